@@ -1,0 +1,174 @@
+"""Orbit of the symmetric single-common-token system under Eq. (10), by one quadrature (own derivation).
+
+Set-up: one query, K uniform classes, p_n = 1/K, zero start. Class n holds d distinct tokens with probabilities
+p_1..p_d and the one common token with probability p_c. By symmetry all classes keep equal logits z_1..z_d, so with
+
+    D = sum_l p_l^2 exp(2 z_l),   C = p_c^2 exp(2 z_c),   N = ||c~_n||^2 = C + D,
+
+f_nl^2 = p_l^2 exp(2 z_l)/N, and f_n.f_k = rho = C/N for every pair n != k.
+
+1. Orbit. Eq. (98): z_l' = eta_Z p_n f_nl^2 xi, so d exp(-2 z_l)/dt = -p_l^2 (2 eta_Z p_n xi/N). The bracket is the
+   same for all l. Call it S', S(0) = 0. Then z_l = -(1/2) ln(1 - p_l^2 S), and the row sum of z, which stays zero,
+   gives z_c = -K sum_l z_l. So C and D are functions of S alone.
+2. Overlap. G = (1-rho) I + rho 1 1^T is inverted by hand: E' = I - G^{-1} has off-diagonal entries
+   e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and exact
+   beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
+   With xi = gamma X, X = (K-1) rho beta, and 1-rho = D/N:
+       leading X = (K-1) C^2/(D (D+K C)),    exact X = (K-1) V/(V-1)^2 * C (D+V C)/(D (D+K C)).
+3. Time. S' = 2 eta_Z p_n gamma X/N separates: int_0^S N/(2 X) dS' = eta_Z p_n int_0^t gamma dt =: tau, which is
+   (eta_Z/K) times `gamma_integral`.
+
+S ends at 1/p_max^2. In w = -ln(1 - p_max^2 S) = 2 z_max the end lies at infinity and the integrand
+
+    q(w) = N/(2 X) exp(-w)/p_max^2,    tau(w) = int_0^w q,
+
+has a logarithmic slope of at most 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)), because d ln D/dw lies
+in [0, 1] and d ln C/dw = -K sum_l x_l. The slope bound falls with w. Panels of one over that bound therefore change
+q by less than a factor e: Gauss-Legendre is exact to rounding on them, and Newton's inversion cannot stray.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.analytic import checks
+from snapdyn.analytic.checks import FloatArray
+from snapdyn.analytic.speed_control import gamma_integral
+
+# q is analytic at least pi times the panel width around each panel: 14 nodes leave an error below 1e-20.
+_NODES = 14
+# Newton starts within a factor e of the root and squares its relative error: 0.5, 0.1, 1e-2, 1e-4, 1e-8, 1e-16.
+_NEWTON_STEPS = 7
+
+
+class Orbit(NamedTuple):
+    """Attention logits along the orbit: of the d distinct tokens (N, d), and of the common token (N,)."""
+
+    z_distinct: FloatArray
+    z_common: FloatArray
+
+
+def single_common_token_orbit(
+    t: ArrayLike,
+    distinct_probabilities: ArrayLike,
+    common_probability: float,
+    num_classes: int,
+    vocab_size: int,
+    eta_Y: float,
+    eta_Z: float,
+    beta: str = "exact",
+) -> Orbit:
+    """Attention logits of the symmetric single-common-token system under Eq. (10), exact up to one quadrature.
+
+    Parameters
+    ----------
+    t : array_like, shape (N,) or scalar
+        Batch-size-1 steps, >= 0, in any order.
+    distinct_probabilities : array_like, shape (d,)
+        P(l|n) > 0 of the d distinct tokens, the same profile for each class.
+    common_probability : float
+        P(l_c|n) > 0 of the common token; all probabilities of a class sum to 1.
+    num_classes : int
+        K >= 2 uniform classes of one query.
+    vocab_size : int
+        V >= K, number of decoder outputs.
+    eta_Y, eta_Z : float
+        Learning rates of decoder and attention, per step, > 0.
+    beta : {"exact", "leading"}
+        Exact Theorem 1 coefficient beta_nk, or its leading order E'_nk.
+
+    Returns
+    -------
+    Orbit
+        ``z_distinct`` (N, d) > 0 and ``z_common`` (N,) < 0, N = 1 for a scalar time; exactly 0 at t = 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or the probabilities do not sum to 1.
+
+    Notes
+    -----
+    Source: own, from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110); derivation in this module's docstring, its
+    steps in derivations ``orbit-distinct``, ``orbit-common``, ``orbit-overlap-exact``, ``orbit-overlap-leading``.
+    """
+    checks.choice("beta", beta, ("exact", "leading"))
+    times = np.atleast_1d(checks.time("t", t))
+    p = np.atleast_1d(checks.positive("distinct_probabilities", distinct_probabilities))
+    p_c = float(checks.positive("common_probability", common_probability))
+    K = float(checks.whole("num_classes", num_classes, 2))
+    V = float(checks.whole("vocab_size", vocab_size, 2))
+    if times.ndim != 1 or p.ndim != 1:
+        raise ValueError(
+            f"expected t and distinct_probabilities of one dimension, received {times.ndim} and {p.ndim}; flatten them"
+        )
+    if abs(p.sum() + p_c - 1) > 1e-9:
+        raise ValueError(
+            f"expected the probabilities of a class to sum to 1, received sum {p.sum() + p_c:.12g}; normalise them"
+        )
+    if V < K:
+        raise ValueError(
+            f"expected vocab_size >= num_classes, received {V:g} < {K:g}; each class has its own next token"
+        )
+    tau = checks.positive("eta_Z", eta_Z) / K * gamma_integral(times, eta_Y, V, K)
+
+    # r_l = p_l/p_max, and 1 - r_l^2 without cancellation.
+    p_max = p.max()
+    ratio, gap = p / p_max, (p_max - p) * (p_max + p) / p_max**2
+
+    def distinct_logits(w: FloatArray) -> FloatArray:
+        """z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), by whichever of two forms keeps its digits; w (N,), result (N, d)."""
+        w = w[..., None]
+        change = ratio**2 * np.expm1(-w)
+        near = np.log1p(np.maximum(change, -0.5))
+        return -np.where(change > -0.5, near, np.log(gap + ratio**2 * np.exp(-w))) / 2
+
+    def q(w: FloatArray) -> FloatArray:
+        z = distinct_logits(w)
+        C = p_c**2 * np.exp(-2 * K * z.sum(axis=-1))
+        D = (p**2 * np.exp(2 * z)).sum(axis=-1)
+        if beta == "exact":
+            X = (K - 1) * V / (V - 1) ** 2 * C * (D + V * C) / (D * (D + K * C))
+        else:
+            X = (K - 1) * C**2 / (D * (D + K * C))
+        return (C + D) / (2 * X) * np.exp(-w) / p_max**2
+
+    def slope_bound(w: FloatArray) -> float:
+        x = ratio**2 * np.exp(2 * distinct_logits(w) - w)
+        return float(3 + 2 * K * x.sum())
+
+    w = _invert(tau, q, slope_bound)
+    z = distinct_logits(w)
+    return Orbit(z, -K * z.sum(axis=-1))
+
+
+def _invert(
+    tau: FloatArray, q: Callable[[FloatArray], FloatArray], slope_bound: Callable[[FloatArray], float]
+) -> FloatArray:
+    """Solve int_0^w q = tau for each tau (N,), q > 0 increasing at most like exp(slope_bound(w) w)."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = (nodes + 1) / 2, weights / 2
+
+    def integral(left: FloatArray, right: FloatArray) -> FloatArray:
+        width = right - left
+        return width * sum(weight * q(left + node * width) for node, weight in zip(nodes, weights, strict=True))
+
+    edges, totals = [0.0], [0.0]
+    while totals[-1] < tau.max(initial=0.0):
+        left = np.asarray(edges[-1])
+        right = left + 1 / slope_bound(left)
+        edges.append(float(right))
+        totals.append(totals[-1] + float(integral(left, right)))
+    if len(edges) == 1:
+        return np.zeros_like(tau)
+
+    panel = np.clip(np.searchsorted(totals, tau, side="left") - 1, 0, len(edges) - 2)
+    left, right = np.array(edges)[panel], np.array(edges)[panel + 1]
+    start, end = np.array(totals)[panel], np.array(totals)[panel + 1]
+    remaining = tau - start
+    w = left + (right - left) * remaining / (end - start)
+    for _ in range(_NEWTON_STEPS):
+        w = np.clip(w - (integral(left, w) - remaining) / q(w), left, right)
+    return w

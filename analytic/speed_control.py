@@ -1,0 +1,153 @@
+"""Decoder speed: h, gamma and the error norm of the modified flow (Lemmas 5-9, Corollary 1, Eq. 128)."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.analytic import checks
+from snapdyn.analytic.checks import FloatArray
+
+# From the starting bound below, Newton is within 2e-14 of the root after 6 steps and exact to rounding after 7
+# everywhere in V = 2..1e7, V eta_Y s = 1e-15..1e25; the convergence is quadratic, so one more is ample.
+_NEWTON_STEPS = 8
+
+
+def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> FloatArray:
+    """Return u = V h, the root of expm1(u) + (V-1) u = V eta_Y s (Eq. 45), from arguments already checked.
+
+    The left side is convex and increasing, and both u <= eta_Y s (from expm1(u) >= u) and u <= log1p(V eta_Y s)
+    hold at the root, so Newton started at the smaller bound falls monotonically onto it. Both terms are positive:
+    nothing cancels, at any s.
+    """
+    y = vocab_size * eta_Y * s
+    if not np.all(np.isfinite(y)):
+        raise ValueError("expected V * eta_Y * s below 1e308, received a product that overflows; use earlier times")
+    u = np.minimum(eta_Y * s, np.log1p(y))
+    for _ in range(_NEWTON_STEPS):
+        expm1_u = np.expm1(u)
+        u = u - (expm1_u + (vocab_size - 1) * u - y) / (expm1_u + vocab_size)
+    return u
+
+
+def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
+    """Growth h(s) of the decoder after s visits of a class, root of Eq. (45): exp(V h) + (V-1) V h = V eta_Y s + 1.
+
+    The logits of the class are w_n = (V-1) h zeta_n (Lemma 5). All arguments broadcast.
+
+    Parameters
+    ----------
+    s : array_like
+        Visits of the class, >= 0; real-valued. Under uniform classes s = t/K, with t in batch-size-1 steps.
+    eta_Y : array_like
+        Learning rate of the decoder, per visit, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
+
+    Returns
+    -------
+    float or ndarray
+        h >= 0, dimensionless (logits are (V-1) h); exactly 0 at s = 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Lemma 6, Eqs. (44)-(45). Closed form V h = A - W(exp(A)/(V-1)) with
+    A = (V eta_Y s + 1)/(V-1): derivation ``h-closed`` of `snapdyn.analytic.symbolic`. Evaluated by Newton on (45)
+    itself, because the closed form loses digits to cancellation.
+    """
+    s, eta_Y, V = checks.time("s", s), checks.positive("eta_Y", eta_Y), checks.whole("vocab_size", vocab_size, 2)
+    return _scaled_h(s, eta_Y, V) / V
+
+
+def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
+    """Speed control gamma(t) = (V-1)^2 h/(V-1+exp(V h)), h at s = t/K, Eq. (85). All arguments broadcast.
+
+    Parameters
+    ----------
+    t : array_like
+        Batch-size-1 steps, >= 0, uniform classes.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 1.
+
+    Returns
+    -------
+    float or ndarray
+        gamma >= 0, dimensionless, the common factor of every back-propagated gradient g_n; 0 at t = 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Lemma 9, Eq. (85).
+    """
+    t, eta_Y = checks.time("t", t), checks.positive("eta_Y", eta_Y)
+    V, K = checks.whole("vocab_size", vocab_size, 2), checks.whole("num_classes", num_classes, 1)
+    u = _scaled_h(t / K, eta_Y, V)
+    return (V - 1) * ((V - 1) / V) * u / (V - 1 + np.exp(u))
+
+
+def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
+    """Integral of gamma from 0 to t, K (V-1)^2 h(t/K)^2/(2 eta_Y), exact; Gamma(t) is eta_Z times this, Eq. (128).
+
+    Parameters
+    ----------
+    t : array_like
+        Batch-size-1 steps, >= 0, uniform classes.
+    eta_Y, vocab_size, num_classes : array_like
+        As in `gamma`. All arguments broadcast.
+
+    Returns
+    -------
+    float or ndarray
+        Integral of gamma over steps, in steps; 0 at t = 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Eq. (128); derivation ``gamma-integral``: gamma dt = K (V-1)^2 h dh/eta_Y.
+    """
+    t, eta_Y = checks.time("t", t), checks.positive("eta_Y", eta_Y)
+    V, K = checks.whole("vocab_size", vocab_size, 2), checks.whole("num_classes", num_classes, 1)
+    return K / (2 * eta_Y) * ((V - 1) / V * _scaled_h(t / K, eta_Y, V)) ** 2
+
+
+def error_norm(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
+    """Norm of the prediction error, ||e_n - alpha_n|| = (V-1)/(V-1+exp(V h)) ||zeta_n||, Corollary 1.
+
+    Parameters
+    ----------
+    s : array_like
+        Visits of the class, >= 0 (t/K under uniform classes).
+    eta_Y, vocab_size : array_like
+        As in `h`. All arguments broadcast.
+
+    Returns
+    -------
+    float or ndarray
+        Euclidean norm; sqrt(1 - 1/V) at s = 0, falling towards 0 as about sqrt(V (V-1))/(V eta_Y s).
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Lemma 5 and Corollary 1, with ||zeta_n||^2 = V/(V-1); derivation ``error-norm``.
+    """
+    s, eta_Y, V = checks.time("s", s), checks.positive("eta_Y", eta_Y), checks.whole("vocab_size", vocab_size, 2)
+    return np.sqrt(V * (V - 1)) / (V - 1 + np.exp(_scaled_h(s, eta_Y, V)))

@@ -1,0 +1,137 @@
+"""Derivations for the decoder under frozen attention: Lemmas 3, 5, 6 and Corollary 1 (Eqs. 26, 31-33, 44-45)."""
+
+import sympy as sp
+
+from snapdyn.analytic.symbolic.derivation import Derivation, V, eta_Y, h, resolve_lambert, s, u, v
+
+visits = (sp.exp(V * h) - 1 + (V - 1) * V * h) / (V * eta_Y)
+"""s(h), the visits needed to reach h: Eq. (45) solved for s."""
+
+
+def modified_flow() -> Derivation:
+    """Return Lemma 3: under Eq. (26) the rows of W = F^T Y decouple, here for K = 3 classes."""
+    r12, r13, r23 = sp.symbols("rho_12 rho_13 rho_23", real=True)
+    gram = sp.Matrix([[1, r12, r13], [r12, 1, r23], [r13, r23, 1]])
+    E_prime = sp.eye(3) - gram.inv()
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        # Column n of F^T (F - F E') says which rows of W a visit of class n moves.
+        moved = gram - gram * E_prime
+        return {f"entry {i}{j}": moved[i, j] - claim[i, j] for i in range(3) for j in range(3)}
+
+    moved = sp.MatrixSymbol("F", 3, 3).T * (sp.MatrixSymbol("F", 3, 3) * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3)))
+    return Derivation(
+        id="modified-flow",
+        title="The modified flow moves only the visited class's row of W: F^T (F - F E') = I",
+        source="Lemma 3, Eqs. (8), (26)",
+        statement=sp.Eq(moved, sp.ImmutableMatrix.eye(3), evaluate=False),
+        steps=(("G = F^T F = I + E", gram), ("E' = I - (I+E)^{-1}", sp.simplify(E_prime))),
+        residuals=residuals,
+    )
+
+
+def _logits() -> tuple[sp.Expr, sp.Expr]:
+    """Return the entries of w_n = (V-1) h zeta_n: at the class's next token, and at each of the V-1 others."""
+    scale = V / (V - 1)
+    return sp.simplify((V - 1) * h * scale * (1 - 1 / V)), sp.simplify((V - 1) * h * scale * (-1 / V))
+
+
+def _errors() -> tuple[sp.Expr, sp.Expr]:
+    """Return the entries of e_n - softmax(w_n): at the class's next token, and at each of the V-1 others."""
+    own, other = _logits()
+    total = sp.exp(own) + (V - 1) * sp.exp(other)
+    return 1 - sp.exp(own) / total, -sp.exp(other) / total
+
+
+def discrete_recursion() -> Derivation:
+    """Return Eq. (33): one SGD step on w_n = (V-1) h zeta_n keeps its shape and raises h by a known amount."""
+    own, other = _logits()
+    own_error, other_error = _errors()
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        # zeta_n has the entry 1 at the next token and -1/(V-1) elsewhere.
+        return {
+            "next token": own + eta_Y * own_error - (V - 1) * (h + claim),
+            "other tokens": other + eta_Y * other_error + (h + claim),
+        }
+
+    return Derivation(
+        id="discrete-recursion",
+        title="One SGD step on a class raises its h by eta_Y/(V-1+exp(V h))",
+        source="Lemma 5, Eqs. (31)-(33)",
+        statement=sp.Eq(sp.Symbol("h_{next}") - h, eta_Y / (V - 1 + sp.exp(V * h)), evaluate=False),
+        steps=(
+            ("logit at the next token", own),
+            ("logit at each other token", other),
+            ("error at the next token", sp.simplify(own_error)),
+            ("error at each other token", sp.simplify(other_error)),
+        ),
+        residuals=residuals,
+    )
+
+
+def error_norm() -> Derivation:
+    """Return Corollary 1's norm of the error e_n - alpha_n."""
+    own_error, other_error = _errors()
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        norm = sp.sqrt(sp.simplify(own_error**2 + (V - 1) * other_error**2))
+        return {"norm": (claim - norm).subs(V, 1 + v)}
+
+    return Derivation(
+        id="error-norm",
+        title="Norm of the prediction error of a class with decoder growth h",
+        source="Corollary 1",
+        statement=sp.Eq(
+            sp.Symbol(r"\|e_n - \alpha_n\|"), (V - 1) / (V - 1 + sp.exp(V * h)) * sp.sqrt(V / (V - 1)), evaluate=False
+        ),
+        steps=(("squared norm", sp.simplify(own_error**2 + (V - 1) * other_error**2)),),
+        residuals=residuals,
+    )
+
+
+def h_implicit() -> Derivation:
+    """Return Eq. (45) from the ODE (44) by separation of variables."""
+    speed = eta_Y / (V - 1 + sp.exp(V * h))
+    x = sp.Symbol("x", positive=True)
+    integral = sp.integrate((1 / speed).subs(h, x), (x, 0, h))
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {
+            "dh/ds of Eq. (44)": sp.diff(claim, h) * speed - 1,
+            "h(0) = 0": claim.subs(h, 0),
+            "sympy's integral": claim - integral,
+        }
+
+    return Derivation(
+        id="h-implicit",
+        title="Visits needed to reach h: exp(V h) + (V-1) V h = V eta_Y s + 1, solved for s",
+        source="Lemma 6, Eqs. (44)-(45)",
+        statement=sp.Eq(s, visits, evaluate=False),
+        steps=(("ds/dh", 1 / speed), ("integrated from h(0) = 0", integral)),
+        residuals=residuals,
+    )
+
+
+def h_closed() -> Derivation:
+    """Return the closed form of h by Lambert's function."""
+    A = (V * eta_Y * s + 1) / (V - 1)
+    closed = (A - sp.LambertW(sp.exp(A) / (V - 1))) / V
+    (solution,) = sp.solve(sp.exp(u) + v * u - V * eta_Y * s - 1, u)
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        speed = eta_Y / (V - 1 + sp.exp(V * claim))
+        return {
+            "Eq. (45)": resolve_lambert((visits.subs(h, claim) - s).subs(V, 1 + v)),
+            "dh/ds of Eq. (44)": resolve_lambert((sp.diff(claim, s) - speed).subs(V, 1 + v)),
+            "h(0) = 0": resolve_lambert(claim.subs(s, 0).subs(V, 1 + v)),
+        }
+
+    return Derivation(
+        id="h-closed",
+        title="h in closed form: V h = A - W(exp(A)/(V-1)), A = (V eta_Y s + 1)/(V-1)",
+        source="own, from Eq. (45)",
+        statement=sp.Eq(h, closed, evaluate=False),
+        steps=(("u = V h solved from Eq. (45) by sympy, v = V-1", solution),),
+        residuals=residuals,
+    )

@@ -1,0 +1,136 @@
+"""Exact gradient of the loss (2) in Y and Z at small sizes, differentiated by sympy (Lemma 1, Section 9)."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import sympy as sp
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: bool) -> tuple[sp.Expr, list[sp.Matrix]]:
+    """Return J_n = log softmax(Y^T u)[next] of one class and its symbols, Eq. (2) with Eq. (5).
+
+    c_l is proportional to P_l exp(z_l), f = c/||c||, and u = f, or (f + e)/||f + e|| with the residual connection.
+
+    Parameters
+    ----------
+    num_tokens : int
+        M, contextual tokens.
+    num_rows : int
+        Rows of Y, >= M; rows from M on are tokens that are never attended, such as query tokens.
+    vocab_size : int
+        V, columns of Y.
+    residual : bool
+        Whether the query's embedding e is added.
+
+    Returns
+    -------
+    J : sympy expression
+    symbols : list of matrices
+        P (M, 1), one-hot query (rows, 1), one-hot next token (V, 1), Y (rows, V), z (M, 1).
+    """
+
+    def symbols(name: str, rows: int, columns: int = 1) -> sp.Matrix:
+        return sp.Matrix(rows, columns, lambda i, j: sp.Symbol(f"{name}_{i}_{j}", real=True))
+
+    P, z = symbols("P", num_tokens), symbols("z", num_tokens)
+    query, next_token, Y = symbols("e", num_rows), symbols("x", vocab_size), symbols("Y", num_rows, vocab_size)
+
+    weights = P.multiply_elementwise(z.applyfunc(sp.exp))
+    attended = weights / sp.sqrt(weights.dot(weights))
+    u = sp.Matrix([*attended, *[0] * (num_rows - num_tokens)])
+    if residual:
+        u = (u + query) / sp.sqrt((u + query).dot(u + query))
+    logits = Y.T * u
+    J = next_token.dot(logits) - sp.log(sum(logits.applyfunc(sp.exp)))
+    return J, [P, query, next_token, Y, z]
+
+
+@cache
+def _class_gradient(
+    num_tokens: int, num_rows: int, vocab_size: int, residual: bool
+) -> Callable[..., tuple[list[float], list[float]]]:
+    J, symbols = class_objective(num_tokens, num_rows, vocab_size, residual)
+    Y, z = symbols[3], symbols[4]
+    derivatives = ([sp.diff(J, entry) for entry in Y], [sp.diff(J, entry) for entry in z])
+    return sp.lambdify([list(matrix) for matrix in symbols], derivatives, modules="numpy", cse=True)
+
+
+def gradient(
+    P: ArrayLike,
+    query: ArrayLike,
+    next_token: ArrayLike,
+    weights: ArrayLike,
+    Y: ArrayLike,
+    z: ArrayLike,
+    residual: bool = False,
+) -> tuple[Array, Array]:
+    """Gradient of J = sum_n p_n log softmax(Y^T u_n)[next_n] in Y and z, by sympy from the objective itself.
+
+    The expected drift of batch-size-1 ascent per step is eta_Y and eta_Z times this. A sample of finite length is the
+    class whose row of P holds the empirical frequencies of its contextual tokens.
+
+    Parameters
+    ----------
+    P : array_like, shape (K, M)
+        P(l|n), or empirical frequencies; rows of any positive sum.
+    query, next_token : array_like of int, shape (K,)
+        Query token and next token of each class.
+    weights : array_like, shape (K,)
+        p_n.
+    Y : array_like, shape (R, V)
+        Decoder logits, R >= M; with `residual`, R must exceed every query id.
+    z : array_like, shape (Q, M)
+        Attention logits, rows in increasing query id.
+    residual : bool
+        Use u_n = (f_n + e_psi(n))/||f_n + e_psi(n)|| in place of u_n = f_n.
+
+    Returns
+    -------
+    dJ_dY : ndarray, shape (R, V)
+    dJ_dz : ndarray, shape (Q, M)
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit together.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Eqs. (2), (5), Lemma 1, Section 7. Meant for small sizes: the first call at given
+    M, R, V derives and compiles the expressions (about a second for some ten rows), later calls reuse them.
+    """
+    P, weights, Y, z = (np.asarray(array, dtype=np.float64) for array in (P, weights, Y, z))
+    query, next_token = np.asarray(query), np.asarray(next_token)
+    query_ids, row_of_class = np.unique(query, return_inverse=True)
+    if P.ndim != 2 or not query.shape == next_token.shape == weights.shape == P.shape[:1]:
+        raise ValueError(
+            "expected P (K, M) and query, next_token, weights (K,), received shapes "
+            f"{P.shape}, {query.shape}, {next_token.shape}, {weights.shape}; pass one entry per class"
+        )
+    if z.shape != (len(query_ids), P.shape[1]):
+        raise ValueError(
+            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; pass one row per query token"
+        )
+    rows_needed = max(P.shape[1], int(query.max()) + 1 if residual else 0)
+    if Y.ndim != 2 or Y.shape[0] < rows_needed or Y.shape[1] <= next_token.max():
+        raise ValueError(
+            f"expected Y with at least {rows_needed} rows and {next_token.max() + 1} columns, received shape {Y.shape}; "
+            "Y needs a row per token it reads and a column per next token"
+        )
+
+    one_class = _class_gradient(P.shape[1], *Y.shape, residual)
+    dJ_dY, dJ_dz = np.zeros_like(Y), np.zeros_like(z)
+    for n, row in enumerate(row_of_class):
+        one_hot_query = np.zeros(Y.shape[0])
+        if residual:
+            one_hot_query[query[n]] = 1
+        one_hot_next = np.zeros(Y.shape[1])
+        one_hot_next[next_token[n]] = 1
+        dY, dz = one_class(P[n], one_hot_query, one_hot_next, Y.ravel(), z[row])
+        dJ_dY += weights[n] * np.reshape(dY, Y.shape)
+        dJ_dz[row] += weights[n] * np.asarray(dz)
+    return dJ_dY, dJ_dz

@@ -1,0 +1,136 @@
+"""Derivations for Theorem 1: the back-propagated gradient in the attention vectors, K = 3 classes, any V >= 3.
+
+By symmetry in the classes, K = 3 holds every kind of entry: the class itself, a named other, the remaining ones.
+"""
+
+from itertools import product
+
+import sympy as sp
+
+from snapdyn.analytic.symbolic.derivation import Derivation, V, h
+
+CLASSES = 3
+e = sp.Matrix(CLASSES, CLASSES, lambda i, j: sp.Symbol(f"e_{min(i, j) + 1}{max(i, j) + 1}", real=True))
+"""E', symmetric, with free entries."""
+rho = sp.Matrix(
+    CLASSES, CLASSES, lambda i, j: 0 if i == j else sp.Symbol(f"rho_{min(i, j) + 1}{max(i, j) + 1}", real=True)
+)
+"""E = F^T F - I, symmetric with zero diagonal."""
+q1, q0 = V / (V - 1), -V / (V - 1) ** 2
+gamma = (V - 1) ** 2 * h / (V - 1 + sp.exp(V * h))
+
+
+def _zeta(n: int) -> sp.Matrix:
+    """Return zeta_n as its entries at the K next tokens, and one entry for the V-K tokens that are never next."""
+    return V / (V - 1) * sp.Matrix([[(1 if j == n else 0) - 1 / V for j in range(CLASSES + 1)]])
+
+
+def _product(a: sp.Matrix, b: sp.Matrix) -> sp.Expr:
+    """Return the inner product over all V outputs."""
+    own = sum(a[j] * b[j] for j in range(CLASSES))
+    return own + (V - CLASSES) * a[CLASSES] * b[CLASSES]
+
+
+def _error(n: int) -> sp.Matrix:
+    """Return e_n - softmax((V-1) h zeta_n) over the same entries."""
+    exponentials = ((V - 1) * h * _zeta(n)).applyfunc(lambda logit: sp.exp(sp.simplify(logit)))
+    total = sum(exponentials[j] for j in range(CLASSES)) + (V - CLASSES) * exponentials[CLASSES]
+    return sp.Matrix([[(1 if j == n else 0) - exponentials[j] / total for j in range(CLASSES + 1)]])
+
+
+def _coefficients(n: int) -> sp.Matrix:
+    """Return the coefficients of f_1..f_K in g_n/gamma = F (I-E') W (e_n - alpha_n)/gamma."""
+    drive = sp.Matrix([sp.simplify(_product((V - 1) * h * _zeta(k), _error(n)) / gamma) for k in range(CLASSES)])
+    return (sp.eye(CLASSES) - e) * drive
+
+
+def zeta_products() -> Derivation:
+    """Return the inner products of the zeta_n: q1 on the diagonal, q0 off it."""
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j] for i, j in product(range(3), repeat=2)}
+
+    return Derivation(
+        id="zeta-products",
+        title="zeta_i . zeta_i = q1 = V/(V-1), zeta_i . zeta_j = q0 = -V/(V-1)^2",
+        source="Lemma 5, Eq. (81)",
+        statement=sp.Eq(
+            sp.MatrixSymbol("zeta", 3, 3),
+            sp.ImmutableMatrix(CLASSES, CLASSES, lambda i, j: q1 if i == j else q0),
+            evaluate=False,
+        ),
+        steps=(("zeta_1 at the next tokens, and at any other output", _zeta(0).as_immutable()),),
+        residuals=residuals,
+    )
+
+
+def iota() -> Derivation:
+    """Return iota_n, the coefficient of a class's own attention vector."""
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {f"class {n}": _coefficients(n)[n] - claim[n] for n in range(CLASSES)}
+
+    others = [sum(e[n, k] for k in range(CLASSES) if k != n) for n in range(CLASSES)]
+    return Derivation(
+        id="iota",
+        title="iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk",
+        source="Theorem 1, Eqs. (86)-(87)",
+        statement=sp.Eq(
+            sp.MatrixSymbol("iota", CLASSES, 1),
+            sp.ImmutableMatrix([q1 * (1 - e[n, n]) - q0 * others[n] for n in range(CLASSES)]),
+            evaluate=False,
+        ),
+        steps=(("coefficients of f_1, f_2, f_3 in g_1/gamma", _coefficients(0).as_immutable()),),
+        residuals=residuals,
+    )
+
+
+def beta() -> Derivation:
+    """Return beta_nk, the coefficients of the other classes' attention vectors; Eq. (88) prints a wrong sign."""
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        pairs = [(n, k) for n, k in product(range(CLASSES), repeat=2) if n != k]
+        return {f"beta_{n}{k}": -_coefficients(n)[k] - claim[n, k] for n, k in pairs}
+
+    def form(sign: int) -> sp.ImmutableMatrix:
+        """Return q1 E'_kn + sign q0 (1 + sign sum_{j != n} E'_kj); the printed sign is +1, the right one -1."""
+        return sp.ImmutableMatrix(
+            CLASSES,
+            CLASSES,
+            lambda n, k: (
+                0
+                if n == k
+                else q1 * e[k, n] + sign * q0 * (1 + sign * sum(e[k, j] for j in range(CLASSES) if j != n))
+            ),
+        )
+
+    return Derivation(
+        id="beta",
+        title="beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj)",
+        source="Theorem 1, Eq. (88), sign corrected",
+        statement=sp.Eq(sp.MatrixSymbol("beta", CLASSES, CLASSES), form(-1), evaluate=False),
+        steps=(("coefficients of f_1, f_2, f_3 in g_1/gamma", _coefficients(0).as_immutable()),),
+        residuals=residuals,
+        printed=form(+1),
+    )
+
+
+def leading_xi() -> Derivation:
+    """Return the leading-order xi_n/gamma = -E'_nn, in terms of the Gram matrix."""
+    inverse = (sp.eye(CLASSES) + rho).inv()
+    E_prime = sp.eye(CLASSES) - inverse
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        overlap = [sum(E_prime[n, k] * rho[n, k] for k in range(CLASSES) if k != n) for n in range(CLASSES)]
+        return {f"class {n}": overlap[n] - claim[n].subs({e[n, n]: E_prime[n, n]}) for n in range(CLASSES)}
+
+    return Derivation(
+        id="leading-xi",
+        title="sum_{k != n} E'_nk f_n.f_k = -E'_nn",
+        source="Theorem 1, Eq. (93), leading order",
+        statement=sp.Eq(
+            sp.MatrixSymbol("X", CLASSES, 1), sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]), evaluate=False
+        ),
+        steps=(("E'_11 from the Gram matrix", sp.simplify(E_prime[0, 0])),),
+        residuals=residuals,
+    )

@@ -1,0 +1,201 @@
+"""Derivations for the phase transition: common token, growth exponent, its pieces (Theorem 4, Eqs. 13-14, 122-131)."""
+
+import sympy as sp
+
+from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, eta_Z, h, t
+
+C0, rho0, nu = sp.symbols("C_0 rho_0 nu", positive=True)
+Gamma = sp.Function("Gamma")(t)
+"""eta_Z times the integral of gamma: Gamma(0) = 0."""
+gamma = Gamma.diff(t) / eta_Z
+A = (K - 1) / rho0**4
+START = {Gamma: 0}
+
+
+def _separation(coefficient: sp.Expr) -> tuple[tuple[str, sp.Basic], ...]:
+    z, y = sp.symbols("z y", real=True)
+    integral = sp.integrate(sp.exp(-4 * y), (y, 0, z))
+    return (
+        ("integral of exp(-4 z) dz from 0", integral),
+        ("equals minus the coefficient times Gamma", -coefficient * Gamma),
+    )
+
+
+def _logit(id_: str, source: str, coefficient: sp.Expr) -> Derivation:
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {
+            "z' = -eta_Z gamma a exp(4 z)": sp.diff(claim, t) + eta_Z * gamma * coefficient * sp.exp(4 * claim),
+            "zero start": claim.subs(START),
+        }
+
+    return Derivation(
+        id=id_,
+        title="exp(-4 z_c) = 1 + 4 a Gamma, solved for the common token's logit",
+        source=source,
+        statement=sp.Eq(sp.Symbol("z_c"), -sp.log(1 + 4 * coefficient * Gamma) / 4, evaluate=False),
+        steps=_separation(coefficient),
+        residuals=residuals,
+    )
+
+
+def _xi(id_: str, source: str, coefficient: sp.Expr) -> Derivation:
+    logit = -sp.log(1 + 4 * coefficient * Gamma) / 4
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {"xi = a gamma exp(4 z_c)": coefficient * gamma * sp.exp(4 * logit) - claim}
+
+    return Derivation(
+        id=id_,
+        title="xi_n = a gamma/(1 + 4 a Gamma)",
+        source=source,
+        statement=sp.Eq(sp.Symbol("xi_n"), gamma / (1 / coefficient + 4 * Gamma), evaluate=False),
+        steps=(("z_c", logit),),
+        residuals=residuals,
+    )
+
+
+def common_logit_printed() -> Derivation:
+    """Return Eq. (122) from the printed premise (13), a = 1/C0."""
+    return _logit("common-logit-printed", "Eqs. (13), (122)", 1 / C0)
+
+
+def common_logit() -> Derivation:
+    """Return the common token's logit with the consistent coefficient a = (K-1)/rho0^4."""
+    return _logit("common-logit", "own, from Eqs. (98), (100)", A)
+
+
+def xi_printed() -> Derivation:
+    """Return Eq. (123) from the printed premise (13), a = 1/C0."""
+    return _xi("xi-printed", "Eqs. (13), (123)", 1 / C0)
+
+
+def xi() -> Derivation:
+    """Return xi_n with the consistent coefficient a = (K-1)/rho0^4."""
+    return _xi("xi", "own, from Eqs. (98), (100)", A)
+
+
+def premise() -> Derivation:
+    """Return the consistent premise: Eq. (100) under f_n.f_k ~ beta_nk ~ exp(2 z)/rho0^2 and 1 - f_c^2 ~ 1.
+
+    Printed with K instead of K-1: Eq. (13), C0 = rho0^4/K.
+    """
+    z = sp.Symbol("z", real=True)
+    overlap = sp.exp(2 * z) / rho0**2
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        xi_n = gamma * (K - 1) * overlap * overlap
+        return {"Eq. (100), K equal classes of weight 1/K": -eta_Z * K * (1 / K) * xi_n - claim}
+
+    rate = -eta_Z * gamma * sp.exp(4 * z) / rho0**4
+    return Derivation(
+        id="premise",
+        title="z_c' = -eta_Z gamma (K-1) exp(4 z_c)/rho0^4 per batch-size-1 step",
+        source="Eq. (13), its K corrected to K-1",
+        statement=sp.Eq(sp.Symbol(r"\dot z_c"), (K - 1) * rate, evaluate=False),
+        steps=(("f_n.f_k", overlap),),
+        residuals=residuals,
+        printed=K * rate,
+    )
+
+
+def growth_exponent_printed() -> Derivation:
+    """Return the integral from 0 of the printed xi; the printed result keeps (1/4) ln C0 at t = 0."""
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {
+            "B' = eta_Z xi": sp.diff(claim, t) - eta_Z * gamma / (C0 + 4 * Gamma),
+            "B(0) = 0": claim.subs(START),
+        }
+
+    return Derivation(
+        id="growth-exponent-printed",
+        title="The printed xi integrates to (1/4) ln(1 + 4 Gamma/C0), which is 0 at t = 0",
+        source="Eq. (124), its missing -(1/4) ln C0 added",
+        statement=sp.Eq(sp.Symbol("B_n"), sp.log(1 + 4 * Gamma / C0) / 4, evaluate=False),
+        steps=(("as printed", sp.log(C0 + 4 * Gamma) / 4), ("printed value at t = 0", sp.log(C0) / 4)),
+        residuals=residuals,
+        printed=sp.log(C0 + 4 * Gamma) / 4,
+    )
+
+
+def growth_exponent() -> Derivation:
+    """Return the consistent growth exponent; the printed premise makes it K times too large."""
+    z_c = -sp.log(1 + 4 * A * Gamma) / 4
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {
+            # B' = eta_Z p_n xi_n of Eq. (12), with p_n = 1/K.
+            "B' = eta_Z xi/K": sp.diff(claim, t) - eta_Z / K * A * gamma / (1 + 4 * A * Gamma),
+            "B(0) = 0": claim.subs(START),
+            # All distinct tokens together gain sum_n B_n (1 - f_c^2 ~ 1); the common token loses that.
+            "conservation: K B = -z_c": K * claim + z_c,
+        }
+
+    consistent = sp.log(1 + 4 * A * Gamma) / (4 * K)
+    return Derivation(
+        id="growth-exponent",
+        title="B_n = (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4",
+        source="own, from Eqs. (12), (98), (100); Theorem 4 lacks the factor p_n = 1/K",
+        statement=sp.Eq(sp.Symbol("B_n"), consistent, evaluate=False),
+        steps=(("z_c", z_c), ("printed over consistent", sp.simplify(-z_c / consistent))),
+        residuals=residuals,
+        printed=K * consistent,
+    )
+
+
+def _four_gamma(h_of_t: sp.Expr) -> sp.Expr:
+    """Return 4 Gamma = 2 (eta_Z/eta_Y) K (V-1)^2 h^2 (derivation ``gamma-integral``)."""
+    return 4 * eta_Z * (K * (V - 1) ** 2 * h**2 / (2 * eta_Y)).subs(h, h_of_t)
+
+
+def _piece(id_: str, title: str, h_of_t: sp.Expr, claim: sp.Expr) -> Derivation:
+    def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
+        return {"Eq. (129) with the limiting h": sp.exp(4 * claimed) - C0 - _four_gamma(h_of_t)}
+
+    return Derivation(
+        id=id_,
+        title=title,
+        source="Eqs. (14), (129)-(131)",
+        statement=sp.Eq(sp.Symbol("B_n"), claim, evaluate=False),
+        steps=(("h(t/K)", h_of_t), ("4 Gamma", _four_gamma(h_of_t))),
+        residuals=residuals,
+    )
+
+
+def growth_exponent_in_h() -> Derivation:
+    """Return Eq. (129), the printed growth exponent closed in h."""
+    claim = sp.log(C0 + 2 * eta_Z / eta_Y * K * (V - 1) ** 2 * h**2) / 4
+    return _piece("growth-exponent-in-h", "Printed growth exponent in h, for every t", h, claim)
+
+
+def early_piece() -> Derivation:
+    """Return the early printed piece of (14), from h ~ eta_Y s/V (derivation ``early-h``)."""
+    claim = sp.log(C0 + 2 * (V - 1) ** 2 / (K * V**2) * eta_Y * eta_Z * t**2) / 4
+    return _piece("early-piece", "Printed growth exponent before the transition", eta_Y * (t / K) / V, claim)
+
+
+def late_piece() -> Derivation:
+    """Return the late printed piece of (14), from V h ~ ln(V eta_Y s) (derivation ``late-h``)."""
+    logarithm = sp.log(V * eta_Y * t / K)
+    claim = sp.log(C0 + 2 * K * (V - 1) ** 2 / V**2 * eta_Z / eta_Y * logarithm**2) / 4
+    return _piece("late-piece", "Printed growth exponent after the transition", logarithm / V, claim)
+
+
+def late_dominance() -> Derivation:
+    """Return the time from which Gamma outweighs C0 in the late piece, nu = eta_Y/eta_Z, V >> 1."""
+    x = sp.Symbol("x", positive=True)
+    logarithm = sp.solve(2 * K / nu * x**2 - C0, x)[0]
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        four_gamma = 2 * K / nu * sp.expand_log(sp.log(V * eta_Y * claim / K), force=True) ** 2
+        return {"4 Gamma = C0": four_gamma - C0}
+
+    return Derivation(
+        id="late-dominance",
+        title="Gamma outweighs C0 for t >> (K/(V eta_Y)) exp(sqrt(nu C0/(2K))), nu = eta_Y/eta_Z",
+        source="Eqs. (132)-(133), condition for nu = eta_Y/eta_Z",
+        statement=sp.Eq(t, K / (V * eta_Y) * sp.exp(sp.sqrt(nu * C0 / (2 * K))), evaluate=False),
+        steps=(("ln(V eta_Y t/K) at which 4 Gamma = C0", logarithm),),
+        residuals=residuals,
+        printed=K / (V * eta_Y) * sp.exp(sp.sqrt(C0 / (2 * K * nu))),
+    )

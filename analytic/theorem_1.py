@@ -1,0 +1,74 @@
+"""Coefficients of the back-propagated gradient in the attention vectors (Theorem 1, Eqs. 9, 81-93)."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.analytic import checks
+from snapdyn.analytic.checks import FloatArray
+
+
+class SpeedCoefficients(NamedTuple):
+    """iota (K,) and beta (K, K), zero on the diagonal, of g_n = gamma (iota_n f_n - sum_k beta_nk f_k)."""
+
+    iota: FloatArray
+    beta: FloatArray
+
+
+def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact") -> SpeedCoefficients:
+    """Coefficients iota_n, beta_nk of g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k), Theorem 1, Eqs. (86)-(88).
+
+    Parameters
+    ----------
+    E_prime : array_like, shape (K, K)
+        E' = I - (I+E)^{-1}, symmetric, from the Gram matrix I+E of the attention vectors f_n (uniform classes).
+    vocab_size : int
+        V, number of decoder outputs, >= 2.
+    form : {"exact", "printed", "leading"}
+        With q1 = V/(V-1), q0 = -V/(V-1)^2:
+        ``"exact"``: iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk and
+        beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj). ``"printed"``: the same iota, and Eq. (88) with its sign,
+        beta_nk = q1 E'_kn + q0 (1 + sum_{j != n} E'_kj). ``"leading"``: iota_n = 1 - E'_nn, beta_nk = E'_kn.
+
+    Returns
+    -------
+    SpeedCoefficients
+        iota (K,) and beta (K, K), dimensionless; beta[n, n] = 0.
+
+    Raises
+    ------
+    ValueError
+        If E_prime is not a finite symmetric square matrix, V is not whole or < 2, or `form` is unknown.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Theorem 1; the exact form is derived from g_n = F (I-E') W (e_n - alpha_n) in
+    derivations ``iota`` and ``beta``.
+    """
+    checks.choice("form", form, ("exact", "printed", "leading"))
+    V = float(checks.whole("vocab_size", vocab_size, 2))
+    E_prime = checks.finite("E_prime", E_prime)
+    if E_prime.ndim != 2 or E_prime.shape[0] != E_prime.shape[1]:
+        raise ValueError(f"expected E_prime of shape (K, K), received {E_prime.shape}; pass I - inv(F^T F)")
+    # Inverting a Gram matrix leaves asymmetries of the order of its condition number times rounding.
+    asymmetry = np.max(np.abs(E_prime - E_prime.T), initial=0.0)
+    if asymmetry > 1e-6 * np.max(np.abs(E_prime), initial=1.0):
+        raise ValueError(
+            f"expected a symmetric E_prime, received one with asymmetry {asymmetry:.1e}; pass I - inv(F^T F)"
+        )
+
+    if form == "leading":
+        iota, beta = 1 - np.diag(E_prime), E_prime.copy()
+    else:
+        q1, q0 = V / (V - 1), -V / (V - 1) ** 2
+        row_sum = E_prime.sum(axis=1)
+        iota = q1 * (1 - np.diag(E_prime)) - q0 * (row_sum - np.diag(E_prime))
+        # row_without[n, k] = sum over j != n of E'_kj
+        row_without = row_sum[None, :] - E_prime.T
+        if form == "exact":
+            beta = q1 * E_prime.T - q0 * (1 - row_without)
+        else:
+            beta = q1 * E_prime.T + q0 * (1 + row_without)
+    np.fill_diagonal(beta, 0.0)
+    return SpeedCoefficients(iota, beta)

@@ -1,0 +1,170 @@
+"""Times at which the decoder's speed turns: the peak of gamma and the two ends of the transition (Lemmas 8-9)."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.analytic import checks
+from snapdyn.analytic.checks import FloatArray
+
+
+def _lambert_argument(vocab_size: ArrayLike) -> FloatArray:
+    """Return -1/(V-1), which has real Lambert values only for V - 1 >= e, so for whole V >= 4."""
+    V = checks.whole("vocab_size", vocab_size, 2)
+    if np.any(V < 4):
+        raise ValueError(
+            f"expected vocab_size >= 4, received {np.min(V):g}; exp(u) = (V-1) u has no real root below that, "
+            "use kind='peak', which every V has"
+        )
+    return -1 / (V - 1)
+
+
+def u_minus(vocab_size: ArrayLike) -> FloatArray:
+    """Smaller root u_- = -W_0(-1/(V-1)) of exp(u) = (V-1) u, Lemma 8 (u = V h).
+
+    Parameters
+    ----------
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 4.
+
+    Returns
+    -------
+    float or ndarray
+        u_-, dimensionless.
+
+    Raises
+    ------
+    ValueError
+        If V < 4 (no real root) or V is not whole.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Lemma 8; closed form in derivation ``u-minus``.
+    """
+    from scipy.special import lambertw
+
+    return -lambertw(_lambert_argument(vocab_size), 0).real
+
+
+def u_plus(vocab_size: ArrayLike) -> FloatArray:
+    """Larger root u_+ = -W_{-1}(-1/(V-1)) of exp(u) = (V-1) u, Lemma 8 (u = V h).
+
+    Parameters
+    ----------
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 4.
+
+    Returns
+    -------
+    float or ndarray
+        u_+ = (1 + omega_1) ln V, dimensionless.
+
+    Raises
+    ------
+    ValueError
+        If V < 4 (no real root) or V is not whole.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Lemma 8; closed form in derivation ``u-plus``.
+    """
+    from scipy.special import lambertw
+
+    return -lambertw(_lambert_argument(vocab_size), -1).real
+
+
+def omega_1(vocab_size: ArrayLike) -> FloatArray:
+    """Correction omega_1 = u_+/ln V - 1 of the upper transition time, Lemma 8.
+
+    Parameters
+    ----------
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 4.
+
+    Returns
+    -------
+    float or ndarray
+        omega_1, dimensionless, of order ln ln V/ln V.
+
+    Raises
+    ------
+    ValueError
+        If V < 4 (no real root) or V is not whole.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Lemma 8; derivation ``omega-1``.
+    """
+    # V^omega_1 = (V-1) u_+/V, from exp(u_+) = (V-1) u_+. Written so, nothing cancels for large V.
+    V = checks.whole("vocab_size", vocab_size, 2)
+    return np.log((V - 1) / V * u_plus(V)) / np.log(V)
+
+
+def u_peak(vocab_size: ArrayLike) -> FloatArray:
+    """Place u* = V h = 1 + W_0((V-1)/e) of the maximum of gamma, own derivation from Eq. (85).
+
+    Parameters
+    ----------
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
+
+    Returns
+    -------
+    float or ndarray
+        u*, dimensionless.
+
+    Raises
+    ------
+    ValueError
+        If V < 2 or V is not whole.
+
+    Notes
+    -----
+    Source: own; derivation ``gamma-peak``: the derivative of gamma vanishes where (u-1) exp(u) = V-1.
+    """
+    from scipy.special import lambertw
+
+    V = checks.whole("vocab_size", vocab_size, 2)
+    return 1 + lambertw((V - 1) / np.e).real
+
+
+def transition_time(
+    num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, kind: str = "peak"
+) -> FloatArray:
+    """Step at which gamma peaks, or at which the transition of Lemma 9 and Theorem 4 starts or ends.
+
+    Parameters
+    ----------
+    num_classes : array_like
+        K, number of sequence classes (uniform), whole and >= 1.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2 (>= 4 for ``kind="end"``).
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    kind : {"peak", "start", "end"}
+        ``"peak"``: t* = (K/eta_Y) [(V-1) u* + exp(u*) - 1]/V, the maximum of gamma. ``"start"``: K ln V/eta_Y.
+        ``"end"``: t0 = 2 (1+omega_1) K ln V/eta_Y = 2 u_+ K/eta_Y.
+
+    Returns
+    -------
+    float or ndarray
+        Time in batch-size-1 steps.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or `kind` is unknown.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) (start, end); own for the peak; derivations ``peak-time`` and
+    ``transition-balance``.
+    """
+    checks.choice("kind", kind, ("peak", "start", "end"))
+    K, V = checks.whole("num_classes", num_classes, 1), checks.whole("vocab_size", vocab_size, 2)
+    eta_Y = checks.positive("eta_Y", eta_Y)
+    if kind == "start":
+        return K * np.log(V) / eta_Y
+    if kind == "end":
+        return 2 * u_plus(V) * K / eta_Y
+    u = u_peak(V)
+    return K / eta_Y * (((V - 1) * u + np.expm1(u)) / V)

@@ -1,0 +1,35 @@
+"""Dynamics: sequence classes, systems of ODEs on compiled right-hand sides, integration, trajectories."""
+
+from snapdyn.dynamics.assumptions import Condition
+from snapdyn.dynamics.builders import random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics.classes import SequenceClasses
+from snapdyn.dynamics.errors import InputError
+from snapdyn.dynamics.integrate import Event, State, integrate, log_times
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
+from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
+from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load
+
+__all__ = [
+    "Condition",
+    "Event",
+    "EventRecord",
+    "FrozenDecoder",
+    "InputError",
+    "MeanField",
+    "ModifiedDecoder",
+    "SequenceClasses",
+    "SingleCommonToken",
+    "State",
+    "System",
+    "Trajectory",
+    "integrate",
+    "load",
+    "log_times",
+    "random_classes",
+    "single_common_token",
+    "syn_medium",
+    "syn_small",
+]

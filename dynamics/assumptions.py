@@ -1,0 +1,47 @@
+"""Assumption 2 (weak correlation) as conditions that are evaluated on an instance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from snapdyn.dynamics.classes import SequenceClasses
+
+# "V >> K^2" is read as a factor of at least 10.
+MUCH_LARGER = 10.0
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition of an assumption: what is required, what is measured, whether it is satisfied."""
+
+    name: str
+    required: str
+    bound: float
+    measured: float
+    satisfied: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: required {self.required}, measured {self.measured:.4g}: {'yes' if self.satisfied else 'NO'}"
+
+
+def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Condition]:
+    """Evaluate Assumption 2 on `classes` with attention logits z (Q, M), default 0.
+
+    Weak correlation is |lambda_1(E)| < 1/K. Assumption 2 adds V >> K^2 (read as a factor 10) and
+    |lambda_i(E)| >= 6/sqrt(V) for all i. With identical overlaps rho the three leave an empty set
+    below V = 36 K^2 (K-1)^2 (theory sheet, F6), so each is reported by itself.
+    """
+    K, V = classes.num_classes, classes.vocab_size
+    values = abs(classes.eigenvalues(z))
+    largest, smallest = float(values[0]), float(values[-1])
+    lower = 6.0 / math.sqrt(V)
+    return [
+        Condition("large vocabulary", f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)", MUCH_LARGER, V / K**2, V / K**2 >= MUCH_LARGER),
+        Condition("weak correlation", f"|lambda_1(E)| < 1/K = {1 / K:.4g}", 1 / K, largest, largest < 1 / K),
+        Condition("lower bound on overlap", f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}", lower, smallest, smallest >= lower),
+    ]

@@ -1,0 +1,350 @@
+"""Sequence classes: the data model of Sec. 3.2 (theory of conditional token probabilities)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from snapdyn.dynamics.errors import InputError, whole
+
+if TYPE_CHECKING:
+    from snapdyn.dynamics.assumptions import Condition
+
+# Rows of P are probabilities; a single-precision table still sums to 1 within this.
+ROW_SUM_TOLERANCE = 1e-6
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class SequenceClasses:
+    """Immutable set of sequence classes n = (P(.|n), psi(n), next token of n), Sec. 3.2.
+
+    A sequence of class n has contextual tokens drawn independently from P(.|n), the query (last) token
+    psi(n) and the next token to be predicted. Several classes may share a query and a next token.
+
+    Parameters
+    ----------
+    P : (S, M) array or scipy sparse
+        P[n, l] = P(l|n), probability of contextual token l in class n; rows sum to 1.
+    query : (S,) ints
+        Query token psi(n), ids in 0..V-1.
+    next_token : (S,) ints, optional
+        Next token of each class, ids in 0..V-1; default 0, 1, ..., S-1.
+    weights : (S,) floats, optional
+        Class weights, positive; they are normalised to the prior p_n. Default uniform.
+    vocab_size : int, optional
+        V, number of outputs of the decoder; default max(M, number of next tokens).
+
+    Raises
+    ------
+    InputError
+        One sentence naming what was expected, what was received and what to do.
+
+    Notes
+    -----
+    Omega(l) is the set of *next tokens* whose classes contain l: a token that occurs in two classes with
+    the same next token still identifies it, and is distinct.
+    """
+
+    def __init__(
+        self,
+        P: Any,
+        query: ArrayLike,
+        next_token: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        vocab_size: int | None = None,
+    ) -> None:
+        self.P = _checked_probabilities(P)
+        S, M = self.P.shape
+        self.query = _checked_ids("query", query, S)
+        self.next_token = (
+            np.arange(S, dtype=np.int64) if next_token is None else _checked_ids("next_token", next_token, S)
+        )
+        self.next_tokens: Ints
+        self.next_index: Ints
+        self.next_tokens, self.next_index = np.unique(self.next_token, return_inverse=True)
+        self.queries: Ints
+        self.query_index: Ints
+        self.queries, self.query_index = np.unique(self.query, return_inverse=True)
+        self.vocab_size = _checked_vocab_size(vocab_size, M, self.next_tokens.size)
+        for name, ids in (("query", self.query), ("next_token", self.next_token)):
+            if ids.max() >= self.vocab_size:
+                raise InputError(
+                    f"expected {name} ids below vocab_size = {self.vocab_size}, received {ids.max()} for class "
+                    f"{int(ids.argmax())}; give a larger vocab_size or other ids"
+                )
+        self.prior = _checked_prior(weights, S)
+        for array in (self.query, self.next_token, self.next_tokens, self.next_index, self.queries,
+                      self.query_index, self.prior, self.P.data, self.P.indices, self.P.indptr):  # fmt: skip
+            array.setflags(write=False)
+        self._frozen = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # cached_property writes to __dict__ directly, so it still works on a frozen instance.
+        if getattr(self, "_frozen", False):
+            raise AttributeError(f"SequenceClasses is immutable; build a new one to change {name!r}")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return (
+            f"SequenceClasses({self.num_classes} classes, {self.num_tokens} contextual tokens, "
+            f"{self.queries.size} queries, {self.next_tokens.size} next tokens, V = {self.vocab_size})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SequenceClasses):
+            return NotImplemented
+        return (
+            self.vocab_size == other.vocab_size
+            and self.P.shape == other.P.shape
+            and all(
+                np.array_equal(a, b)
+                for a, b in (
+                    (self.P.indptr, other.P.indptr),
+                    (self.P.indices, other.P.indices),
+                    (self.P.data, other.P.data),
+                    (self.query, other.query),
+                    (self.next_token, other.next_token),
+                    (self.prior, other.prior),
+                )
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content, so not hashable
+
+    # -- sizes ---------------------------------------------------------------------------------------------
+    @property
+    def num_classes(self) -> int:
+        """S, number of sequence classes (K in the paper, where each has its own next token)."""
+        return int(self.P.shape[0])
+
+    @property
+    def num_tokens(self) -> int:
+        """M, number of contextual token ids (columns of P)."""
+        return int(self.P.shape[1])
+
+    # -- supports ------------------------------------------------------------------------------------------
+    def support(self, n: int) -> Ints:
+        """Token ids with P(l|n) > 0, increasing."""
+        n = self.check_class(n)
+        return self.P.indices[self.P.indptr[n] : self.P.indptr[n + 1]]
+
+    def check_class(self, n: int) -> int:
+        """Return class number `n` after checking that it is in 0..S-1."""
+        if not (0 <= int(n) < self.num_classes):
+            raise InputError(f"expected a class in 0..{self.num_classes - 1}, received {n!r}")
+        return int(n)
+
+    @cached_property
+    def class_of_entry(self) -> Ints:
+        """(nnz,) class of each stored entry of P (row-major)."""
+        return np.repeat(np.arange(self.num_classes), np.diff(self.P.indptr))
+
+    @cached_property
+    def _z_keys(self) -> tuple[Ints, Ints]:
+        keys = self.query_index[self.class_of_entry] * self.num_tokens + self.P.indices
+        return np.unique(keys, return_inverse=True)
+
+    @cached_property
+    def z_coordinates(self) -> tuple[Ints, Ints]:
+        """(query row, token) of every attention logit that can move: the union of supports per query."""
+        keys, _ = self._z_keys
+        return keys // self.num_tokens, keys % self.num_tokens
+
+    @cached_property
+    def z_of_entry(self) -> Ints:
+        """(nnz,) position in `z_coordinates` of the logit that acts on each stored entry of P."""
+        return self._z_keys[1]
+
+    # -- roles of tokens -----------------------------------------------------------------------------------
+    @cached_property
+    def omega_size(self) -> Ints:
+        """(M,) |Omega(l)|: number of next tokens whose classes contain token l (0: never occurs)."""
+        pairs = np.unique(self.P.indices * np.int64(self.next_tokens.size) + self.next_index[self.class_of_entry])
+        return np.bincount(pairs // self.next_tokens.size, minlength=self.num_tokens)
+
+    def distinct_tokens(self, n: int | None = None) -> Ints:
+        """Tokens with |Omega(l)| = 1, of class `n` or (None) of all classes."""
+        tokens = np.arange(self.num_tokens) if n is None else self.support(n)
+        return tokens[self.omega_size[tokens] == 1]
+
+    def common_tokens(self, n: int | None = None) -> Ints:
+        """Tokens with |Omega(l)| > 1, of class `n` or (None) of all classes."""
+        tokens = np.arange(self.num_tokens) if n is None else self.support(n)
+        return tokens[self.omega_size[tokens] > 1]
+
+    def trivial_queries(self) -> Ints:
+        """Query tokens with a single class, |psi^{-1}(m)| = 1."""
+        return self.queries[np.bincount(self.query_index) == 1]
+
+    # -- attention and its Gram matrix ---------------------------------------------------------------------
+    def check_z(self, z: ArrayLike | None) -> Floats:
+        """Return logits `z` (Q, M) as an array (None: zeros) after checking shape and finiteness."""
+        shape = (self.queries.size, self.num_tokens)
+        if z is None:
+            return np.zeros(shape)
+        array = np.array(z, dtype=np.float64)
+        if array.shape != shape:
+            raise InputError(
+                f"expected attention logits of shape (Q, M) = {shape}, one row per query in increasing query id, "
+                f"received shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise InputError("expected finite attention logits, received NaN or infinity; check the initial z")
+        return array
+
+    def attention_entries(self, z: ArrayLike | None = None) -> Floats:
+        """Attention c_n[l] (5) on the stored entries of P, (nnz,); T infinite, logits z (Q, M)."""
+        query, token = self.z_coordinates
+        return self.attention_from_support(self.check_z(z)[query, token])
+
+    def attention_from_support(self, z_support: Floats) -> Floats:
+        """Attention c_n[l] (5) on the entries of P, (..., nnz), from logits on `z_coordinates` (..., nz)."""
+        logits = np.log(self.P.data) + z_support[..., self.z_of_entry]
+        starts = self.P.indptr[:-1]
+        lengths = np.diff(self.P.indptr)
+        logits -= np.repeat(np.maximum.reduceat(logits, starts, axis=-1), lengths, axis=-1)
+        np.exp(logits, out=logits)
+        logits /= np.repeat(np.add.reduceat(logits, starts, axis=-1), lengths, axis=-1)
+        return logits
+
+    def decoder_inputs(self, z: ArrayLike | None = None, residual: bool = False) -> Any:
+        """Decoder inputs, sparse (S, R): f_n = c_n/|c_n|, or LN(f_n + e_psi(n)) with the residual (sec. 7).
+
+        R = M without the residual; with it max(M, largest query id + 1), the query being a row of Y too.
+        """
+        from scipy import sparse
+
+        attention = self.attention_entries(z)
+        norms = np.sqrt(np.add.reduceat(attention**2, self.P.indptr[:-1]))
+        f = attention / np.repeat(norms, np.diff(self.P.indptr))
+        inputs = sparse.csr_array((f, self.P.indices, self.P.indptr), shape=self.P.shape)
+        if not residual:
+            return inputs
+        rows = max(self.num_tokens, int(self.query.max()) + 1)
+        inputs.resize((self.num_classes, rows))
+        S = self.num_classes
+        inputs = inputs + sparse.csr_array((np.ones(S), (np.arange(S), self.query)), shape=(S, rows))
+        scale = 1.0 / np.sqrt(np.asarray(inputs.multiply(inputs).sum(axis=1)).ravel())
+        return sparse.csr_array(sparse.diags_array(scale) @ inputs)
+
+    def gram(self, z: ArrayLike | None = None, residual: bool = False) -> Floats:
+        """Gram matrix G = F^T F of the decoder inputs, (S, S), diagonal exactly 1 (section 4 of the paper's App.)."""
+        inputs = self.decoder_inputs(z, residual)
+        G = np.asarray((inputs @ inputs.T).toarray())
+        np.fill_diagonal(G, 1.0)
+        return G
+
+    def E(self, z: ArrayLike | None = None) -> Floats:
+        """Overlap matrix E = G - I, (S, S)."""
+        return self.gram(z) - np.eye(self.num_classes)
+
+    def E_prime(self, z: ArrayLike | None = None) -> Floats:
+        """E' = I - (I + E)^{-1}, (S, S); raises InputError when G is singular (two classes with the same f)."""
+        G = self.gram(z)
+        smallest = float(np.linalg.eigvalsh(G)[0])
+        if smallest < 1e-12:
+            raise InputError(
+                f"expected linearly independent attention vectors, received a Gram matrix whose smallest eigenvalue "
+                f"is {smallest:.1e}; merge classes with proportional P(.|n)"
+            )
+        return np.eye(self.num_classes) - np.linalg.inv(G)
+
+    def eigenvalues(self, z: ArrayLike | None = None) -> Floats:
+        """Eigenvalues of E, (S,), by decreasing absolute value: lambda_1 first."""
+        values = np.linalg.eigvalsh(self.E(z))
+        return values[np.argsort(-np.abs(values), kind="stable")]
+
+    def assumptions(self, z: ArrayLike | None = None) -> list[Condition]:
+        """What Assumption 2 and weak correlation require, what is measured, satisfied or not."""
+        from snapdyn.dynamics.assumptions import assumption_2
+
+        return assumption_2(self, z)
+
+
+def _checked_probabilities(P: Any) -> Any:
+    from scipy import sparse
+
+    if sparse.issparse(P):
+        table = sparse.csr_array(P, dtype=np.float64, copy=True)
+        table.sum_duplicates()
+    else:
+        try:
+            dense = np.asarray(P, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError("expected P to be a table of numbers (S classes x M tokens), received something else") from error
+        if dense.ndim != 2 or 0 in dense.shape:
+            raise InputError(
+                f"expected P of shape (S classes, M tokens), both at least 1, received shape {dense.shape}"
+            )
+        table = sparse.csr_array(dense)
+    if 0 in table.shape:
+        raise InputError(f"expected P of shape (S classes, M tokens), both at least 1, received shape {table.shape}")
+    row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    for bad, what in ((~np.isfinite(table.data), "finite"), (table.data < 0, "non-negative")):
+        if bad.any():
+            k = int(np.flatnonzero(bad)[0])
+            raise InputError(
+                f"expected {what} probabilities in P, received {table.data[k]} at class {row[k]}, token "
+                f"{table.indices[k]}; correct that entry"
+            )
+    table.eliminate_zeros()
+    table.sort_indices()
+    sums = np.asarray(table.sum(axis=1)).ravel()
+    wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= ROW_SUM_TOLERANCE))
+    if wrong.size:
+        n = int(wrong[0])
+        raise InputError(
+            f"expected every row of P to sum to 1, received {sums[n]:.9g} in row {n} ({wrong.size} rows are off); "
+            "divide each row by its sum"
+        )
+    table.indices = table.indices.astype(np.int64)
+    table.indptr = table.indptr.astype(np.int64)
+    return table
+
+
+def _checked_ids(name: str, ids: ArrayLike, S: int) -> Ints:
+    array = np.asarray(ids)
+    if array.shape != (S,):
+        raise InputError(f"expected {name} with one id per class, shape ({S},), received shape {array.shape}")
+    try:
+        integers = array.astype(np.int64)
+        exact = bool((integers == array).all())
+    except (TypeError, ValueError):
+        exact = False
+    if not exact or array.dtype == bool:
+        raise InputError(f"expected {name} to hold whole numbers, received {array.tolist()!r:.60}")
+    if integers.min() < 0:
+        raise InputError(f"expected {name} ids of at least 0, received {integers.min()} for class {int(integers.argmin())}")
+    return integers
+
+
+def _checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int:
+    if vocab_size is None:
+        return max(M, next_tokens, 2)
+    V = whole("vocab_size", vocab_size, 2)
+    if V < next_tokens:
+        raise InputError(
+            f"expected vocab_size of at least the number of next tokens, {next_tokens}, received {V}; "
+            "every next token is an output of the decoder"
+        )
+    return V
+
+
+def _checked_prior(weights: ArrayLike | None, S: int) -> Floats:
+    if weights is None:
+        return np.full(S, 1.0 / S)
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("expected weights to be numbers, one per class, received something else") from error
+    if array.shape != (S,):
+        raise InputError(f"expected one weight per class, shape ({S},), received shape {array.shape}")
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InputError(f"expected positive finite weights, received {array.min()}..{array.max()}; drop classes of weight 0")
+    return array / array.sum()
+

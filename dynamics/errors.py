@@ -1,0 +1,43 @@
+"""Input errors: one sentence that says what was expected, what was received and what to do."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A user's input cannot be used; the message is one plain sentence fit for a terminal."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the known name nearest to `name`, or an empty string."""
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
+    """Build the error for a name that is not in a fixed list."""
+    known = list(known)
+    return InputError(f"expected {what} to be one of {', '.join(known)}, received {name!r}{suggest(name, known)}")
+
+
+def positive(name: str, value: float) -> float:
+    """Return `value` as a float after checking that it is a positive finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"expected {name} to be a positive finite number, received {value!r}; give a value above 0")
+    return number
+
+
+def whole(name: str, value: int, at_least: int) -> int:
+    """Return `value` as an int after checking that it is a whole number not below `at_least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) and not hasattr(value, "__index__"):
+        raise InputError(f"expected {name} to be a whole number, received {value!r}")
+    if not math.isfinite(value) or int(value) != value or value < at_least:
+        raise InputError(f"expected {name} to be a whole number of at least {at_least}, received {value!r}")
+    return int(value)

@@ -1,0 +1,393 @@
+"""Integration of a system with scipy's solvers: saves, events, invariants, and honest endings."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.errors import InputError, positive, unknown_name
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.trajectory import EventRecord, Trajectory
+
+METHODS = ("DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau")
+# Above this rate ratio the system is stiff: an explicit step is held down by stability.
+STIFF_RATIO = 30.0
+# BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
+LARGEST_DENSE_JACOBIAN = 3000
+# Points per step at which an event function is looked at, so that two crossings in one step are both found.
+EVENT_SAMPLES = 8
+PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
+
+
+class State:
+    """What an event function sees: the state at one time, observables on demand."""
+
+    def __init__(self, system: System, state: Floats) -> None:
+        self._system, self._state = system, state
+
+    @property
+    def z_support(self) -> Floats:
+        """Attention logits on classes.z_coordinates, (nz,)."""
+        return self._system.z_support(self._state)
+
+    @property
+    def z(self) -> Floats:
+        """Attention logits, (Q, M)."""
+        z = self._system.z_initial.copy()
+        coordinates = self._system.classes.z_coordinates if self._system.classes else (np.zeros(1, int),) * 2
+        z[coordinates] = self.z_support
+        return z
+
+    @property
+    def loss(self) -> float:
+        """-sum_n p_n ln alpha_n[next], nats."""
+        return self._system.loss(self._state)
+
+    @property
+    def extra(self) -> dict[str, Floats]:
+        """Quantities of this system only: h per class, B."""
+        return self._system.extra(self._state)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A zero of `function(t, state)` to be located.
+
+    Parameters
+    ----------
+    function : callable (t, State) -> float
+        t in batch-size-1 steps.
+    direction : -1, 0 or 1
+        Only falling, all, or only rising crossings.
+    terminal : bool
+        Stop the run at the first crossing.
+    """
+
+    function: Callable[[float, State], float]
+    direction: int = 0
+    terminal: bool = False
+
+
+def integrate(
+    system: System,
+    t_eval: ArrayLike,
+    method: str = "auto",
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    log_time: bool | None = None,
+    events: Mapping[str, Event] | None = None,
+    save_decoder: bool = False,
+    progress: Callable[[float, float], None] | None = None,
+) -> Trajectory:
+    """Integrate a system from t = 0 and keep its observables at the times `t_eval`.
+
+    Parameters
+    ----------
+    system : System
+        MeanField, FrozenDecoder, ModifiedDecoder or SingleCommonToken.
+    t_eval : (N,) array
+        Times in batch-size-1 steps, strictly increasing, at least 0; 1e-2 to 1e12 is usual.
+    method : str
+        A scipy solver by name (DOP853, RK45, RK23, LSODA, BDF, Radau) or "auto": DOP853, above
+        eta_Z/eta_Y = 30 LSODA in log time. `trajectory.stats` says what was chosen. LSODA runs with a
+        diagonal Jacobian, so that it never allocates n^2.
+    rtol, atol : float
+        Local error tolerances of the solver, on z and Y (V h where the system carries h).
+    log_time : bool, optional
+        Integrate in log(1 + t/t_s), t_s = 1/max rate. Default: for LSODA, BDF and Radau when `t_eval`
+        reaches beyond 100 t_s; explicit methods do not gain from it.
+    events : mapping of name to Event, optional
+        Located on dense output, looked at 8 times per step, so that two crossings in one step are found.
+    save_decoder : bool
+        Keep Y as well (N x rows x columns numbers).
+    progress : callable (t, fraction), optional
+        Called about ten times a second; fraction of the way in the integration variable.
+
+    Returns
+    -------
+    Trajectory
+        On failure or Ctrl-C: what was computed up to there, with `status` and `message` (which time, which
+        quantity, what to try).
+
+    Raises
+    ------
+    InputError
+        Unsorted, negative, empty or non-finite times; unknown method; tolerances that are not positive.
+    """
+    times = _checked_times(t_eval)
+    rtol, atol = positive("rtol", rtol), positive("atol", atol)
+    if not isinstance(system, System):
+        raise InputError(f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}")
+    events = dict(events or {})
+    for name, event in events.items():
+        if not isinstance(event, Event):
+            raise InputError(f"expected Event(function) for event {name!r}, received {type(event).__name__}")
+    method, clock = _choose(system, method, log_time, times[-1])
+    recorder = _Recorder(system, times, save_decoder)
+    started = time.perf_counter()
+    solver = None
+    status, message = "finished", ""
+    try:
+        recorder.save_up_to(0.0, lambda t: system.initial_state())
+        if times[-1] > 0:
+            solver = _solver(system, method, clock, times[-1], rtol, atol)
+            status, message = _run(solver, system, clock, recorder, events, progress)
+    except KeyboardInterrupt:
+        t = clock.to_time(solver.t) if solver is not None else 0.0
+        status, message = "interrupted", f"interrupted at t = {t:.6g}; {recorder.count} of {times.size} times are kept"
+    stats = {
+        "method": method,
+        "log_time": clock.scale is not None,
+        "rtol": rtol,
+        "atol": atol,
+        "state_size": system.size,
+        "evaluations": 0 if solver is None else int(solver.nfev),
+        "steps": recorder.steps,
+    }
+    return recorder.trajectory(status, message, stats, time.perf_counter() - started)
+
+
+# -- clocks ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Clock:
+    """Integration variable: t itself, or tau = log(1 + t/scale)."""
+
+    scale: float | None
+
+    def to_time(self, tau: float) -> float:
+        return tau if self.scale is None else float(self.scale * np.expm1(tau))
+
+    def from_time(self, t: float) -> float:
+        return t if self.scale is None else float(np.log1p(t / self.scale))
+
+    def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
+        if self.scale is None:
+            return system.derivative
+        scale = self.scale
+
+        def in_log_time(tau: float, state: Floats) -> Floats:
+            out = system.derivative(0.0, state)
+            out *= scale * np.exp(tau)  # dt/dtau
+            return out
+
+        return in_log_time
+
+
+def _checked_times(t_eval: ArrayLike) -> Floats:
+    try:
+        times = np.array(t_eval, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("expected t_eval as a list of numbers, received something else") from error
+    if times.ndim != 1 or times.size == 0:
+        raise InputError(f"expected t_eval as a list of at least one time, received shape {times.shape}")
+    if not np.isfinite(times).all() or times[0] < 0:
+        raise InputError(f"expected finite times of at least 0 in t_eval, received {times.min()}..{times.max()}")
+    if (np.diff(times) <= 0).any():
+        i = int(np.flatnonzero(np.diff(times) <= 0)[0])
+        raise InputError(f"expected strictly increasing t_eval, received {times[i]:g} before {times[i + 1]:g}; sort it")
+    return times
+
+
+def _choose(system: System, method: str, log_time: bool | None, t_end: float) -> tuple[str, _Clock]:
+    if method == "auto":
+        method = "LSODA" if system.rate_ratio >= STIFF_RATIO else "DOP853"
+    elif method not in METHODS:
+        raise unknown_name("method", method, ("auto", *METHODS))
+    if method in ("BDF", "Radau") and system.size > LARGEST_DENSE_JACOBIAN:
+        raise InputError(
+            f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
+            f"{system.size}; use LSODA or DOP853"
+        )
+    scale = 1.0 / (system.eta_Y * max(1.0, system.rate_ratio))
+    if log_time is None:
+        log_time = method in ("LSODA", "BDF", "Radau") and t_end > 100 * scale
+    return method, _Clock(scale if log_time else None)
+
+
+def _solver(system: System, method: str, clock: _Clock, t_end: float, rtol: float, atol: float) -> Any:
+    import scipy.integrate
+
+    # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
+    options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
+    solver_class = getattr(scipy.integrate, method)
+    return solver_class(
+        clock.derivative(system), 0.0, system.initial_state(), clock.from_time(t_end), rtol=rtol, atol=atol, **options
+    )
+
+
+def _run(
+    solver: Any,
+    system: System,
+    clock: _Clock,
+    recorder: _Recorder,
+    events: dict[str, Event],
+    progress: Callable[[float, float], None] | None,
+) -> tuple[str, str]:
+    watcher = _EventWatcher(system, clock, events, solver.y)
+    next_report = time.perf_counter()
+    while solver.status == "running":
+        with warnings.catch_warnings():
+            # LSODA warns and fails; the failure is reported below with its time and quantity.
+            warnings.simplefilter("ignore", UserWarning)
+            reason = solver.step()
+        if solver.status == "failed" or not np.isfinite(solver.y).all():
+            return "failed", _failure(solver, system, clock, reason)
+        recorder.steps += 1
+        t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
+        dense = _LazyDense(solver, clock)
+        stop = watcher.look(solver, dense) if events else None
+        recorder.events = watcher.records
+        if stop is not None:
+            recorder.save_up_to(stop, dense.at)
+            return "terminated", f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
+        recorder.save_up_to(t, dense.at)
+        if progress and time.perf_counter() >= next_report:
+            progress(t, solver.t / solver.t_bound)
+            next_report = time.perf_counter() + PROGRESS_INTERVAL
+    if progress:
+        progress(recorder.times[-1], 1.0)
+    return "finished", ""
+
+
+def _failure(solver: Any, system: System, clock: _Clock, reason: str | None) -> str:
+    state = solver.y
+    bad = np.flatnonzero(~np.isfinite(state))
+    if bad.size == 0:
+        with np.errstate(all="ignore"):
+            rate = np.abs(solver.fun(solver.t, state)) / (solver.atol + solver.rtol * np.abs(state))
+        bad = np.flatnonzero(~np.isfinite(rate))
+        worst = int(bad[0]) if bad.size else int(np.argmax(rate))
+        trouble = "its rate is not finite" if bad.size else "it changes fastest against its tolerance"
+    else:
+        worst, trouble = int(bad[0]), "it is not finite"
+    return (
+        f"failed at t = {clock.to_time(solver.t):.6g} in {system.quantity(worst)} ({trouble}): "
+        f"{(reason or 'the state is not finite').rstrip('.')}; try smaller rates, a looser rtol, or another method"
+    )
+
+
+class _LazyDense:
+    """Dense output of the last step, made only when a time inside it is asked for (it costs evaluations)."""
+
+    def __init__(self, solver: Any, clock: _Clock) -> None:
+        self._solver, self._clock, self._interpolant = solver, clock, None
+
+    def at(self, t: float) -> Floats:
+        return self.at_variable(self._clock.from_time(t))
+
+    def at_variable(self, tau: float) -> Floats:
+        if tau >= self._solver.t:
+            return self._solver.y
+        if self._interpolant is None:
+            self._interpolant = self._solver.dense_output()
+        return self._interpolant(tau)  # type: ignore[misc]  # set just above
+
+
+class _EventWatcher:
+    """Looks for sign changes at samples of each step and refines them on dense output."""
+
+    def __init__(self, system: System, clock: _Clock, events: dict[str, Event], start: Floats) -> None:
+        self._system, self._clock, self._events = system, clock, events
+        self.records: list[EventRecord] = []
+        self._last = {name: self._value(event, 0.0, start) for name, event in events.items()}
+
+    def _value(self, event: Event, tau: float, state: Floats) -> float:
+        return float(event.function(self._clock.to_time(tau), State(self._system, state)))
+
+    def look(self, solver: Any, dense: _LazyDense) -> float | None:
+        """Record the crossings of the last step in order of time; the time of a terminal one, else None."""
+        from scipy.optimize import brentq
+
+        samples = np.linspace(solver.t_old, solver.t, EVENT_SAMPLES + 1)[1:]
+        found: list[tuple[float, str]] = []
+        for name, event in self._events.items():
+            left, before = solver.t_old, self._last[name]
+            for right in samples:
+                after = self._value(event, right, dense.at_variable(right))
+                rising = before < 0 <= after
+                falling = before > 0 >= after
+                if (rising and event.direction >= 0) or (falling and event.direction <= 0):
+                    root = right if after == 0 else brentq(
+                        lambda tau, event=event: self._value(event, tau, dense.at_variable(tau)), left, right, xtol=1e-14 * right
+                    )  # fmt: skip
+                    found.append((root, name))
+                left, before = right, after
+            self._last[name] = before
+        for tau, name in sorted(found):
+            t = self._clock.to_time(tau)
+            self.records.append(EventRecord(name, t, self._system.z_support(dense.at_variable(tau)).copy()))
+            if self._events[name].terminal:
+                return t
+        return None
+
+
+class _Recorder:
+    """Keeps observables at the asked times, so that memory holds z and observables only."""
+
+    def __init__(self, system: System, times: Floats, save_decoder: bool) -> None:
+        self.system, self.times = system, times
+        self.count = self.steps = 0
+        self.events: list[EventRecord] = []
+        self._ids = system.decoder_ids() if save_decoder else (None, None)
+        self._columns: dict[str, Floats] = {}
+
+    def save_up_to(self, t: float, state_at: Callable[[float], Floats]) -> None:
+        """Save every asked time that is not later than `t`."""
+        while self.count < self.times.size and self.times[self.count] <= t:
+            self._save(state_at(float(self.times[self.count])))
+
+    def _save(self, state: Floats) -> None:
+        system = self.system
+        values: dict[str, Any] = {"z_support": system.z_support(state), "loss": system.loss(state)}
+        values |= {f"invariant:{name}": value for name, value in system.invariants(state).items()}
+        values |= {f"extra:{name}": value for name, value in system.extra(state).items()}
+        if self._ids[0] is not None:
+            values["Y"] = system.decoder(state)
+        for name, value in values.items():
+            if name not in self._columns:
+                self._columns[name] = np.empty((self.times.size, *np.shape(value)))
+            self._columns[name][self.count] = value
+        self.count += 1
+
+    def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
+        kept = {name: column[: self.count] for name, column in self._columns.items()}
+        nz = self.system.z_support(self.system.initial_state()).size
+        return Trajectory(
+            classes=self.system.classes,
+            t=self.times[: self.count],
+            z_support=kept.get("z_support", np.empty((0, nz))),
+            z_initial=self.system.z_initial,
+            loss=kept.get("loss", np.empty(0)),
+            system=self.system.name,
+            parameters=dict(self.system.parameters),
+            status=status,
+            message=message,
+            stats=stats,
+            invariants={k.removeprefix("invariant:"): v for k, v in kept.items() if k.startswith("invariant:")},
+            extra={k.removeprefix("extra:"): v for k, v in kept.items() if k.startswith("extra:")},
+            Y=kept.get("Y"),
+            decoder_rows=self._ids[0],
+            decoder_outputs=self._ids[1],
+            events=self.events,
+            wall_time=wall_time,
+        )
+
+
+def log_times(first: float, last: float, count: int = 100) -> Floats:
+    """Log-spaced times from `first` to `last`, both exact, in batch-size-1 steps."""
+    first, last = positive("first", first), positive("last", last)
+    if last <= first:
+        raise InputError(f"expected the last time after the first, received {first:g} and {last:g}")
+    times = np.geomspace(first, last, count)
+    times[0], times[-1] = first, last
+    return times
+
+
+__all__: Sequence[str] = ["METHODS", "Event", "State", "integrate", "log_times"]

@@ -1,0 +1,177 @@
+"""Building blocks of the kernels: vectorisable exp, maximum, sums and row operations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+# Sums may be reassociated (vector lanes) and contracted (fused multiply-add); NaN and infinity keep their
+# meaning, so that a run that diverges is seen.
+REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
+EXACT: set[str] = {"contract"}
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 0.693147180369123816490
+_LN2_LOW = 1.90821492927058770002e-10
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer held in the low bits
+_SMALLEST = -708.0
+
+
+@njit(cache=True, fastmath=EXACT)
+def exp_nonpositive(x):  # type: ignore[no-untyped-def]
+    """exp(x) for x <= 0, to 1 ulp, in a form the compiler vectorises (libm's exp it does not).
+
+    Cody-Waite reduction x = k ln 2 + r, Taylor polynomial of degree 13 in |r| <= ln(2)/2 (remainder below
+    2e-17), 2**k assembled in the exponent bits. Below -708 (1e-307) the result is held there; NaN gives NaN.
+    """
+    y = _SMALLEST if x < _SMALLEST else x
+    shifted = y * _LOG2_E + _ROUND
+    k = shifted - _ROUND
+    r = (y - k * _LN2_HIGH) - k * _LN2_LOW
+    p = 1.6059043836821613e-10
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 0.0001984126984126984
+    p = p * r + 0.001388888888888889
+    p = p * r + 0.008333333333333333
+    p = p * r + 0.041666666666666664
+    p = p * r + 0.16666666666666666
+    p = p * r + 0.5
+    p = (p * r) * r + r + 1.0
+    power = (np.float64(shifted).view(np.int64) + 1023) << 52
+    return p * np.int64(power).view(np.float64)
+
+
+@njit(cache=True, fastmath={"reassoc", "nsz"}, error_model="numpy")
+def maximum(x):  # type: ignore[no-untyped-def]
+    """Largest value of x, (n,)."""
+    largest = x[0]
+    for i in range(1, x.size):
+        largest = x[i] if x[i] > largest else largest
+    return largest
+
+
+@njit(cache=True, fastmath=EXACT, error_model="numpy")
+def exp_shifted(x):  # type: ignore[no-untyped-def]
+    """Replace x by exp(x - max x), in place."""
+    largest = maximum(x)
+    for i in range(x.size):
+        x[i] = exp_nonpositive(x[i] - largest)
+
+
+@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+def weighted_square_sum(x, weight):  # type: ignore[no-untyped-def]
+    """Sum of weight x**2."""
+    total = 0.0
+    for i in range(x.size):
+        total += weight[i] * x[i] * x[i]
+    return total
+
+
+@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+def combine_rows(Y, rows, coefficients, out):  # type: ignore[no-untyped-def]
+    """out = sum_i coefficients[i] Y[rows[i], :]; four rows at a time save three passes over `out`."""
+    C = out.size
+    for j in range(C):
+        out[j] = 0.0
+    m = rows.size
+    i = 0
+    while i + 3 < m:
+        c0 = coefficients[i]
+        c1 = coefficients[i + 1]
+        c2 = coefficients[i + 2]
+        c3 = coefficients[i + 3]
+        y0 = Y[rows[i]]
+        y1 = Y[rows[i + 1]]
+        y2 = Y[rows[i + 2]]
+        y3 = Y[rows[i + 3]]
+        for j in range(C):
+            out[j] += c0 * y0[j] + c1 * y1[j] + c2 * y2[j] + c3 * y3[j]
+        i += 4
+    while i < m:
+        c0 = coefficients[i]
+        y0 = Y[rows[i]]
+        for j in range(C):
+            out[j] += c0 * y0[j]
+        i += 1
+
+
+@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+def row_dots(Y, rows, r, last_multiplicity, out):  # type: ignore[no-untyped-def]
+    """out[i] = Y[rows[i], :] . r with the last column counted `last_multiplicity` times."""
+    C = r.size
+    extra = (last_multiplicity - 1.0) * r[C - 1]
+    m = rows.size
+    i = 0
+    while i + 1 < m:
+        y0 = Y[rows[i]]
+        y1 = Y[rows[i + 1]]
+        s0 = 0.0
+        s1 = 0.0
+        for j in range(C):
+            s0 += y0[j] * r[j]
+            s1 += y1[j] * r[j]
+        out[i] = s0 + extra * y0[C - 1]
+        out[i + 1] = s1 + extra * y1[C - 1]
+        i += 2
+    if i < m:
+        y0 = Y[rows[i]]
+        s0 = 0.0
+        for j in range(C):
+            s0 += y0[j] * r[j]
+        out[i] = s0 + extra * y0[C - 1]
+
+
+@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+def add_scaled(target, scale, r, overwrite):  # type: ignore[no-untyped-def]
+    """target += scale r, or target = scale r where this is the first touch."""
+    if overwrite:
+        for j in range(r.size):
+            target[j] = scale * r[j]
+    else:
+        for j in range(r.size):
+            target[j] += scale * r[j]
+
+
+@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+def prediction_error(r, column, last_multiplicity):  # type: ignore[no-untyped-def]
+    """Turn exp-shifted logits r into e_n - alpha_n in place and return -ln alpha_n[column].
+
+    The value at the class's own column is the sum of the other probabilities, never 1 - alpha, so it keeps
+    its relative accuracy at late times.
+    """
+    C = r.size
+    own = r[column]
+    r[column] = 0.0
+    others = 0.0
+    for j in range(C):
+        others += r[j]
+    others += (last_multiplicity - 1.0) * r[C - 1]
+    scale = 1.0 / (others + own)
+    for j in range(C):
+        r[j] *= -scale
+    r[column] = others * scale
+    return math.log1p(others / own)
+
+
+@njit(cache=True, fastmath=EXACT, error_model="numpy")
+def softmax_error(r, column, last_multiplicity):  # type: ignore[no-untyped-def]
+    """Turn logits r into e_n - alpha_n in place; return the loss -ln alpha_n[column]."""
+    exp_shifted(r)
+    return prediction_error(r, column, last_multiplicity)
+
+
+@njit(cache=True, fastmath=EXACT, error_model="numpy")
+def normalized_attention(z, slots, log_p, multiplicity, f):  # type: ignore[no-untyped-def]
+    """f = c_n / |c_n| on the entries of one class: exp(ln P + z) over its 2-norm."""
+    for i in range(f.size):
+        f[i] = log_p[i] + z[slots[i]]
+    exp_shifted(f)
+    scale = 1.0 / math.sqrt(weighted_square_sum(f, multiplicity))
+    for i in range(f.size):
+        f[i] *= scale

@@ -1,0 +1,174 @@
+"""Layout of the mean-field state: flat arrays that the compiled kernels stream through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sparse layout of (z, Y) for one set of classes, with tokens lumped and output columns shared.
+
+    Two exact reductions (theory sheet, section 8). Tokens with equal columns P(l|.) and equal initial
+    logits stay equal for ever: one *row* with a multiplicity stands for all of them. From Y(0) = 0 the
+    outputs that are no class's next token stay equal: one last *column* stands for all of them.
+
+    An *entry* is a (class, row) pair with P > 0; a *slot* is a (query, row) pair whose logit can move.
+    The state is the flat array [z on the slots (num_slots,), Y (num_rows, num_columns) row-major].
+    """
+
+    indptr: Ints  # (S+1,) entries of class n are indptr[n]:indptr[n+1]
+    entry_row: Ints  # (entries,) row of Y
+    entry_slot: Ints  # (entries,) slot of z
+    entry_first: np.ndarray  # (entries,) bool: first entry that touches this row, so dY is set, not added
+    log_p: Floats  # (entries,) ln P(l|n)
+    multiplicity: Floats  # (entries,) tokens lumped into the row
+    prior: Floats  # (S,)
+    column: Ints  # (S,) output column of the class's next token
+    query_row: Ints  # (S,) row of the query token with the residual connection, else -1
+    query_entry: Ints  # (S,) entry of the class that is the query token itself, else -1
+    query_first: np.ndarray  # (S,) bool: first touch of the query row
+    slot_of_z: Ints  # (nz,) slot of every coordinate in classes.z_coordinates
+    slot_multiplicity: Floats  # (num_slots,)
+    slot_query: Ints  # (num_slots,)
+    row_token: Ints  # (num_rows,) smallest token id lumped in the row
+    row_of_token: Ints  # (max token id + 1,) row of each token, -1 where it has none
+    output_token: Ints  # (num_columns,) output id of each column, -1 for the shared column
+    last_column_multiplicity: float  # V - number of next tokens (1 when there is no shared column)
+
+    @property
+    def num_slots(self) -> int:
+        return int(self.slot_multiplicity.size)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.row_token.size)
+
+    @property
+    def num_columns(self) -> int:
+        return int(self.output_token.size)
+
+    @property
+    def size(self) -> int:
+        """Number of state values."""
+        return self.num_slots + self.num_rows * self.num_columns
+
+    @property
+    def max_support(self) -> int:
+        """Largest number of entries of a class."""
+        return int(np.diff(self.indptr).max())
+
+    def z_support(self, slots: Floats) -> Floats:
+        """Logits on classes.z_coordinates, (..., nz), from logits on the slots, (..., num_slots)."""
+        return slots[..., self.slot_of_z]
+
+    def slot_name(self, slot: int, classes: SequenceClasses) -> str:
+        """Human name of a slot, for messages."""
+        token = classes.z_coordinates[1][int(np.flatnonzero(self.slot_of_z == slot)[0])]
+        return f"z[query {classes.queries[self.slot_query[slot]]}, token {token}]"
+
+    def decoder_name(self, index: int) -> str:
+        """Human name of a decoder value (index into the flat Y), for messages."""
+        row, column = divmod(index, self.num_columns)
+        output = self.output_token[column]
+        return f"Y[token {self.row_token[row]}, output {output if output >= 0 else 'shared'}]"
+
+
+def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> tuple[Ints, Ints]:
+    """Rows of Y: (row of each token, -1 if it never occurs; smallest token of each row).
+
+    Tokens in `separate` (query tokens, with the residual connection) are never lumped.
+    """
+    columns = classes.P.tocsc()
+    kept = set(separate.tolist())
+    row_of_token = np.full(classes.num_tokens, -1, dtype=np.int64)
+    row_token: list[int] = []
+    seen: dict[tuple[bytes, ...] | int, int] = {}
+    moved = z_initial.any(axis=0)
+    for token in range(classes.num_tokens):
+        part = slice(columns.indptr[token], columns.indptr[token + 1])
+        if part.start == part.stop:
+            continue
+        key: tuple[bytes, ...] | int
+        if token in kept:
+            key = token
+        else:
+            start = z_initial[:, token].tobytes() if moved[token] else b""
+            key = (columns.indices[part].tobytes(), columns.data[part].tobytes(), start)
+        if key not in seen:
+            seen[key] = len(row_token)
+            row_token.append(token)
+        row_of_token[token] = seen[key]
+    return row_of_token, np.array(row_token, dtype=np.int64)
+
+
+def build_layout(classes: SequenceClasses, z_initial: Floats, residual: bool = False) -> Layout:
+    """Build the layout for `classes` with initial logits (Q, M) and, optionally, the residual connection."""
+    row_of_token, row_token = lumped_rows(classes, z_initial, classes.queries if residual else np.empty(0, np.int64))
+    if residual:
+        row_of_token, row_token = _with_query_rows(classes.queries, row_of_token, row_token)
+    token, entry_class = classes.P.indices, classes.class_of_entry
+    size = np.bincount(row_of_token[row_of_token >= 0], minlength=row_token.size).astype(np.float64)
+
+    # One entry per (class, row): the smallest token stands for all tokens of the row.
+    keep = row_token[row_of_token[token]] == token
+    entry_class, token = entry_class[keep], token[keep]
+    entry_row = row_of_token[token]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(entry_class, minlength=classes.num_classes))])
+
+    slot_keys, entry_slot = np.unique(classes.query_index[entry_class] * row_token.size + entry_row, return_inverse=True)
+    z_query, z_token = classes.z_coordinates
+    slot_of_z = np.searchsorted(slot_keys, z_query * row_token.size + row_of_token[z_token])
+
+    query_row = np.full(classes.num_classes, -1, dtype=np.int64)
+    query_entry = query_row.copy()
+    touched = np.concatenate([entry_row, query_row[:0]])
+    if residual:
+        query_row = row_of_token[classes.query]
+        for n in range(classes.num_classes):
+            own = np.flatnonzero(entry_row[indptr[n] : indptr[n + 1]] == query_row[n])
+            if own.size:
+                query_entry[n] = indptr[n] + own[0]
+        # Kernels visit, class by class, the entries and then the query row.
+        touched = np.insert(entry_row, indptr[1:], query_row)
+    first = np.zeros(touched.size, dtype=np.bool_)
+    first[np.unique(touched, return_index=True)[1]] = True
+    is_query = np.zeros(touched.size, dtype=np.bool_)
+    if residual:
+        is_query[indptr[1:] + np.arange(classes.num_classes)] = True
+    query_first = first[is_query] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
+
+    others = classes.vocab_size - classes.next_tokens.size
+    return Layout(
+        indptr=indptr.astype(np.int64),
+        entry_row=entry_row.astype(np.int64),
+        entry_slot=entry_slot.astype(np.int64),
+        entry_first=first[~is_query],
+        log_p=np.log(classes.P.data[keep]),
+        multiplicity=size[entry_row],
+        prior=classes.prior,
+        column=classes.next_index.astype(np.int64),
+        query_row=query_row,
+        query_entry=query_entry,
+        query_first=query_first,
+        slot_of_z=slot_of_z.astype(np.int64),
+        slot_multiplicity=size[slot_keys % row_token.size],
+        slot_query=(slot_keys // row_token.size).astype(np.int64),
+        row_token=row_token,
+        row_of_token=row_of_token,
+        output_token=np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens),
+        last_column_multiplicity=float(max(others, 1)),
+    )
+
+
+def _with_query_rows(queries: Ints, row_of_token: Ints, row_token: Ints) -> tuple[Ints, Ints]:
+    """Add a row for every query token that is not a contextual token that occurs."""
+    wider = np.full(max(row_of_token.size, int(queries.max()) + 1), -1, dtype=np.int64)
+    wider[: row_of_token.size] = row_of_token
+    missing = queries[wider[queries] < 0]
+    wider[missing] = row_token.size + np.arange(missing.size)
+    return wider, np.concatenate([row_token, missing])

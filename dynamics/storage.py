@@ -1,0 +1,91 @@
+"""Writing results safely and saying where they come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from snapdyn.dynamics.errors import InputError
+
+LIBRARIES = ("numpy", "scipy", "numba", "sympy", "matplotlib", "xarray", "h5netcdf")
+
+
+@cache
+def code_version() -> str:
+    """Version of snapdyn, with the git commit when it runs from a checkout."""
+    try:
+        version = metadata.version("snapdyn")
+    except metadata.PackageNotFoundError:
+        version = "unknown"
+    here = Path(__file__).resolve()
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(here.parent), *arguments], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", here.name)  # an installed copy may lie inside somebody else's checkout
+        commit = git("rev-parse", "HEAD")
+        return f"{version}+{commit}" + ("-modified" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return version
+
+
+@cache
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that numbers depend on."""
+    versions = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
+
+
+def provenance(**facts: Any) -> dict[str, Any]:
+    """Facts that reproduce a result: code and library versions and whatever the caller adds."""
+    return {"snapdyn": code_version(), "versions": library_versions(), **facts}
+
+
+def output_folder(path: str | os.PathLike[str]) -> Path:
+    """Return `path` as an existing writable folder, created when missing."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); choose another with --out"
+        ) from error
+    return folder
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it takes its place, on failure it is removed.
+
+    A stopped run leaves the old file or none, never half of one.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    except OSError as error:
+        raise InputError(
+            f"expected {str(target)!r} to be writable, received: {error.strerror or error}; choose another path"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,1 @@
+"""Systems of ordinary differential equations, one per file: what `integrate` integrates."""

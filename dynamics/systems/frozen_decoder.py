@@ -1,0 +1,103 @@
+"""Decoder dynamics with frozen attention: the original flow (7) and the modified flow (8)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.errors import positive
+from snapdyn.dynamics.kernels.decoder import frozen_decoder
+from snapdyn.dynamics.systems.base import System, checked_classes, initial_logits, require_one_class_per_next_token
+
+
+class FrozenDecoder(System):
+    """Eq. (7), or with `modified` Eq. (8)/(26), in expectation over classes, from Y(0) = 0.
+
+    Original: Y' = eta_Y sum_n p_n f_n (e_n - alpha_n)^T. Modified: f_n is replaced by f_n - F E' e_n in the
+    update, which decouples the rows of W = F^T Y (Lemma 3). The state is C (S, columns) with Y = F C
+    (original) or Y = F (I - E') C (modified).
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+        For the modified flow: next tokens all different, attention vectors linearly independent.
+    eta_Y : float
+        Learning rate per batch-size-1 step.
+    modified : bool
+    z_initial : (Q, M) array, optional
+        The frozen logits. Default 0.
+    residual : bool
+        Decoder input LN(f_n + e_psi(n)) in place of f_n.
+    """
+
+    def __init__(
+        self,
+        classes: SequenceClasses,
+        eta_Y: float,
+        modified: bool = False,
+        z_initial: ArrayLike | None = None,
+        residual: bool = False,
+    ) -> None:
+        self.classes: SequenceClasses = checked_classes(classes)
+        self.eta_Y = positive("eta_Y", eta_Y)
+        self.z_initial = initial_logits(classes, z_initial)
+        self.modified, self.residual = bool(modified), bool(residual)
+        self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
+        G = classes.gram(self.z_initial, self.residual)
+        if self.modified:
+            require_one_class_per_next_token(classes, "the modified flow")
+            classes.E_prime(self.z_initial)  # raises when G is singular
+        others = classes.vocab_size - classes.next_tokens.size
+        self.output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
+        self.size = classes.num_classes * self.output_token.size
+        self._columns = np.ones(self.output_token.size)
+        self._columns[-1] = max(others, 1)
+        self._gram = G
+        mixing = np.eye(classes.num_classes) if self.modified else G
+        self._arguments = (
+            self.output_token.size, mixing, classes.prior, classes.next_index, self._columns[-1], self.eta_Y,
+            np.empty(self.output_token.size),
+        )  # fmt: skip
+
+    def initial_state(self) -> Floats:
+        return np.zeros(self.size)
+
+    def derivative(self, t: float, state: Floats) -> Floats:
+        out = np.empty_like(state)
+        frozen_decoder(state, out, *self._arguments)
+        return out
+
+    def loss(self, state: Floats) -> float:
+        return float(frozen_decoder(state, np.empty_like(state), *self._arguments))
+
+    def logits(self, state: Floats) -> Floats:
+        """W = F^T Y, (S, columns): the decoder's logits for every class."""
+        C = state.reshape(self.classes.num_classes, -1)
+        return C if self.modified else self._gram @ C
+
+    def z_support(self, state: Floats) -> Floats:
+        query, token = self.classes.z_coordinates
+        return self.z_initial[query, token]
+
+    def extra(self, state: Floats) -> dict[str, Floats]:
+        own = self.logits(state)[np.arange(self.classes.num_classes), self.classes.next_index]
+        return {"own_logit": own}
+
+    def decoder(self, state: Floats) -> Floats:
+        C = state.reshape(self.classes.num_classes, -1)
+        if self.modified:
+            C = np.linalg.solve(self._gram, C)
+        return np.asarray(self.classes.decoder_inputs(self.z_initial, self.residual).T @ C)
+
+    def decoder_ids(self) -> tuple[Ints, Ints]:
+        rows = self.classes.decoder_inputs(self.z_initial, self.residual).shape[1]
+        return np.arange(rows), self.output_token
+
+    def invariants(self, state: Floats) -> dict[str, float]:
+        return {"row sum of Y": float(np.abs(self.decoder(state) @ self._columns).max())}
+
+    def quantity(self, index: int) -> str:
+        n, column = divmod(index, self.output_token.size)
+        output = self.output_token[column]
+        return f"decoder coefficient of class {n}, output {output if output >= 0 else 'shared'}"

@@ -1,0 +1,94 @@
+"""The full mean-field system: decoder and attention coupled, no separation of time scales."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.errors import positive
+from snapdyn.dynamics.kernels.mean_field import mean_field
+from snapdyn.dynamics.layout import build_layout
+from snapdyn.dynamics.systems.base import System, checked_classes, initial_logits, relative_row_sums
+
+
+class MeanField(System):
+    """Expectation of the SGD step (3)-(4) as a flow, T infinite, general priors p_n.
+
+    Y' = eta_Y sum_n p_n u_n (e_n - alpha_n)^T,  z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o (g_n - f_n (f_n . g_n)),
+    g_n = Y (e_n - alpha_n), u_n = f_n, from Y(0) = 0.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    eta_Y, eta_Z : float
+        Learning rates per batch-size-1 step.
+    z_initial : (Q, M) array, optional
+        Initial logits, rows in increasing query id: a prior on attention. Default 0.
+    residual : bool
+        Residual connection: u_n = (f_n + e_psi(n))/|f_n + e_psi(n)|; the query token is a row of Y.
+    """
+
+    def __init__(
+        self,
+        classes: SequenceClasses,
+        eta_Y: float,
+        eta_Z: float,
+        z_initial: ArrayLike | None = None,
+        residual: bool = False,
+    ) -> None:
+        self.classes: SequenceClasses = checked_classes(classes)
+        self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
+        self.z_initial = initial_logits(classes, z_initial)
+        self.residual = bool(residual)
+        self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
+        self.layout = L = build_layout(classes, self.z_initial, self.residual)
+        self.size = L.size
+        work = np.empty((4, max(L.max_support, L.num_columns)))
+        self._arguments = (
+            L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.entry_first, L.log_p,
+            L.multiplicity, L.prior, L.column, L.query_row, L.query_entry, L.query_first,
+            L.last_column_multiplicity, self.eta_Y, self.eta_Z, work,
+        )  # fmt: skip
+
+    @property
+    def rate_ratio(self) -> float:
+        return self.eta_Z / self.eta_Y
+
+    def initial_state(self) -> Floats:
+        state = np.zeros(self.size)
+        query, token = self.classes.z_coordinates
+        state[self.layout.slot_of_z] = self.z_initial[query, token]
+        return state
+
+    def derivative(self, t: float, state: Floats) -> Floats:
+        out = np.empty_like(state)
+        mean_field(state, out, *self._arguments)
+        return out
+
+    def loss(self, state: Floats) -> float:
+        return float(mean_field(state, np.empty_like(state), *self._arguments))
+
+    def z_support(self, state: Floats) -> Floats:
+        return self.layout.z_support(state[: self.layout.num_slots])
+
+    def decoder(self, state: Floats) -> Floats:
+        return state[self.layout.num_slots :].reshape(-1, self.layout.num_columns)
+
+    def decoder_ids(self) -> tuple[Ints, Ints]:
+        return self.layout.row_of_token, self.layout.output_token
+
+    def invariants(self, state: Floats) -> dict[str, float]:
+        L = self.layout
+        Y = self.decoder(state)
+        columns = np.ones(L.num_columns)
+        columns[-1] = L.last_column_multiplicity
+        start = self.initial_state()[: L.num_slots]
+        return {
+            "row sum of Y": float(np.abs(Y @ columns).max()),
+            "row sum of Z": relative_row_sums(state[: L.num_slots], start, L.slot_multiplicity, L.slot_query),
+        }
+
+    def quantity(self, index: int) -> str:
+        L = self.layout
+        return L.slot_name(index, self.classes) if index < L.num_slots else L.decoder_name(index - L.num_slots)

@@ -1,0 +1,99 @@
+"""Attention driven by the modified decoder: Theorem 1 and Eq. (10)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.errors import positive, unknown_name
+from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
+from snapdyn.dynamics.layout import build_layout
+from snapdyn.dynamics.systems.base import (
+    System,
+    checked_classes,
+    initial_logits,
+    relative_row_sums,
+    require_one_class_per_next_token,
+)
+
+
+class ModifiedDecoder(System):
+    """Eq. (10) on the per-step clock: attention moves, the decoder follows the modified flow for that attention.
+
+    z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n . f_k) - f_k), with gamma_n
+    from h_n (85), h_n integrated along (44) at rate p_n eta_Y, E' from the current attention.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+        Next tokens all different, attention vectors linearly independent at t = 0.
+    eta_Y, eta_Z : float
+        Learning rates per batch-size-1 step.
+    beta : "exact" or "leading"
+        beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj) for uniform p (general p_n: with h_k/h_n), or E'_kn.
+    z_initial : (Q, M) array, optional
+        Initial logits. Default 0.
+    """
+
+    def __init__(
+        self,
+        classes: SequenceClasses,
+        eta_Y: float,
+        eta_Z: float,
+        beta: str = "exact",
+        z_initial: ArrayLike | None = None,
+    ) -> None:
+        self.classes: SequenceClasses = checked_classes(classes)
+        self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
+        if beta not in ("exact", "leading"):
+            raise unknown_name("beta", beta, ("exact", "leading"))
+        self.beta = beta
+        self.z_initial = initial_logits(classes, z_initial)
+        self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "beta": beta}
+        require_one_class_per_next_token(classes, "ModifiedDecoder")
+        classes.E_prime(self.z_initial)  # raises when G is singular
+        self.layout = L = build_layout(classes, self.z_initial)
+        S = classes.num_classes
+        self.size = L.num_slots + S
+        by_row = np.argsort(L.entry_row, kind="stable")
+        row_indptr = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
+        self._arguments = (
+            L.num_slots, L.indptr, L.entry_slot, np.repeat(np.arange(S), np.diff(L.indptr)), L.log_p,
+            L.multiplicity, L.prior, row_indptr.astype(np.int64), by_row, float(classes.vocab_size), self.eta_Y,
+            self.eta_Z, beta == "leading", np.empty(L.entry_row.size), np.empty((4, S, S)),
+        )  # fmt: skip
+
+    @property
+    def rate_ratio(self) -> float:
+        return self.eta_Z / self.eta_Y
+
+    def initial_state(self) -> Floats:
+        state = np.zeros(self.size)
+        query, token = self.classes.z_coordinates
+        state[self.layout.slot_of_z] = self.z_initial[query, token]
+        return state
+
+    def derivative(self, t: float, state: Floats) -> Floats:
+        out = np.empty_like(state)
+        modified_decoder(state, out, *self._arguments)
+        return out
+
+    def loss(self, state: Floats) -> float:
+        u, V = state[self.layout.num_slots :], self.classes.vocab_size
+        return float(self.classes.prior @ np.log1p((V - 1) * np.exp(-u)))
+
+    def z_support(self, state: Floats) -> Floats:
+        return self.layout.z_support(state[: self.layout.num_slots])
+
+    def extra(self, state: Floats) -> dict[str, Floats]:
+        return {"h": state[self.layout.num_slots :] / self.classes.vocab_size}
+
+    def invariants(self, state: Floats) -> dict[str, float]:
+        L = self.layout
+        start = self.initial_state()[: L.num_slots]
+        return {"row sum of Z": relative_row_sums(state[: L.num_slots], start, L.slot_multiplicity, L.slot_query)}
+
+    def quantity(self, index: int) -> str:
+        slots = self.layout.num_slots
+        return self.layout.slot_name(index, self.classes) if index < slots else f"V h of class {index - slots}"

@@ -1,0 +1,76 @@
+"""The reduced system of the phase transition: Eq. (13)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.errors import positive, unknown_name, whole
+from snapdyn.dynamics.kernels.single_common_token import single_common_token
+from snapdyn.dynamics.systems.base import System
+
+
+class SingleCommonToken(System):
+    """Eq. (13): the logit of the one common token, its fall driving the growth exponent B.
+
+    z_c' = -eta_Z gamma c exp(4 z_c). Form "printed": c = K/rho0^4 = 1/C0 and B' = -z_c', as (13) and (124)
+    stand. Form "consistent": c = (K-1)/rho0^4 and B' = -z_c'/K, which follow from (98)-(100) on the per-step
+    clock (theory sheet, F3).
+
+    Parameters
+    ----------
+    num_classes, vocab_size : int
+        K and V.
+    eta_Y, eta_Z : float
+        Learning rates per batch-size-1 step.
+    rho0 : float
+        |c~_n|/P(l_c|n), taken constant; at least 1.
+    form : "printed" or "consistent"
+    """
+
+    def __init__(
+        self, num_classes: int, vocab_size: int, eta_Y: float, eta_Z: float, rho0: float, form: str = "consistent"
+    ) -> None:
+        K, V = whole("num_classes", num_classes, 1), whole("vocab_size", vocab_size, 2)
+        self.classes = None
+        self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
+        if form not in ("printed", "consistent"):
+            raise unknown_name("form", form, ("printed", "consistent"))
+        rho0 = positive("rho0", rho0)
+        self.parameters = {
+            "num_classes": K, "vocab_size": V, "eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "rho0": rho0, "form": form,
+        }  # fmt: skip
+        self.z_initial = np.zeros((1, 1))
+        self.size = 3
+        self._vocab_size = V
+        coupling = K / rho0**4 if form == "printed" else (K - 1) / rho0**4
+        self._arguments = (float(K), float(V), self.eta_Y, self.eta_Z, coupling, 1.0 if form == "printed" else 1 / K)
+
+    @property
+    def rate_ratio(self) -> float:
+        return self.eta_Z / self.eta_Y
+
+    def initial_state(self) -> Floats:
+        return np.zeros(3)
+
+    def derivative(self, t: float, state: Floats) -> Floats:
+        out = np.empty_like(state)
+        single_common_token(state, out, *self._arguments)
+        return out
+
+    def loss(self, state: Floats) -> float:
+        return math.log1p((self._vocab_size - 1) * math.exp(-state[2]))
+
+    def z_support(self, state: Floats) -> Floats:
+        return state[:1]
+
+    def extra(self, state: Floats) -> dict[str, Floats]:
+        return {"B": state[1:2], "h": state[2:] / self._vocab_size}
+
+    def invariants(self, state: Floats) -> dict[str, float]:
+        return {}
+
+    def quantity(self, index: int) -> str:
+        return ("z of the common token", "growth exponent B", "V h")[index]

@@ -1,0 +1,283 @@
+"""Trajectories: what a run returns, with the observables of the paper on it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.errors import InputError
+from snapdyn.dynamics.storage import provenance, replacing
+
+if TYPE_CHECKING:
+    import xarray
+
+FORMAT = "snapdyn trajectory 1"
+
+
+@dataclass(frozen=True)
+class EventRecord:
+    """A located event: its name, its time (batch-size-1 steps) and the logits then, (nz,)."""
+
+    name: str
+    t: float
+    z_support: Floats
+
+
+@dataclass
+class Trajectory:
+    """States of one run at the times `t`, with observables.
+
+    Attributes
+    ----------
+    classes : SequenceClasses or None
+        None for the reduced system (13).
+    t : (N,) array
+        Time in batch-size-1 SGD steps. Shorter than asked for when the run stopped early.
+    z_support : (N, nz) array
+        Attention logits on classes.z_coordinates; all others keep their initial value.
+    z_initial : (Q, M) array
+    loss : (N,) array
+        -sum_n p_n ln alpha_n[next], nats.
+    system, parameters : str, dict
+        What was run.
+    status : "finished", "terminated" (by an event), "interrupted" or "failed"
+    message : str
+        For a run that stopped early: at which time, in which quantity, what to try.
+    stats : dict
+        Method, time variable, tolerances, evaluations, steps.
+    invariants : dict of (N,) arrays
+        Violation of each conserved quantity at each saved time.
+    extra : dict of (N, k) arrays
+        Quantities of this system only, such as h per class or B.
+    Y : (N, rows, columns) array or None
+        Decoder logits, when asked for: row `decoder_rows[token]`, column of output `decoder_outputs`
+        (-1 stands for every output that is no class's next token).
+    events : list of EventRecord
+    wall_time : float
+        Seconds; not stored in files, so that the same run gives the same bytes.
+    """
+
+    classes: SequenceClasses | None
+    t: Floats
+    z_support: Floats
+    z_initial: Floats
+    loss: Floats
+    system: str
+    parameters: dict[str, Any]
+    status: str = "finished"
+    message: str = ""
+    stats: dict[str, Any] = field(default_factory=dict)
+    invariants: dict[str, Floats] = field(default_factory=dict)
+    extra: dict[str, Floats] = field(default_factory=dict)
+    Y: Floats | None = None
+    decoder_rows: Ints | None = None
+    decoder_outputs: Ints | None = None
+    events: list[EventRecord] = field(default_factory=list)
+    wall_time: float = float("nan")
+
+    def __repr__(self) -> str:
+        span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no saved times"
+        return f"Trajectory({self.system}, {self.t.size} times, {span}, {self.status})"
+
+    # -- observables ---------------------------------------------------------------------------------------
+    def _require_classes(self) -> SequenceClasses:
+        if self.classes is None:
+            raise InputError(f"expected a trajectory with sequence classes, received one of {self.system}, which has none")
+        return self.classes
+
+    @property
+    def z(self) -> Floats:
+        """Attention logits, (N, Q, M), rows in increasing query id."""
+        z = np.repeat(self.z_initial[None], self.t.size, axis=0)
+        query, token = self.classes.z_coordinates if self.classes else (np.zeros(1, int), np.zeros(1, int))
+        z[:, query, token] = self.z_support
+        return z
+
+    @property
+    def attention_entries(self) -> Floats:
+        """Attention c_n[l] (5) on the stored entries of P, (N, nnz): all of it, without the zeros."""
+        return self._require_classes().attention_from_support(self.z_support)
+
+    @property
+    def attention(self) -> Floats:
+        """Attention c_n[l] (5), (N, S, M)."""
+        classes = self._require_classes()
+        attention = np.zeros((self.t.size, classes.num_classes, classes.num_tokens))
+        attention[:, classes.class_of_entry, classes.P.indices] = self.attention_entries
+        return attention
+
+    def entropy(self, distinct_only: bool = False) -> Floats:
+        """Entropy of the attention of each class in nats, (N, S).
+
+        With `distinct_only` the attention is restricted to the class's distinct tokens and renormalised
+        (Fig. 6); a class without distinct tokens gives NaN.
+        """
+        classes = self._require_classes()
+        c = self.attention_entries
+        if distinct_only:
+            c = np.where(classes.omega_size[classes.P.indices] == 1, c, 0.0)
+        starts = classes.P.indptr[:-1]
+        total = np.add.reduceat(c, starts, axis=-1)
+        information = np.add.reduceat(c * np.log(c, out=np.zeros_like(c), where=c > 0), starts, axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.log(total) - information / total
+
+    def _entry(self, n: int, l: int) -> int:  # noqa: E741  (l is the paper's index of a token)
+        classes = self._require_classes()
+        start = int(classes.P.indptr[classes.check_class(n)])
+        position = np.flatnonzero(classes.support(n) == l)
+        if position.size == 0:
+            raise InputError(f"expected a token of class {n} (P(l|n) > 0), received token {l}; see classes.support({n})")
+        return start + int(position[0])
+
+    def relative_gain(self, n: int, l: int, l0: int) -> Floats:  # noqa: E741
+        """Relative gain r_{l/l0|n}(t) = f_nl^2/f_nl0^2 - 1 (Theorem 3), (N,)."""
+        classes, a, b = self._require_classes(), self._entry(n, l), self._entry(n, l0)
+        position = classes.z_of_entry
+        z = self.z_support
+        ratio = np.log(classes.P.data[a] / classes.P.data[b]) + z[:, position[a]] - z[:, position[b]]
+        return np.expm1(2.0 * ratio)
+
+    def growth_factor(self, n: int, l: int) -> Floats:  # noqa: E741
+        """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11), (N,)."""
+        classes = self._require_classes()
+        start = self.z_initial[classes.query_index[n], l] if self._entry(n, l) >= 0 else 0.0
+        return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[self._entry(n, l)]] - start))
+
+    # -- exchange ------------------------------------------------------------------------------------------
+    def to_xarray(self) -> xarray.Dataset:
+        """Dense labelled dataset: z (time, query, token), loss, and with classes attention and entropy."""
+        import xarray
+
+        data: dict[str, Any] = {"loss": ("time", self.loss, {"units": "nats"})}
+        coordinates: dict[str, Any] = {"time": ("time", self.t, {"units": "batch-size-1 SGD steps"})}
+        data["z"] = (("time", "query", "token"), self.z)
+        coordinates["token"] = np.arange(self.z_initial.shape[1])
+        if self.classes:
+            coordinates["query"] = np.array(self.classes.queries)
+            coordinates["next_token"] = ("class", np.array(self.classes.next_token))
+            data["attention"] = (("time", "class", "token"), self.attention)
+            data["entropy"] = (("time", "class"), self.entropy(), {"units": "nats"})
+        for name, values in self.extra.items():
+            data[name] = (("time", f"{name}_index"), values)
+        for name, values in self.invariants.items():
+            data[f"violation of {name}"] = ("time", values)
+        return xarray.Dataset(data, coordinates, attrs={"system": repr(self), "status": self.status})
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the trajectory to a netCDF file that `load` reads back exactly; returns the path."""
+        import xarray
+
+        data: dict[str, Any] = {
+            "t": ("time", self.t, {"units": "batch-size-1 SGD steps"}),
+            "z_support": (("time", "logit"), self.z_support),
+            "z_initial": (("query", "token"), self.z_initial),
+            "loss": ("time", self.loss, {"units": "nats"}),
+        }
+        if self.classes:
+            P = self.classes.P
+            query, token = self.classes.z_coordinates
+            data |= {
+                "z_query": ("logit", self.classes.queries[query]),
+                "z_token": ("logit", token),
+                "P_data": ("entry", P.data),
+                "P_token": ("entry", P.indices),
+                "P_class": ("entry", self.classes.class_of_entry),
+                "class_query": ("class", self.classes.query),
+                "class_next_token": ("class", self.classes.next_token),
+                "class_prior": ("class", self.classes.prior),
+            }
+        for name, values in self.extra.items():
+            data[f"extra:{name}"] = (("time", f"{name}_index"), values)
+        for name, values in self.invariants.items():
+            data[f"invariant:{name}"] = ("time", values)
+        if self.Y is not None:
+            data |= {
+                "Y": (("time", "row", "column"), self.Y),
+                "decoder_rows": ("decoder_token", self.decoder_rows),
+                "decoder_outputs": ("column", self.decoder_outputs),
+            }
+        if self.events:
+            data["event_t"] = ("event", np.array([event.t for event in self.events]))
+            data["event_z_support"] = (("event", "logit"), np.array([event.z_support for event in self.events]))
+        header = {
+            "format": FORMAT,
+            "system": self.system,
+            "parameters": self.parameters,
+            "status": self.status,
+            "message": self.message,
+            "stats": self.stats,
+            "event_names": [event.name for event in self.events],
+            "vocab_size": self.classes.vocab_size if self.classes else None,
+            "provenance": provenance(),
+        }
+        dataset = xarray.Dataset(data, attrs={"snapdyn": json.dumps(header, sort_keys=True)})
+        with replacing(path) as temporary:
+            dataset.to_netcdf(temporary, engine="h5netcdf")
+        return Path(path)
+
+
+def load(path: str | os.PathLike[str]) -> Trajectory:
+    """Read a trajectory written by `Trajectory.save`.
+
+    Raises
+    ------
+    InputError
+        The file is missing, cut short, or not a trajectory.
+    """
+    import xarray
+
+    if not Path(path).is_file():
+        raise InputError(f"expected a trajectory file, received {str(path)!r}, which does not exist; check the path")
+    try:
+        with xarray.open_dataset(path, engine="h5netcdf", decode_cf=False) as dataset:
+            header = json.loads(dataset.attrs["snapdyn"])
+            if header["format"] != FORMAT:
+                raise KeyError("format")
+            values = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
+    except (OSError, KeyError, ValueError, RuntimeError, AttributeError, EOFError) as error:
+        raise InputError(
+            f"expected a whole trajectory file ({FORMAT}), received {str(path)!r}, which is damaged or of another "
+            f"kind ({type(error).__name__}); run the simulation again or choose another file"
+        ) from error
+    return _from_values(header, values)
+
+
+def _from_values(header: dict[str, Any], values: dict[str, Any]) -> Trajectory:
+    classes = None
+    if "P_data" in values:
+        from scipy import sparse
+
+        shape = (values["class_query"].size, values["z_initial"].shape[1])
+        P = sparse.csr_array((values["P_data"], (values["P_class"], values["P_token"])), shape=shape)
+        classes = SequenceClasses(
+            P, values["class_query"], values["class_next_token"], values["class_prior"], header["vocab_size"]
+        )
+    event_t = values.get("event_t", np.empty(0))
+    return Trajectory(
+        classes=classes,
+        t=values["t"],
+        z_support=values["z_support"],
+        z_initial=values["z_initial"],
+        loss=values["loss"],
+        system=header["system"],
+        parameters=header["parameters"],
+        status=header["status"],
+        message=header["message"],
+        stats=header["stats"],
+        invariants={k.removeprefix("invariant:"): v for k, v in values.items() if k.startswith("invariant:")},
+        extra={k.removeprefix("extra:"): v for k, v in values.items() if k.startswith("extra:")},
+        Y=values.get("Y"),
+        decoder_rows=values.get("decoder_rows"),
+        decoder_outputs=values.get("decoder_outputs"),
+        events=[
+            EventRecord(name, float(t), z)
+            for name, t, z in zip(header["event_names"], event_t, values.get("event_z_support", ()), strict=True)
+        ],
+    )
