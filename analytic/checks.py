@@ -1,4 +1,4 @@
-"""Input checks shared by the numeric evaluators: every message says what was expected, received, and what to do."""
+"""Input checks of the numeric evaluators: each message says what was expected, what received, what to do."""
 
 from difflib import get_close_matches
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
-"""Result of an evaluator: an array of the broadcast shape, or a numpy float when every argument is a scalar."""
+"""Result of an evaluator: an array of the broadcast shape, or a numpy float for scalar arguments."""
 
 
 def _as_float(name: str, value: ArrayLike) -> FloatArray:
@@ -55,9 +55,11 @@ def whole(name: str, value: ArrayLike, least: int) -> FloatArray:
 
 
 def choice(name: str, value: str, options: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `options`; otherwise raise ValueError that suggests the nearest option."""
+    """Return `value` if it is one of `options`; otherwise raise ValueError with the nearest of them."""
     if value not in options:
         nearest = get_close_matches(str(value), options, n=1, cutoff=0.0)[0]
         listed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"expected {name} to be one of {listed}, received {value!r}; did you mean {nearest!r}?")
+        raise ValueError(
+            f"expected {name} to be one of {listed}, received {value!r}; did you mean {nearest!r}?"
+        )
     return value

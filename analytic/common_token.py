@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 from snapdyn.analytic.speed_control import gamma, gamma_integral
@@ -11,7 +10,7 @@ FORMS = ("consistent", "printed")
 
 
 def feedback(num_classes: FloatArray, rho0: FloatArray, form: str) -> FloatArray:
-    """Coefficient a of xi = a gamma exp(4 z_c): A = (K-1)/rho0^4 (consistent) or 1/C0 = K/rho0^4 (printed, Eq. 13).
+    """Coefficient a of xi = a gamma exp(4 z_c): (K-1)/rho0^4, or as printed in Eq. (13) 1/C0 = K/rho0^4.
 
     The K-1 counts the other classes: xi_n sums beta_nk f_n.f_k = exp(4 z_c)/rho0^4 over k != n.
     """
@@ -28,7 +27,7 @@ def common_token_logit(
     rho0: ArrayLike,
     form: str = "consistent",
 ) -> FloatArray:
-    """Attention logit z_c(t) = -(1/4) ln(1 + 4 a Gamma(t)) of the common token, Eq. (122). All numbers broadcast.
+    """Attention logit z_c(t) = -(1/4) ln(1 + 4 a Gamma(t)) of the common token, Eq. (122).
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 

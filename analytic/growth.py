@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 from snapdyn.analytic.common_token import FORMS, feedback
@@ -21,7 +20,7 @@ def growth_exponent(
     rho0: ArrayLike,
     form: str = "consistent",
 ) -> FloatArray:
-    """Growth exponent B_n(t) = eta_Z int p_n xi_n dt of Eq. (12), closed in h for every t. All numbers broadcast.
+    """Growth exponent B_n(t) = eta_Z int p_n xi_n dt of Eq. (12), closed in h for every t.
 
     Parameters
     ----------
@@ -42,7 +41,8 @@ def growth_exponent(
     Returns
     -------
     float or ndarray
-        B_n, dimensionless; the dominant token's growth factor chi lies between exp(2 f_nl0(0)^2 B_n) and exp(2 B_n).
+        B_n, dimensionless; the dominant token's growth factor chi lies between exp(2 f_nl0(0)^2 B_n) and
+        exp(2 B_n).
 
     Raises
     ------
@@ -92,8 +92,8 @@ def growth_exponent_pieces(
     -------
     GrowthExponentPieces
         ``early`` = (1/4) ln(C0 + 2 (V-1)^2/(K V^2) eta_Y eta_Z t^2), NaN for t >= ``early_until``;
-        ``late`` = (1/4) ln(C0 + 2 K (V-1)^2/V^2 (eta_Z/eta_Y) ln^2(V eta_Y t/K)), NaN for t < ``late_from``; and the
-        two times, in batch-size-1 steps.
+        ``late`` = (1/4) ln(C0 + 2 K (V-1)^2/V^2 (eta_Z/eta_Y) ln^2(V eta_Y t/K)), NaN for t <
+        ``late_from``; and the two times, in batch-size-1 steps.
 
     Raises
     ------

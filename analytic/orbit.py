@@ -1,30 +1,32 @@
 """Orbit of the symmetric single-common-token system under Eq. (10), by one quadrature (own derivation).
 
-Set-up: one query, K uniform classes, p_n = 1/K, zero start. Class n holds d distinct tokens with probabilities
-p_1..p_d and the one common token with probability p_c. By symmetry all classes keep equal logits z_1..z_d, so with
+Set-up: one query, K uniform classes, p_n = 1/K, zero start. Class n holds d distinct tokens with
+probabilities p_1..p_d and the one common token with probability p_c. By symmetry all classes keep equal
+logits z_1..z_d, so with
 
     D = sum_l p_l^2 exp(2 z_l),   C = p_c^2 exp(2 z_c),   N = ||c~_n||^2 = C + D,
 
 f_nl^2 = p_l^2 exp(2 z_l)/N, and f_n.f_k = rho = C/N for every pair n != k.
 
-1. Orbit. Eq. (98): z_l' = eta_Z p_n f_nl^2 xi, so d exp(-2 z_l)/dt = -p_l^2 (2 eta_Z p_n xi/N). The bracket is the
-   same for all l. Call it S', S(0) = 0. Then z_l = -(1/2) ln(1 - p_l^2 S), and the row sum of z, which stays zero,
-   gives z_c = -K sum_l z_l. So C and D are functions of S alone.
+1. Orbit. Eq. (98): z_l' = eta_Z p_n f_nl^2 xi, so d exp(-2 z_l)/dt = -p_l^2 (2 eta_Z p_n xi/N). The bracket
+   is the same for all l. Call it S', S(0) = 0. Then z_l = -(1/2) ln(1 - p_l^2 S), and the row sum of z,
+   which stays zero, gives z_c = -K sum_l z_l. So C and D are functions of S alone.
 2. Overlap. G = (1-rho) I + rho 1 1^T is inverted by hand: E' = I - G^{-1} has off-diagonal entries
-   e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and exact
-   beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
-   With xi = gamma X, X = (K-1) rho beta, and 1-rho = D/N:
+   e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and
+   exact beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)). With xi =
+   gamma X, X = (K-1) rho beta, and 1-rho = D/N:
        leading X = (K-1) C^2/(D (D+K C)),    exact X = (K-1) V/(V-1)^2 * C (D+V C)/(D (D+K C)).
-3. Time. S' = 2 eta_Z p_n gamma X/N separates: int_0^S N/(2 X) dS' = eta_Z p_n int_0^t gamma dt =: tau, which is
-   (eta_Z/K) times `gamma_integral`.
+3. Time. S' = 2 eta_Z p_n gamma X/N separates: int_0^S N/(2 X) dS' = eta_Z p_n int_0^t gamma dt =: tau,
+   which is (eta_Z/K) times `gamma_integral`.
 
 S ends at 1/p_max^2. In w = -ln(1 - p_max^2 S) = 2 z_max the end lies at infinity and the integrand
 
     q(w) = N/(2 X) exp(-w)/p_max^2,    tau(w) = int_0^w q,
 
-has a logarithmic slope of at most 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)), because d ln D/dw lies
-in [0, 1] and d ln C/dw = -K sum_l x_l. The slope bound falls with w. Panels of one over that bound therefore change
-q by less than a factor e: Gauss-Legendre is exact to rounding on them, and Newton's inversion cannot stray.
+has a logarithmic slope of at most 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)), because d ln
+D/dw lies in [0, 1] and d ln C/dw = -K sum_l x_l. The slope bound falls with w. Panels of one over that
+bound therefore change q by less than a factor e: Gauss-Legendre is exact to rounding on them, and Newton's
+inversion cannot stray.
 """
 
 from collections.abc import Callable
@@ -32,14 +34,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 from snapdyn.analytic.speed_control import gamma_integral
 
 # q is analytic at least pi times the panel width around each panel: 14 nodes leave an error below 1e-20.
 _NODES = 14
-# Newton starts within a factor e of the root and squares its relative error: 0.5, 0.1, 1e-2, 1e-4, 1e-8, 1e-16.
+# Newton starts within a factor e of the root and squares its relative error: 0.5, 0.1, 1e-2, 1e-4, 1e-8,
+# 1e-16.
 _NEWTON_STEPS = 7
 
 
@@ -60,7 +62,7 @@ def single_common_token_orbit(
     eta_Z: float,
     beta: str = "exact",
 ) -> Orbit:
-    """Attention logits of the symmetric single-common-token system under Eq. (10), exact up to one quadrature.
+    """Attention logits of the symmetric single-common-token system under Eq. (10), by one quadrature.
 
     Parameters
     ----------
@@ -91,8 +93,9 @@ def single_common_token_orbit(
 
     Notes
     -----
-    Source: own, from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110); derivation in this module's docstring, its
-    steps in derivations ``orbit-distinct``, ``orbit-common``, ``orbit-overlap-exact``, ``orbit-overlap-leading``.
+    Source: own, from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110); derivation in this module's
+    docstring, its steps in derivations ``orbit-distinct``, ``orbit-common``, ``orbit-overlap-exact``,
+    ``orbit-overlap-leading``.
     """
     checks.choice("beta", beta, ("exact", "leading"))
     times = np.atleast_1d(checks.time("t", t))
@@ -102,11 +105,11 @@ def single_common_token_orbit(
     V = float(checks.whole("vocab_size", vocab_size, 2))
     if times.ndim != 1 or p.ndim != 1:
         raise ValueError(
-            f"expected t and distinct_probabilities of one dimension, received {times.ndim} and {p.ndim}; flatten them"
+            f"expected t and distinct_probabilities 1-d, received {times.ndim}-d and {p.ndim}-d; flatten them"
         )
     if abs(p.sum() + p_c - 1) > 1e-9:
         raise ValueError(
-            f"expected the probabilities of a class to sum to 1, received sum {p.sum() + p_c:.12g}; normalise them"
+            f"expected probabilities of a class that sum to 1, received {p.sum() + p_c:.12g}; normalise them"
         )
     if V < K:
         raise ValueError(
@@ -119,7 +122,7 @@ def single_common_token_orbit(
     ratio, gap = p / p_max, (p_max - p) * (p_max + p) / p_max**2
 
     def distinct_logits(w: FloatArray) -> FloatArray:
-        """z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), by whichever of two forms keeps its digits; w (N,), result (N, d)."""
+        """Return z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), (N, d), by the form that keeps its digits."""
         w = w[..., None]
         change = ratio**2 * np.expm1(-w)
         near = np.log1p(np.maximum(change, -0.5))
@@ -153,7 +156,9 @@ def _invert(
 
     def integral(left: FloatArray, right: FloatArray) -> FloatArray:
         width = right - left
-        return width * sum(weight * q(left + node * width) for node, weight in zip(nodes, weights, strict=True))
+        return width * sum(
+            weight * q(left + node * width) for node, weight in zip(nodes, weights, strict=True)
+        )
 
     edges, totals = [0.0], [0.0]
     while totals[-1] < tau.max(initial=0.0):

@@ -2,13 +2,12 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 
 
 def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatArray:
-    """Relative gain r_{l/l'}(t) = r_{l/l'}(0) exp(2 (z_l(t) - z_l(0))) of two distinct tokens of a class, Eq. (11).
+    """Relative gain r(t) = r(0) exp(2 (z_l(t) - z_l(0))) of l over l', distinct tokens of a class, Eq. (11).
 
     Parameters
     ----------
@@ -29,14 +28,14 @@ def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatA
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Theorem 3, Eq. (11); derivation ``relative-gain``. Needs no clock: it holds at any
-    two moments of one trajectory.
+    Source: arXiv 2305.16380v4, Theorem 3, Eq. (11); derivation ``relative-gain``. Needs no clock: it holds
+    at any two moments of one trajectory.
     """
     return _gain(initial_gain) * np.exp(2 * checks.finite("growth_of_logit", growth_of_logit))
 
 
 def companion_growth(initial_gain: ArrayLike, growth_of_companion: ArrayLike) -> FloatArray:
-    """Growth of the logit of l given that of l', from Eq. (110): exp(-2 dz_l) - 1 = (r(0)+1) (exp(-2 dz_l') - 1).
+    """Growth of l's logit given that of l', Eq. (110): exp(-2 dz_l) - 1 = (r(0)+1) (exp(-2 dz_l') - 1).
 
     Parameters
     ----------
@@ -64,8 +63,8 @@ def companion_growth(initial_gain: ArrayLike, growth_of_companion: ArrayLike) ->
     change = (r0 + 1) * np.expm1(-2 * dz)
     if np.any(change <= -1):
         raise ValueError(
-            "expected growth_of_companion below -(1/2) ln(1 - 1/(1 + initial_gain)), where the dominant token's logit "
-            f"diverges, received {np.max(dz):g}; check that both belong to the same trajectory"
+            "expected growth_of_companion below -(1/2) ln(1 - 1/(1 + initial_gain)), where the dominant "
+            f"token's logit diverges, received {np.max(dz):g}; check that both belong to the same trajectory"
         )
     return -np.log1p(change) / 2
 
@@ -73,7 +72,5 @@ def companion_growth(initial_gain: ArrayLike, growth_of_companion: ArrayLike) ->
 def _gain(initial_gain: ArrayLike) -> FloatArray:
     gain = checks.finite("initial_gain", initial_gain)
     if np.any(gain <= -1):
-        raise ValueError(
-            f"expected initial_gain > -1, received {np.min(gain):g}; it is (f_l/f_l')^2 - 1, pass the ratio minus one"
-        )
+        raise ValueError(f"expected initial_gain > -1, received {np.min(gain):g}; pass (f_l/f_l')^2 - 1")
     return gain

@@ -2,25 +2,27 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 
-# From the starting bound below, Newton is within 2e-14 of the root after 6 steps and exact to rounding after 7
-# everywhere in V = 2..1e7, V eta_Y s = 1e-15..1e25; the convergence is quadratic, so one more is ample.
+# From the starting bound below, Newton is within 2e-14 of the root after 6 steps and exact to rounding
+# after 7 everywhere in V = 2..1e7, V eta_Y s = 1e-15..1e25; the convergence is quadratic, so one more is
+# ample.
 _NEWTON_STEPS = 8
 
 
 def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> FloatArray:
     """Return u = V h, the root of expm1(u) + (V-1) u = V eta_Y s (Eq. 45), from arguments already checked.
 
-    The left side is convex and increasing, and both u <= eta_Y s (from expm1(u) >= u) and u <= log1p(V eta_Y s)
-    hold at the root, so Newton started at the smaller bound falls monotonically onto it. Both terms are positive:
-    nothing cancels, at any s.
+    The left side is convex and increasing, and both u <= eta_Y s (from expm1(u) >= u) and u <= log1p(V
+    eta_Y s) hold at the root, so Newton started at the smaller bound falls monotonically onto it. Both
+    terms are positive: nothing cancels, at any s.
     """
     y = vocab_size * eta_Y * s
     if not np.all(np.isfinite(y)):
-        raise ValueError("expected V * eta_Y * s below 1e308, received a product that overflows; use earlier times")
+        raise ValueError(
+            "expected V * eta_Y * s below 1e308, received a product that overflows; use earlier times"
+        )
     u = np.minimum(eta_Y * s, np.log1p(y))
     for _ in range(_NEWTON_STEPS):
         expm1_u = np.expm1(u)
@@ -29,7 +31,7 @@ def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> Float
 
 
 def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
-    """Growth h(s) of the decoder after s visits of a class, root of Eq. (45): exp(V h) + (V-1) V h = V eta_Y s + 1.
+    """Growth h(s) of the decoder after s visits of a class, root of exp(V h) + (V-1) V h = V eta_Y s + 1, Eq. (45).
 
     The logits of the class are w_n = (V-1) h zeta_n (Lemma 5). All arguments broadcast.
 
@@ -55,10 +57,14 @@ def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 6, Eqs. (44)-(45). Closed form V h = A - W(exp(A)/(V-1)) with
-    A = (V eta_Y s + 1)/(V-1): derivation ``h-closed`` of `snapdyn.analytic.symbolic`. Evaluated by Newton on (45)
-    itself, because the closed form loses digits to cancellation.
+    A = (V eta_Y s + 1)/(V-1): derivation ``h-closed`` of `snapdyn.analytic.symbolic`. Evaluated by Newton
+    on (45) itself, because the closed form loses digits to cancellation.
     """
-    s, eta_Y, V = checks.time("s", s), checks.positive("eta_Y", eta_Y), checks.whole("vocab_size", vocab_size, 2)
+    s, eta_Y, V = (
+        checks.time("s", s),
+        checks.positive("eta_Y", eta_Y),
+        checks.whole("vocab_size", vocab_size, 2),
+    )
     return _scaled_h(s, eta_Y, V) / V
 
 
@@ -96,8 +102,10 @@ def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: Ar
     return (V - 1) * ((V - 1) / V) * u / (V - 1 + np.exp(u))
 
 
-def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
-    """Integral of gamma from 0 to t, K (V-1)^2 h(t/K)^2/(2 eta_Y), exact; Gamma(t) is eta_Z times this, Eq. (128).
+def gamma_integral(
+    t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike
+) -> FloatArray:
+    """Integral of gamma from 0 to t, K (V-1)^2 h(t/K)^2/(2 eta_Y); eta_Z times this is Gamma(t), Eq. (128).
 
     Parameters
     ----------
@@ -147,7 +155,12 @@ def error_norm(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatAr
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Lemma 5 and Corollary 1, with ||zeta_n||^2 = V/(V-1); derivation ``error-norm``.
+    Source: arXiv 2305.16380v4, Lemma 5 and Corollary 1, with ||zeta_n||^2 = V/(V-1); derivation
+    ``error-norm``.
     """
-    s, eta_Y, V = checks.time("s", s), checks.positive("eta_Y", eta_Y), checks.whole("vocab_size", vocab_size, 2)
+    s, eta_Y, V = (
+        checks.time("s", s),
+        checks.positive("eta_Y", eta_Y),
+        checks.whole("vocab_size", vocab_size, 2),
+    )
     return np.sqrt(V * (V - 1)) / (V - 1 + np.exp(_scaled_h(s, eta_Y, V)))

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 
@@ -17,19 +16,21 @@ class SpeedCoefficients(NamedTuple):
 
 
 def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact") -> SpeedCoefficients:
-    """Coefficients iota_n, beta_nk of g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k), Theorem 1, Eqs. (86)-(88).
+    """Coefficients of g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k), Theorem 1, Eqs. (86)-(88).
 
     Parameters
     ----------
     E_prime : array_like, shape (K, K)
-        E' = I - (I+E)^{-1}, symmetric, from the Gram matrix I+E of the attention vectors f_n (uniform classes).
+        E' = I - (I+E)^{-1}, symmetric, from the Gram matrix I+E of the attention vectors f_n (uniform
+        classes).
     vocab_size : int
         V, number of decoder outputs, >= 2.
     form : {"exact", "printed", "leading"}
         With q1 = V/(V-1), q0 = -V/(V-1)^2:
         ``"exact"``: iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk and
-        beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj). ``"printed"``: the same iota, and Eq. (88) with its sign,
-        beta_nk = q1 E'_kn + q0 (1 + sum_{j != n} E'_kj). ``"leading"``: iota_n = 1 - E'_nn, beta_nk = E'_kn.
+        beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj). ``"printed"``: the same iota, and Eq. (88) with
+        its sign, beta_nk = q1 E'_kn + q0 (1 + sum_{j != n} E'_kj). ``"leading"``: iota_n = 1 - E'_nn,
+        beta_nk = E'_kn.
 
     Returns
     -------

@@ -1,8 +1,7 @@
-"""Times at which the decoder's speed turns: the peak of gamma and the two ends of the transition (Lemmas 8-9)."""
+"""Times at which the decoder's speed turns: peak of gamma, start and end of the transition (Lemmas 8-9)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 
@@ -12,8 +11,8 @@ def _lambert_argument(vocab_size: ArrayLike) -> FloatArray:
     V = checks.whole("vocab_size", vocab_size, 2)
     if np.any(V < 4):
         raise ValueError(
-            f"expected vocab_size >= 4, received {np.min(V):g}; exp(u) = (V-1) u has no real root below that, "
-            "use kind='peak', which every V has"
+            f"expected vocab_size >= 4, received {np.min(V):g}; exp(u) = (V-1) u has no "
+            "real root below that, use kind='peak', which every V has"
         )
     return -1 / (V - 1)
 
@@ -141,8 +140,8 @@ def transition_time(
     eta_Y : array_like
         Learning rate of the decoder, per step, > 0.
     kind : {"peak", "start", "end"}
-        ``"peak"``: t* = (K/eta_Y) [(V-1) u* + exp(u*) - 1]/V, the maximum of gamma. ``"start"``: K ln V/eta_Y.
-        ``"end"``: t0 = 2 (1+omega_1) K ln V/eta_Y = 2 u_+ K/eta_Y.
+        ``"peak"``: t* = (K/eta_Y) [(V-1) u* + exp(u*) - 1]/V, the maximum of gamma. ``"start"``: K ln
+        V/eta_Y. ``"end"``: t0 = 2 (1+omega_1) K ln V/eta_Y = 2 u_+ K/eta_Y.
 
     Returns
     -------
@@ -156,8 +155,8 @@ def transition_time(
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) (start, end); own for the peak; derivations ``peak-time`` and
-    ``transition-balance``.
+    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) (start, end); own for the peak; derivations
+    ``peak-time`` and ``transition-balance``.
     """
     checks.choice("kind", kind, ("peak", "start", "end"))
     K, V = checks.whole("num_classes", num_classes, 1), checks.whole("vocab_size", vocab_size, 2)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from snapdyn.dynamics.assumptions import Condition
 from snapdyn.validation.results import Check, Picture, Verdict
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim's function returns: checks, one sentence, one picture."""
+    """What a claim's function returns: checks, one sentence, one picture, conditions as measured."""
 
     checks: Sequence[Check]
     conclusion: str = ""
     picture: Picture | None = None
+    conditions: Sequence[Condition] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Symbolic derivations of the theory's formulas, each verified by sympy, and the exact gradient of the loss."""
+"""Symbolic derivations of the theory's formulas, verified by sympy, and the exact gradient of the loss."""
 
 from functools import cache
 
@@ -11,7 +11,7 @@ __all__ = ["Derivation", "derivations", "gradient"]
 
 @cache
 def derivations() -> tuple[Derivation, ...]:
-    """Return every derivation, in the order of the theory: decoder, speed, Theorem 1, attention, orbit, transition."""
+    """Return every derivation: decoder, speed, Theorem 1, attention, orbit, transition."""
     return (
         decoder.modified_flow(),
         decoder.discrete_recursion(),

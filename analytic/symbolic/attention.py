@@ -1,7 +1,6 @@
-"""Derivations for the attention logits: Lemma 1, Theorems 2-3, conservation (Eqs. 4, 10, 11, 98, 100, 110, 112)."""
+"""Derivations for the attention logits: Lemma 1, Theorems 2-3 (Eqs. 4, 10-11, 98, 100, 110, 112)."""
 
 import sympy as sp
-
 from snapdyn.analytic.symbolic.derivation import Derivation, eta_Z, t
 
 TOKENS = 3
@@ -51,7 +50,9 @@ def conservation() -> Derivation:
     total = sum(f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS))
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {"sum of dz/dt": (total - claim).subs(dict(zip(f, _normalised(), strict=True)), simultaneous=True)}
+        return {
+            "sum of dz/dt": (total - claim).subs(dict(zip(f, _normalised(), strict=True)), simultaneous=True)
+        }
 
     return Derivation(
         id="conservation",
@@ -73,7 +74,8 @@ _X = [sum(_beta[n, k] * _common[n] * _common[k] for k in range(3) if k != n) for
 def _right_hand_side() -> sp.Matrix:
     """Return z_m' of Eq. (10), per batch-size-1 step, for the common token and the three distinct ones."""
     vectors = [
-        sp.Matrix([_common[n], *(sp.sqrt(1 - _common[n] ** 2) if k == n else 0 for k in range(3))]) for n in range(3)
+        sp.Matrix([_common[n], *(sp.sqrt(1 - _common[n] ** 2) if k == n else 0 for k in range(3))])
+        for n in range(3)
     ]
     rate = sp.zeros(4, 1)
     for n in range(3):
@@ -184,9 +186,7 @@ def companion_growth() -> Derivation:
         id="companion-growth",
         title="exp(-2 dz_l) - 1 = (r(0)+1) (exp(-2 dz_m) - 1), solved for dz_l",
         source="Eq. (110)",
-        statement=sp.Eq(
-            sp.Symbol("dz_l"), -sp.log(1 + (r0 + 1) * (sp.exp(-2 * y) - 1)) / 2, evaluate=False
-        ),
+        statement=sp.Eq(sp.Symbol("dz_l"), -sp.log(1 + (r0 + 1) * (sp.exp(-2 * y) - 1)) / 2, evaluate=False),
         steps=(("dz_l/dz_m", (r0 + 1) * sp.exp(2 * sp.Symbol("dz_l") - 2 * y)),),
         residuals=residuals,
     )

@@ -1,7 +1,6 @@
-"""Derivations for the decoder under frozen attention: Lemmas 3, 5, 6 and Corollary 1 (Eqs. 26, 31-33, 44-45)."""
+"""Derivations for the decoder, attention frozen: Lemmas 3, 5, 6, Corollary 1 (Eqs. 26, 31-33, 44-45)."""
 
 import sympy as sp
-
 from snapdyn.analytic.symbolic.derivation import Derivation, V, eta_Y, h, resolve_lambert, s, u, v
 
 visits = (sp.exp(V * h) - 1 + (V - 1) * V * h) / (V * eta_Y)
@@ -19,7 +18,9 @@ def modified_flow() -> Derivation:
         moved = gram - gram * E_prime
         return {f"entry {i}{j}": moved[i, j] - claim[i, j] for i in range(3) for j in range(3)}
 
-    moved = sp.MatrixSymbol("F", 3, 3).T * (sp.MatrixSymbol("F", 3, 3) * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3)))
+    moved = sp.MatrixSymbol("F", 3, 3).T * (
+        sp.MatrixSymbol("F", 3, 3) * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3))
+    )
     return Derivation(
         id="modified-flow",
         title="The modified flow moves only the visited class's row of W: F^T (F - F E') = I",
@@ -31,7 +32,7 @@ def modified_flow() -> Derivation:
 
 
 def _logits() -> tuple[sp.Expr, sp.Expr]:
-    """Return the entries of w_n = (V-1) h zeta_n: at the class's next token, and at each of the V-1 others."""
+    """Return the entries of w_n = (V-1) h zeta_n: at the next token, and at each of the V-1 others."""
     scale = V / (V - 1)
     return sp.simplify((V - 1) * h * scale * (1 - 1 / V)), sp.simplify((V - 1) * h * scale * (-1 / V))
 
@@ -44,7 +45,7 @@ def _errors() -> tuple[sp.Expr, sp.Expr]:
 
 
 def discrete_recursion() -> Derivation:
-    """Return Eq. (33): one SGD step on w_n = (V-1) h zeta_n keeps its shape and raises h by a known amount."""
+    """Return Eq. (33): one SGD step on w_n = (V-1) h zeta_n keeps its shape and raises h."""
     own, other = _logits()
     own_error, other_error = _errors()
 
@@ -83,7 +84,9 @@ def error_norm() -> Derivation:
         title="Norm of the prediction error of a class with decoder growth h",
         source="Corollary 1",
         statement=sp.Eq(
-            sp.Symbol(r"\|e_n - \alpha_n\|"), (V - 1) / (V - 1 + sp.exp(V * h)) * sp.sqrt(V / (V - 1)), evaluate=False
+            sp.Symbol(r"\|e_n - \alpha_n\|"),
+            (V - 1) / (V - 1 + sp.exp(V * h)) * sp.sqrt(V / (V - 1)),
+            evaluate=False,
         ),
         steps=(("squared norm", sp.simplify(own_error**2 + (V - 1) * other_error**2)),),
         residuals=residuals,

@@ -1,4 +1,4 @@
-"""What a derivation is: a claimed formula, and the equations whose residuals sympy must bring to exactly zero."""
+"""What a derivation is: a claimed formula, and equations whose residuals sympy must bring to exactly zero."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Derivation:
     steps : tuple of (str, sympy expression)
         The way there, as computed by sympy.
     residuals : callable
-        From a claimed right-hand side to named residuals (defining equation, initial condition, ...). The formula
-        holds if and only if all vanish identically.
+        From a claimed right-hand side to named residuals (defining equation, initial condition, ...). The
+        formula holds if and only if all vanish identically.
     printed : sympy expression, optional
         The right-hand side as the paper prints it, where the residuals reject that.
     """
@@ -46,7 +46,8 @@ class Derivation:
     def verify(self, claim: sp.Basic | None = None) -> dict[str, sp.Expr]:
         """Return the residuals of `claim` (default: the statement's right-hand side), simplified exactly.
 
-        All are 0 for a true formula. Feeding another claim, such as `printed`, leaves at least one that is not.
+        All are 0 for a true formula. Feeding another claim, such as `printed`, leaves at least one that is
+        not.
         """
         residuals = self.residuals(self.statement.rhs if claim is None else claim)
         return {name: sp.simplify(residual) for name, residual in residuals.items()}
@@ -59,8 +60,8 @@ class Derivation:
 def resolve_lambert(expr: sp.Expr) -> sp.Expr:
     """Replace each W = LambertW(x, k) by a symbol w, using exp(w) = x/w, and W(a exp(a)) = a for a > 0.
 
-    sympy knows neither rule for a W inside a longer exponent. The result is rational in w where the rules apply, so
-    `simplify` decides whether it vanishes.
+    sympy knows neither rule for a W inside a longer exponent. The result is rational in w where the rules
+    apply, so `simplify` decides whether it vanishes.
     """
     for lambert in sorted(expr.atoms(sp.LambertW), key=sp.default_sort_key):
         argument = lambert.args[0]

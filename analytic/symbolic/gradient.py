@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 
-def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: bool) -> tuple[sp.Expr, list[sp.Matrix]]:
+def class_objective(
+    num_tokens: int, num_rows: int, vocab_size: int, residual: bool
+) -> tuple[sp.Expr, list[sp.Matrix]]:
     """Return J_n = log softmax(Y^T u)[next] of one class and its symbols, Eq. (2) with Eq. (5).
 
-    c_l is proportional to P_l exp(z_l), f = c/||c||, and u = f, or (f + e)/||f + e|| with the residual connection.
+    c_l is proportional to P_l exp(z_l), f = c/||c||, and u = f, or (f + e)/||f + e|| with the residual
+    connection.
 
     Parameters
     ----------
@@ -37,7 +40,11 @@ def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: b
         return sp.Matrix(rows, columns, lambda i, j: sp.Symbol(f"{name}_{i}_{j}", real=True))
 
     P, z = symbols("P", num_tokens), symbols("z", num_tokens)
-    query, next_token, Y = symbols("e", num_rows), symbols("x", vocab_size), symbols("Y", num_rows, vocab_size)
+    query, next_token, Y = (
+        symbols("e", num_rows),
+        symbols("x", vocab_size),
+        symbols("Y", num_rows, vocab_size),
+    )
 
     weights = P.multiply_elementwise(z.applyfunc(sp.exp))
     attended = weights / sp.sqrt(weights.dot(weights))
@@ -52,10 +59,13 @@ def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: b
 @cache
 def _class_gradient(
     num_tokens: int, num_rows: int, vocab_size: int, residual: bool
-) -> Callable[..., tuple[list[float], list[float]]]:
+) -> Callable[..., list[float]]:
+    """Return dJ_n/dY, row by row, then dJ_n/dz, in one flat list.
+
+    lambdify shares no subexpressions between several lists.
+    """
     J, symbols = class_objective(num_tokens, num_rows, vocab_size, residual)
-    Y, z = symbols[3], symbols[4]
-    derivatives = ([sp.diff(J, entry) for entry in Y], [sp.diff(J, entry) for entry in z])
+    derivatives = [sp.diff(J, entry) for matrix in symbols[3:] for entry in matrix]
     return sp.lambdify([list(matrix) for matrix in symbols], derivatives, modules="numpy", cse=True)
 
 
@@ -70,8 +80,8 @@ def gradient(
 ) -> tuple[Array, Array]:
     """Gradient of J = sum_n p_n log softmax(Y^T u_n)[next_n] in Y and z, by sympy from the objective itself.
 
-    The expected drift of batch-size-1 ascent per step is eta_Y and eta_Z times this. A sample of finite length is the
-    class whose row of P holds the empirical frequencies of its contextual tokens.
+    The expected drift of batch-size-1 ascent per step is eta_Y and eta_Z times this. A sample of finite
+    length is the class whose row of P holds the empirical frequencies of its contextual tokens.
 
     Parameters
     ----------
@@ -100,8 +110,9 @@ def gradient(
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Eqs. (2), (5), Lemma 1, Section 7. Meant for small sizes: the first call at given
-    M, R, V derives and compiles the expressions (about a second for some ten rows), later calls reuse them.
+    Source: arXiv 2305.16380v4, Eqs. (2), (5), Lemma 1, Section 7. Meant for small sizes: the first call at
+    given M, R, V derives and compiles the expressions (one to three seconds at four tokens), later calls
+    reuse them.
     """
     P, weights, Y, z = (np.asarray(array, dtype=np.float64) for array in (P, weights, Y, z))
     query, next_token = np.asarray(query), np.asarray(next_token)
@@ -113,13 +124,13 @@ def gradient(
         )
     if z.shape != (len(query_ids), P.shape[1]):
         raise ValueError(
-            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; pass one row per query token"
+            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; pass a row per query token"
         )
     rows_needed = max(P.shape[1], int(query.max()) + 1 if residual else 0)
     if Y.ndim != 2 or Y.shape[0] < rows_needed or Y.shape[1] <= next_token.max():
         raise ValueError(
-            f"expected Y with at least {rows_needed} rows and {next_token.max() + 1} columns, received shape {Y.shape}; "
-            "Y needs a row per token it reads and a column per next token"
+            f"expected Y with at least {rows_needed} rows and {next_token.max() + 1} columns, "
+            f"received shape {Y.shape}; Y needs a row per token it reads and a column per next token"
         )
 
     one_class = _class_gradient(P.shape[1], *Y.shape, residual)
@@ -130,7 +141,7 @@ def gradient(
             one_hot_query[query[n]] = 1
         one_hot_next = np.zeros(Y.shape[1])
         one_hot_next[next_token[n]] = 1
-        dY, dz = one_class(P[n], one_hot_query, one_hot_next, Y.ravel(), z[row])
-        dJ_dY += weights[n] * np.reshape(dY, Y.shape)
-        dJ_dz[row] += weights[n] * np.asarray(dz)
+        derivatives = np.array(one_class(P[n], one_hot_query, one_hot_next, Y.ravel(), z[row]))
+        dJ_dY += weights[n] * derivatives[: Y.size].reshape(Y.shape)
+        dJ_dz[row] += weights[n] * derivatives[Y.size :]
     return dJ_dY, dJ_dz

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import sympy as sp
-
 from snapdyn.analytic.symbolic.derivation import Derivation, K, V
 
 TOKENS = 3
@@ -91,7 +90,11 @@ def _overlap(id_: str, title: str, beta: Callable[[], sp.Expr], claim: sp.Expr) 
         title=title,
         source="own, from Theorem 1",
         statement=sp.Eq(sp.Symbol("xi_n/gamma"), claim, evaluate=False),
-        steps=(("G^{-1} = x I + y J: x", _inverse_gram()[0]), ("y", _inverse_gram()[1]), ("beta", sp.factor(beta()))),
+        steps=(
+            ("G^{-1} = x I + y J: x", _inverse_gram()[0]),
+            ("y", _inverse_gram()[1]),
+            ("beta", sp.factor(beta())),
+        ),
         residuals=residuals,
     )
 
@@ -99,12 +102,17 @@ def _overlap(id_: str, title: str, beta: Callable[[], sp.Expr], claim: sp.Expr) 
 def orbit_overlap_exact() -> Derivation:
     """Return xi_n/gamma in C, D with the exact beta."""
     claim = (K - 1) * V / (V - 1) ** 2 * C * (D + V * C) / (D * (D + K * C))
-    return _overlap("orbit-overlap-exact", "xi_n/gamma of K equally overlapping classes, exact beta", _exact_beta, claim)
+    return _overlap(
+        "orbit-overlap-exact", "xi_n/gamma of K equally overlapping classes, exact beta", _exact_beta, claim
+    )
 
 
 def orbit_overlap_leading() -> Derivation:
     """Return xi_n/gamma in C, D with the leading beta E'_nk."""
     claim = (K - 1) * C**2 / (D * (D + K * C))
     return _overlap(
-        "orbit-overlap-leading", "xi_n/gamma of K equally overlapping classes, leading beta", _leading_beta, claim
+        "orbit-overlap-leading",
+        "xi_n/gamma of K equally overlapping classes, leading beta",
+        _leading_beta,
+        claim,
     )

@@ -1,7 +1,6 @@
 """Derivations for gamma, its integral, its peak, and the transition times (Lemmas 8-9, Eqs. 85 and 128)."""
 
 import sympy as sp
-
 from snapdyn.analytic.symbolic.decoder import visits
 from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, h, resolve_lambert, s, t, u, v
 
@@ -79,7 +78,13 @@ def peak_time() -> Derivation:
 
 def _root(branch: int, id_: str, name: str, title: str) -> Derivation:
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {"exp(u) = (V-1) u": resolve_lambert((sp.exp(claim) - (V - 1) * claim).subs(V, 1 + v))}
+        # exp(u) - (V-1) u is least at ln(V-1), between the roots. They meet only at V-1 = e, so one V tells
+        # which is which for all V >= 4.
+        side = sp.sign(claim.subs(V, 4) - sp.log(3))
+        return {
+            "exp(u) = (V-1) u": resolve_lambert((sp.exp(claim) - (V - 1) * claim).subs(V, 1 + v)),
+            "side of the minimum": side - (1 if branch else -1),
+        }
 
     return Derivation(
         id=id_,
@@ -106,7 +111,11 @@ def omega_1() -> Derivation:
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         root = sp.expand((1 + claim) * sp.log(V))
-        return {"exp(u) = (V-1) u at (1+omega_1) ln V": resolve_lambert((sp.exp(root) - (V - 1) * root).subs(V, 1 + v))}
+        return {
+            "exp(u) = (V-1) u at (1+omega_1) ln V": resolve_lambert(
+                (sp.exp(root) - (V - 1) * root).subs(V, 1 + v)
+            )
+        }
 
     return Derivation(
         id="omega-1",
@@ -119,7 +128,7 @@ def omega_1() -> Derivation:
 
 
 def transition_balance() -> Derivation:
-    """Return how the printed end of the transition, t0, exceeds the time at which the two terms of (45) balance."""
+    """Return how far the printed end of the transition, t0, lies beyond the balance of the terms of (45)."""
     u_p = sp.Symbol("u_+", positive=True)
     balance = K * visits_of_u.subs(sp.exp(u), (V - 1) * u).subs(u, u_p)
 
@@ -128,7 +137,7 @@ def transition_balance() -> Derivation:
 
     return Derivation(
         id="transition-balance",
-        title="t0 = 2 (1+omega_1) K ln V/eta_Y minus the balance of the two terms of (45): smaller than t0 by O(1/V)",
+        title="t0 = 2 (1+omega_1) K ln V/eta_Y lies O(1/V) of itself beyond the balance of the terms of (45)",
         source="Lemma 9; own",
         statement=sp.Eq(sp.Symbol("t_0 - t_{balance}"), K * (2 * u_p + 1) / (eta_Y * V), evaluate=False),
         steps=(("balance: t = K s where exp(u) = (V-1) u", sp.simplify(balance)),),
@@ -189,14 +198,18 @@ def late_gamma() -> Derivation:
     """Return Lemma 9's late gamma with its constant."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {"relative error as t -> oo": sp.limit(claim.subs(t, K * visits_of_u) / gamma_of_u, u, sp.oo) - 1}
+        return {
+            "relative error as t -> oo": sp.limit(claim.subs(t, K * visits_of_u) / gamma_of_u, u, sp.oo) - 1
+        }
 
     return Derivation(
         id="late-gamma",
         title="Late, gamma ~ ((V-1)/V)^2 K ln(V eta_Y t/K)/(eta_Y t)",
         source="Lemma 9",
         statement=sp.Eq(
-            sp.Symbol("gamma"), ((V - 1) / V) ** 2 * K * sp.log(V * eta_Y * t / K) / (eta_Y * t), evaluate=False
+            sp.Symbol("gamma"),
+            ((V - 1) / V) ** 2 * K * sp.log(V * eta_Y * t / K) / (eta_Y * t),
+            evaluate=False,
         ),
         steps=(("gamma in u = V h", gamma_of_u),),
         residuals=residuals,

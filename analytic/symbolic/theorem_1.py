@@ -1,19 +1,21 @@
-"""Derivations for Theorem 1: the back-propagated gradient in the attention vectors, K = 3 classes, any V >= 3.
+"""Derivations for Theorem 1: the back-propagated gradient in the f_n, K = 3 classes, any V >= 3.
 
-By symmetry in the classes, K = 3 holds every kind of entry: the class itself, a named other, the remaining ones.
+By symmetry in the classes, K = 3 holds every kind of entry: the class itself, a named other, the remaining
+ones.
 """
 
 from itertools import product
 
 import sympy as sp
-
 from snapdyn.analytic.symbolic.derivation import Derivation, V, h
 
 CLASSES = 3
 e = sp.Matrix(CLASSES, CLASSES, lambda i, j: sp.Symbol(f"e_{min(i, j) + 1}{max(i, j) + 1}", real=True))
 """E', symmetric, with free entries."""
 rho = sp.Matrix(
-    CLASSES, CLASSES, lambda i, j: 0 if i == j else sp.Symbol(f"rho_{min(i, j) + 1}{max(i, j) + 1}", real=True)
+    CLASSES,
+    CLASSES,
+    lambda i, j: 0 if i == j else sp.Symbol(f"rho_{min(i, j) + 1}{max(i, j) + 1}", real=True),
 )
 """E = F^T F - I, symmetric with zero diagonal."""
 q1, q0 = V / (V - 1), -V / (V - 1) ** 2
@@ -21,7 +23,7 @@ gamma = (V - 1) ** 2 * h / (V - 1 + sp.exp(V * h))
 
 
 def _zeta(n: int) -> sp.Matrix:
-    """Return zeta_n as its entries at the K next tokens, and one entry for the V-K tokens that are never next."""
+    """Return the entries of zeta_n at the K next tokens, and the one shared by the V-K tokens never next."""
     return V / (V - 1) * sp.Matrix([[(1 if j == n else 0) - 1 / V for j in range(CLASSES + 1)]])
 
 
@@ -40,7 +42,9 @@ def _error(n: int) -> sp.Matrix:
 
 def _coefficients(n: int) -> sp.Matrix:
     """Return the coefficients of f_1..f_K in g_n/gamma = F (I-E') W (e_n - alpha_n)/gamma."""
-    drive = sp.Matrix([sp.simplify(_product((V - 1) * h * _zeta(k), _error(n)) / gamma) for k in range(CLASSES)])
+    drive = sp.Matrix(
+        [sp.simplify(_product((V - 1) * h * _zeta(k), _error(n)) / gamma) for k in range(CLASSES)]
+    )
     return (sp.eye(CLASSES) - e) * drive
 
 
@@ -48,7 +52,10 @@ def zeta_products() -> Derivation:
     """Return the inner products of the zeta_n: q1 on the diagonal, q0 off it."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j] for i, j in product(range(3), repeat=2)}
+        return {
+            f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j]
+            for i, j in product(range(3), repeat=2)
+        }
 
     return Derivation(
         id="zeta-products",
@@ -86,14 +93,14 @@ def iota() -> Derivation:
 
 
 def beta() -> Derivation:
-    """Return beta_nk, the coefficients of the other classes' attention vectors; Eq. (88) prints a wrong sign."""
+    """Return beta_nk, the coefficients of the other classes' f_k; Eq. (88) prints a wrong sign."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         pairs = [(n, k) for n, k in product(range(CLASSES), repeat=2) if n != k]
         return {f"beta_{n}{k}": -_coefficients(n)[k] - claim[n, k] for n, k in pairs}
 
     def form(sign: int) -> sp.ImmutableMatrix:
-        """Return q1 E'_kn + sign q0 (1 + sign sum_{j != n} E'_kj); the printed sign is +1, the right one -1."""
+        """Return q1 E'_kn + sign q0 (1 + sign sum_{j != n} E'_kj), printed with +1, right with -1."""
         return sp.ImmutableMatrix(
             CLASSES,
             CLASSES,
@@ -129,7 +136,9 @@ def leading_xi() -> Derivation:
         title="sum_{k != n} E'_nk f_n.f_k = -E'_nn",
         source="Theorem 1, Eq. (93), leading order",
         statement=sp.Eq(
-            sp.MatrixSymbol("X", CLASSES, 1), sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]), evaluate=False
+            sp.MatrixSymbol("X", CLASSES, 1),
+            sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]),
+            evaluate=False,
         ),
         steps=(("E'_11 from the Gram matrix", sp.simplify(E_prime[0, 0])),),
         residuals=residuals,

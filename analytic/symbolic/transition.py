@@ -1,7 +1,6 @@
-"""Derivations for the phase transition: common token, growth exponent, its pieces (Theorem 4, Eqs. 13-14, 122-131)."""
+"""Derivations for the phase transition: common token, growth exponent, pieces (Theorem 4, Eqs. 13-14, 122-133)."""
 
 import sympy as sp
-
 from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, eta_Z, h, t
 
 C0, rho0, nu = sp.symbols("C_0 rho_0 nu", positive=True)
@@ -24,7 +23,8 @@ def _separation(coefficient: sp.Expr) -> tuple[tuple[str, sp.Basic], ...]:
 def _logit(id_: str, source: str, coefficient: sp.Expr) -> Derivation:
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {
-            "z' = -eta_Z gamma a exp(4 z)": sp.diff(claim, t) + eta_Z * gamma * coefficient * sp.exp(4 * claim),
+            "z' = -eta_Z gamma a exp(4 z)": sp.diff(claim, t)
+            + eta_Z * gamma * coefficient * sp.exp(4 * claim),
             "zero start": claim.subs(START),
         }
 
@@ -150,7 +150,7 @@ def _four_gamma(h_of_t: sp.Expr) -> sp.Expr:
 
 def _piece(id_: str, title: str, h_of_t: sp.Expr, claim: sp.Expr) -> Derivation:
     def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
-        return {"Eq. (129) with the limiting h": sp.exp(4 * claimed) - C0 - _four_gamma(h_of_t)}
+        return {"Eq. (129) with the limiting h": 4 * claimed - sp.log(C0 + _four_gamma(h_of_t))}
 
     return Derivation(
         id=id_,

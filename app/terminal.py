@@ -1,0 +1,56 @@
+"""What the command line shows: sentences, tables, progress. Plain text wherever it is not a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.table import Table
+
+# Wide enough that nothing is wrapped or cut when the output goes to a file or another program.
+PIPE_WIDTH = 10_000
+
+
+def say(sentence: str) -> None:
+    """Print one sentence on stderr."""
+    print(f"snapdyn: {sentence}", file=sys.stderr)
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None) -> None:
+    """Print a table on stdout: aligned columns, with lines and a style per row on a terminal."""
+    console = _console()
+    # Sources such as "[own]" are text, not markup.
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=True)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for number, row in enumerate(rows):
+        table.add_row(*row, style=styles[number] if styles and console.is_terminal else None)
+    console.print(table)
+
+
+def _console() -> Console:
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None] | None]:
+    """Yield ``update(done, total, label)`` for a bar on stderr; None when stderr is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def update(done: float, total: float, label: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"{what} {label}")
+
+        yield update

@@ -1,0 +1,134 @@
+"""Figure 3: growth factor exp(2 B) of the dominant token through the phase transition (Theorem 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from snapdyn.analytic import growth_exponent, transition_time
+from snapdyn.dynamics import SingleCommonToken, integrate
+from snapdyn.figures.style import DOUBLE_COLUMN
+
+NUM_CLASSES, VOCAB_SIZE, ETA_Z = 10, 1000, 0.5
+DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
+LAST_TIME = 700.0
+# The paper gives no rho0. This one makes C0 = rho0^4/K = 1: only there the printed B starts at 0.
+RHO0 = NUM_CLASSES**0.25
+FORMS = ("printed", "consistent")
+POINTS = {"quick": 351, "full": 2801}
+RTOL = 1e-9
+
+
+def compute(level: str) -> xarray.Dataset:
+    """Evaluate exp(2 B) in both closed forms, and by integration of (13) at a few times.
+
+    Parameters
+    ----------
+    level : "quick" or "full"
+        351 or 2801 times.
+
+    Returns
+    -------
+    xarray.Dataset
+        chi = exp(2 B) (form, eta_Y, time) from the closed forms; chi_integrated (form, eta_Y, checked_time) from
+        the reduced system, which shares no code with them; t0 (eta_Y). Times in batch-size-1 steps.
+    """
+    time = np.linspace(0, LAST_TIME, POINTS[level])
+    checked_time = np.concatenate([[0, 10, 25], np.arange(50, LAST_TIME + 1, 50)])
+
+    def integrated(form: str, eta_Y: float) -> np.ndarray:
+        system = SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, eta_Y, ETA_Z, RHO0, form)
+        return np.exp(2 * integrate(system, checked_time, rtol=RTOL).extra["B"][:, 0])
+
+    eta_Y = DECODER_RATES[:, None]
+    exponents = [growth_exponent(time, eta_Y, ETA_Z, VOCAB_SIZE, NUM_CLASSES, RHO0, form) for form in FORMS]
+    clock = {"units": "batch-size-1 steps"}
+    return xarray.Dataset(
+        {
+            "chi": (("form", "eta_Y", "time"), np.exp(2 * np.array(exponents))),
+            "chi_integrated": (
+                ("form", "eta_Y", "checked_time"),
+                np.array([[integrated(form, rate) for rate in DECODER_RATES] for form in FORMS]),
+            ),
+            "t0": ("eta_Y", transition_time(NUM_CLASSES, VOCAB_SIZE, DECODER_RATES, kind="end"), clock),
+        },
+        {
+            "form": list(FORMS),
+            "eta_Y": DECODER_RATES,
+            "time": ("time", time, clock),
+            "checked_time": ("checked_time", checked_time, clock),
+        },
+        {
+            "num_classes": NUM_CLASSES,
+            "vocab_size": VOCAB_SIZE,
+            "eta_Z": ETA_Z,
+            "rho0": RHO0,
+            "C0": RHO0**4 / NUM_CLASSES,
+            "rtol": RTOL,
+        },
+    )
+
+
+def draw(dataset: xarray.Dataset) -> Figure:
+    """Draw the closed forms as lines, the integrated system as circles, t0 dotted; one panel per form."""
+    figure = Figure(figsize=(DOUBLE_COLUMN, 2.8))
+    titles = {
+        "printed": "as printed: $B = \\frac{1}{4}\\,\\ln(C_0 + 4\\Gamma)$",
+        "consistent": "consistent: $B = \\frac{1}{4K}\\,\\ln(1 + 4A\\Gamma)$",
+    }
+    for axes, form in zip(figure.subplots(1, 2), dataset.form.values, strict=True):
+        for eta_Y in dataset.eta_Y.values:
+            curve = dataset.sel(form=form, eta_Y=eta_Y)
+            (line,) = axes.plot(curve.time, curve.chi)
+            axes.plot(
+                curve.checked_time,
+                curve.chi_integrated,
+                "o",
+                color=line.get_color(),
+                markerfacecolor="white",
+                clip_on=False,
+                zorder=3,
+            )
+            axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=line.get_color())
+            axes.annotate(
+                f"$\\eta_Y$ = {eta_Y:g}",
+                (curve.time.values[-1], curve.chi.values[-1]),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+                color=line.get_color(),
+            )
+        axes.set_xlim(0, dataset.time.values[-1])
+        axes.set_xlabel("$t$ (batch-size-1 steps)")
+        axes.set_title(titles[form])
+    left, right = figure.axes
+    left.set_ylabel("$\\exp(2B)$")
+    # The paper gives no rho0, so the picture itself says which one was chosen.
+    values = dataset.attrs
+    left.annotate(
+        f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']}, $\\eta_Z$ = {values['eta_Z']:g}\n"
+        f"chosen: $\\rho_0 = K^{{1/4}}$, so $C_0$ = {values['C0']:g}",
+        (0.98, 0.06),
+        xycoords="axes fraction",
+        ha="right",
+        fontsize=7,
+    )
+    right.legend(
+        handles=[
+            Line2D([], [], color="black", label="closed form"),
+            Line2D(
+                [],
+                [],
+                color="black",
+                marker="o",
+                markerfacecolor="white",
+                linestyle="",
+                label="integrated (13)",
+            ),
+            Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$, end of the transition"),
+        ],
+        loc="lower right",
+    )
+    return figure

@@ -1,0 +1,120 @@
+"""Figure 4: attention of both classes of Syn-Small over time, in the mean field of SGD."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+from snapdyn.dynamics import MeanField, integrate, syn_small
+from snapdyn.figures.style import DOUBLE_COLUMN
+
+DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0
+MOMENTUM = 0.9
+ITERATIONS = np.array([0, 2, 4, 6, 8, 10, 48])
+FIRST_TIME, LAST_TIME = 1.0, 1000.0
+POINTS = {"quick": 61, "full": 301}
+RTOL = 1e-8
+
+
+def momentum_clock(iterations: np.ndarray, momentum: float) -> np.ndarray:
+    """Steps of plain SGD that move as far as `iterations` with heavy-ball momentum, at a constant gradient.
+
+    The velocity needs about 1/(1-momentum) iterations to build up, so this is iterations/(1-momentum), the
+    first-order clock, only late: [i - mu (1-mu^i)/(1-mu)]/(1-mu).
+    """
+    mu, i = momentum, np.asarray(iterations, dtype=float)
+    return (i - mu * (1 - mu**i) / (1 - mu)) / (1 - mu)
+
+
+def compute(level: str) -> xarray.Dataset:
+    """Integrate the mean field for both decoder rates.
+
+    Parameters
+    ----------
+    level : "quick" or "full"
+        61 or 301 times on the logarithmic axis.
+
+    Returns
+    -------
+    xarray.Dataset
+        attention c_n(l) (eta_Y, time, class, token), NaN where P(l|n) = 0; entropy (eta_Y, time, class) in
+        nats; t_of_iteration (iteration): the time shown for the paper's iterations. Times in batch-size-1 steps:
+        0, then from 1 to 1000.
+    """
+    classes = syn_small()
+    time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
+    runs = [integrate(MeanField(classes, eta_Y, ETA_Z), time, rtol=RTOL) for eta_Y in DECODER_RATES]
+    P = classes.P.toarray()
+    clock = {"units": "batch-size-1 steps"}
+    return xarray.Dataset(
+        {
+            "attention": (
+                ("eta_Y", "time", "class", "token"),
+                np.stack([np.where(P > 0, run.attention, np.nan) for run in runs]),
+            ),
+            "entropy": (
+                ("eta_Y", "time", "class"),
+                np.stack([run.entropy() for run in runs]),
+                {"units": "nats"},
+            ),
+            "t_of_iteration": ("iteration", momentum_clock(ITERATIONS, MOMENTUM), clock),
+        },
+        {
+            "eta_Y": DECODER_RATES,
+            "time": ("time", time, clock),
+            "token": np.arange(classes.num_tokens),
+            "iteration": ITERATIONS,
+        },
+        {"eta_Z": ETA_Z, "momentum": MOMENTUM, "rtol": RTOL, "vocab_size": classes.vocab_size},
+    )
+
+
+def draw(dataset: xarray.Dataset) -> Figure:
+    """Draw token x time maps, one row per class, one column per rate; a logarithmic time axis."""
+    figure = Figure(figsize=(DOUBLE_COLUMN, 4.6))
+    panels = figure.subplots(dataset.sizes["class"], dataset.sizes["eta_Y"], sharex=True, sharey=True)
+    data = dataset.isel(time=slice(1, None))  # t = 0 has no place on a logarithmic axis
+    highest = float(data.attention.max())
+    shown = dataset.t_of_iteration.values >= FIRST_TIME
+    for n, row in enumerate(panels):
+        for axes, eta_Y in zip(row, data.eta_Y.values, strict=True):
+            attention = data.attention.sel(eta_Y=eta_Y).isel({"class": n})
+            axes.set_facecolor("0.9")
+            mesh = axes.pcolormesh(
+                data.time, data.token, attention.T, shading="nearest", vmin=0, vmax=highest, rasterized=True
+            )
+            axes.hlines([9.5, 19.5], FIRST_TIME, LAST_TIME, color="white", linewidth=0.8)
+            absent = attention.token.values[np.isnan(attention.isel(time=0))]
+            axes.annotate(
+                "not in this class",
+                (0.5, absent.mean()),
+                xycoords=("axes fraction", "data"),
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="0.35",
+            )
+            axes.set(xscale="log", xlim=(FIRST_TIME, LAST_TIME))
+            axes.set_yticks(
+                [4.5, 14.5, 24.5],
+                ["common\n0–9", "distinct\n10–19", "distinct\n20–29"],
+                rotation=90,
+                va="center",
+                multialignment="center",
+            )
+            axes.tick_params(axis="y", length=0)
+            iterations = axes.secondary_xaxis("top")
+            iterations.set_xticks(
+                dataset.t_of_iteration.values[shown],
+                [f"{i}" for i in dataset.iteration.values[shown]] if n == 0 else [],
+            )
+            iterations.xaxis.set_minor_locator(NullLocator())
+            if n == 0:
+                iterations.set_xlabel("iterations with momentum 0.9")
+                axes.set_title(f"$\\eta_Y$ = {eta_Y:g}, $\\eta_Z$ = {dataset.attrs['eta_Z']:g}")
+            else:
+                axes.set_xlabel("$t$ (batch-size-1 steps)")
+        row[0].set_ylabel(f"class {n}: token")
+    figure.colorbar(mesh, ax=panels, label="attention $c_n(l)$", aspect=40, pad=0.01)
+    return figure

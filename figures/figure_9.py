@@ -1,0 +1,98 @@
+"""Figure 9: growth exponent B(t) at a fixed ratio of the learning rates (Theorem 4, Eq. 129)."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+from snapdyn.analytic import growth_exponent, transition_time
+from snapdyn.figures.style import DOUBLE_COLUMN
+
+NUM_CLASSES = 1
+RHO0 = 1.0  # C0 = rho0^4/K = 1
+ATTENTION_RATES = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
+RATIOS = np.array([10.0, 1.0])  # nu = eta_Y/eta_Z
+VOCAB_SIZES = np.array([100, 10_000])
+LAST_TIME = np.array([5.0, 50.0])
+POINTS = {"quick": 251, "full": 2001}
+
+
+def compute(level: str) -> xarray.Dataset:
+    """Evaluate B(t) in the printed and in the consistent form, and both at the end t0 of the transition.
+
+    Parameters
+    ----------
+    level : "quick" or "full"
+        251 or 2001 times per panel.
+
+    Returns
+    -------
+    xarray.Dataset
+        B (form, panel, eta_Z, point), dimensionless, at time (panel, point); t0 and B_t0 (panel, eta_Z), B_t0
+        in the printed form; t0_inverse_ratio (panel, eta_Z): t0 if nu meant eta_Z/eta_Y. Times in batch-size-1
+        steps.
+    """
+    time = np.linspace(0, LAST_TIME, POINTS[level], axis=1)
+    nu, V = RATIOS[:, None], VOCAB_SIZES[:, None]
+
+    def B(t: np.ndarray, form: str) -> np.ndarray:
+        """B at t (panel, eta_Z or 1, any number of times)."""
+        eta_Z = ATTENTION_RATES[:, None]
+        return growth_exponent(t, nu[..., None] * eta_Z, eta_Z, V[..., None], NUM_CLASSES, RHO0, form)
+
+    t0 = transition_time(NUM_CLASSES, V, nu * ATTENTION_RATES, kind="end")
+    forms = ["printed", "consistent"]
+    clock = {"units": "batch-size-1 steps"}
+    return xarray.Dataset(
+        {
+            "B": (("form", "panel", "eta_Z", "point"), np.stack([B(time[:, None], form) for form in forms])),
+            "t0": (("panel", "eta_Z"), t0, clock),
+            "B_t0": (("panel", "eta_Z"), B(t0[..., None], "printed")[..., 0]),
+            "t0_inverse_ratio": (
+                ("panel", "eta_Z"),
+                transition_time(NUM_CLASSES, V, ATTENTION_RATES / nu, kind="end"),
+                clock,
+            ),
+        },
+        {
+            "form": forms,
+            "eta_Z": ATTENTION_RATES,
+            "nu": ("panel", RATIOS),
+            "vocab_size": ("panel", VOCAB_SIZES),
+            "time": (("panel", "point"), time, clock),
+        },
+        {"num_classes": NUM_CLASSES, "rho0": RHO0, "C0": RHO0**4 / NUM_CLASSES, "nu": "eta_Y/eta_Z"},
+    )
+
+
+def draw(dataset: xarray.Dataset) -> Figure:
+    """Draw B(t) with t0 dotted and a dot at B(t0), one panel per nu and V."""
+    figure = Figure(figsize=(DOUBLE_COLUMN, 2.7))
+    for axes, panel in zip(figure.subplots(1, 2), dataset.panel.values, strict=True):
+        data = dataset.isel(panel=panel)
+        # Largest rate first, so that the legend lists the curves from top to bottom.
+        for eta_Z in reversed(data.eta_Z.values):
+            curve = data.sel(eta_Z=eta_Z)
+            (line,) = axes.plot(curve.time, curve.B.sel(form="printed"), label=f"{eta_Z:g}")
+            axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=line.get_color())
+            axes.plot(curve.t0, curve.B_t0, "o", color=line.get_color(), markeredgecolor="black", zorder=3)
+        axes.plot(data.time, data.B.sel(form="consistent", eta_Z=data.eta_Z[0]), color="0.6", linestyle="--")
+        axes.annotate(
+            "consistent form: 0 at $K$ = 1",
+            (0.7, 0),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            color="0.35",
+        )
+        axes.set_xlim(0, data.time.values[-1])
+        axes.set_xlabel("$t$ (batch-size-1 steps)")
+        axes.set_title(
+            f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:g}, "
+            f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}"
+        )
+        axes.legend(title="$\\eta_Z$", loc="center", bbox_to_anchor=(0.7, 0.36))
+    figure.axes[0].set_ylabel("growth exponent $B(t)$")
+    return figure

@@ -1,0 +1,195 @@
+"""The symbolic derivations: sympy accepts each, rejects wrong ones, and the evaluators agree with them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import sympy as sp
+from snapdyn import analytic
+from snapdyn.analytic.symbolic import Derivation, derivations
+
+BY_ID = {derivation.id: derivation for derivation in derivations()}
+PRINTED = {
+    "late-h",
+    "beta",
+    "relative-gain-rate",
+    "premise",
+    "growth-exponent-printed",
+    "growth-exponent",
+    "late-dominance",
+}
+
+
+def _rejected(derivation: Derivation, claim: sp.Basic) -> bool:
+    """Return whether some residual is not 0, and can be shown not to be."""
+    return any(residual != 0 for residual in derivation.verify(claim).values())
+
+
+def _symbol(name: str) -> sp.Basic:
+    """Return the symbol or applied function of that name from whichever statement holds it."""
+    for derivation in derivations():
+        for atom in derivation.statement.rhs.atoms(sp.Symbol, sp.core.function.AppliedUndef):
+            if str(atom) == name or str(getattr(atom, "func", "")) == name:
+                return atom
+    raise LookupError(name)
+
+
+def test_ids_are_unique() -> None:
+    """Assert that no two derivations share an id."""
+    assert len(BY_ID) == len(derivations()) > 40
+
+
+@pytest.mark.parametrize("id_", BY_ID)
+def test_sympy_verifies_the_formula(id_: str) -> None:
+    """Assert that every residual of the formula simplifies to exactly 0."""
+    residuals = BY_ID[id_].verify()
+    assert residuals
+    assert set(residuals.values()) == {sp.Integer(0)}
+
+
+@pytest.mark.parametrize("id_", BY_ID)
+@pytest.mark.parametrize("factor", [-1, 2])
+def test_a_multiple_of_the_formula_is_rejected(id_: str, factor: int) -> None:
+    """Assert that the machinery rejects the formula with its sign flipped, and doubled."""
+    derivation = BY_ID[id_]
+    claim = derivation.statement.rhs
+    # The conserved sum is 0, of which every multiple is right.
+    wrong = factor * sp.Symbol("g_1", real=True) if claim == 0 else factor * claim
+    assert _rejected(derivation, wrong)
+
+
+@pytest.mark.parametrize("id_", PRINTED)
+def test_the_printed_formula_is_rejected(id_: str) -> None:
+    """Assert that what the paper prints is rejected by the same machinery, wherever the two differ."""
+    derivation = BY_ID[id_]
+    assert derivation.printed is not None
+    assert _rejected(derivation, derivation.printed)
+
+
+def test_no_other_printed_formula_is_on_record() -> None:
+    """Assert that the list of rejected printed formulas is complete."""
+    assert {id_ for id_, derivation in BY_ID.items() if derivation.printed is not None} == PRINTED
+
+
+WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
+    "exponent 3 for 4": (
+        "common-logit",
+        lambda rhs: rhs.replace(sp.log, lambda x: sp.Rational(4, 3) * sp.log(1 + (x - 1) * 3 / 4)),
+    ),
+    "K for K-1": ("common-logit", lambda rhs: rhs.subs(_symbol("K"), _symbol("K") + 1)),
+    "missing 1 in Eq. (45)": ("h-closed", lambda rhs: rhs - 1 / ((_symbol("V") - 1) * _symbol("V"))),
+    "other Lambert branch": ("u-plus", lambda rhs: -sp.LambertW(-1 / (_symbol("V") - 1))),
+    "V for V-1 in the recursion": (
+        "discrete-recursion",
+        lambda rhs: rhs.subs(_symbol("V"), _symbol("V") + 1),
+    ),
+    "missing class clock K": ("gamma-integral", lambda rhs: rhs / _symbol("K")),
+    "V for V-1 in the peak": ("gamma-peak", lambda rhs: rhs.subs(_symbol("V"), _symbol("V") + 1)),
+    "q0 without its square": ("zeta-products", lambda rhs: rhs.subs(_symbol("V"), 2 * _symbol("V"))),
+    "transposed sign in iota": ("iota", lambda rhs: rhs.subs(_symbol("e_12"), -_symbol("e_12"))),
+    "leading for exact beta": ("orbit-overlap-exact", lambda _: BY_ID["orbit-overlap-leading"].statement.rhs),
+    "exp(z) for exp(2z)": ("relative-gain", lambda rhs: rhs.subs(_symbol("dz_l"), _symbol("dz_l") / 2)),
+    "early h with V-1": ("early-h", lambda rhs: rhs * _symbol("V") / (_symbol("V") - 1)),
+    "late gamma without V": ("late-gamma", lambda rhs: rhs * _symbol("V") / (_symbol("V") - 1)),
+    "constant term": ("growth-exponent", lambda rhs: rhs + 1),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_formula_is_rejected(fault: str) -> None:
+    """Assert that a formula with one specific fault is rejected."""
+    id_, spoil = WRONG[fault]
+    claim = BY_ID[id_].statement.rhs
+    wrong = spoil(claim)
+    assert wrong != claim
+    assert _rejected(BY_ID[id_], wrong)
+
+
+def test_the_missing_origin_is_exactly_a_quarter_log() -> None:
+    """Assert that the printed exponent exceeds the integral from 0 by (1/4) ln C0, at every t."""
+    derivation = BY_ID["growth-exponent-printed"]
+    C0 = sp.Symbol("C_0", positive=True)
+    difference = sp.exp(4 * derivation.printed) / sp.exp(4 * derivation.statement.rhs)
+    assert sp.simplify(difference - C0) == 0
+
+
+def test_the_printed_exponent_is_K_times_too_large() -> None:
+    """Assert that the printed growth exponent is exactly K times the consistent one."""
+    derivation = BY_ID["growth-exponent"]
+    assert sp.simplify(derivation.printed / derivation.statement.rhs) == _symbol("K")
+
+
+@pytest.mark.parametrize("id_", BY_ID)
+def test_each_derivation_can_be_read(id_: str) -> None:
+    """Assert that each derivation names its source, shows its steps and prints as LaTeX."""
+    derivation = BY_ID[id_]
+    assert derivation.title
+    assert derivation.source
+    assert derivation.steps
+    assert "=" in derivation.latex()
+
+
+VALUES = {"eta_Y": 0.7, "eta_Z": 0.3, "V": 40, "K": 6, "s": 11.0, "t": 66.0, "rho_0": 1.7, "u": 2.0}
+GROWTH = (66.0, 0.7, 0.3, 40, 6, 1.7)
+NUMERIC: dict[str, Callable[[], np.ndarray]] = {
+    "h-closed": lambda: analytic.h(11.0, 0.7, 40),
+    "gamma-integral": lambda: analytic.gamma_integral(66.0, 0.7, 40, 6),
+    "gamma-peak": lambda: analytic.u_peak(40),
+    "peak-time": lambda: analytic.transition_time(6, 40, 0.7),
+    "u-minus": lambda: analytic.u_minus(40),
+    "u-plus": lambda: analytic.u_plus(40),
+    "omega-1": lambda: analytic.omega_1(40),
+    "error-norm": lambda: analytic.error_norm(11.0, 0.7, 40),
+    "discrete-recursion": lambda: analytic.discrete_h(4, 0.7, 40)[4] - analytic.discrete_h(4, 0.7, 40)[3],
+    "common-logit": lambda: analytic.common_token_logit(*GROWTH),
+    "common-logit-printed": lambda: analytic.common_token_logit(*GROWTH, form="printed"),
+    "xi": lambda: analytic.xi(*GROWTH),
+    "xi-printed": lambda: analytic.xi(*GROWTH, form="printed"),
+    "growth-exponent": lambda: analytic.growth_exponent(*GROWTH),
+    "growth-exponent-in-h": lambda: analytic.growth_exponent(*GROWTH, form="printed"),
+    "companion-growth": lambda: analytic.companion_growth(0.4, 0.1),
+}
+
+
+@pytest.mark.parametrize("id_", NUMERIC)
+def test_the_evaluator_computes_the_derived_formula(id_: str) -> None:
+    """Assert that each numeric evaluator equals its verified formula, put into numbers by sympy."""
+    h = analytic.discrete_h(3, 0.7, 40)[3] if id_ == "discrete-recursion" else analytic.h(11.0, 0.7, 40)
+    values = VALUES | {
+        "C_0": 1.7**4 / 6,
+        "h": float(h),
+        "u^*": float(analytic.u_peak(40)),
+        "r_0": 0.4,
+        "dz_m": 0.1,
+    }
+    Gamma = sp.Function("Gamma")(sp.Symbol("t", positive=True))
+    expression = (
+        BY_ID[id_]
+        .statement.rhs.subs({Gamma.diff(Gamma.args[0]): 0.3 * analytic.gamma(66.0, 0.7, 40, 6)})
+        .subs({Gamma: 0.3 * analytic.gamma_integral(66.0, 0.7, 40, 6)})
+    )
+    expected = sp.N(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}), 30)
+    # discrete-recursion is a difference of neighbours, which costs a digit or two.
+    assert float(NUMERIC[id_]()) == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["iota", "beta"])
+def test_speed_coefficients_compute_the_derived_formula(name: str) -> None:
+    """Assert that `speed_coefficients` equals the verified iota and beta, and the printed beta."""
+    rng = np.random.default_rng(5)
+    E_prime = rng.uniform(-0.1, 0.1, (3, 3))
+    E_prime += E_prime.T
+    values = {sp.Symbol(f"e_{i + 1}{j + 1}", real=True): E_prime[i, j] for i in range(3) for j in range(i, 3)}
+    values[_symbol("V")] = 25
+
+    def numbers(matrix: sp.Basic) -> np.ndarray:
+        return np.array(matrix.subs(values).evalf(20), dtype=float)
+
+    derivation = BY_ID[name]
+    computed = getattr(analytic.speed_coefficients(E_prime, 25), name)
+    np.testing.assert_allclose(
+        computed, numbers(derivation.statement.rhs).reshape(computed.shape), rtol=1e-12
+    )
+    if derivation.printed is not None:
+        printed = getattr(analytic.speed_coefficients(E_prime, 25, "printed"), name)
+        np.testing.assert_allclose(printed, numbers(derivation.printed), rtol=1e-12)

@@ -1,0 +1,168 @@
+"""Orbit of the symmetric single-common-token system under Eq. (10)."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from snapdyn import analytic
+
+# distinct probabilities, common probability, K, V, eta_Y, eta_Z
+SYSTEMS = {
+    "three tokens": ([0.2, 0.3, 0.4], 0.1, 3, 50, 1.0, 0.5),
+    "strong overlap": ([0.5], 0.5, 2, 10, 0.3, 5.0),
+    "rare token": ([0.0001, 0.2999, 0.3], 0.4, 5, 1000, 1.0, 0.5),
+    "equal tokens": ([0.2, 0.2, 0.2], 0.4, 4, 200, 2.0, 1.0),
+}
+TIMES = np.array([0.1, 3.0, 30.0, 300.0, 3000.0])
+
+
+def _integrate(system: tuple, beta: str, form: str = "right") -> tuple[np.ndarray, np.ndarray]:
+    """Integrate h and z under Eq. (10) as it stands; return z of class 0's distinct tokens, and of the common."""
+    p, p_c, K, V, eta_Y, eta_Z = system
+    d = len(p)
+    P = np.zeros((K, 1 + K * d))
+    P[:, 0] = p_c
+    for n in range(K):
+        P[n, 1 + n * d : 1 + (n + 1) * d] = p
+    weight = 1.0 if form == "no class weight" else 1 / K
+    zeta_products = np.full((K, K), -V / (V - 1) ** 2) + np.eye(K) * (V / (V - 1) + V / (V - 1) ** 2)
+
+    def rates(t: float, state: np.ndarray) -> np.ndarray:
+        h, z = state[0], state[1:]
+        gamma = (V - 1) ** 2 * h / (V - 1 + np.exp(V * h))
+        c = P * np.exp(z)
+        f = c / np.linalg.norm(c, axis=1, keepdims=True)
+        inverse = np.linalg.inv(f @ f.T)
+        # Row n: minus the coefficients of f_k in g_n/gamma.
+        coefficients = -(inverse @ zeta_products).T if beta == "exact" else -inverse
+        z_rate = np.zeros_like(z)
+        for n in range(K):
+            for k in range(K):
+                if k != n:
+                    z_rate += weight * coefficients[n, k] * f[n] * (f[n] * (f[n] @ f[k]) - f[k])
+        return np.concatenate([[eta_Y / K / (V - 1 + np.exp(V * h))], eta_Z * gamma * z_rate])
+
+    solution = solve_ivp(
+        rates, (0, TIMES[-1]), np.zeros(2 + K * d), method="DOP853", t_eval=TIMES, rtol=1e-12, atol=1e-18
+    )
+    assert solution.success
+    return solution.y[2 : 2 + d].T, solution.y[1]
+
+
+@pytest.mark.parametrize("beta", ["exact", "leading"])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_orbit_is_the_solution_of_equation_10(name: str, beta: str) -> None:
+    """Assert that the orbit equals direct integration of (10), E' by matrix inversion, to 1e-9."""
+    p, p_c, K, V, eta_Y, eta_Z = SYSTEMS[name]
+    z_distinct, z_common = _integrate(SYSTEMS[name], beta)
+    orbit = analytic.single_common_token_orbit(TIMES, p, p_c, K, V, eta_Y, eta_Z, beta)
+    # The inverted Gram matrix limits the integration: rounding over the smallest E'.
+    np.testing.assert_allclose(orbit.z_distinct, z_distinct, rtol=1e-9)
+    np.testing.assert_allclose(orbit.z_common, z_common, rtol=1e-9)
+    assert -orbit.z_common[-1] > 0.01
+
+
+@pytest.mark.parametrize(("beta", "form"), [("leading", "right"), ("exact", "no class weight")])
+def test_another_system_is_rejected(beta: str, form: str) -> None:
+    """Assert that the comparison excludes the other beta and the missing class weight (negative control)."""
+    p, p_c, K, V, eta_Y, eta_Z = SYSTEMS["three tokens"]
+    _, z_common = _integrate(SYSTEMS["three tokens"], beta, form)
+    orbit = analytic.single_common_token_orbit(TIMES, p, p_c, K, V, eta_Y, eta_Z, "exact")
+    assert np.all(np.abs(orbit.z_common / z_common - 1) > 1e-2)
+
+
+@pytest.mark.parametrize("beta", ["exact", "leading"])
+@pytest.mark.parametrize("t", [1e-6, 1.0, 1e3, 1e9])
+def test_orbit_satisfies_its_quadrature_at_high_precision(t: float, beta: str) -> None:
+    """Assert that at the returned point the time integral, by mpmath with beta from E', is that of gamma."""
+    p, p_c, K, V, eta_Y, eta_Z = [0.1, 0.2, 0.3], 0.4, 4, 100, 0.5, 2.0
+    orbit = analytic.single_common_token_orbit(t, p, p_c, K, V, eta_Y, eta_Z, beta)
+    with mp.workdps(30):
+        q1, q0 = mp.mpf(V) / (V - 1), -mp.mpf(V) / (V - 1) ** 2
+
+        def time_rate(S: mp.mpf) -> mp.mpf:
+            z = [-mp.log(1 - mp.mpf(p_l) ** 2 * S) / 2 for p_l in p]
+            common = mp.mpf(p_c) ** 2 * mp.exp(-2 * K * mp.fsum(z))
+            N = common + mp.fsum(mp.mpf(p_l) ** 2 * mp.exp(2 * z_l) for p_l, z_l in zip(p, z, strict=True))
+            rho = common / N
+            E_prime = mp.eye(K) - mp.inverse(mp.matrix(K, K).apply(lambda _: rho) + mp.eye(K) * (1 - rho))
+            row = mp.fsum(E_prime[1, j] for j in range(K) if j != 0)
+            coefficient = q1 * E_prime[1, 0] - q0 * (1 - row) if beta == "exact" else E_prime[1, 0]
+            return N / (2 * (K - 1) * coefficient * rho)
+
+        end = -mp.expm1(-2 * mp.mpf(float(orbit.z_distinct[0, -1]))) / mp.mpf(p[-1]) ** 2
+        # Towards the end of the orbit the integrand grows like a power: integrate in the logarithmic
+        # variable.
+        w_end = -mp.log1p(-end * mp.mpf(p[-1]) ** 2)
+        tau = mp.quad(
+            lambda w: time_rate(-mp.expm1(-w) / mp.mpf(p[-1]) ** 2) * mp.exp(-w) / mp.mpf(p[-1]) ** 2,
+            mp.linspace(0, w_end, 4),
+        )
+    expected = eta_Z / K * float(analytic.gamma_integral(t, eta_Y, V, K))
+    # An error e of z_max shows in the integral multiplied by its logarithmic slope, at most 2 (3 + 2 K d) z
+    # e.
+    amplification = max(1.0, 54 * float(orbit.z_distinct[0, -1]))
+    assert float(tau) == pytest.approx(expected, rel=1e-12 * amplification)
+
+
+def test_orbit_is_a_closed_curve_in_one_unknown() -> None:
+    """Assert Eq. (110) between any two distinct tokens, and that the logits sum to 0 over the query's row."""
+    p, p_c, K = np.array([1e-3, 0.2, 0.3, 0.498]), 1e-3, 3
+    orbit = analytic.single_common_token_orbit(np.geomspace(1, 1e12, 7), p, p_c, K, 50, 1.0, 100.0)
+    dominant = orbit.z_distinct[:, -1]
+    for_all = analytic.companion_growth(((p / p[-1]) ** 2 - 1)[None, :-1], dominant[:, None])
+    np.testing.assert_allclose(for_all, orbit.z_distinct[:, :-1], rtol=1e-9)
+    np.testing.assert_allclose(orbit.z_common, -K * orbit.z_distinct.sum(axis=1), rtol=1e-14)
+
+
+def test_start_order_and_scalar_time() -> None:
+    """Assert that t = 0 is exact, the order of times does not matter, and a scalar time gives one row."""
+    arguments = ([0.2, 0.3], 0.5, 3, 30, 1.0, 1.0)
+    orbit = analytic.single_common_token_orbit([50.0, 0.0, 7.0], *arguments)
+    assert np.all(orbit.z_distinct[1] == 0)
+    assert orbit.z_common[1] == 0
+    alone = analytic.single_common_token_orbit(7.0, *arguments)
+    assert alone.z_distinct.shape == (1, 2)
+    assert alone.z_common.shape == (1,)
+    np.testing.assert_allclose(alone.z_distinct[0], orbit.z_distinct[2], rtol=1e-13)
+    start = analytic.single_common_token_orbit(0, *arguments)
+    assert np.all(start.z_distinct == 0)
+
+
+def test_extreme_times_are_quiet() -> None:
+    """Assert that the ends of the range give finite, monotone logits without floating-point trouble."""
+    t = np.geomspace(1e-9, 1e15, 40)
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        orbit = analytic.single_common_token_orbit(t, [0.1, 0.899], 0.001, 2, 10**7, 1e-6, 1e3)
+        other = analytic.single_common_token_orbit(t, [0.1, 0.899], 0.001, 50, 10**3, 1e3, 1e-6)
+    assert np.all(np.diff(orbit.z_common) < 0)
+    assert np.all(np.diff(orbit.z_distinct, axis=0) > 0)
+    assert np.all(np.isfinite(other.z_common))
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"distinct_probabilities": [0.2, 0.2]}, "sum to 1"),
+        ({"distinct_probabilities": [0.5, 0.0]}, "distinct_probabilities"),
+        ({"distinct_probabilities": [[0.5]]}, "one dimension"),
+        ({"num_classes": 1}, "num_classes"),
+        ({"vocab_size": 2}, "vocab_size >= num_classes"),
+        ({"eta_Z": 0.0}, "eta_Z"),
+        ({"t": -1.0}, "expected t "),
+        ({"beta": "exakt"}, "did you mean 'exact'"),
+    ],
+)
+def test_bad_input_is_refused(changed: dict, match: str) -> None:
+    """Assert that each argument out of range is refused by name."""
+    arguments: dict = {
+        "t": 1.0,
+        "distinct_probabilities": [0.5],
+        "common_probability": 0.5,
+        "num_classes": 3,
+        "vocab_size": 10,
+        "eta_Y": 1.0,
+        "eta_Z": 1.0,
+    }
+    with pytest.raises(ValueError, match=match):
+        analytic.single_common_token_orbit(**(arguments | changed))

@@ -1,0 +1,147 @@
+"""h, gamma, its integral, the error norm and the recursion h* (Lemmas 5-7, 9, Corollary 1, Eq. 128)."""
+
+import mpmath as mp
+import mpmath_reference as reference
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from snapdyn import analytic
+
+POINTS = reference.sample_points(count=250, seed=1)
+TOLERANCE = 1e-12
+
+
+@pytest.mark.parametrize(("s", "eta_Y", "V"), POINTS)
+def test_h_solves_its_implicit_equation(s: float, eta_Y: float, V: float) -> None:
+    """Assert that h is within 1e-12 (relative) of the root of Eq. (45) at 50 digits, over the whole range."""
+    with mp.workdps(reference.DIGITS):
+        expected = reference.scaled_h(s, eta_Y, V) / V
+        assert abs(float(analytic.h(s, eta_Y, V)) / expected - 1) < TOLERANCE
+
+
+@pytest.mark.parametrize(("s", "eta_Y", "V"), POINTS)
+def test_gamma_and_its_integral_match_the_reference(s: float, eta_Y: float, V: float) -> None:
+    """Assert that gamma (85) and its integral (128) are within 1e-12 of 50 digits, with K from 1 to 1000."""
+    K = 1.0 + int(V) % 1000
+    with mp.workdps(reference.DIGITS):
+        assert abs(float(analytic.gamma(s, eta_Y, V, K)) / reference.gamma(s, eta_Y, V, K) - 1) < TOLERANCE
+        expected = reference.gamma_integral(s, eta_Y, V, K)
+        assert abs(float(analytic.gamma_integral(s, eta_Y, V, K)) / expected - 1) < TOLERANCE
+
+
+@pytest.mark.parametrize(("s", "eta_Y", "V"), POINTS)
+def test_error_norm_is_the_norm_of_the_softmax_error(s: float, eta_Y: float, V: float) -> None:
+    """Assert that Corollary 1's norm is that of e_n - softmax((V-1) h zeta_n), at 50 digits."""
+    with mp.workdps(reference.DIGITS):
+        u = reference.scaled_h(s, eta_Y, V)
+        # The logit at the next token exceeds the V-1 others by V h.
+        other = 1 / (mp.exp(u) + V - 1)
+        expected = mp.sqrt(((V - 1) * other) ** 2 + (V - 1) * other**2)
+        assert abs(float(analytic.error_norm(s, eta_Y, V)) / expected - 1) < TOLERANCE
+
+
+@pytest.mark.parametrize("missing", ["one", "V eta_Y s", "V-1"])
+def test_a_wrong_implicit_equation_is_rejected(missing: str) -> None:
+    """Assert that the tolerance of the reference test excludes Eq. (45) with any of its parts wrong."""
+    s, eta_Y, V = 30.0, 0.7, 50.0
+    constant = 0 if missing == "one" else 1
+    drive = eta_Y * s if missing == "V eta_Y s" else V * eta_Y * s
+    slope = V if missing == "V-1" else V - 1
+    with mp.workdps(30):
+        wrong = reference.root(lambda u: mp.exp(u) + slope * u - drive - constant, mp.mpf(0), mp.mpf(50)) / V
+        assert abs(float(analytic.h(s, eta_Y, V)) / wrong - 1) > 1e6 * TOLERANCE
+
+
+def test_everything_starts_at_exactly_zero() -> None:
+    """Assert that h, gamma and its integral are exactly 0 at time 0, and the error norm is sqrt(1 - 1/V)."""
+    V = np.array([2, 10, 1e7])
+    assert np.all(analytic.h(0, 1.0, V) == 0)
+    assert np.all(analytic.gamma(0, 1.0, V, 7) == 0)
+    assert np.all(analytic.gamma_integral(0, 1.0, V, 7) == 0)
+    np.testing.assert_allclose(analytic.error_norm(0, 1.0, V), np.sqrt(1 - 1 / V), rtol=1e-15)
+
+
+def test_no_floating_point_trouble_over_the_range() -> None:
+    """Assert that no overflow, division or invalid operation occurs on a dense grid of the whole range."""
+    s = np.geomspace(1e-9, 1e15, 60)[:, None, None]
+    eta_Y = np.geomspace(1e-6, 1e3, 30)[:, None]
+    V = np.unique(np.round(np.geomspace(2, 1e7, 40)))
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        values = [
+            analytic.h(s, eta_Y, V),
+            analytic.gamma(s, eta_Y, V, 3),
+            analytic.gamma_integral(s, eta_Y, V, 3),
+        ]
+        values.append(analytic.error_norm(s, eta_Y, V))
+    assert all(value.shape == (60, 30, len(V)) and np.all(value > 0) for value in values)
+    assert np.all(np.diff(values[0], axis=0) > 0)
+
+
+def test_scalars_give_floats_and_arrays_broadcast() -> None:
+    """Assert that scalar arguments give a float, and array arguments the elementwise values."""
+    assert isinstance(analytic.h(1.0, 1.0, 10), float)
+    assert isinstance(analytic.gamma(1, 1, 10, 2), float)
+    grid = analytic.gamma(np.array([1.0, 2.0])[:, None], 0.5, np.array([10, 20, 30]), 4)
+    assert grid[1, 2] == analytic.gamma(2.0, 0.5, 30, 4)
+
+
+@pytest.mark.parametrize(("eta_Y", "V", "K"), [(1.0, 1000, 10), (0.01, 2, 1), (100.0, 50, 3)])
+@pytest.mark.parametrize("scaled_time", [0.3, 1.0, 30.0])
+def test_gamma_integral_is_the_integral_of_gamma(eta_Y: float, V: int, K: int, scaled_time: float) -> None:
+    """Assert that adaptive quadrature of gamma gives Eq. (128), before, at and after the peak."""
+    end = scaled_time * float(analytic.transition_time(K, V, eta_Y))
+    integral, error = quad(
+        lambda t: float(analytic.gamma(t, eta_Y, V, K)), 0, end, epsabs=0, epsrel=1e-12, limit=500
+    )
+    assert error < 1e-10 * integral
+    assert float(analytic.gamma_integral(end, eta_Y, V, K)) == pytest.approx(integral, rel=1e-10)
+
+
+@pytest.mark.parametrize("s", [0.01, 1.0, 7.0, 1e4])
+def test_h_solves_its_differential_equation(s: float) -> None:
+    """Assert that central differences of h, halved twice, converge at second order to Eq. (44)."""
+    eta_Y, V = 0.7, 50
+    slope = eta_Y / (V - 1 + np.exp(V * analytic.h(s, eta_Y, V)))
+    steps = s * np.array([0.08, 0.04, 0.02])
+    differences = (analytic.h(s + steps, eta_Y, V) - analytic.h(s - steps, eta_Y, V)) / (2 * steps)
+    errors = np.abs(differences - slope)
+    assert errors[-1] < 1e-3 * slope
+    if errors[-1] > 1e-9 * slope:
+        np.testing.assert_allclose(np.log2(errors[:-1] / errors[1:]), 2, atol=0.1)
+
+
+def _sgd_growth(num_steps: int, eta_Y: float, V: int) -> np.ndarray:
+    """Return h* after each step from SGD on the logits of one class themselves."""
+    w, growth = np.zeros(V), [0.0]
+    for _ in range(num_steps):
+        probability = np.exp(w - w.max()) / np.exp(w - w.max()).sum()
+        w += eta_Y * (np.eye(V)[0] - probability)
+        growth.append((w[0] - w[1]) / V)
+    return np.array(growth)
+
+
+@pytest.mark.parametrize(("eta_Y", "V"), [(1.0, 50), (0.2, 7), (500.0, 3)])
+def test_discrete_h_is_sgd_on_the_logits(eta_Y: float, V: int) -> None:
+    """Assert that recursion (33) equals SGD on w_n entry by entry, w_n - w_other = V h*."""
+    np.testing.assert_allclose(analytic.discrete_h(60, eta_Y, V), _sgd_growth(60, eta_Y, V), rtol=1e-11)
+
+
+def test_discrete_h_survives_a_huge_step() -> None:
+    """Assert that a first step far beyond the range of exp neither overflows nor warns."""
+    np.testing.assert_array_equal(analytic.discrete_h(3, 1e6, 2), [0.0, 5e5, 5e5, 5e5])
+
+
+@pytest.mark.parametrize(("eta_Y", "V"), [(0.1, 50), (2.0, 50), (4.0, 1000), (0.2, 1000), (1.0, 2)])
+def test_discrete_h_stays_within_lemma_7(eta_Y: float, V: int) -> None:
+    """Assert that 0 <= h* - h <= 2 eta_Y/V at every step (Lemma 7)."""
+    gap = analytic.discrete_h(2000, eta_Y, V) - analytic.h(np.arange(2001), eta_Y, V)
+    assert np.all(gap >= 0)
+    assert np.all(gap <= 2 * eta_Y / V)
+    assert gap.max() > 0.01 * eta_Y / V
+
+
+def test_discrete_h_converges_to_h_at_first_order() -> None:
+    """Assert that halving eta_Y at fixed eta_Y s halves the gap between h* and h."""
+    steps = np.array([400, 800, 1600, 3200])
+    gaps = [analytic.discrete_h(n, 40.0 / n, 20)[-1] - analytic.h(n, 40.0 / n, 20) for n in steps]
+    np.testing.assert_allclose(np.log2(np.array(gaps[:-1]) / gaps[1:]), 1, atol=0.02)

@@ -1,0 +1,72 @@
+"""Roots of exp(u) = (V-1) u, the peak of gamma, and the transition times (Lemmas 8-9)."""
+
+import mpmath as mp
+import mpmath_reference as reference
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from snapdyn import analytic
+
+SIZES = sorted(
+    {4, 5, 6, 10, 50, 1000, 10**5, 10**7, *np.random.default_rng(2).integers(4, 10**6, 20).tolist()}
+)
+
+
+@pytest.mark.parametrize("V", SIZES)
+def test_both_roots_solve_the_equation(V: int) -> None:
+    """Assert that u_- and u_+ are within 1e-12 of the two roots of exp(u) = (V-1) u at 50 digits."""
+    with mp.workdps(reference.DIGITS):
+        bottom = mp.log(V - 1)
+        small = reference.root(lambda u: (V - 1) * u - mp.exp(u), mp.mpf(0), bottom)
+        large = reference.root(lambda u: mp.exp(u) - (V - 1) * u, bottom, 5 * bottom)
+        assert abs(float(analytic.u_minus(V)) / small - 1) < 1e-12
+        assert abs(float(analytic.u_plus(V)) / large - 1) < 1e-12
+        assert abs(float(analytic.omega_1(V)) / (large / mp.log(V) - 1) - 1) < 1e-12
+
+
+@pytest.mark.parametrize("V", [2, 3, *SIZES])
+def test_the_peak_solves_its_equation(V: int) -> None:
+    """Assert that u* solves (u-1) exp(u) = V-1, and t* is the time of Eq. (45) there, both within 1e-12."""
+    with mp.workdps(reference.DIGITS):
+        u = reference.root(lambda u: (u - 1) * mp.exp(u) - (V - 1), mp.mpf(1), mp.mpf(20))
+        assert abs(float(analytic.u_peak(V)) / u - 1) < 1e-12
+        expected = mp.mpf(10) / mp.mpf(0.3) * (mp.expm1(u) + (V - 1) * u) / V
+        assert abs(float(analytic.transition_time(10, V, 0.3)) / expected - 1) < 1e-12
+
+
+@pytest.mark.parametrize(("K", "V", "eta_Y"), [(10, 1000, 1.0), (1, 2, 0.1), (3, 10**6, 5.0)])
+def test_gamma_is_largest_at_the_peak_time(K: int, V: int, eta_Y: float) -> None:
+    """Assert that a numerical search finds the maximum of gamma at t*."""
+    peak = float(analytic.transition_time(K, V, eta_Y, kind="peak"))
+    found = minimize_scalar(
+        lambda x: -analytic.gamma(np.exp(x), eta_Y, V, K),
+        bracket=(np.log(peak) - 1, np.log(peak) + 2),
+        tol=1e-10,
+    )
+    # A maximum is located to the square root of rounding.
+    assert np.exp(found.x) == pytest.approx(peak, rel=1e-6)
+
+
+def test_known_values() -> None:
+    """Assert the values of u_+, omega_1 and t* for V = 1000, K = 10, eta_Y = 1, known to seven digits."""
+    assert analytic.u_plus(1000) == pytest.approx(9.116883, abs=5e-7)
+    assert analytic.omega_1(1000) == pytest.approx(0.319804, abs=5e-7)
+    assert analytic.transition_time(10, 1000, 1.0) == pytest.approx(56.40074, abs=5e-6)
+
+
+def test_start_and_end() -> None:
+    """Assert that the start is K ln V/eta_Y, the end 2 (1+omega_1) times that, and both broadcast."""
+    K, V, eta_Y = np.array([1, 5])[:, None], np.array([4, 100, 10**6]), 0.5
+    start = analytic.transition_time(K, V, eta_Y, kind="start")
+    np.testing.assert_allclose(start, K * np.log(V) / eta_Y, rtol=1e-15)
+    end = analytic.transition_time(K, V, eta_Y, kind="end")
+    np.testing.assert_allclose(end, 2 * (1 + analytic.omega_1(V)) * start, rtol=1e-14)
+
+
+@pytest.mark.parametrize("V", [4, 30, 1000, 10**6])
+def test_the_end_is_the_balance_of_the_two_terms_up_to_one_over_V(V: int) -> None:
+    """Assert that at the time exp(V h) = (V-1) V h balance, t0 is later by (2 u_+ + 1) K/(V eta_Y)."""
+    K, eta_Y, u = 7, 0.2, float(analytic.u_plus(V))
+    balance = float(analytic.transition_time(K, V, eta_Y, kind="end")) - K / eta_Y * (2 * u + 1) / V
+    scaled = V * float(analytic.h(balance / K, eta_Y, V))
+    assert np.exp(scaled) == pytest.approx((V - 1) * scaled, rel=1e-9)

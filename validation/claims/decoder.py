@@ -1,0 +1,327 @@
+"""Lemmas 3 and 5-9: the decoder with frozen attention, its speed and its two time scales."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from snapdyn import analytic
+from snapdyn.dynamics import FrozenDecoder, integrate, log_times, random_classes
+from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.results import Check, Picture
+from snapdyn.validation.tools import Floats, dense_attention, largest_relative, softmax, symbolic
+
+ROUNDING = 1e-12
+
+
+@claim(
+    "lemma3",
+    source="Lemma 3, Eqs. (8), (26)",
+    title="The modified flow decouples the classes",
+    statement="With f_n replaced by f_n - F E' e_n in the update of Y, the logits w_n = Y^T f_n of each class follow "
+    "w_n' = eta_Y (e_n - alpha_n), untouched by the other classes.",
+    latex=r"\dot Y=\eta_Y (f_n-FE'e_n)(e_n-\alpha_n)^\top\ \Rightarrow\ \dot w_n=\eta_Y(e_n-\alpha_n)",
+    assumptions=("attention frozen", "attention vectors f_n linearly independent", "one class per next token"),
+)
+def lemma3(level: str) -> Evidence:
+    eta = 1.0
+    classes = random_classes(4, num_common=2, num_distinct=3, vocab_size=20, correlation="strong", uniform_prior=False, seed=3)
+    V = classes.vocab_size
+    _, f = dense_attention(classes, np.zeros((1, classes.num_tokens)))
+    update = f - classes.E_prime() @ f  # rows f_n - F E' e_n
+    one_hot = np.eye(V)[classes.next_token]
+
+    def full_flow(direction: Floats) -> Floats:
+        """All of Y (M, V) by scipy in plain numpy; returns W = F^T Y at t = 200."""
+
+        def rate(t: float, Y: Floats) -> Floats:
+            error = one_hot - softmax(f @ Y.reshape(-1, V))
+            return ((eta * classes.prior[:, None] * direction).T @ error).ravel()
+
+        end = solve_ivp(rate, (0, 200), np.zeros(f.shape[1] * V), method="DOP853", rtol=1e-10, atol=1e-12).y[:, -1]
+        return f @ end.reshape(-1, V)
+
+    times = log_times(1e-2, 200, 60)
+    own = integrate(FrozenDecoder(classes, eta, modified=True), times, rtol=1e-10, atol=1e-12)
+    expected = np.array([(V - 1) * analytic.h(p * 200, eta, V) for p in classes.prior])
+    modified = full_flow(update)
+    original = full_flow(f)
+    own_logit = np.arange(classes.num_classes), classes.next_token
+    closed = np.array([(V - 1) * analytic.h(p * times, eta, V) for p in classes.prior]).T
+    return Evidence(
+        checks=[
+            symbolic("modified-flow"),
+            Check("F^T Y' against e_n - alpha_n for one update, any error vectors", "closed form",
+                  float(np.abs(f @ update.T - np.eye(4)).max()), ROUNDING),
+            # Solver tolerance 1e-10 per step over some hundred steps.
+            Check("full Y by scipy against the decoupled closed form, t = 200", "modified decoder",
+                  largest_relative(modified[own_logit], expected), 1e-8),
+            Check("FrozenDecoder(modified=True) against the same, t = 0.01..200", "modified decoder",
+                  largest_relative(own.extra["own_logit"], closed), 1e-8),
+            Check("wrong theory: the original flow (7) decouples too", "frozen decoder",
+                  largest_relative(original[own_logit], expected), 1e-8, role="control"),
+        ],
+        conclusion="Exact for the modified flow, at any overlap. The original flow (7) does not decouple.",
+        picture=Picture(
+            "t (batch-size-1 steps)", "own logit of class 0",
+            (
+                Picture.line("(V-1) h(p t), closed form", times, closed[:, 0]),
+                Picture.line("modified flow, integrated", times, own.extra["own_logit"][:, 0], "simulation"),
+                Picture.line("original flow (7)", times, integrate(FrozenDecoder(classes, eta), times).extra["own_logit"][:, 0], "control"),
+            ),
+        ),
+        conditions=classes.assumptions()[1:2],
+    )  # fmt: skip
+
+
+def _discrete_logits(V: int, eta: float, steps: int) -> tuple[Floats, Floats]:
+    """Plain SGD on one class's logits w <- w + eta (e_0 - softmax(w)): (w_0 - w_1, norm of error) after each step."""
+    w = np.zeros(V)
+    gap, norm = np.zeros(steps + 1), np.zeros(steps + 1)
+    for s in range(steps + 1):
+        e = np.exp(w - w.max())
+        alpha = e / e.sum()
+        error = -alpha
+        error[0] = alpha[1:].sum()
+        gap[s], norm[s] = w[0] - w[1], np.linalg.norm(error)
+        w += eta * error
+    return gap, norm
+
+
+@claim(
+    "lemma5",
+    source="Lemma 5, Eqs. (31)-(33)",
+    title="Logits after s visits",
+    statement="After s visits of class n, w_n = (V-1) h*(s) zeta_n and e_n - alpha_n = (V-1)/(V-1+exp(V h*)) zeta_n "
+    "with h*(s) = h*(s-1) + eta_Y/(V-1+exp(V h*(s-1))), h*(0) = 0.",
+    latex=r"w_n=(V-1)h^*(s)\,\zeta_n,\quad h^*(s)=h^*(s-1)+\frac{\eta_Y}{V-1+e^{Vh^*(s-1)}}",
+    assumptions=("modified flow, discrete steps", "Y(0) = 0"),
+)
+def lemma5(level: str) -> Evidence:
+    steps = 300 if level == "quick" else 5000
+    logit_error = norm_error = 0.0
+    control = np.inf
+    gap, h_star = np.empty(0), np.empty(0)
+    for V in (3, 50, 1000):
+        for eta in (0.1, 1.0, 4.0):
+            gap, norm = _discrete_logits(V, eta, steps)
+            h_star = analytic.discrete_h(steps, eta, V)
+            zeta = np.sqrt(V / (V - 1))
+            decay = np.exp(-V * h_star)
+            # w_0 - w_1 = (V-1) h* (1 + 1/(V-1)) = V h*
+            logit_error = max(logit_error, largest_relative(gap, V * h_star))
+            predicted = (V - 1) * decay / ((V - 1) * decay + 1) * zeta
+            norm_error = max(norm_error, float(np.max(np.abs(norm / predicted - 1))))
+            wrong = np.zeros(steps + 1)
+            for s in range(steps):  # wrong theory: V in place of V - 1
+                wrong[s + 1] = wrong[s] + eta * np.exp(-V * wrong[s]) / (V * np.exp(-V * wrong[s]) + 1)
+            control = min(control, largest_relative(V * wrong, gap))
+    s = np.arange(steps + 1)
+    return Evidence(
+        checks=[
+            symbolic("discrete-recursion", "error-norm"),
+            Check(f"logits of plain SGD against V h*, {steps} steps, V = 3..1000", "descent", logit_error, 1e-11),
+            Check("norm of e_n - alpha_n against the formula, relative", "descent", norm_error, 1e-10),
+            Check("wrong theory: V in place of V - 1 in the recursion", "descent", control, 1e-11, role="control"),
+        ],
+        conclusion="Exact to accumulated rounding.",
+        picture=Picture(
+            "s (visits of the class)", "w_n[n] - w_n[other] = V h*",
+            (
+                Picture.line("recursion (33)", s[1:], 1000 * h_star[1:]),
+                Picture.line("plain SGD on 1000 logits", s[1:], gap[1:], "simulation"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+@claim(
+    "lemma6",
+    source="Lemma 6, Eqs. (44)-(45)",
+    title="Continuous h",
+    statement="dh/ds = eta_Y/(V-1+exp(V h)) with h(0) = 0 gives exp(V h) + (V-1) V h = V eta_Y s + 1.",
+    latex=r"\dot h=\frac{\eta_Y}{V-1+e^{Vh}},\quad e^{Vh}+(V-1)Vh=V\eta_Y s+1",
+)
+def lemma6(level: str) -> Evidence:
+    import mpmath
+
+    rng = np.random.default_rng(6)
+    count = 60 if level == "quick" else 600
+    V = np.unique(np.round(10 ** rng.uniform(np.log10(2), 7, count)))
+    s = 10 ** rng.uniform(-9, 15, V.size)
+    eta = 10 ** rng.uniform(-6, 3, V.size)
+    evaluated = analytic.h(s, eta, V)
+    worst = 0.0
+    with mpmath.workdps(50):
+        for h, si, etai, Vi in zip(evaluated, s, eta, V, strict=True):
+            x = mpmath.mpf(Vi) * mpmath.mpf(etai) * mpmath.mpf(si)
+            u = mpmath.findroot(lambda u, x=x, Vi=Vi: mpmath.log1p((x - (Vi - 1) * u)) - u
+                                if x - (Vi - 1) * u > -1 else -u, mpmath.mpf(Vi * h))  # fmt: skip
+            worst = max(worst, float(abs(mpmath.mpf(h) * Vi / u - 1)))
+    visits = log_times(1e-2, 1e4, 60)
+    flow = control = 0.0
+    for size, rate in ((3, 1.0), (50, 0.3), (1000, 2.0), (100000, 1.0)):
+
+        def slope(t: float, y: Floats, size: int = size, rate: float = rate) -> Floats:
+            return rate * size * np.exp(-y) / ((size - 1) * np.exp(-y) + 1)
+
+        u = solve_ivp(slope, (0, visits[-1]), [0.0], method="LSODA", t_eval=visits, rtol=1e-11, atol=1e-14).y[0]
+        flow = max(flow, float(np.max(np.abs(size * analytic.h(visits, rate, size) / u - 1))))
+        # Wrong theory: exp(V h) + (V-1) V h = V eta s, without the 1: h(0) != 0.
+        control = max(control, float(np.max(np.abs(np.log(np.maximum(size * rate * visits, 1e-300)) / u - 1))))
+    return Evidence(
+        checks=[
+            symbolic("h-implicit", "h-closed"),
+            Check(f"evaluator against the implicit equation at 50 digits, {V.size} points", "closed form", worst, ROUNDING),
+            Check("evaluator against scipy's LSODA on the ODE, s = 0.01..1e4", "frozen decoder", flow, 1e-7),
+            Check("wrong theory: V h = ln(V eta_Y s) at all times", "frozen decoder", control, 1e-7, role="control"),
+        ],
+        conclusion="Holds; the closed form is V h = A - omega(A - ln(V-1)), A = (V eta_Y s + 1)/(V-1).",
+        picture=Picture(
+            "s (visits of the class)", "V h, V = 1000, eta_Y = 1",
+            (
+                Picture.line("closed form", visits, 1000 * analytic.h(visits, 1.0, 1000)),
+                Picture.line("LSODA on the ODE", visits, solve_ivp(
+                    lambda t, y: 1000 * np.exp(-y) / (999 * np.exp(-y) + 1), (0, visits[-1]), [0.0], method="LSODA",
+                    t_eval=visits, rtol=1e-9, atol=1e-12).y[0], "simulation"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+@claim(
+    "lemma7",
+    source="Lemma 7",
+    title="Discrete and continuous h stay together",
+    statement="0 <= h*(s) - h(s) <= 2 eta_Y/V for all s; for s <= ln V/eta_Y a shift c = Theta(1) has h(s+c) >= h*(s); "
+    "the gap tends to 0.",
+    latex=r"0\le h^*(s)-h(s)\le \frac{2\eta_Y}{V}",
+)
+def lemma7(level: str) -> Evidence:
+    steps = 3000 if level == "quick" else 200_000
+    s = np.arange(1, steps + 1)
+    lowest, highest, reversed_order, shift, late = np.inf, 0.0, 0.0, 0.0, 0.0
+    for V in (2, 10, 100, 1000, 100_000):
+        for eta in (0.1, 0.3, 1.0, 3.0):
+            gap = analytic.discrete_h(steps, eta, V)[1:] - analytic.h(s, eta, V)
+            scaled = gap * V / eta
+            lowest, highest = min(lowest, float(scaled.min())), max(highest, float(scaled.max()))
+            reversed_order = max(reversed_order, float(scaled.max()))
+            late = max(late, float(gap[-1] / gap.max()))
+            early = s <= np.log(V) / eta
+            if early.any():
+                # h(s+c) = h* solved for c by the implicit equation (45).
+                u = V * analytic.discrete_h(steps, eta, V)[1:][early]
+                shift = max(shift, float(np.max((np.expm1(u) + (V - 1) * u) / (V * eta) - s[early])))
+    V, eta = 1000, 1.0
+    gap = (analytic.discrete_h(steps, eta, V)[1:] - analytic.h(s, eta, V)) * V / eta
+    return Evidence(
+        checks=[
+            # h* and h carry rounding of 1e-15 h; in units of eta/V that is below 1e-11 here.
+            Check("smallest (h* - h) V/eta_Y", "descent", lowest, -1e-11, ">="),
+            Check("largest (h* - h) V/eta_Y", "descent", highest, 2.0),
+            Check("largest shift c that is needed for s <= ln V/eta_Y", "descent", shift, 2.0),
+            Check(f"gap at s = {steps} over the largest gap", "descent", late, 0.2),
+            Check("wrong theory: h* <= h (largest (h* - h) V/eta_Y)", "descent", reversed_order, 1e-11, role="control"),
+        ],
+        conclusion=f"(h* - h) V/eta_Y stays within [{lowest:.1e}, {highest:.3f}]; the shift c needs to be at most {shift:.3f}.",
+        picture=Picture(
+            "s (visits of the class)", "(h* - h) V/eta_Y, V = 1000, eta_Y = 1",
+            (Picture.line("h* recursion against closed form", s, gap, "simulation"),
+             Picture.line("bound of the lemma", s[[0, -1]], [2, 2], "bound")),
+        ),
+    )  # fmt: skip
+
+
+@claim(
+    "lemma8",
+    source="Lemma 8",
+    title="The two roots of exp(u) = (V-1) u",
+    statement="exp(V h) = (V-1) V h has two roots; the larger is (1+omega_1) ln V with omega_1 > 0 that tends to 0 as V grows.",
+    latex=r"e^{u}=(V-1)u,\quad u_+=(1+\omega_1)\ln V,\quad \omega_1\to0",
+    assumptions=("V >= 4: below, exp(u) exceeds (V-1) u everywhere",),
+)
+def lemma8(level: str) -> Evidence:
+    V = np.unique(np.round(np.geomspace(4, 1e7, 40 if level == "quick" else 400)))
+    u_plus, u_minus, omega = analytic.u_plus(V), analytic.u_minus(V), analytic.omega_1(V)
+
+    def residual(u: Floats) -> float:
+        """Largest |exp(u)/((V-1) u) - 1|."""
+        return float(np.max(np.abs(np.exp(u) / ((V - 1) * u) - 1)))
+
+    # exp(u) - (V-1) u is convex with its minimum at ln(V-1): negative there means exactly two roots around it.
+    minimum = float(np.max((1 - np.log(V - 1)) * (V - 1)))
+    order = float(np.min(np.minimum(np.log(V - 1) - u_minus, u_plus - np.log(V - 1))))
+    far = np.array([1e3, 1e5, 1e7, 1e50, 1e100])
+    large = np.array([float(analytic.omega_1(v)) for v in far])
+    return Evidence(
+        checks=[
+            symbolic("u-minus", "u-plus", "omega-1"),
+            Check("|exp(u)/((V-1) u) - 1| at u_-", "closed form", residual(u_minus), ROUNDING),
+            Check("|exp(u)/((V-1) u) - 1| at u_+", "closed form", residual(u_plus), ROUNDING),
+            Check("convex function below 0 at its minimum ln(V-1), V = 4..1e7", "closed form", minimum, 0.0),
+            Check("roots on both sides of ln(V-1), smallest distance", "closed form", order, 0.0, ">="),
+            Check("smallest omega_1, V = 4..1e7", "closed form", float(omega.min()), 0.0, ">="),
+            # u_+ = ln(V-1) + ln u_+, so omega_1 <= ln(2 ln V)/ln V for large V.
+            Check("largest omega_1 ln V/ln(2 ln V), V = 1e3..1e100", "closed form",
+                  float(np.max(large * np.log(far) / np.log(2 * np.log(far)))), 1.0),
+            Check("wrong theory: u_+ = ln V exactly", "closed form", residual(np.log(V)), ROUNDING, role="control"),
+        ],
+        conclusion=f"omega_1 = {float(analytic.omega_1(1000)):.6f} at V = 1000 and falls like ln ln V/ln V: slowly "
+        f"({float(analytic.omega_1(1e7)):.3f} at V = 1e7).",
+        picture=Picture("V", "u",
+                        (Picture.line("u_+ = (1+omega_1) ln V", V, u_plus), Picture.line("ln V", V, np.log(V), "bound"),
+                         Picture.line("u_-", V, u_minus, "simulation"))),
+    )  # fmt: skip
+
+
+@claim(
+    "lemma9",
+    source="Lemma 9, Eq. (85)",
+    title="Speed control before and after the transition",
+    statement="gamma(t) = O(eta_Y t/K) for t <= K ln V/eta_Y, and gamma(t) = O(K ln(V eta_Y t/K)/(eta_Y t)) for "
+    "t >= 2(1+omega_1) K ln V/eta_Y.",
+    latex=r"\gamma=O\!\left(\frac{\eta_Y t}{K}\right)\ \to\ \gamma=O\!\left(\frac{K\ln(V\eta_Y t/K)}{\eta_Y t}\right)",
+)
+def lemma9(level: str) -> Evidence:
+    K, eta = 10, 1.0
+    sizes = 10.0 ** np.arange(1, 8) if level == "quick" else 10.0 ** np.arange(1, 7.01, 0.25).round(0)
+    early_low, early_high, late_low, late_high, without_V = np.inf, 0.0, np.inf, 0.0, []
+    for V in np.round(sizes):
+        start = float(analytic.transition_time(K, V, eta, kind="start"))
+        end = float(analytic.transition_time(K, V, eta, kind="end"))
+        early = np.geomspace(1e-6 * start, start, 200)
+        ratio = analytic.gamma(early, eta, V, K) / (eta * early / K)
+        early_low, early_high = min(early_low, float(ratio.min())), max(early_high, float(ratio.max()))
+        late = np.geomspace(end, 1e12, 400)
+        s = eta * late / K
+        ratio = analytic.gamma(late, eta, V, K) * s / np.log(V * s)
+        late_low, late_high = min(late_low, float(ratio.min())), max(late_high, float(ratio.max()))
+        without_V.append(float(np.max(analytic.gamma(late, eta, V, K) * s / np.log(s))))
+    t = np.geomspace(1, 1e5, 300)
+    V = 1000.0
+    start, end = (float(analytic.transition_time(K, V, eta, kind=k)) for k in ("start", "end"))
+    early_t, late_t = np.geomspace(1, start, 50), np.geomspace(end, 1e5, 50)
+    return Evidence(
+        checks=[
+            symbolic("early-gamma", "late-gamma", "gamma-peak", "peak-time", "transition-balance"),
+            Check("largest gamma/(eta_Y t/K), t <= t0', V = 10..1e7", "closed form", early_high, 1.0),
+            Check("largest gamma (eta_Y t/K)/ln(V eta_Y t/K), t0 <= t <= 1e12", "closed form", late_high, 2.0),
+            Check("smallest of the same: the order is attained", "closed form", late_low, 0.25, ">="),
+            # F8: the constant of the printed logarithm must not grow with V if it were the right one.
+            Check("wrong theory (F8): ln(eta_Y t/K) for ln(V eta_Y t/K): its constant at V = 1e7", "closed form",
+                  without_V[-1], 2.0, role="control"),
+        ],
+        conclusion=f"Constants: early [{early_low:.3f}, {early_high:.3f}], late [{late_low:.3f}, {late_high:.3f}]. With "
+        f"ln(eta_Y t/K), as Theorem 1(b) and Section 6 print it, the constant grows with V (up to {max(without_V):.1f}).",
+        picture=Picture(
+            "t (batch-size-1 steps)", "gamma, K = 10, V = 1000, eta_Y = 1",
+            (
+                Picture.line("gamma (85)", t, analytic.gamma(t, eta, V, K)),
+                Picture.line("eta_Y t/K", early_t, eta * early_t / K, "bound"),
+                Picture.line("K ln(V eta_Y t/K)/(eta_Y t)", late_t, K * np.log(V * late_t / K) / late_t, "bound"),
+            ),
+            yscale="log",
+            verticals=(("t0'", start), ("t0", end)),
+        ),
+    )  # fmt: skip
