@@ -59,7 +59,5 @@ def choice(name: str, value: str, options: tuple[str, ...]) -> str:
     if value not in options:
         nearest = get_close_matches(str(value), options, n=1, cutoff=0.0)[0]
         listed = ", ".join(repr(option) for option in options)
-        raise ValueError(
-            f"expected {name} to be one of {listed}, received {value!r}; did you mean {nearest!r}?"
-        )
+        raise ValueError(f"expected {name} to be one of {listed}, received {value!r}; did you mean {nearest!r}?")
     return value

@@ -6,8 +6,7 @@ from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 
 # From the starting bound below, Newton is within 2e-14 of the root after 6 steps and exact to rounding
-# after 7 everywhere in V = 2..1e7, V eta_Y s = 1e-15..1e25; the convergence is quadratic, so one more is
-# ample.
+# after 7, everywhere in V = 2..1e7, V eta_Y s = 1e-15..1e25. Convergence is quadratic: one more is ample.
 _NEWTON_STEPS = 8
 
 
@@ -18,11 +17,10 @@ def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> Float
     eta_Y s) hold at the root, so Newton started at the smaller bound falls monotonically onto it. Both
     terms are positive: nothing cancels, at any s.
     """
-    y = vocab_size * eta_Y * s
+    with np.errstate(over="ignore"):
+        y = vocab_size * eta_Y * s
     if not np.all(np.isfinite(y)):
-        raise ValueError(
-            "expected V * eta_Y * s below 1e308, received a product that overflows; use earlier times"
-        )
+        raise ValueError("expected V * eta_Y * s below 1e308, received a product that overflows; use earlier times")
     u = np.minimum(eta_Y * s, np.log1p(y))
     for _ in range(_NEWTON_STEPS):
         expm1_u = np.expm1(u)
@@ -31,7 +29,7 @@ def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> Float
 
 
 def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
-    """Growth h(s) of the decoder after s visits of a class, root of exp(V h) + (V-1) V h = V eta_Y s + 1, Eq. (45).
+    """Decoder growth h after s visits, root of exp(V h) + (V-1) V h = V eta_Y s + 1, Eq. (45).
 
     The logits of the class are w_n = (V-1) h zeta_n (Lemma 5). All arguments broadcast.
 
@@ -102,9 +100,7 @@ def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: Ar
     return (V - 1) * ((V - 1) / V) * u / (V - 1 + np.exp(u))
 
 
-def gamma_integral(
-    t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike
-) -> FloatArray:
+def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
     """Integral of gamma from 0 to t, K (V-1)^2 h(t/K)^2/(2 eta_Y); eta_Z times this is Gamma(t), Eq. (128).
 
     Parameters

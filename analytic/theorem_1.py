@@ -67,9 +67,7 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
         iota = q1 * (1 - np.diag(E_prime)) - q0 * (row_sum - np.diag(E_prime))
         # row_without[n, k] = sum over j != n of E'_kj
         row_without = row_sum[None, :] - E_prime.T
-        if form == "exact":
-            beta = q1 * E_prime.T - q0 * (1 - row_without)
-        else:
-            beta = q1 * E_prime.T + q0 * (1 + row_without)
+        sign = 1 if form == "printed" else -1
+        beta = q1 * E_prime.T + sign * q0 * (1 + sign * row_without)
     np.fill_diagonal(beta, 0.0)
     return SpeedCoefficients(iota, beta)

@@ -126,9 +126,7 @@ def u_peak(vocab_size: ArrayLike) -> FloatArray:
     return 1 + lambertw((V - 1) / np.e).real
 
 
-def transition_time(
-    num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, kind: str = "peak"
-) -> FloatArray:
+def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, kind: str = "peak") -> FloatArray:
     """Step at which gamma peaks, or at which the transition of Lemma 9 and Theorem 4 starts or ends.
 
     Parameters

@@ -4,7 +4,8 @@ from snapdyn.dynamics.assumptions import Condition
 from snapdyn.dynamics.builders import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.errors import InputError
-from snapdyn.dynamics.integrate import Event, State, integrate, log_times
+from snapdyn.dynamics.events import Event, State
+from snapdyn.dynamics.integrate import integrate, log_times
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField

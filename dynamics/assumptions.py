@@ -26,7 +26,9 @@ class Condition:
     satisfied: bool
 
     def __str__(self) -> str:
-        return f"{self.name}: required {self.required}, measured {self.measured:.4g}: {'yes' if self.satisfied else 'NO'}"
+        return (
+            f"{self.name}: required {self.required}, measured {self.measured:.4g}: {'yes' if self.satisfied else 'NO'}"
+        )
 
 
 def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Condition]:
@@ -41,7 +43,15 @@ def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[C
     largest, smallest = float(values[0]), float(values[-1])
     lower = 6.0 / math.sqrt(V)
     return [
-        Condition("large vocabulary", f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)", MUCH_LARGER, V / K**2, V / K**2 >= MUCH_LARGER),
+        Condition(
+            "large vocabulary", f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)", MUCH_LARGER, V / K**2, V / K**2 >= MUCH_LARGER
+        ),
         Condition("weak correlation", f"|lambda_1(E)| < 1/K = {1 / K:.4g}", 1 / K, largest, largest < 1 / K),
-        Condition("lower bound on overlap", f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}", lower, smallest, smallest >= lower),
+        Condition(
+            "lower bound on overlap",
+            f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}",
+            lower,
+            smallest,
+            smallest >= lower,
+        ),
     ]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
 from snapdyn.dynamics.errors import InputError, whole
 
 if TYPE_CHECKING:
@@ -256,7 +255,7 @@ class SequenceClasses:
 
     def eigenvalues(self, z: ArrayLike | None = None) -> Floats:
         """Eigenvalues of E, (S,), by decreasing absolute value: lambda_1 first."""
-        values = np.linalg.eigvalsh(self.E(z))
+        values = np.linalg.eigvalsh(self.E(z)).astype(np.float64)
         return values[np.argsort(-np.abs(values), kind="stable")]
 
     def assumptions(self, z: ArrayLike | None = None) -> list[Condition]:
@@ -276,7 +275,9 @@ def _checked_probabilities(P: Any) -> Any:
         try:
             dense = np.asarray(P, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError("expected P to be a table of numbers (S classes x M tokens), received something else") from error
+            raise InputError(
+                "expected P to be a table of numbers (S classes x M tokens), received something else"
+            ) from error
         if dense.ndim != 2 or 0 in dense.shape:
             raise InputError(
                 f"expected P of shape (S classes, M tokens), both at least 1, received shape {dense.shape}"
@@ -319,7 +320,9 @@ def _checked_ids(name: str, ids: ArrayLike, S: int) -> Ints:
     if not exact or array.dtype == bool:
         raise InputError(f"expected {name} to hold whole numbers, received {array.tolist()!r:.60}")
     if integers.min() < 0:
-        raise InputError(f"expected {name} ids of at least 0, received {integers.min()} for class {int(integers.argmin())}")
+        raise InputError(
+            f"expected {name} ids of at least 0, received {integers.min()} for class {int(integers.argmin())}"
+        )
     return integers
 
 
@@ -327,7 +330,7 @@ def _checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int
     if vocab_size is None:
         return max(M, next_tokens, 2)
     V = whole("vocab_size", vocab_size, 2)
-    if V < next_tokens:
+    if next_tokens > V:
         raise InputError(
             f"expected vocab_size of at least the number of next tokens, {next_tokens}, received {V}; "
             "every next token is an output of the decoder"
@@ -345,6 +348,7 @@ def _checked_prior(weights: ArrayLike | None, S: int) -> Floats:
     if array.shape != (S,):
         raise InputError(f"expected one weight per class, shape ({S},), received shape {array.shape}")
     if not (np.isfinite(array).all() and (array > 0).all()):
-        raise InputError(f"expected positive finite weights, received {array.min()}..{array.max()}; drop classes of weight 0")
+        raise InputError(
+            f"expected positive finite weights, received {array.min()}..{array.max()}; drop classes of weight 0"
+        )
     return array / array.sum()
-

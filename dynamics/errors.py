@@ -36,7 +36,7 @@ def positive(name: str, value: float) -> float:
 
 def whole(name: str, value: int, at_least: int) -> int:
     """Return `value` as an int after checking that it is a whole number not below `at_least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) and not hasattr(value, "__index__"):
+    if isinstance(value, bool) or (not isinstance(value, (int, float)) and not hasattr(value, "__index__")):
         raise InputError(f"expected {name} to be a whole number, received {value!r}")
     if not math.isfinite(value) or int(value) != value or value < at_least:
         raise InputError(f"expected {name} to be a whole number of at least {at_least}, received {value!r}")

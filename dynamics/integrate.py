@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.errors import InputError, positive, unknown_name
+from snapdyn.dynamics.events import Clock, DenseStep, Event, EventWatcher
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory
 
@@ -21,58 +20,7 @@ METHODS = ("DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau")
 STIFF_RATIO = 30.0
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
-# Points per step at which an event function is looked at, so that two crossings in one step are both found.
-EVENT_SAMPLES = 8
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
-
-
-class State:
-    """What an event function sees: the state at one time, observables on demand."""
-
-    def __init__(self, system: System, state: Floats) -> None:
-        self._system, self._state = system, state
-
-    @property
-    def z_support(self) -> Floats:
-        """Attention logits on classes.z_coordinates, (nz,)."""
-        return self._system.z_support(self._state)
-
-    @property
-    def z(self) -> Floats:
-        """Attention logits, (Q, M)."""
-        z = self._system.z_initial.copy()
-        coordinates = self._system.classes.z_coordinates if self._system.classes else (np.zeros(1, int),) * 2
-        z[coordinates] = self.z_support
-        return z
-
-    @property
-    def loss(self) -> float:
-        """-sum_n p_n ln alpha_n[next], nats."""
-        return self._system.loss(self._state)
-
-    @property
-    def extra(self) -> dict[str, Floats]:
-        """Quantities of this system only: h per class, B."""
-        return self._system.extra(self._state)
-
-
-@dataclass(frozen=True)
-class Event:
-    """A zero of `function(t, state)` to be located.
-
-    Parameters
-    ----------
-    function : callable (t, State) -> float
-        t in batch-size-1 steps.
-    direction : -1, 0 or 1
-        Only falling, all, or only rising crossings.
-    terminal : bool
-        Stop the run at the first crossing.
-    """
-
-    function: Callable[[float, State], float]
-    direction: int = 0
-    terminal: bool = False
 
 
 def integrate(
@@ -124,7 +72,9 @@ def integrate(
     times = _checked_times(t_eval)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)
     if not isinstance(system, System):
-        raise InputError(f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}")
+        raise InputError(
+            f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
+        )
     events = dict(events or {})
     for name, event in events.items():
         if not isinstance(event, Event):
@@ -154,32 +104,6 @@ def integrate(
     return recorder.trajectory(status, message, stats, time.perf_counter() - started)
 
 
-# -- clocks ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Clock:
-    """Integration variable: t itself, or tau = log(1 + t/scale)."""
-
-    scale: float | None
-
-    def to_time(self, tau: float) -> float:
-        return tau if self.scale is None else float(self.scale * np.expm1(tau))
-
-    def from_time(self, t: float) -> float:
-        return t if self.scale is None else float(np.log1p(t / self.scale))
-
-    def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
-        if self.scale is None:
-            return system.derivative
-        scale = self.scale
-
-        def in_log_time(tau: float, state: Floats) -> Floats:
-            out = system.derivative(0.0, state)
-            out *= scale * np.exp(tau)  # dt/dtau
-            return out
-
-        return in_log_time
-
-
 def _checked_times(t_eval: ArrayLike) -> Floats:
     try:
         times = np.array(t_eval, dtype=np.float64)
@@ -195,7 +119,7 @@ def _checked_times(t_eval: ArrayLike) -> Floats:
     return times
 
 
-def _choose(system: System, method: str, log_time: bool | None, t_end: float) -> tuple[str, _Clock]:
+def _choose(system: System, method: str, log_time: bool | None, t_end: float) -> tuple[str, Clock]:
     if method == "auto":
         method = "LSODA" if system.rate_ratio >= STIFF_RATIO else "DOP853"
     elif method not in METHODS:
@@ -208,10 +132,10 @@ def _choose(system: System, method: str, log_time: bool | None, t_end: float) ->
     scale = 1.0 / (system.eta_Y * max(1.0, system.rate_ratio))
     if log_time is None:
         log_time = method in ("LSODA", "BDF", "Radau") and t_end > 100 * scale
-    return method, _Clock(scale if log_time else None)
+    return method, Clock(scale if log_time else None)
 
 
-def _solver(system: System, method: str, clock: _Clock, t_end: float, rtol: float, atol: float) -> Any:
+def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float, atol: float) -> Any:
     import scipy.integrate
 
     # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
@@ -225,12 +149,12 @@ def _solver(system: System, method: str, clock: _Clock, t_end: float, rtol: floa
 def _run(
     solver: Any,
     system: System,
-    clock: _Clock,
+    clock: Clock,
     recorder: _Recorder,
     events: dict[str, Event],
     progress: Callable[[float, float], None] | None,
 ) -> tuple[str, str]:
-    watcher = _EventWatcher(system, clock, events, solver.y)
+    watcher = EventWatcher(system, clock, events, solver.y)
     next_report = time.perf_counter()
     while solver.status == "running":
         with warnings.catch_warnings():
@@ -241,7 +165,7 @@ def _run(
             return "failed", _failure(solver, system, clock, reason)
         recorder.steps += 1
         t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
-        dense = _LazyDense(solver, clock)
+        dense = DenseStep(solver, clock)
         stop = watcher.look(solver, dense) if events else None
         recorder.events = watcher.records
         if stop is not None:
@@ -256,7 +180,7 @@ def _run(
     return "finished", ""
 
 
-def _failure(solver: Any, system: System, clock: _Clock, reason: str | None) -> str:
+def _failure(solver: Any, system: System, clock: Clock, reason: str | None) -> str:
     state = solver.y
     bad = np.flatnonzero(~np.isfinite(state))
     if bad.size == 0:
@@ -271,61 +195,6 @@ def _failure(solver: Any, system: System, clock: _Clock, reason: str | None) -> 
         f"failed at t = {clock.to_time(solver.t):.6g} in {system.quantity(worst)} ({trouble}): "
         f"{(reason or 'the state is not finite').rstrip('.')}; try smaller rates, a looser rtol, or another method"
     )
-
-
-class _LazyDense:
-    """Dense output of the last step, made only when a time inside it is asked for (it costs evaluations)."""
-
-    def __init__(self, solver: Any, clock: _Clock) -> None:
-        self._solver, self._clock, self._interpolant = solver, clock, None
-
-    def at(self, t: float) -> Floats:
-        return self.at_variable(self._clock.from_time(t))
-
-    def at_variable(self, tau: float) -> Floats:
-        if tau >= self._solver.t:
-            return self._solver.y
-        if self._interpolant is None:
-            self._interpolant = self._solver.dense_output()
-        return self._interpolant(tau)  # type: ignore[misc]  # set just above
-
-
-class _EventWatcher:
-    """Looks for sign changes at samples of each step and refines them on dense output."""
-
-    def __init__(self, system: System, clock: _Clock, events: dict[str, Event], start: Floats) -> None:
-        self._system, self._clock, self._events = system, clock, events
-        self.records: list[EventRecord] = []
-        self._last = {name: self._value(event, 0.0, start) for name, event in events.items()}
-
-    def _value(self, event: Event, tau: float, state: Floats) -> float:
-        return float(event.function(self._clock.to_time(tau), State(self._system, state)))
-
-    def look(self, solver: Any, dense: _LazyDense) -> float | None:
-        """Record the crossings of the last step in order of time; the time of a terminal one, else None."""
-        from scipy.optimize import brentq
-
-        samples = np.linspace(solver.t_old, solver.t, EVENT_SAMPLES + 1)[1:]
-        found: list[tuple[float, str]] = []
-        for name, event in self._events.items():
-            left, before = solver.t_old, self._last[name]
-            for right in samples:
-                after = self._value(event, right, dense.at_variable(right))
-                rising = before < 0 <= after
-                falling = before > 0 >= after
-                if (rising and event.direction >= 0) or (falling and event.direction <= 0):
-                    root = right if after == 0 else brentq(
-                        lambda tau, event=event: self._value(event, tau, dense.at_variable(tau)), left, right, xtol=1e-14 * right
-                    )  # fmt: skip
-                    found.append((root, name))
-                left, before = right, after
-            self._last[name] = before
-        for tau, name in sorted(found):
-            t = self._clock.to_time(tau)
-            self.records.append(EventRecord(name, t, self._system.z_support(dense.at_variable(tau)).copy()))
-            if self._events[name].terminal:
-                return t
-        return None
 
 
 class _Recorder:
@@ -388,6 +257,3 @@ def log_times(first: float, last: float, count: int = 100) -> Floats:
     times = np.geomspace(first, last, count)
     times[0], times[-1] = first, last
     return times
-
-
-__all__: Sequence[str] = ["METHODS", "Event", "State", "integrate", "log_times"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
+from numpy.typing import NDArray
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,14 @@ class Layout:
     indptr: Ints  # (S+1,) entries of class n are indptr[n]:indptr[n+1]
     entry_row: Ints  # (entries,) row of Y
     entry_slot: Ints  # (entries,) slot of z
-    entry_first: np.ndarray  # (entries,) bool: first entry that touches this row, so dY is set, not added
+    entry_first: Bools  # (entries,) first entry that touches this row, so dY is set, not added
     log_p: Floats  # (entries,) ln P(l|n)
     multiplicity: Floats  # (entries,) tokens lumped into the row
     prior: Floats  # (S,)
     column: Ints  # (S,) output column of the class's next token
     query_row: Ints  # (S,) row of the query token with the residual connection, else -1
     query_entry: Ints  # (S,) entry of the class that is the query token itself, else -1
-    query_first: np.ndarray  # (S,) bool: first touch of the query row
+    query_first: Bools  # (S,) first touch of the query row
     slot_of_z: Ints  # (nz,) slot of every coordinate in classes.z_coordinates
     slot_multiplicity: Floats  # (num_slots,)
     slot_query: Ints  # (num_slots,)
@@ -88,7 +90,6 @@ def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> 
     row_of_token = np.full(classes.num_tokens, -1, dtype=np.int64)
     row_token: list[int] = []
     seen: dict[tuple[bytes, ...] | int, int] = {}
-    moved = z_initial.any(axis=0)
     for token in range(classes.num_tokens):
         part = slice(columns.indptr[token], columns.indptr[token + 1])
         if part.start == part.stop:
@@ -97,7 +98,7 @@ def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> 
         if token in kept:
             key = token
         else:
-            start = z_initial[:, token].tobytes() if moved[token] else b""
+            start = z_initial[:, token].tobytes()
             key = (columns.indices[part].tobytes(), columns.data[part].tobytes(), start)
         if key not in seen:
             seen[key] = len(row_token)
@@ -120,13 +121,15 @@ def build_layout(classes: SequenceClasses, z_initial: Floats, residual: bool = F
     entry_row = row_of_token[token]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(entry_class, minlength=classes.num_classes))])
 
-    slot_keys, entry_slot = np.unique(classes.query_index[entry_class] * row_token.size + entry_row, return_inverse=True)
+    slot_keys, entry_slot = np.unique(
+        classes.query_index[entry_class] * row_token.size + entry_row, return_inverse=True
+    )
     z_query, z_token = classes.z_coordinates
     slot_of_z = np.searchsorted(slot_keys, z_query * row_token.size + row_of_token[z_token])
 
     query_row = np.full(classes.num_classes, -1, dtype=np.int64)
     query_entry = query_row.copy()
-    touched = np.concatenate([entry_row, query_row[:0]])
+    touched = entry_row
     if residual:
         query_row = row_of_token[classes.query]
         for n in range(classes.num_classes):
@@ -135,19 +138,16 @@ def build_layout(classes: SequenceClasses, z_initial: Floats, residual: bool = F
                 query_entry[n] = indptr[n] + own[0]
         # Kernels visit, class by class, the entries and then the query row.
         touched = np.insert(entry_row, indptr[1:], query_row)
-    first = np.zeros(touched.size, dtype=np.bool_)
-    first[np.unique(touched, return_index=True)[1]] = True
-    is_query = np.zeros(touched.size, dtype=np.bool_)
-    if residual:
-        is_query[indptr[1:] + np.arange(classes.num_classes)] = True
-    query_first = first[is_query] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
+    first = np.isin(np.arange(touched.size), np.unique(touched, return_index=True)[1])
+    own_touch = indptr[1:] + np.arange(classes.num_classes)  # where the query rows stand in `touched`
+    query_first = first[own_touch] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
 
     others = classes.vocab_size - classes.next_tokens.size
     return Layout(
         indptr=indptr.astype(np.int64),
         entry_row=entry_row.astype(np.int64),
         entry_slot=entry_slot.astype(np.int64),
-        entry_first=first[~is_query],
+        entry_first=np.delete(first, own_touch) if residual else first,
         log_p=np.log(classes.P.data[keep]),
         multiplicity=size[entry_row],
         prior=classes.prior,

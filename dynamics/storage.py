@@ -64,7 +64,8 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
             pass
     except OSError as error:
         raise InputError(
-            f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); choose another with --out"
+            f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); "
+            "choose another with --out"
         ) from error
     return folder
 

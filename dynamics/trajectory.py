@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import InputError
 from snapdyn.dynamics.storage import provenance, replacing
@@ -88,7 +87,9 @@ class Trajectory:
     # -- observables ---------------------------------------------------------------------------------------
     def _require_classes(self) -> SequenceClasses:
         if self.classes is None:
-            raise InputError(f"expected a trajectory with sequence classes, received one of {self.system}, which has none")
+            raise InputError(
+                f"expected a trajectory with sequence classes, received one of {self.system}, which has none"
+            )
         return self.classes
 
     @property
@@ -128,15 +129,17 @@ class Trajectory:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.log(total) - information / total
 
-    def _entry(self, n: int, l: int) -> int:  # noqa: E741  (l is the paper's index of a token)
+    def _entry(self, n: int, l: int) -> int:
         classes = self._require_classes()
         start = int(classes.P.indptr[classes.check_class(n)])
         position = np.flatnonzero(classes.support(n) == l)
         if position.size == 0:
-            raise InputError(f"expected a token of class {n} (P(l|n) > 0), received token {l}; see classes.support({n})")
+            raise InputError(
+                f"expected a token of class {n} (P(l|n) > 0), received token {l}; see classes.support({n})"
+            )
         return start + int(position[0])
 
-    def relative_gain(self, n: int, l: int, l0: int) -> Floats:  # noqa: E741
+    def relative_gain(self, n: int, l: int, l0: int) -> Floats:
         """Relative gain r_{l/l0|n}(t) = f_nl^2/f_nl0^2 - 1 (Theorem 3), (N,)."""
         classes, a, b = self._require_classes(), self._entry(n, l), self._entry(n, l0)
         position = classes.z_of_entry
@@ -144,7 +147,7 @@ class Trajectory:
         ratio = np.log(classes.P.data[a] / classes.P.data[b]) + z[:, position[a]] - z[:, position[b]]
         return np.expm1(2.0 * ratio)
 
-    def growth_factor(self, n: int, l: int) -> Floats:  # noqa: E741
+    def growth_factor(self, n: int, l: int) -> Floats:
         """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11), (N,)."""
         classes = self._require_classes()
         start = self.z_initial[classes.query_index[n], l] if self._entry(n, l) >= 0 else 0.0

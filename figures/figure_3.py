@@ -31,8 +31,8 @@ def compute(level: str) -> xarray.Dataset:
     Returns
     -------
     xarray.Dataset
-        chi = exp(2 B) (form, eta_Y, time) from the closed forms; chi_integrated (form, eta_Y, checked_time) from
-        the reduced system, which shares no code with them; t0 (eta_Y). Times in batch-size-1 steps.
+        chi = exp(2 B) (form, eta_Y, time) from the closed forms; chi_integrated (form, eta_Y, checked_time)
+        from the reduced system, which shares no code with them; t0 (eta_Y). Times in batch-size-1 steps.
     """
     time = np.linspace(0, LAST_TIME, POINTS[level])
     checked_time = np.concatenate([[0, 10, 25], np.arange(50, LAST_TIME + 1, 50)])
@@ -108,11 +108,11 @@ def draw(dataset: xarray.Dataset) -> Figure:
     # The paper gives no rho0, so the picture itself says which one was chosen.
     values = dataset.attrs
     left.annotate(
-        f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']}, $\\eta_Z$ = {values['eta_Z']:g}\n"
-        f"chosen: $\\rho_0 = K^{{1/4}}$, so $C_0$ = {values['C0']:g}",
-        (0.98, 0.06),
+        f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']},\n"
+        f"$\\eta_Z$ = {values['eta_Z']:g}; chosen:\n"
+        f"$\\rho_0 = K^{{1/4}}$, so $C_0$ = {values['C0']:g}",
+        (0.56, 0.06),
         xycoords="axes fraction",
-        ha="right",
         fontsize=7,
     )
     right.legend(
@@ -125,9 +125,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
                 marker="o",
                 markerfacecolor="white",
                 linestyle="",
-                label="integrated (13)",
+                label="(13) integrated",
             ),
-            Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$, end of the transition"),
+            Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$"),
         ],
         loc="lower right",
     )

@@ -39,8 +39,8 @@ def compute(level: str) -> xarray.Dataset:
     -------
     xarray.Dataset
         attention c_n(l) (eta_Y, time, class, token), NaN where P(l|n) = 0; entropy (eta_Y, time, class) in
-        nats; t_of_iteration (iteration): the time shown for the paper's iterations. Times in batch-size-1 steps:
-        0, then from 1 to 1000.
+        nats; t_of_iteration (iteration): the time shown for the paper's iterations. Times in batch-size-1
+        steps: 0, then from 1 to 1000.
     """
     classes = syn_small()
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])

@@ -29,8 +29,8 @@ def compute(level: str) -> xarray.Dataset:
     -------
     xarray.Dataset
         B (form, panel, eta_Z, point), dimensionless, at time (panel, point); t0 and B_t0 (panel, eta_Z), B_t0
-        in the printed form; t0_inverse_ratio (panel, eta_Z): t0 if nu meant eta_Z/eta_Y. Times in batch-size-1
-        steps.
+        in the printed form; t0_inverse_ratio (panel, eta_Z): t0 if nu meant eta_Z/eta_Y. Times in
+        batch-size-1 steps.
     """
     time = np.linspace(0, LAST_TIME, POINTS[level], axis=1)
     nu, V = RATIOS[:, None], VOCAB_SIZES[:, None]
@@ -78,8 +78,8 @@ def draw(dataset: xarray.Dataset) -> Figure:
             axes.plot(curve.t0, curve.B_t0, "o", color=line.get_color(), markeredgecolor="black", zorder=3)
         axes.plot(data.time, data.B.sel(form="consistent", eta_Z=data.eta_Z[0]), color="0.6", linestyle="--")
         axes.annotate(
-            "consistent form: 0 at $K$ = 1",
-            (0.7, 0),
+            "consistent form ($K$ = 1)",
+            (0.71, 0),
             xycoords=("axes fraction", "data"),
             xytext=(0, 3),
             textcoords="offset points",

@@ -54,9 +54,10 @@ def claim(
 ) -> Callable[[Callable[[str], Evidence]], Callable[[str], Evidence]]:
     """Register the decorated function ``run(level) -> Evidence`` as a claim."""
 
+    if id in CLAIMS:
+        raise ValueError(f"expected a new claim id, received {id!r}, which the register has; choose another")
+
     def register(run: Callable[[str], Evidence]) -> Callable[[str], Evidence]:
-        if id in CLAIMS:
-            raise ValueError(f"expected a new claim id, received {id!r}, which the register has; choose another")
         CLAIMS[id] = Claim(id, source, title, statement, latex, expected, run, tuple(assumptions), tuple(findings))
         return run
 

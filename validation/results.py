@@ -43,7 +43,7 @@ class Check:
     @property
     def passed(self) -> bool:
         """Whether the comparison holds, whatever the role."""
-        return self.measured <= self.bound if self.relation == "<=" else self.measured >= self.bound
+        return bool(self.measured <= self.bound if self.relation == "<=" else self.measured >= self.bound)
 
     @property
     def as_expected(self) -> bool:

@@ -86,7 +86,10 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
     statement that fails is corrected when there is a corrected one and that passes, else refuted. Evidence
     without a negative control, or whose control passes, cannot tell right from wrong: it counts as refuted.
     """
-    by_role = {role: [c for c in evidence.checks if c.role == role] for role in ("statement", "corrected", "outside", "control")}
+    by_role = {
+        role: [c for c in evidence.checks if c.role == role]
+        for role in ("statement", "corrected", "outside", "control")
+    }
     if not by_role["control"] or not by_role["statement"]:
         return "refuted", "No verdict is possible: the evidence lacks a check or a negative control."
     accepted = [check.name for check in by_role["control"] if check.passed]

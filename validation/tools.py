@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-
 from snapdyn.dynamics import SequenceClasses, Trajectory, random_classes
 from snapdyn.validation.results import Check
 
@@ -31,7 +30,9 @@ def symbolic_printed(id_: str, name: str) -> Check:
     return Check(name, "symbolic", open_residuals, 0, role="control")
 
 
-def weak_instances(count: int, vocab_size: int = 1000, num_common: int = 1, first_seed: int = 0) -> list[SequenceClasses]:
+def weak_instances(
+    count: int, vocab_size: int = 1000, num_common: int = 1, first_seed: int = 0
+) -> list[SequenceClasses]:
     """Random weakly correlated classes of one query, K cycling through 3, 5, 8; seeds first_seed, ..."""
     return [
         random_classes(
@@ -108,8 +109,8 @@ def growth_integral(trajectory: Trajectory, eta_Z: float) -> Floats:
 
     classes, t = trajectory.classes, trajectory.t
     assert classes is not None
-    z = trajectory.z
-    xi = np.array([growth_rate(classes, z[i], trajectory.extra["h"][i]) for i in range(t.size)])
+    z, beta = trajectory.z, trajectory.parameters["beta"]
+    xi = np.array([growth_rate(classes, z[i], trajectory.extra["h"][i], beta) for i in range(t.size)])
     rate = eta_Z * classes.prior * xi * t[:, None]
     return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
 

@@ -50,9 +50,7 @@ def conservation() -> Derivation:
     total = sum(f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS))
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {
-            "sum of dz/dt": (total - claim).subs(dict(zip(f, _normalised(), strict=True)), simultaneous=True)
-        }
+        return {"sum of dz/dt": (total - claim).subs(dict(zip(f, _normalised(), strict=True)), simultaneous=True)}
 
     return Derivation(
         id="conservation",
@@ -74,8 +72,7 @@ _X = [sum(_beta[n, k] * _common[n] * _common[k] for k in range(3) if k != n) for
 def _right_hand_side() -> sp.Matrix:
     """Return z_m' of Eq. (10), per batch-size-1 step, for the common token and the three distinct ones."""
     vectors = [
-        sp.Matrix([_common[n], *(sp.sqrt(1 - _common[n] ** 2) if k == n else 0 for k in range(3))])
-        for n in range(3)
+        sp.Matrix([_common[n], *(sp.sqrt(1 - _common[n] ** 2) if k == n else 0 for k in range(3))]) for n in range(3)
     ]
     rate = sp.zeros(4, 1)
     for n in range(3):

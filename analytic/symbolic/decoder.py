@@ -18,9 +18,7 @@ def modified_flow() -> Derivation:
         moved = gram - gram * E_prime
         return {f"entry {i}{j}": moved[i, j] - claim[i, j] for i in range(3) for j in range(3)}
 
-    moved = sp.MatrixSymbol("F", 3, 3).T * (
-        sp.MatrixSymbol("F", 3, 3) * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3))
-    )
+    moved = sp.MatrixSymbol("F", 3, 3).T * (sp.MatrixSymbol("F", 3, 3) * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3)))
     return Derivation(
         id="modified-flow",
         title="The modified flow moves only the visited class's row of W: F^T (F - F E') = I",

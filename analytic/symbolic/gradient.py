@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 
-def class_objective(
-    num_tokens: int, num_rows: int, vocab_size: int, residual: bool
-) -> tuple[sp.Expr, list[sp.Matrix]]:
+def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: bool) -> tuple[sp.Expr, list[sp.Matrix]]:
     """Return J_n = log softmax(Y^T u)[next] of one class and its symbols, Eq. (2) with Eq. (5).
 
     c_l is proportional to P_l exp(z_l), f = c/||c||, and u = f, or (f + e)/||f + e|| with the residual
@@ -57,9 +55,7 @@ def class_objective(
 
 
 @cache
-def _class_gradient(
-    num_tokens: int, num_rows: int, vocab_size: int, residual: bool
-) -> Callable[..., list[float]]:
+def _class_gradient(num_tokens: int, num_rows: int, vocab_size: int, residual: bool) -> Callable[..., list[float]]:
     """Return dJ_n/dY, row by row, then dJ_n/dz, in one flat list.
 
     lambdify shares no subexpressions between several lists.
@@ -124,7 +120,7 @@ def gradient(
         )
     if z.shape != (len(query_ids), P.shape[1]):
         raise ValueError(
-            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; pass a row per query token"
+            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; pass a row per query"
         )
     rows_needed = max(P.shape[1], int(query.max()) + 1 if residual else 0)
     if Y.ndim != 2 or Y.shape[0] < rows_needed or Y.shape[1] <= next_token.max():

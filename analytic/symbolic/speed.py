@@ -111,11 +111,7 @@ def omega_1() -> Derivation:
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         root = sp.expand((1 + claim) * sp.log(V))
-        return {
-            "exp(u) = (V-1) u at (1+omega_1) ln V": resolve_lambert(
-                (sp.exp(root) - (V - 1) * root).subs(V, 1 + v)
-            )
-        }
+        return {"exp(u) = (V-1) u at (1+omega_1) ln V": resolve_lambert((sp.exp(root) - (V - 1) * root).subs(V, 1 + v))}
 
     return Derivation(
         id="omega-1",
@@ -198,9 +194,7 @@ def late_gamma() -> Derivation:
     """Return Lemma 9's late gamma with its constant."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {
-            "relative error as t -> oo": sp.limit(claim.subs(t, K * visits_of_u) / gamma_of_u, u, sp.oo) - 1
-        }
+        return {"relative error as t -> oo": sp.limit(claim.subs(t, K * visits_of_u) / gamma_of_u, u, sp.oo) - 1}
 
     return Derivation(
         id="late-gamma",

@@ -42,9 +42,7 @@ def _error(n: int) -> sp.Matrix:
 
 def _coefficients(n: int) -> sp.Matrix:
     """Return the coefficients of f_1..f_K in g_n/gamma = F (I-E') W (e_n - alpha_n)/gamma."""
-    drive = sp.Matrix(
-        [sp.simplify(_product((V - 1) * h * _zeta(k), _error(n)) / gamma) for k in range(CLASSES)]
-    )
+    drive = sp.Matrix([sp.simplify(_product((V - 1) * h * _zeta(k), _error(n)) / gamma) for k in range(CLASSES)])
     return (sp.eye(CLASSES) - e) * drive
 
 
@@ -53,8 +51,7 @@ def zeta_products() -> Derivation:
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {
-            f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j]
-            for i, j in product(range(3), repeat=2)
+            f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j] for i, j in product(range(3), repeat=2)
         }
 
     return Derivation(
@@ -105,9 +102,7 @@ def beta() -> Derivation:
             CLASSES,
             CLASSES,
             lambda n, k: (
-                0
-                if n == k
-                else q1 * e[k, n] + sign * q0 * (1 + sign * sum(e[k, j] for j in range(CLASSES) if j != n))
+                0 if n == k else q1 * e[k, n] + sign * q0 * (1 + sign * sum(e[k, j] for j in range(CLASSES) if j != n))
             ),
         )
 

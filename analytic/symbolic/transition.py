@@ -1,4 +1,4 @@
-"""Derivations for the phase transition: common token, growth exponent, pieces (Theorem 4, Eqs. 13-14, 122-133)."""
+"""Derivations for the phase transition: common token, growth exponent (Theorem 4, Eqs. 13-14, 122-133)."""
 
 import sympy as sp
 from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, eta_Z, h, t
@@ -23,8 +23,7 @@ def _separation(coefficient: sp.Expr) -> tuple[tuple[str, sp.Basic], ...]:
 def _logit(id_: str, source: str, coefficient: sp.Expr) -> Derivation:
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {
-            "z' = -eta_Z gamma a exp(4 z)": sp.diff(claim, t)
-            + eta_Z * gamma * coefficient * sp.exp(4 * claim),
+            "z' = -eta_Z gamma a exp(4 z)": sp.diff(claim, t) + eta_Z * gamma * coefficient * sp.exp(4 * claim),
             "zero start": claim.subs(START),
         }
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from numba import njit
-
 from snapdyn.dynamics.kernels.elementary import EXACT, softmax_error
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
 def frozen_decoder(
     state, out, num_columns, mixing, prior, column, last_multiplicity, eta_Y, logits
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Write dC/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
 
     With F fixed and Y(0) = 0, Y = F B C with C (S, columns) and C_n' = eta_Y p_n (e_n - alpha_n). Original
@@ -40,14 +39,14 @@ def frozen_decoder(
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def scaled_h_rate(u, rate, V):  # type: ignore[no-untyped-def]
+def scaled_h_rate(u, rate, V):
     """d(V h)/dt = rate V/(V - 1 + exp(V h)), u = V h (44); overflow-free."""
     decay = math.exp(-u)
     return rate * V * decay / ((V - 1.0) * decay + 1.0)
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def speed(u, V):  # type: ignore[no-untyped-def]
+def speed(u, V):
     """gamma = (V-1)^2 h/(V - 1 + exp(V h)), u = V h (85); overflow-free."""
     decay = math.exp(-u)
     return (V - 1.0) ** 2 * (u / V) * decay / ((V - 1.0) * decay + 1.0)

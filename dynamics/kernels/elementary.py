@@ -20,7 +20,7 @@ _SMALLEST = -708.0
 
 
 @njit(cache=True, fastmath=EXACT)
-def exp_nonpositive(x):  # type: ignore[no-untyped-def]
+def exp_nonpositive(x):
     """exp(x) for x <= 0, to 1 ulp, in a form the compiler vectorises (libm's exp it does not).
 
     Cody-Waite reduction x = k ln 2 + r, Taylor polynomial of degree 13 in |r| <= ln(2)/2 (remainder below
@@ -48,7 +48,7 @@ def exp_nonpositive(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath={"reassoc", "nsz"}, error_model="numpy")
-def maximum(x):  # type: ignore[no-untyped-def]
+def maximum(x):
     """Largest value of x, (n,)."""
     largest = x[0]
     for i in range(1, x.size):
@@ -57,7 +57,7 @@ def maximum(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def exp_shifted(x):  # type: ignore[no-untyped-def]
+def exp_shifted(x):
     """Replace x by exp(x - max x), in place."""
     largest = maximum(x)
     for i in range(x.size):
@@ -65,7 +65,7 @@ def exp_shifted(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def weighted_square_sum(x, weight):  # type: ignore[no-untyped-def]
+def weighted_square_sum(x, weight):
     """Sum of weight x**2."""
     total = 0.0
     for i in range(x.size):
@@ -74,7 +74,7 @@ def weighted_square_sum(x, weight):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def combine_rows(Y, rows, coefficients, out):  # type: ignore[no-untyped-def]
+def combine_rows(Y, rows, coefficients, out):
     """out = sum_i coefficients[i] Y[rows[i], :]; four rows at a time save three passes over `out`."""
     C = out.size
     for j in range(C):
@@ -102,7 +102,7 @@ def combine_rows(Y, rows, coefficients, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def row_dots(Y, rows, r, last_multiplicity, out):  # type: ignore[no-untyped-def]
+def row_dots(Y, rows, r, last_multiplicity, out):
     """out[i] = Y[rows[i], :] . r with the last column counted `last_multiplicity` times."""
     C = r.size
     extra = (last_multiplicity - 1.0) * r[C - 1]
@@ -128,7 +128,7 @@ def row_dots(Y, rows, r, last_multiplicity, out):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def add_scaled(target, scale, r, overwrite):  # type: ignore[no-untyped-def]
+def add_scaled(target, scale, r, overwrite):
     """target += scale r, or target = scale r where this is the first touch."""
     if overwrite:
         for j in range(r.size):
@@ -139,7 +139,7 @@ def add_scaled(target, scale, r, overwrite):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def prediction_error(r, column, last_multiplicity):  # type: ignore[no-untyped-def]
+def prediction_error(r, column, last_multiplicity):
     """Turn exp-shifted logits r into e_n - alpha_n in place and return -ln alpha_n[column].
 
     The value at the class's own column is the sum of the other probabilities, never 1 - alpha, so it keeps
@@ -160,14 +160,14 @@ def prediction_error(r, column, last_multiplicity):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def softmax_error(r, column, last_multiplicity):  # type: ignore[no-untyped-def]
+def softmax_error(r, column, last_multiplicity):
     """Turn logits r into e_n - alpha_n in place; return the loss -ln alpha_n[column]."""
     exp_shifted(r)
     return prediction_error(r, column, last_multiplicity)
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def normalized_attention(z, slots, log_p, multiplicity, f):  # type: ignore[no-untyped-def]
+def normalized_attention(z, slots, log_p, multiplicity, f):
     """f = c_n / |c_n| on the entries of one class: exp(ln P + z) over its 2-norm."""
     for i in range(f.size):
         f[i] = log_p[i] + z[slots[i]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from numba import njit
-
 from snapdyn.dynamics.kernels.elementary import (
     EXACT,
     add_scaled,
@@ -20,7 +19,7 @@ from snapdyn.dynamics.kernels.elementary import (
 def mean_field(
     state, out, num_slots, num_columns, indptr, entry_row, entry_slot, entry_first, log_p, multiplicity, prior,
     column, query_row, query_entry, query_first, last_multiplicity, eta_Y, eta_Z, work,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
 
     Y'   = eta_Y sum_n p_n u_n (e_n - alpha_n)^T, alpha_n = softmax(Y^T u_n)
@@ -81,7 +80,7 @@ def mean_field(
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
 def _through_residual(
     Y, query_row, query_entry, r, last_multiplicity, scale, f_counted, f, g
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Replace g on the entries by (I - u u^T) g scale, u = (f + e_q) scale."""
     C = r.size
     g_query = (last_multiplicity - 1.0) * r[C - 1] * Y[query_row, C - 1]

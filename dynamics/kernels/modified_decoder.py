@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from numba import njit
-
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.elementary import EXACT, normalized_attention
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def spd_inverse(G, L, inverse):  # type: ignore[no-untyped-def]
+def spd_inverse(G, L, inverse):
     """Write G^{-1} to `inverse` for a symmetric positive definite G (S, S); `L` (S, S) is scratch.
 
     Cholesky in place of a library call because a library allocates. If G is not positive definite the
@@ -44,7 +43,7 @@ def spd_inverse(G, L, inverse):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def gradient_coefficients(u, V, inverse, leading, a):  # type: ignore[no-untyped-def]
+def gradient_coefficients(u, V, inverse, leading, a):
     """Write a (S, S) with g_n = sum_k a[n, k] f_k, from u = V h (S,) and G^{-1} = I - E' (S, S).
 
     Exact, from g_n = F (I - E') W (e_n - alpha_n) with rows (V-1) h_k zeta_k of W:
@@ -72,7 +71,7 @@ def gradient_coefficients(u, V, inverse, leading, a):  # type: ignore[no-untyped
 def modified_decoder(
     state, out, num_slots, indptr, entry_slot, entry_class, log_p, multiplicity, prior,
     row_indptr, row_entry, V, eta_Y, eta_Z, leading, f, square,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Write d(state)/dt to `out`; state = [z on the slots, V h_n per class], t counts batch-size-1 steps.
 
     z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o sum_{k != n} a[n, k] (f_k - f_n (f_n . f_k)), G and E' from the

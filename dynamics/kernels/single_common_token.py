@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from numba import njit
-
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.elementary import EXACT
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def single_common_token(state, out, num_classes, V, eta_Y, eta_Z, coupling, exponent_share):  # type: ignore[no-untyped-def]
+def single_common_token(state, out, num_classes, V, eta_Y, eta_Z, coupling, exponent_share):
     """Write d(state)/dt to `out`; state = [z_c, B, V h], t counts batch-size-1 steps.
 
     z_c' = -eta_Z gamma coupling exp(4 z_c), B' = -exponent_share z_c', (V h)' from (44) at rate eta_Y/K.

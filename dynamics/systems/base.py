@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import InputError
 
@@ -85,7 +84,9 @@ class System(ABC):
 def checked_classes(classes: Any) -> SequenceClasses:
     """Return `classes` after checking its type."""
     if not isinstance(classes, SequenceClasses):
-        raise InputError(f"expected SequenceClasses, received {type(classes).__name__}; build it with SequenceClasses(P, query)")
+        raise InputError(
+            f"expected SequenceClasses, received {type(classes).__name__}; build it with SequenceClasses(P, query)"
+        )
     return classes
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import positive
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
@@ -85,9 +84,8 @@ class FrozenDecoder(System):
         return {"own_logit": own}
 
     def decoder(self, state: Floats) -> Floats:
-        C = state.reshape(self.classes.num_classes, -1)
-        if self.modified:
-            C = np.linalg.solve(self._gram, C)
+        coefficients = state.reshape(self.classes.num_classes, -1)
+        C = np.linalg.solve(self._gram, coefficients) if self.modified else coefficients
         return np.asarray(self.classes.decoder_inputs(self.z_initial, self.residual).T @ C)
 
     def decoder_ids(self) -> tuple[Ints, Ints]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.errors import positive, unknown_name
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder

@@ -34,9 +34,7 @@ def scaled_h(s: float, eta_Y: float, vocab_size: float, num_classes: float = 1) 
 def gamma_integral(t: float, eta_Y: float, vocab_size: float, num_classes: float) -> mp.mpf:
     """Return K (V-1)^2 h^2/(2 eta_Y) at h(t/K), Eq. (128)."""
     V = mp.mpf(vocab_size)
-    return (
-        num_classes * ((V - 1) / V * scaled_h(t, eta_Y, vocab_size, num_classes)) ** 2 / (2 * mp.mpf(eta_Y))
-    )
+    return num_classes * ((V - 1) / V * scaled_h(t, eta_Y, vocab_size, num_classes)) ** 2 / (2 * mp.mpf(eta_Y))
 
 
 def gamma(t: float, eta_Y: float, vocab_size: float, num_classes: float) -> mp.mpf:

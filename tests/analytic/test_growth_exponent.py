@@ -42,9 +42,7 @@ def test_closed_forms_match_the_reference(
         assert abs(float(analytic.growth_exponent(*arguments)) - exponent) < 1e-12 * scale
 
 
-def _premise_solution(
-    end: float, eta_Y: float, eta_Z: float, V: int, K: int, rho0: float, form: str
-) -> np.ndarray:
+def _premise_solution(end: float, eta_Y: float, eta_Z: float, V: int, K: int, rho0: float, form: str) -> np.ndarray:
     """Integrate h, z_c and int p_n eta_Z xi dt (printed: without p_n) from their differential equations."""
     coefficient, weight = (K / rho0**4, 1.0) if form == "printed" else ((K - 1) / rho0**4, 1 / K)
 

@@ -11,13 +11,14 @@ SYSTEMS = {
     "three tokens": ([0.2, 0.3, 0.4], 0.1, 3, 50, 1.0, 0.5),
     "strong overlap": ([0.5], 0.5, 2, 10, 0.3, 5.0),
     "rare token": ([0.0001, 0.2999, 0.3], 0.4, 5, 1000, 1.0, 0.5),
+    "dominant common token": ([0.02, 0.03], 0.95, 3, 100, 1.0, 2.0),
     "equal tokens": ([0.2, 0.2, 0.2], 0.4, 4, 200, 2.0, 1.0),
 }
 TIMES = np.array([0.1, 3.0, 30.0, 300.0, 3000.0])
 
 
 def _integrate(system: tuple, beta: str, form: str = "right") -> tuple[np.ndarray, np.ndarray]:
-    """Integrate h and z under Eq. (10) as it stands; return z of class 0's distinct tokens, and of the common."""
+    """Integrate h and z under Eq. (10) as it stands; return class 0's distinct z, and the common one."""
     p, p_c, K, V, eta_Y, eta_Z = system
     d = len(p)
     P = np.zeros((K, 1 + K * d))
@@ -145,7 +146,7 @@ def test_extreme_times_are_quiet() -> None:
     [
         ({"distinct_probabilities": [0.2, 0.2]}, "sum to 1"),
         ({"distinct_probabilities": [0.5, 0.0]}, "distinct_probabilities"),
-        ({"distinct_probabilities": [[0.5]]}, "one dimension"),
+        ({"distinct_probabilities": [[0.5]]}, "1-d, received 1-d and 2-d"),
         ({"num_classes": 1}, "num_classes"),
         ({"vocab_size": 2}, "vocab_size >= num_classes"),
         ({"eta_Z": 0.0}, "eta_Z"),

@@ -90,9 +90,7 @@ def test_scalars_give_floats_and_arrays_broadcast() -> None:
 def test_gamma_integral_is_the_integral_of_gamma(eta_Y: float, V: int, K: int, scaled_time: float) -> None:
     """Assert that adaptive quadrature of gamma gives Eq. (128), before, at and after the peak."""
     end = scaled_time * float(analytic.transition_time(K, V, eta_Y))
-    integral, error = quad(
-        lambda t: float(analytic.gamma(t, eta_Y, V, K)), 0, end, epsabs=0, epsrel=1e-12, limit=500
-    )
+    integral, error = quad(lambda t: float(analytic.gamma(t, eta_Y, V, K)), 0, end, epsabs=0, epsrel=1e-12, limit=500)
     assert error < 1e-10 * integral
     assert float(analytic.gamma_integral(end, eta_Y, V, K)) == pytest.approx(integral, rel=1e-10)
 

@@ -110,7 +110,7 @@ def test_the_residual_connection_matters() -> None:
     ("changed", "match"),
     [
         ({"weights": np.ones(3)}, "one entry per class"),
-        ({"z": np.zeros((1, 4))}, "one row per query token"),
+        ({"z": np.zeros((1, 4))}, "a row per query"),
         ({"Y": np.zeros((3, 3))}, "at least 4 rows"),
         ({"next_token": np.array([0, 3])}, "4 columns"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
@@ -80,17 +79,33 @@ def lemma4(level: str) -> Evidence:
     return Evidence(
         checks=[
             symbolic("attention-gradient", "iota", "beta"),
-            Check(f"kernel of (10) with exact beta against Y (e - alpha) by dense linear algebra, {points} points, "
-                  "any priors and overlaps", "modified decoder", error, 1e-10),
-            Check("wrong theory (F7): (10) as printed, without p_n, on the per-step clock", "modified decoder",
-                  per_round, 1e-10, role="control"),
+            Check(
+                f"kernel of (10) with exact beta against Y (e - alpha) by dense linear algebra, {points} points, "
+                "any priors and overlaps",
+                "modified decoder",
+                error,
+                1e-10,
+            ),
+            Check(
+                "wrong theory (F7): (10) as printed, without p_n, on the per-step clock",
+                "modified decoder",
+                per_round,
+                1e-10,
+                role="control",
+            ),
             Check("wrong theory: every logit rises", "modified decoder", unprojected, 1e-10, role="control"),
         ],
         conclusion="Holds on the per-round clock as printed; per batch-size-1 step each class carries p_n (F7).",
-        picture=Picture("attention logit", "dz/dt",
-                        (Picture.line("dense linear algebra", index, shown[0]),
-                         Picture.line("compiled kernel of (10)", index, shown[1], "simulation")), xscale="linear"),
-    )  # fmt: skip
+        picture=Picture(
+            "attention logit",
+            "dz/dt",
+            (
+                Picture.line("dense linear algebra", index, shown[0]),
+                Picture.line("compiled kernel of (10)", index, shown[1], "simulation"),
+            ),
+            xscale="linear",
+        ),
+    )
 
 
 @claim(
@@ -100,7 +115,10 @@ def lemma4(level: str) -> Evidence:
     statement="The logit of every distinct token rises: z_ml' = eta_Z [p_n] f_nl^2 xi_n > 0.",
     latex=r"\dot z_{ml}=\eta_Z[p_n]\,f_{nl}^2\,\xi_n>0",
     expected="conditional",
-    assumptions=("weak correlation |lambda_1(E)| < 1/K", "eta_Y much larger than eta_Z: the decoder sees frozen attention"),
+    assumptions=(
+        "weak correlation |lambda_1(E)| < 1/K",
+        "eta_Y much larger than eta_Z: the decoder sees frozen attention",
+    ),
     findings=("F10",),
 )
 def theorem2a(level: str) -> Evidence:
@@ -133,8 +151,13 @@ def theorem2a(level: str) -> Evidence:
             Check("rate against eta_Z p_n f^2 xi_n, relative", "modified decoder", rate_error, 1e-8),
             Check("smallest xi_n over the largest of its instance", "modified decoder", lowest, 0.0, ">="),
             Check("largest fall of a distinct token, eta_Z/eta_Y = 1e-3", "mean field", fall, FALL),
-            Check("F10: the same at eta_Z/eta_Y = 0.3 on a strongly correlated counterexample", "mean field",
-                  largest_fall(paths[0.3], case.distinct_tokens()), FALL, role="outside"),
+            Check(
+                "F10: the same at eta_Z/eta_Y = 0.3 on a strongly correlated counterexample",
+                "mean field",
+                largest_fall(paths[0.3], case.distinct_tokens()),
+                FALL,
+                role="outside",
+            ),
             Check("wrong theory: common tokens rise as well", "mean field", common_fall, FALL, role="control"),
         ],
         conclusion=(
@@ -143,7 +166,8 @@ def theorem2a(level: str) -> Evidence:
             f"{late[1]:+.2e} at t = 120."
         ),
         picture=Picture(
-            "t (batch-size-1 steps)", "z of the .041 token / eta_Z",
+            "t (batch-size-1 steps)",
+            "z of the .041 token / eta_Z",
             (
                 Picture.line("Eq. (10)", t, frozen.z[:, 0, 9] / 0.3),
                 Picture.line("mean field, eta_Z/eta_Y = 0.001", t, paths[1e-3].z[:, 0, 9] / 1e-3, "simulation"),
@@ -152,7 +176,7 @@ def theorem2a(level: str) -> Evidence:
             yscale="symlog",
         ),
         conditions=instances[0].assumptions(),
-    )  # fmt: skip
+    )
 
 
 @claim(
@@ -191,7 +215,8 @@ def theorem2b(level: str) -> Evidence:
         ],
         conclusion=f"The common token fell on all {len(instances)} instances, under Eq. (10) and in the mean field.",
         picture=Picture(
-            "t (batch-size-1 steps)", "z / eta_Z, one instance",
+            "t (batch-size-1 steps)",
+            "z / eta_Z, one instance",
             (
                 Picture.line("common token, Eq. (10)", times, shown.z[:, 0, 0] / 0.5),
                 Picture.line("dominant distinct token, Eq. (10)", times, shown.z[:, 0, 1:].max(axis=1) / 0.5, "bound"),
@@ -199,7 +224,7 @@ def theorem2b(level: str) -> Evidence:
             ),
         ),
         conditions=instances[0].assumptions()[1:2],
-    )  # fmt: skip
+    )
 
 
 def _largest_rise(path: np.ndarray, z: np.ndarray) -> float:
@@ -211,8 +236,8 @@ def _largest_rise(path: np.ndarray, z: np.ndarray) -> float:
     "conservation",
     source="own, from Lemma 1",
     title="Row sums of Y and Z are conserved",
-    statement="From zero start every row of Y and every row of Z sums to 0 for ever; with one query and one common token "
-    "z_c = -sum over distinct tokens of z.",
+    statement="From zero start every row of Y and every row of Z sums to 0 for ever; with one query and one common "
+    "token z_c = -sum over distinct tokens of z.",
     latex=r"\sum_l z_{ml}=0,\quad \sum_j Y_{lj}=0",
 )
 def conservation(level: str) -> Evidence:
@@ -237,12 +262,28 @@ def conservation(level: str) -> Evidence:
         checks=[
             symbolic("conservation"),
             # Each of about 1e3 steps adds rounding of 1e-16 times entries of order 10.
-            *(Check(f"largest |row sum| of Y and Z to t = 1e6, {name}", rung, value, 1e-11)
-              for (name, value), rung in zip(worst.items(), ("mean field", "frozen decoder", "modified decoder"), strict=True)),
-            Check("wrong theory: without (I - f f^T): sum over largest entry", "closed form", unprojected, 1e-11, role="control"),
+            *(
+                Check(f"largest |row sum| of Y and Z to t = 1e6, {name}", rung, value, 1e-11)
+                for (name, value), rung in zip(
+                    worst.items(), ("mean field", "frozen decoder", "modified decoder"), strict=True
+                )
+            ),
+            Check(
+                "wrong theory: without (I - f f^T): sum over largest entry",
+                "closed form",
+                unprojected,
+                1e-11,
+                role="control",
+            ),
         ],
         conclusion="Linear invariants are kept by every Runge-Kutta method, to rounding; the drift shown is rounding.",
-        picture=Picture("t (batch-size-1 steps)", "largest |row sum|, Syn-Medium Q = 3",
-                        tuple(Picture.line(name, times, np.maximum(values, 1e-18), "simulation")
-                              for name, values in last.invariants.items()), yscale="log"),
-    )  # fmt: skip
+        picture=Picture(
+            "t (batch-size-1 steps)",
+            "largest |row sum|, Syn-Medium Q = 3",
+            tuple(
+                Picture.line(name, times, np.maximum(values, 1e-18), "simulation")
+                for name, values in last.invariants.items()
+            ),
+            yscale="log",
+        ),
+    )

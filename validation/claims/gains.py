@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import permutations
 
 import numpy as np
-
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, integrate, log_times, random_classes
 from snapdyn.validation.register import Evidence, claim
@@ -30,14 +29,14 @@ def _pairs(trajectory: Trajectory) -> Iterator[tuple[int, int, int, float]]:
     classes = trajectory.classes
     assert classes is not None
     for n in range(classes.num_classes):
-        for l, l0 in permutations(classes.distinct_tokens(n), 2):  # noqa: E741  (the paper's index)
+        for l, l0 in permutations(classes.distinct_tokens(n), 2):
             yield n, l, l0, float((classes.P[n, l] / classes.P[n, l0]) ** 2 - 1)
 
 
 def _gain_error(trajectory: Trajectory, grown: bool = True) -> float:
     """Largest error of (11) over all pairs, over the largest |r|; `grown` False puts chi = 1."""
     worst = 0.0
-    for n, l, l0, start in _pairs(trajectory):  # noqa: E741
+    for n, l, l0, start in _pairs(trajectory):
         r = trajectory.relative_gain(n, l, l0)
         growth = np.log(trajectory.growth_factor(n, l)) / 2 if grown else np.zeros(r.size)
         worst = max(worst, float(np.abs(r - analytic.relative_gain(start, growth)).max() / np.abs(r).max()))
@@ -47,7 +46,7 @@ def _gain_error(trajectory: Trajectory, grown: bool = True) -> float:
 def _companion_error(trajectory: Trajectory) -> float:
     """Largest error of (110) over all pairs, over the largest growth of the logit."""
     worst = 0.0
-    for n, l, l0, start in _pairs(trajectory):  # noqa: E741
+    for n, l, l0, start in _pairs(trajectory):
         growth, companion = (np.log(trajectory.growth_factor(n, token)) / 2 for token in (l, l0))
         worst = max(worst, float(np.abs(analytic.companion_growth(start, companion) - growth).max() / growth.max()))
     return worst
@@ -67,7 +66,9 @@ def _companion_error(trajectory: Trajectory) -> float:
 def theorem3_gain(level: str) -> Evidence:
     count = 4 if level == "quick" else 40
     # Relation (110) needs no weak correlation; strong correlation makes logits move far, so there is a signal.
-    instances = [random_classes(3 + i % 3, 1, 3, vocab_size=500, correlation="strong", seed=60 + i) for i in range(count)]
+    instances = [
+        random_classes(3 + i % 3, 1, 3, vocab_size=500, correlation="strong", seed=60 + i) for i in range(count)
+    ]
     times = log_times(1e-2, 1e5, 60)
     gain = companion = frozen = 0.0
     signal = np.inf
@@ -85,7 +86,9 @@ def theorem3_gain(level: str) -> Evidence:
     return Evidence(
         checks=[
             symbolic("relative-gain", "relative-gain-rate", "companion-growth"),
-            Check("largest error of (11) over all pairs of distinct tokens, relative", "modified decoder", gain, SOLVER),
+            Check(
+                "largest error of (11) over all pairs of distinct tokens, relative", "modified decoder", gain, SOLVER
+            ),
             Check("largest error of (110), relative", "modified decoder", companion, SOLVER),
             Check("signal: smallest over instances of the largest chi - 1", "modified decoder", signal, 0.1, ">="),
             Check("dr/dt = 2 r(0) chi dz/dt, relative", "modified decoder", rate[2], 1e-8),
@@ -97,10 +100,16 @@ def theorem3_gain(level: str) -> Evidence:
         conclusion="Exact under Eq. (10). In the mean field the median error of (11) is "
         + ", ".join(f"{error:.1e} at eta_Z/eta_Y = {ratio:g}" for ratio, error in zip(ratios, median, strict=True))
         + ". The printed (112) lacks a factor 2 (F9); (11) itself is right.",
-        picture=Picture("eta_Z/eta_Y", "largest relative error of (11)",
-                        (Picture.line("mean field, median over instances", ratios, median, "simulation"),
-                         Picture.line("Eq. (10)", ratios[[0, -1]], [gain, gain])), yscale="log"),
-    )  # fmt: skip
+        picture=Picture(
+            "eta_Z/eta_Y",
+            "largest relative error of (11)",
+            (
+                Picture.line("mean field, median over instances", ratios, median, "simulation"),
+                Picture.line("Eq. (10)", ratios[[0, -1]], [gain, gain]),
+            ),
+            yscale="log",
+        ),
+    )
 
 
 def _rate_error(classes) -> dict[int, float]:  # type: ignore[no-untyped-def]
@@ -108,7 +117,7 @@ def _rate_error(classes) -> dict[int, float]:  # type: ignore[no-untyped-def]
     reached = integrate(ModifiedDecoder(classes, 1.0, 1.0), [50.0], rtol=1e-12, atol=1e-14)
     z, h = reached.z[0], reached.extra["h"][0]
     drift = attention_drift(classes, z, modified_decoder_gradient(classes, z, h), 1.0)[0]
-    l, l0 = classes.distinct_tokens(0)[:2]  # noqa: E741
+    l, l0 = classes.distinct_tokens(0)[:2]
     start = (classes.P[0, l] / classes.P[0, l0]) ** 2 - 1
     r = float(reached.relative_gain(0, l, l0)[0])
     exact = 2 * (r + 1) * (drift[l] - drift[l0])
@@ -153,13 +162,20 @@ def theorem3_bounds(level: str) -> Evidence:
         checks=[
             Check("smallest (ln chi - 2 f(0)^2 B)/B", "modified decoder", lower, margin, ">="),
             Check("smallest (2 B - ln chi)/B", "modified decoder", upper, margin, ">="),
-            Check("wrong theory: B without p_n on the per-step clock, as (12) prints it", "modified decoder",
-                  without_prior, margin, ">=", role="control"),
+            Check(
+                "wrong theory: B without p_n on the per-step clock, as (12) prints it",
+                "modified decoder",
+                without_prior,
+                margin,
+                ">=",
+                role="control",
+            ),
             Check("wrong theory: chi >= exp(2 B)", "modified decoder", reversed_, margin, ">=", role="control"),
         ],
         conclusion="Both bounds hold with B on the clock of the dynamics: per step B carries p_n.",
         picture=Picture(
-            "t (batch-size-1 steps)", "ln chi of the dominant token",
+            "t (batch-size-1 steps)",
+            "ln chi of the dominant token",
             (
                 Picture.line("Eq. (10), integrated", times, curves[0], "simulation"),
                 Picture.line("2 f(0)^2 B", times, curves[1], "bound"),
@@ -167,4 +183,4 @@ def theorem3_bounds(level: str) -> Evidence:
             ),
         ),
         conditions=instances[0].assumptions()[1:2],
-    )  # fmt: skip
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
@@ -71,7 +70,7 @@ def lemma1(level: str) -> Evidence:
     points = 5 if level == "quick" else 50
     errors = {"sympy": 0.0, "difference": 0.0, "control": np.inf}
     step = 1e-5
-    shown: tuple[Floats, Floats] | None = None
+    shown: tuple[Floats, ...] = ()
     for seed in range(points):
         for residual in (False, True):
             classes = _small_classes(seed)
@@ -84,7 +83,7 @@ def lemma1(level: str) -> Evidence:
             exact_dY, exact_dz = gradient(
                 classes.P.toarray(), classes.query, classes.next_token, classes.prior, Y, z, residual=residual
             )
-            exact_dY = exact_dY[np.ix_(system.layout.row_token, [0, 2, 1])]
+            exact_dY = exact_dY[system.layout.row_token][:, [0, 2, 1]]
             errors["sympy"] = max(errors["sympy"], largest_relative(dY, exact_dY), largest_relative(dz, exact_dz))
             differences = np.zeros_like(z)
             for index in np.ndindex(z.shape):
@@ -101,26 +100,36 @@ def lemma1(level: str) -> Evidence:
                 unprojected = classes.prior[:, None] * f * (error @ Y.T)
                 errors["control"] = min(errors["control"], largest_relative(unprojected, exact_dz))
                 shown = exact_dz.ravel(), dz.ravel()
-    assert shown is not None
     index = np.arange(shown[0].size, dtype=float)
     return Evidence(
         checks=[
-            Check(f"kernel against sympy's derivative of the loss, {2 * points} points, residual off and on",
-                  "symbolic", errors["sympy"], ROUNDING),
+            Check(
+                f"kernel against sympy's derivative of the loss, {2 * points} points, residual off and on",
+                "symbolic",
+                errors["sympy"],
+                ROUNDING,
+            ),
             # Central differences err by step^2 times third derivatives (order 1) plus rounding/step.
             Check("kernel against central differences of the loss", "mean field", errors["difference"], 1e-7),
-            Check("wrong theory: the factor (I - f f^T) left out", "closed form", errors["control"], ROUNDING, role="control"),
+            Check(
+                "wrong theory: the factor (I - f f^T) left out",
+                "closed form",
+                errors["control"],
+                ROUNDING,
+                role="control",
+            ),
         ],
         conclusion="The compiled right-hand side is the derivative of the loss to rounding.",
         picture=Picture(
-            "attention logit (query, token)", "dJ/dz",
+            "attention logit (query, token)",
+            "dJ/dz",
             (
                 Picture.line("sympy's derivative", index, shown[0]),
                 Picture.line("compiled kernel", index, shown[1], "simulation"),
             ),
             xscale="linear",
         ),
-    )  # fmt: skip
+    )
 
 
 @claim(
@@ -158,8 +167,8 @@ def lemma2(level: str) -> Evidence:
     runs = 200 if level == "quick" else 2000
     spread, worst = [], 0.0
     for length in lengths:
-        counts = rng.multinomial(length, P, size=runs)
-        q = counts * weight / (counts @ weight)[:, None]
+        drawn = rng.multinomial(length, P, size=runs)
+        q = drawn * weight / (drawn @ weight)[:, None]
         spread.append(float(np.sqrt(((q - c) ** 2).mean(axis=0)) @ np.ones(12)))
         # Mean over runs against c in standard errors, at the longest sequences only: the bias is O(1/T).
         worst = float(np.abs((q.mean(axis=0) - c) / (deviation / np.sqrt(length * runs))).max())
@@ -178,11 +187,12 @@ def lemma2(level: str) -> Evidence:
         ],
         conclusion=f"Fitted slope of the spread {slope:.4f}; the limit is c_n within its standard error.",
         picture=Picture(
-            "contextual tokens T-1", "sum over tokens of rms(q - c)",
+            "contextual tokens T-1",
+            "sum over tokens of rms(q - c)",
             (
                 Picture.line("theory: delta method", lengths, deviation.sum() / np.sqrt(lengths)),
                 Picture.line("sampled sequences", lengths, spread, "simulation"),
             ),
             yscale="log",
         ),
-    )  # fmt: skip
+    )

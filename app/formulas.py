@@ -1,0 +1,90 @@
+"""LaTeX formulas as inline SVG, drawn by matplotlib's mathtext: no script and no font for the reader to fetch."""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cache
+
+# An SVG unit is a point of this font size; the page scales formulas by em.
+FONT_SIZE = 12.0
+MARGIN = 1.0
+# What mathtext lacks or sets too tightly, in its own words.
+SPELLINGS = (
+    (r"\\[td]frac\b", r"\\frac"),
+    (r"\\frac(\d)(\d)", r"\\frac{\1}{\2}"),
+    (r"\\le\b", r"\\leq "),
+    (r"\\ge\b", r"\\geq "),
+    (r"\\[lr]Vert\b|\\\|", r"\\Vert "),
+    (r"\\[lr]vert\b", "|"),
+    (r"\\top\b", r"\\mathsf{T}"),
+    (r"\\mathbb\{I\}", "I"),
+    (r"\\[Bb]igg?[lr]?(?![a-z])", ""),
+    (r"(\\sum_(?:\w|\{[^{}]*\}))", r"\1\\,"),
+)
+MATRIX = re.compile(r"\\left\[\\begin\{matrix\}(.*?)\\end\{matrix\}\\right\]")
+
+
+@cache
+def formula_html(latex: str) -> str:
+    """Return `latex` (without $) as HTML: drawn where mathtext can parse it, its source in <code> elsewhere.
+
+    A drawing takes the colour and size of the text around it; its source is its label and its tooltip.
+    Matrices, which mathtext does not know, become tables of drawings.
+    """
+    try:
+        return "".join(
+            _matrix(part) if number % 2 else _svg(part)
+            for number, part in enumerate(MATRIX.split(latex))
+            if part.strip()
+        )
+    except ValueError:
+        return f"<code>{html.escape(latex)}</code>"
+
+
+def _matrix(body: str) -> str:
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{_svg(cell)}</td>" for cell in row.split("&")) + "</tr>" for row in body.split(r"\\")
+    )
+    return f'<table class="matrix" role="presentation">{rows}</table>'
+
+
+def _svg(latex: str) -> str:
+    x, y, width, height, path = _drawing(latex)
+    source = html.escape(latex.strip(), quote=True)
+    em = 1 / FONT_SIZE
+    return (
+        f'<svg class="formula" role="img" aria-label="{source}" viewBox="{x:.1f} {y:.1f} {width:.1f} {height:.1f}" '
+        f'style="width:{width * em:.2f}em;height:{height * em:.2f}em;vertical-align:{-(y + height) * em:.2f}em">'
+        f'<title>{source}</title><path fill="currentColor" d="{path}"/></svg>'
+    )
+
+
+def _drawing(latex: str) -> tuple[float, float, float, float, str]:
+    """Box (x, y, width, height; y downwards, baseline at 0) and path; ValueError when mathtext cannot parse it."""
+    import matplotlib
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.path import Path
+    from matplotlib.textpath import TextPath
+
+    for pattern, replacement in SPELLINGS:
+        latex = re.sub(pattern, replacement, latex)
+    with matplotlib.rc_context({"mathtext.fontset": "stix"}):
+        font = FontProperties(family="STIXGeneral")
+        outline = TextPath((0, 0), f"${_displayed(latex)}$", size=FONT_SIZE, prop=font)
+    letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C", Path.CLOSEPOLY: "Z"}
+    parts = []
+    for points, code in outline.iter_segments(simplify=False):
+        numbers = [] if code == Path.CLOSEPOLY else (points.reshape(-1, 2) * (1, -1)).ravel()
+        parts.append(letters[code] + " ".join(f"{value:.2f}" for value in numbers))
+    box = outline.get_extents()
+    return box.x0 - MARGIN, -box.y1 - MARGIN, box.width + 2 * MARGIN, box.height + 2 * MARGIN, "".join(parts)
+
+
+def _displayed(latex: str) -> str:
+    r"""Replace \frac outside braces by \dfrac, as TeX sizes a displayed formula."""
+    depth, out = 0, []
+    for part in re.split(r"(\\frac\b|[{}])", latex):
+        depth += {"{": 1, "}": -1}.get(part, 0)
+        out.append(r"\dfrac" if part == r"\frac" and depth == 0 else part)
+    return "".join(out)

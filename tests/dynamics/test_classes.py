@@ -1,0 +1,504 @@
+"""Sequence classes: validation, immutability, roles of tokens, Gram matrix, assumptions, builders."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from snapdyn.dynamics import InputError, SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+
+# Rounding of a few dozen products and of a 10 x 10 inverse near the identity.
+ROUNDING = 1e-13
+
+GOOD = np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
+
+
+def sentence(error: pytest.ExceptionInfo[InputError]) -> str:
+    """Assert that the message is one line saying what was expected and what was received; return it."""
+    text = str(error.value)
+    assert "\n" not in text
+    assert text.startswith("expected ")
+    return text
+
+
+# -- validation --------------------------------------------------------------------------------------------
+BAD_TABLES: dict[str, Any] = {
+    "one-dimensional": np.array([0.5, 0.5]),
+    "three-dimensional": np.full((1, 1, 2), 0.5),
+    "no classes": np.empty((0, 3)),
+    "no tokens": np.empty((2, 0)),
+    "negative": np.array([[1.5, -0.5, 0.0], [0.0, 0.25, 0.75]]),
+    "NaN": np.array([[0.5, np.nan, 0.5], [0.0, 0.25, 0.75]]),
+    "infinite": np.array([[0.5, np.inf, 0.5], [0.0, 0.25, 0.75]]),
+    "zero row": np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]),
+    "row above 1": np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.7501]]),
+    "row below 1": np.array([[0.5, 0.4999, 0.0], [0.0, 0.25, 0.75]]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_bad_dense_table_is_refused(name: str) -> None:
+    """Assert that every malformed dense P raises one sentence."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(BAD_TABLES[name], [0, 0])
+    sentence(error)
+
+
+@pytest.mark.parametrize("name", ["no classes", "no tokens", "negative", "NaN", "infinite", "zero row", "row above 1"])
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.coo_array, sparse.csc_matrix])
+def test_bad_sparse_table_is_refused(name: str, form: Callable[[Any], Any]) -> None:
+    """Assert that every malformed sparse P raises one sentence."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(form(BAD_TABLES[name]), [0, 0])
+    sentence(error)
+
+
+def test_one_dimensional_sparse_table_is_refused() -> None:
+    """Assert that a sparse vector is refused like a dense one."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(sparse.coo_array(np.array([0.5, 0.5])), [0])
+    assert "shape" in sentence(error)
+
+
+@pytest.mark.parametrize("table", ["words", [["a", "b"]], [[0.5, 0.5], [1.0]], None, [[0.5 + 0j, 0.5]]])
+def test_table_that_is_not_numbers_is_refused(table: Any) -> None:
+    """Assert that text, ragged lists and None raise one sentence, not a numpy error."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(table, [0])
+    sentence(error)
+
+
+def test_message_names_the_entry() -> None:
+    """Assert that the message of a negative or off-sum entry says where it is and what it was."""
+    with pytest.raises(InputError, match=r"-0\.5 at class 0, token 1"):
+        SequenceClasses(BAD_TABLES["negative"], [0, 0])
+    with pytest.raises(InputError, match=r"received 1\.0001 in row 1"):
+        SequenceClasses(BAD_TABLES["row above 1"], [0, 0])
+
+
+@pytest.mark.parametrize("deviation", [9e-7, -9e-7])
+def test_row_sums_within_single_precision_are_taken(deviation: float) -> None:
+    """Assert both sides of the row-sum threshold 1e-6: a float32 table passes, a wrong one does not."""
+    table = GOOD.copy()
+    table[0, 0] += deviation
+    assert SequenceClasses(table, [0, 0]).num_classes == 2
+    table[0, 0] += deviation
+    with pytest.raises(InputError):
+        SequenceClasses(table, [0, 0])
+
+
+BAD_IDS: dict[str, Any] = {
+    "too few": [0],
+    "too many": [0, 1, 2],
+    "scalar": 0,
+    "two-dimensional": [[0, 1]],
+    "negative": [0, -1],
+    "fraction": [0.5, 1],
+    "NaN": [math.nan, 1],
+    "infinite": [math.inf, 1],
+    "boolean": [True, False],
+    "text": ["a", "b"],
+    "numeric text": ["0", "1"],
+    "none inside": [None, 1],
+    "beyond 64 bits": [2**70, 0],
+    "ragged": [[1], [1, 2]],
+    "out of range": [0, 3],
+    "complex": [0 + 1j, 0],
+}
+
+
+@pytest.mark.parametrize("which", ["query", "next_token"])
+@pytest.mark.parametrize("name", BAD_IDS)
+def test_bad_ids_are_refused(which: str, name: str) -> None:
+    """Assert that malformed or out-of-range query and next-token ids raise one sentence naming which."""
+    ids = {"query": [0, 0], "next_token": [0, 1]} | {which: BAD_IDS[name]}
+    with pytest.raises(InputError) as error:
+        SequenceClasses(GOOD, **ids)
+    assert which in sentence(error)
+
+
+@pytest.mark.parametrize("value", [1, 0, -3, 2.5, math.nan, math.inf, "10", True, [3]])
+def test_bad_vocab_size_is_refused(value: Any) -> None:
+    """Assert that V below the number of next tokens, fractional or not a number raises one sentence."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(GOOD, [0, 0], vocab_size=value)
+    assert "vocab_size" in sentence(error)
+
+
+def test_vocab_size_threshold() -> None:
+    """Assert that V equal to the number of next tokens is taken and one less is not; the default is max(M, K)."""
+    table = np.array([[1.0], [1.0], [1.0]])
+    assert SequenceClasses(table, [0, 0, 0], vocab_size=3).vocab_size == 3
+    with pytest.raises(InputError):
+        SequenceClasses(table, [0, 0, 0], vocab_size=2)
+    assert SequenceClasses(table, [0, 0, 0]).vocab_size == 3
+    assert SequenceClasses(np.full((2, 5), 0.2), [0, 0]).vocab_size == 5
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf], 1.0, [[1.0, 1.0]], ["a", "b"], [1j, 1]],
+)
+def test_bad_weights_are_refused(weights: Any) -> None:
+    """Assert that weights that are not one positive finite number per class raise one sentence."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(GOOD, [0, 0], weights=weights)
+    assert "weight" in sentence(error)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e308])
+def test_prior_is_positive_and_sums_to_one_at_every_scale(scale: float) -> None:
+    """Assert that finite weights of any size give the prior 1/4, 3/4 (no silent overflow to zero)."""
+    classes = SequenceClasses(GOOD, [0, 0], weights=np.array([0.5, 1.5]) * scale)
+    np.testing.assert_allclose(classes.prior, [0.25, 0.75], rtol=1e-15)
+
+
+# -- value semantics ---------------------------------------------------------------------------------------
+def test_dense_and_sparse_give_equal_classes() -> None:
+    """Assert that every sparse form, explicit zeros and duplicates included, equals the dense table."""
+    dense = SequenceClasses(GOOD, [1, 1])
+    duplicated = sparse.coo_array(
+        ([0.25, 0.25, 0.5, 0.25, 0.75, 0.0], ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 0])), shape=(2, 3)
+    )
+    for table in (sparse.csr_array(GOOD), sparse.csc_array(GOOD), sparse.lil_matrix(GOOD), duplicated):
+        assert SequenceClasses(table, [1, 1]) == dense
+    np.testing.assert_array_equal(SequenceClasses(duplicated, [1, 1]).support(1), [1, 2])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SequenceClasses(GOOD[::-1], [0, 1]),
+        SequenceClasses(GOOD, [0, 2]),
+        SequenceClasses(GOOD, [0, 1], next_token=[1, 0]),
+        SequenceClasses(GOOD, [0, 1], weights=[1, 2]),
+        SequenceClasses(GOOD, [0, 1], vocab_size=4),
+        SequenceClasses(np.hstack([GOOD, np.zeros((2, 1))]), [0, 1], vocab_size=3),
+    ],
+    ids=["P", "query", "next token", "weights", "V", "M"],
+)
+def test_equality_sees_every_field(other: SequenceClasses) -> None:
+    """Assert that classes differing in one field are unequal, and equal content is equal."""
+    base = SequenceClasses(GOOD, [0, 1])
+    assert base != other
+    assert base == SequenceClasses(GOOD.tolist(), (0.0, 1.0), weights=[2, 2])
+    assert base != "classes"
+
+
+def test_inputs_are_copied() -> None:
+    """Assert that changing the caller's arrays afterwards changes nothing."""
+    table, query, weights = GOOD.copy(), np.array([0, 1]), np.array([1.0, 3.0])
+    sparse_table = sparse.csr_array(table)
+    dense, from_sparse = (SequenceClasses(t, query, weights=weights) for t in (table, sparse_table))
+    table[:], query[:], weights[:] = 0, 2, 9
+    sparse_table.data[:] = 0
+    for classes in (dense, from_sparse):
+        assert classes == SequenceClasses(GOOD, [0, 1], weights=[1.0, 3.0])
+
+
+def test_attributes_cannot_be_replaced_or_deleted() -> None:
+    """Assert that setting or deleting an attribute raises AttributeError."""
+    classes = SequenceClasses(GOOD, [0, 1])
+    with pytest.raises(AttributeError):
+        classes.prior = np.ones(2)  # type: ignore[assignment]
+    with pytest.raises(AttributeError):
+        del classes.prior
+
+
+@pytest.mark.parametrize(
+    "name", ["query", "next_token", "next_tokens", "queries", "prior", "omega_size", "class_of_entry", "z_of_entry"]
+)
+def test_arrays_are_read_only(name: str) -> None:
+    """Assert that writing into an array raises, computed ones included: they are cached and shared."""
+    array = getattr(SequenceClasses(GOOD, [0, 1]), name)
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+
+
+def test_support_and_coordinates_are_read_only() -> None:
+    """Assert that writing into supports, coordinates or P raises."""
+    classes = SequenceClasses(GOOD, [0, 1])
+    for array in (classes.support(0), *classes.z_coordinates, classes.P.data):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(TypeError):
+        hash(classes)
+
+
+def test_copies_and_pickles_are_equal() -> None:
+    """Assert that deep copies and pickles survive and compare equal."""
+    classes = random_classes(3, uniform_prior=False, seed=1)
+    assert copy.deepcopy(classes) == classes
+    assert pickle.loads(pickle.dumps(classes)) == classes
+
+
+@pytest.mark.parametrize("n", [-1, 2, 99])
+def test_class_number_out_of_range_is_refused(n: int) -> None:
+    """Assert that a class that does not exist raises one sentence instead of wrapping around."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(GOOD, [0, 1]).support(n)
+    sentence(error)
+
+
+# -- roles -------------------------------------------------------------------------------------------------
+def test_roles_of_tokens() -> None:
+    """Assert distinct, common, absent tokens and trivial queries on a hand-made set."""
+    P = np.array([[0.5, 0.5, 0, 0, 0], [0.5, 0, 0.5, 0, 0], [0, 0, 0.2, 0.8, 0]])
+    classes = SequenceClasses(P, query=[7, 7, 3], vocab_size=10)
+    np.testing.assert_array_equal(classes.omega_size, [2, 1, 2, 1, 0])
+    np.testing.assert_array_equal(classes.distinct_tokens(), [1, 3])
+    np.testing.assert_array_equal(classes.common_tokens(), [0, 2])
+    np.testing.assert_array_equal(classes.distinct_tokens(1), [])
+    np.testing.assert_array_equal(classes.common_tokens(1), [0, 2])
+    np.testing.assert_array_equal(classes.trivial_queries(), [3])
+    np.testing.assert_array_equal(classes.queries, [3, 7])
+    np.testing.assert_array_equal(classes.query_index, [1, 1, 0])
+
+
+def test_a_token_of_two_classes_with_one_next_token_is_distinct() -> None:
+    """Assert that Omega(l) counts next tokens: sharing within one next token does not make a token common."""
+    P = np.array([[0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0, 1.0]])
+    shared = SequenceClasses(P, [0, 0, 0], next_token=[4, 4, 1], vocab_size=5)
+    np.testing.assert_array_equal(shared.omega_size, [1, 1, 2])
+    np.testing.assert_array_equal(shared.next_tokens, [1, 4])
+    np.testing.assert_array_equal(shared.next_index, [1, 1, 0])
+    different = SequenceClasses(P, [0, 0, 0])
+    np.testing.assert_array_equal(different.omega_size, [2, 1, 2])
+
+
+# -- Gram matrix -------------------------------------------------------------------------------------------
+def gram_by_hand(classes: SequenceClasses, z: np.ndarray) -> np.ndarray:
+    """G by plain dense numpy from the definition."""
+    c = classes.P.toarray() * np.exp(z[np.searchsorted(np.unique(classes.query), classes.query)])
+    c /= c.sum(axis=1, keepdims=True)
+    f = c / np.linalg.norm(c, axis=1, keepdims=True)
+    return f @ f.T
+
+
+@given(seed=st.integers(0, 10**6), K=st.integers(2, 7), Q=st.integers(1, 2), spread=st.floats(0.0, 3.0))
+@settings(derandomize=True, max_examples=40, deadline=None)
+def test_overlaps_by_plain_numpy(seed: int, K: int, Q: int, spread: float) -> None:
+    """Assert G, E, E' and the eigenvalues of E against plain dense numpy, at random logits."""
+    classes = random_classes(K, num_queries=Q, seed=seed)
+    z = spread * np.random.default_rng(seed).normal(size=(Q, classes.num_tokens))
+    G = gram_by_hand(classes, z)
+    np.testing.assert_allclose(classes.gram(z), G, rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(classes.E(z), G - np.eye(K), rtol=0, atol=ROUNDING)
+    assert (np.diag(classes.E(z)) == 0).all()
+    # An inverse is accurate to rounding times the square of its norm (G has norm at most K).
+    bound = ROUNDING * K * np.linalg.norm(np.linalg.inv(G), 2) ** 2
+    np.testing.assert_allclose(classes.E_prime(z), np.eye(K) - np.linalg.inv(G), rtol=0, atol=bound)
+    values = np.linalg.eigvals(G - np.eye(K)).real
+    np.testing.assert_allclose(np.sort(classes.eigenvalues(z)), np.sort(values), rtol=0, atol=K * ROUNDING)
+    sizes = np.abs(classes.eigenvalues(z))
+    assert (np.diff(sizes) <= 0).all()
+
+
+def test_singular_overlaps_are_refused() -> None:
+    """Assert that two classes with one profile raise in E_prime, while G and E are still given."""
+    classes = SequenceClasses(np.array([[0.5, 0.5], [0.5, 0.5]]), [0, 0])
+    np.testing.assert_allclose(classes.E(), [[0, 1], [1, 0]], atol=ROUNDING)
+    with pytest.raises(InputError) as error:
+        classes.E_prime()
+    assert "Gram" in sentence(error)
+
+
+@pytest.mark.parametrize(
+    "z",
+    [np.zeros((2, 3)), np.zeros(3), np.full((1, 3), np.nan), np.full((1, 3), np.inf), "text", [[1.0], [1.0, 2.0]]],
+    ids=["too many rows", "one-dimensional", "NaN", "infinite", "text", "ragged"],
+)
+def test_bad_logits_are_refused(z: Any) -> None:
+    """Assert that logits of a wrong shape or value raise one sentence."""
+    with pytest.raises(InputError) as error:
+        SequenceClasses(GOOD, [0, 0]).gram(z)
+    sentence(error)
+
+
+# -- Assumption 2 ------------------------------------------------------------------------------------------
+def identical_overlaps(K: int, rho: float, vocab_size: int) -> SequenceClasses:
+    """K classes with one common token and a single distinct one each, f_n . f_k = rho."""
+    c = math.sqrt(rho / (1 - rho))  # common weight against distinct weight 1: rho = c^2/(1 + c^2)
+    P = np.hstack([np.full((K, 1), c), np.eye(K)]) / (1 + c)
+    return SequenceClasses(P, np.zeros(K, int), vocab_size=vocab_size)
+
+
+@pytest.mark.parametrize("K", [2, 3, 4])
+def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
+    """Assert F6: identical overlaps satisfy weak correlation and the lower bound together only above 36 K^2 (K-1)^2."""
+    threshold = 36 * K**2 * (K - 1) ** 2
+    # |lambda| is (K-1) rho and rho: the best rho lies just below 1/(K(K-1)).
+    best = (1 - 1e-6) / (K * (K - 1))
+    grid = np.append(np.geomspace(1e-3 * best, min(3 * best, 0.9), 60), best)
+    for V, possible in ((threshold - 1, False), (math.ceil(1.01 * threshold), True)):
+        verdicts = []
+        for rho in grid:
+            conditions = {c.name: c.satisfied for c in identical_overlaps(K, float(rho), V).assumptions()}
+            verdicts.append(conditions["weak correlation"] and conditions["lower bound on overlap"])
+        assert any(verdicts) is possible
+
+
+def test_assumptions_report_what_is_measured() -> None:
+    """Assert bounds and measured values against the definition, each condition able to fail and to hold."""
+    classes = identical_overlaps(3, 0.1, 400)
+    conditions = {c.name: c for c in classes.assumptions()}
+    assert set(conditions) == {"large vocabulary", "weak correlation", "lower bound on overlap"}
+    weak = conditions["weak correlation"]
+    assert math.isclose(weak.measured, 0.2, rel_tol=1e-12)
+    assert math.isclose(weak.bound, 1 / 3)
+    assert weak.satisfied
+    lower = conditions["lower bound on overlap"]
+    assert math.isclose(lower.measured, 0.1, rel_tol=1e-12)
+    assert math.isclose(lower.bound, 0.3)
+    assert not lower.satisfied
+    large = conditions["large vocabulary"]
+    assert math.isclose(large.measured, 400 / 9)
+    assert large.satisfied
+    strong = {c.name: c for c in identical_overlaps(3, 0.2, 40).assumptions()}
+    assert not strong["weak correlation"].satisfied
+    assert not strong["large vocabulary"].satisfied
+    assert "yes" in str(weak)
+    assert "NO" in str(lower)
+
+
+def test_assumptions_follow_the_logits() -> None:
+    """Assert that assumptions are evaluated at the given attention: a suppressed common token weakens correlation."""
+    classes = identical_overlaps(3, 0.2, 400)
+    z = np.zeros((1, 4))
+    z[0, 0] = -1.0
+    at = {c.name: c.measured for c in classes.assumptions(z)}["weak correlation"]
+    squared = 0.25 * math.exp(-2)  # c^2 against distinct weight 1
+    assert math.isclose(at, 2 * squared / (1 + squared), rel_tol=1e-12)
+
+
+# -- builders ----------------------------------------------------------------------------------------------
+def test_syn_small_is_the_papers() -> None:
+    """Assert ids, probabilities and V = 34 of Syn-Small."""
+    classes = syn_small()
+    assert classes.vocab_size == 34
+    np.testing.assert_array_equal(classes.common_tokens(), np.arange(10))
+    for n in range(2):
+        own = np.arange(10, 20) + 10 * n
+        np.testing.assert_array_equal(classes.distinct_tokens(n), own)
+        weights = np.zeros(30)
+        weights[:10], weights[own] = 1.0, np.linspace(0.1, 1.0, 10)
+        np.testing.assert_allclose(classes.P.toarray()[n], weights / 15.5, rtol=1e-15)
+    np.testing.assert_array_equal(classes.query, [30, 31])
+    np.testing.assert_array_equal(classes.next_token, [32, 33])
+    np.testing.assert_array_equal(classes.trivial_queries(), [30, 31])
+    np.testing.assert_array_equal(classes.prior, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(("Q", "V"), [(1, 33), (3, 79), (5, 125), (10, 240)])
+def test_syn_medium_is_the_papers(Q: int, V: int) -> None:
+    """Assert V = 10 + 10K + Q + K, two classes per query, ten tokens common to all, ten distinct each."""
+    classes = syn_medium(Q)
+    K = 2 * Q
+    assert (classes.num_classes, classes.vocab_size) == (K, V)
+    np.testing.assert_array_equal(classes.common_tokens(), np.arange(10))
+    np.testing.assert_array_equal(classes.omega_size[:10], K)
+    np.testing.assert_array_equal(np.bincount(classes.query_index), np.full(Q, 2))
+    np.testing.assert_array_equal(classes.query_index, np.arange(K) // 2)
+    assert all(classes.distinct_tokens(n).size == 10 for n in range(K))
+    assert classes.next_tokens.size == K
+    used = np.concatenate([np.arange(classes.num_tokens), classes.queries, classes.next_tokens])
+    np.testing.assert_array_equal(used, np.arange(V))
+
+
+def test_single_common_token_is_theorem_4s() -> None:
+    """Assert the probabilities and ids of the single-common-token data, equal overlaps included."""
+    classes = single_common_token(10, 5, 0.04, 1000)
+    P = classes.P.toarray()
+    assert classes.vocab_size == 1000
+    np.testing.assert_array_equal(classes.common_tokens(), [0])
+    np.testing.assert_allclose(P[:, 0], 0.04, rtol=1e-15)
+    np.testing.assert_allclose(P[3, 16:21], 0.96 * np.linspace(0.1, 1, 5) / 2.75, rtol=1e-14)
+    off = classes.E()[~np.eye(10, dtype=bool)]
+    np.testing.assert_allclose(off, off[0], rtol=1e-12)
+    assert off[0] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [(0, 5, 0.1), (3, 0, 0.1), (3, 5, 0.0), (3, 5, 1.0), (3, 5, math.nan), (3, 5, 0.1, 2), (2.5, 5, 0.1)]
+)
+def test_single_common_token_refuses_bad_arguments(arguments: tuple[Any, ...]) -> None:
+    """Assert that impossible sizes and probabilities raise one sentence."""
+    with pytest.raises(InputError) as error:
+        single_common_token(*arguments)
+    sentence(error)
+
+
+@pytest.mark.parametrize("K", [2, 3, 8])
+@pytest.mark.parametrize("correlation", ["weak", "strong"])
+def test_random_classes_are_on_the_asked_side(correlation: str, K: int) -> None:
+    """Assert |lambda_1(E)| < 1/K for weak and >= 1/K for strong correlation, by plain numpy."""
+    for seed in range(5):
+        classes = random_classes(K, correlation=correlation, num_queries=2, uniform_prior=False, seed=seed)
+        largest = np.abs(np.linalg.eigvalsh(gram_by_hand(classes, np.zeros((2, classes.num_tokens))) - np.eye(K))).max()
+        assert bool(largest < 1 / K) is (correlation == "weak")
+        np.testing.assert_array_equal(classes.query, np.arange(K) % 2)
+
+
+@pytest.mark.parametrize("seed", [6, 8])
+def test_strong_correlation_ends_or_is_refused(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that strong classes are found, or refused, also where the common profiles overlap by less than 1/K.
+
+    With K = 2 these seeds draw two common profiles whose cosine is below 1/2, so no share of common tokens
+    reaches |lambda_1| >= 1/2. A share that moves by a factor is at its limit after far less than 1000 tries.
+    """
+    measure = SequenceClasses.eigenvalues
+    tries = 0
+
+    def counted(self: SequenceClasses, *arguments: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        assert tries < 1000, "random_classes does not end"
+        return measure(self, *arguments)
+
+    monkeypatch.setattr(SequenceClasses, "eigenvalues", counted)
+    try:
+        classes = random_classes(2, correlation="strong", seed=seed)
+    except InputError as error:
+        assert "strong" in str(error)  # noqa: PT017  (either outcome is right)
+    else:
+        assert abs(measure(classes)[0]) >= 0.5
+
+
+def test_random_classes_follow_their_seed() -> None:
+    """Assert that one seed gives one instance, another seed another, without touching the global generator."""
+    before = np.random.get_state()[1].copy()  # type: ignore[union-attr]  # noqa: NPY002
+    assert random_classes(seed=3) == random_classes(seed=3)
+    assert random_classes(seed=3) != random_classes(seed=4)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_classes": 1},
+        {"num_common": 0},
+        {"num_distinct": 0},
+        {"num_queries": 9},
+        {"correlation": "weakly"},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"vocab_size": 2},
+    ],
+    ids=str,
+)
+def test_random_classes_refuse_bad_arguments(options: dict[str, Any]) -> None:
+    """Assert that impossible arguments raise one sentence, with a suggestion for a misspelt name."""
+    with pytest.raises(InputError) as error:
+        random_classes(**options)
+    text = sentence(error)
+    if "correlation" in options:
+        assert "did you mean 'weak'" in text
