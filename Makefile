@@ -21,7 +21,7 @@ test: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m kernel
 
 bench: setup
-	$(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-disable-gc
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-disable-gc -s
 
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 $(LIST): FORCE

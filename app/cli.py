@@ -83,9 +83,7 @@ def _snapdyn(
 def validate(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Claims; default all.")] = None,
     level: Level = "quick",
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the verdicts as JSON.")
-    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the verdicts as JSON.")] = None,
 ) -> int:
     """Check the claims of the theory and say which hold.
 
@@ -187,9 +185,7 @@ def figures(
 @app.command()
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see examples/.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.nc", help="Result; default beside FILE.toml.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Result; default beside FILE.toml.")] = None,
 ) -> int:
     """Integrate the system described in a file and save its trajectory.
 
@@ -291,7 +287,5 @@ def _check_target(path: Path) -> None:
     from snapdyn.dynamics.storage import output_folder
 
     if path.is_dir():
-        raise snapdyn.InputError(
-            f"expected a file to write to, received the folder {str(path)!r}; add a file name"
-        )
+        raise snapdyn.InputError(f"expected a file to write to, received the folder {str(path)!r}; add a file name")
     output_folder(path.parent)

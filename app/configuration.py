@@ -121,9 +121,7 @@ class Table(Section):
 def read_table(path: Path) -> Any:
     """Read P from .csv (a row per class), or .npz (scipy sparse matrix, or one numpy array)."""
     if path.suffix not in (".csv", ".npz"):
-        raise InputError(
-            f"expected a .csv or .npz file for P, received {str(path)!r}; save the table as one of them"
-        )
+        raise InputError(f"expected a .csv or .npz file for P, received {str(path)!r}; save the table as one of them")
     try:
         if path.suffix == ".csv":
             with warnings.catch_warnings():
@@ -346,9 +344,7 @@ def read_sections(path: Path, models: Mapping[str, Model], required: tuple[str, 
             f"expected a file that can be read, received {str(path)!r} ({error.strerror}); check the path"
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"expected text in UTF-8, received other bytes in {str(path)!r}; save it as UTF-8"
-        ) from error
+        raise InputError(f"expected text in UTF-8, received other bytes in {str(path)!r}; save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(
             f"expected TOML in {str(path)!r}, received a syntax error: {error}; correct that line"
@@ -364,9 +360,7 @@ def read_sections(path: Path, models: Mapping[str, Model], required: tuple[str, 
 
 def _section(model: Model, values: Any, where: str) -> Section:
     if not isinstance(values, dict):
-        raise InputError(
-            f"expected {where} to be a section, received {values!r:.60}; write its keys below its name"
-        )
+        raise InputError(f"expected {where} to be a section, received {values!r:.60}; write its keys below its name")
     if isinstance(model, Mapping):
         if "kind" not in values:
             raise InputError(f"expected kind in {where}, received none; add kind = one of {', '.join(model)}")
@@ -384,9 +378,7 @@ def _section(model: Model, values: Any, where: str) -> Section:
     if first["type"] == "missing":
         raise InputError(f"expected {name} in {where}, received none; add it")
     expected = first["msg"].removeprefix("Input should be ")
-    raise InputError(
-        f"expected {name} in {where} to be {expected}, received {first['input']!r:.60}; correct it"
-    )
+    raise InputError(f"expected {name} in {where} to be {expected}, received {first['input']!r:.60}; correct it")
 
 
 def _unknown(what: str, name: str, known: Mapping[str, Any], where: str) -> InputError:

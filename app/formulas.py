@@ -6,9 +6,9 @@ import html
 import re
 from functools import cache
 
-# An SVG unit is a point of this font size; the page scales formulas by em.
-FONT_SIZE = 12.0
-MARGIN = 1.0
+# An SVG unit is a hundredth of the font size, so that whole numbers are precise enough.
+FONT_SIZE = 100.0
+MARGIN = 5.0
 # What mathtext lacks or sets too tightly, in its own words.
 SPELLINGS = (
     (r"\\[td]frac\b", r"\\frac"),
@@ -54,7 +54,7 @@ def _svg(latex: str) -> str:
     source = html.escape(latex.strip(), quote=True)
     em = 1 / FONT_SIZE
     return (
-        f'<svg class="formula" role="img" aria-label="{source}" viewBox="{x:.1f} {y:.1f} {width:.1f} {height:.1f}" '
+        f'<svg class="formula" role="img" aria-label="{source}" viewBox="{x:.0f} {y:.0f} {width:.0f} {height:.0f}" '
         f'style="width:{width * em:.2f}em;height:{height * em:.2f}em;vertical-align:{-(y + height) * em:.2f}em">'
         f'<title>{source}</title><path fill="currentColor" d="{path}"/></svg>'
     )
@@ -75,8 +75,8 @@ def _drawing(latex: str) -> tuple[float, float, float, float, str]:
     letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C", Path.CLOSEPOLY: "Z"}
     parts = []
     for points, code in outline.iter_segments(simplify=False):
-        numbers = [] if code == Path.CLOSEPOLY else (points.reshape(-1, 2) * (1, -1)).ravel()
-        parts.append(letters[code] + " ".join(f"{value:.2f}" for value in numbers))
+        numbers = (points.reshape(-1, 2) * (1, -1)).ravel() if code != Path.CLOSEPOLY else points[:0]
+        parts.append(letters[code] + " ".join(f"{value:.0f}" for value in numbers))
     box = outline.get_extents()
     return box.x0 - MARGIN, -box.y1 - MARGIN, box.width + 2 * MARGIN, box.height + 2 * MARGIN, "".join(parts)
 

@@ -18,9 +18,7 @@ def say(sentence: str) -> None:
     print(f"snapdyn: {sentence}", file=sys.stderr)
 
 
-def show_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None
-) -> None:
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None) -> None:
     """Print a table on stdout: aligned columns, with lines and a style per row on a terminal."""
     console = _console()
     # Sources such as "[own]" are text, not markup.

@@ -93,17 +93,24 @@ class DenseStep:
     """Dense output of the last step, made only when a time inside it is asked for (it costs evaluations)."""
 
     def __init__(self, solver: Any, clock: Clock) -> None:
-        self._solver, self._clock, self._interpolant = solver, clock, None
+        self._solver, self._clock = solver, clock
+        self._interpolant: Any = None
 
-    def at(self, t: float) -> Floats:
-        return self.at_variable(self._clock.from_time(t))
+    def rows(self, times: Floats) -> Floats:
+        """States at `times` inside the step, (number of times, size)."""
+        variable = np.array([self._clock.from_time(t) for t in times])
+        if variable[0] >= self._solver.t:
+            return self._solver.y[None]
+        return np.ascontiguousarray(self._interpolate(np.minimum(variable, self._solver.t)).T)
 
     def at_variable(self, tau: float) -> Floats:
-        if tau >= self._solver.t:
-            return self._solver.y
+        """State at one value of the integration variable."""
+        return self._solver.y if tau >= self._solver.t else self._interpolate(tau)
+
+    def _interpolate(self, tau: float | Floats) -> Floats:
         if self._interpolant is None:
             self._interpolant = self._solver.dense_output()
-        return self._interpolant(tau)  # type: ignore[misc]  # set just above
+        return self._interpolant(tau)
 
 
 class EventWatcher:

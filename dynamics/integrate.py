@@ -20,6 +20,8 @@ METHODS = ("DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau")
 STIFF_RATIO = 30.0
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
+# Interpolated states are made in batches of at most this many numbers (64 MB).
+ROWS_AT_ONCE = 8_000_000
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
 
 
@@ -85,7 +87,7 @@ def integrate(
     solver = None
     status, message = "finished", ""
     try:
-        recorder.save_up_to(0.0, lambda t: system.initial_state())
+        recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
         if times[-1] > 0:
             solver = _solver(system, method, clock, times[-1], rtol, atol)
             status, message = _run(solver, system, clock, recorder, events, progress)
@@ -169,9 +171,9 @@ def _run(
         stop = watcher.look(solver, dense) if events else None
         recorder.events = watcher.records
         if stop is not None:
-            recorder.save_up_to(stop, dense.at)
+            recorder.save_up_to(stop, dense.rows)
             return "terminated", f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
-        recorder.save_up_to(t, dense.at)
+        recorder.save_up_to(t, dense.rows)
         if progress and time.perf_counter() >= next_report:
             progress(t, solver.t / solver.t_bound)
             next_report = time.perf_counter() + PROGRESS_INTERVAL
@@ -205,43 +207,50 @@ class _Recorder:
         self.count = self.steps = 0
         self.events: list[EventRecord] = []
         self._ids = system.decoder_ids() if save_decoder else (None, None)
-        self._columns: dict[str, Floats] = {}
+        self._chunk = max(1, ROWS_AT_ONCE // system.size)
+        self._z: list[Floats] = []
+        self._loss: list[float] = []
+        self._Y: list[Floats] = []
+        self._invariants: list[dict[str, float]] = []
+        self._extra: list[dict[str, Floats]] = []
 
-    def save_up_to(self, t: float, state_at: Callable[[float], Floats]) -> None:
-        """Save every asked time that is not later than `t`."""
-        while self.count < self.times.size and self.times[self.count] <= t:
-            self._save(state_at(float(self.times[self.count])))
+    def save_up_to(self, t: float, states_at: Callable[[Floats], Floats]) -> None:
+        """Save every asked time that is not later than `t`; states_at gives one row per time."""
+        stop = int(np.searchsorted(self.times, t, side="right"))
+        while self.count < stop:
+            times = self.times[self.count : min(stop, self.count + self._chunk)]
+            for state in states_at(times):
+                self._save(state)
 
     def _save(self, state: Floats) -> None:
         system = self.system
-        values: dict[str, Any] = {"z_support": system.z_support(state), "loss": system.loss(state)}
-        values |= {f"invariant:{name}": value for name, value in system.invariants(state).items()}
-        values |= {f"extra:{name}": value for name, value in system.extra(state).items()}
+        self._z.append(system.z_support(state).copy())
+        self._loss.append(system.loss(state))
+        self._invariants.append(system.invariants(state))
+        self._extra.append(system.extra(state))
         if self._ids[0] is not None:
-            values["Y"] = system.decoder(state)
-        for name, value in values.items():
-            if name not in self._columns:
-                self._columns[name] = np.empty((self.times.size, *np.shape(value)))
-            self._columns[name][self.count] = value
+            self._Y.append(system.decoder(state).copy())
         self.count += 1
 
     def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
-        kept = {name: column[: self.count] for name, column in self._columns.items()}
+        def columns(rows: list[dict[str, Any]]) -> dict[str, Floats]:
+            return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+
         nz = self.system.z_support(self.system.initial_state()).size
         return Trajectory(
             classes=self.system.classes,
             t=self.times[: self.count],
-            z_support=kept.get("z_support", np.empty((0, nz))),
+            z_support=np.array(self._z).reshape(self.count, nz),
             z_initial=self.system.z_initial,
-            loss=kept.get("loss", np.empty(0)),
+            loss=np.array(self._loss),
             system=self.system.name,
             parameters=dict(self.system.parameters),
             status=status,
             message=message,
             stats=stats,
-            invariants={k.removeprefix("invariant:"): v for k, v in kept.items() if k.startswith("invariant:")},
-            extra={k.removeprefix("extra:"): v for k, v in kept.items() if k.startswith("extra:")},
-            Y=kept.get("Y"),
+            invariants=columns(self._invariants),
+            extra=columns(self._extra),
+            Y=np.array(self._Y) if self._Y else None,
             decoder_rows=self._ids[0],
             decoder_outputs=self._ids[1],
             events=self.events,

@@ -107,7 +107,7 @@ def _set_yscale(axes: Axes, picture: Picture) -> None:
         # Linear below the smallest value, but over no more than six decades of the picture.
         threshold = max(sizes.min(), 1e-6 * sizes.max()) if sizes.size else 1.0
         axes.set_yscale("symlog", linthresh=threshold)
-        axes.yaxis.get_major_locator().set_params(numticks=8)
+        axes.locator_params(axis="y", numticks=8)
     else:
         axes.set_yscale(picture.yscale)
 

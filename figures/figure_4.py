@@ -6,7 +6,8 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from snapdyn.dynamics import MeanField, integrate, syn_small
+from snapdyn.dynamics import MeanField, syn_small
+from snapdyn.figures.runs import TOLERANCES, whole_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 
 DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0
@@ -14,7 +15,6 @@ MOMENTUM = 0.9
 ITERATIONS = np.array([0, 2, 4, 6, 8, 10, 48])
 FIRST_TIME, LAST_TIME = 1.0, 1000.0
 POINTS = {"quick": 61, "full": 301}
-RTOL = 1e-8
 
 
 def momentum_clock(iterations: np.ndarray, momentum: float) -> np.ndarray:
@@ -44,7 +44,7 @@ def compute(level: str) -> xarray.Dataset:
     """
     classes = syn_small()
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
-    runs = [integrate(MeanField(classes, eta_Y, ETA_Z), time, rtol=RTOL) for eta_Y in DECODER_RATES]
+    runs = [whole_run(MeanField(classes, eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
     P = classes.P.toarray()
     clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
@@ -66,7 +66,7 @@ def compute(level: str) -> xarray.Dataset:
             "token": np.arange(classes.num_tokens),
             "iteration": ITERATIONS,
         },
-        {"eta_Z": ETA_Z, "momentum": MOMENTUM, "rtol": RTOL, "vocab_size": classes.vocab_size},
+        {"eta_Z": ETA_Z, "momentum": MOMENTUM, "vocab_size": classes.vocab_size, **TOLERANCES},
     )
 
 

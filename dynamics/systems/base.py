@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import InputError
 
@@ -94,11 +93,6 @@ def relative_row_sums(z_slots: Floats, start: Floats, multiplicity: Floats, quer
     """Largest |sum_l (z_ml - z_ml(0))| over queries m."""
     change = multiplicity * (z_slots - start)
     return float(np.abs(np.bincount(query, weights=change)).max())
-
-
-def initial_logits(classes: SequenceClasses, z_initial: ArrayLike | None) -> Floats:
-    """Initial logits (Q, M), zeros by default."""
-    return classes.check_z(z_initial)
 
 
 def require_one_class_per_next_token(classes: SequenceClasses, name: str) -> None:

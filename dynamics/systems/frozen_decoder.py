@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import positive
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.systems.base import System, checked_classes, initial_logits, require_one_class_per_next_token
+from snapdyn.dynamics.systems.base import System, checked_classes, require_one_class_per_next_token
 
 
 class FrozenDecoder(System):
@@ -40,7 +40,7 @@ class FrozenDecoder(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y = positive("eta_Y", eta_Y)
-        self.z_initial = initial_logits(classes, z_initial)
+        self.z_initial = classes.check_z(z_initial)
         self.modified, self.residual = bool(modified), bool(residual)
         self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
         G = classes.gram(self.z_initial, self.residual)

@@ -8,7 +8,7 @@ from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import positive
 from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.layout import build_layout
-from snapdyn.dynamics.systems.base import System, checked_classes, initial_logits, relative_row_sums
+from snapdyn.dynamics.systems.base import System, checked_classes, relative_row_sums
 
 
 class MeanField(System):
@@ -38,11 +38,16 @@ class MeanField(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-        self.z_initial = initial_logits(classes, z_initial)
+        self.z_initial = classes.check_z(z_initial)
         self.residual = bool(residual)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
         self.layout = L = build_layout(classes, self.z_initial, self.residual)
         self.size = L.size
+        self._start = np.zeros(L.num_slots)
+        query, token = classes.z_coordinates
+        self._start[L.slot_of_z] = self.z_initial[query, token]
+        self._columns = np.ones(L.num_columns)
+        self._columns[-1] = L.last_column_multiplicity
         work = np.empty((4, max(L.max_support, L.num_columns)))
         self._arguments = (
             L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.entry_first, L.log_p,
@@ -56,8 +61,7 @@ class MeanField(System):
 
     def initial_state(self) -> Floats:
         state = np.zeros(self.size)
-        query, token = self.classes.z_coordinates
-        state[self.layout.slot_of_z] = self.z_initial[query, token]
+        state[: self.layout.num_slots] = self._start
         return state
 
     def derivative(self, t: float, state: Floats) -> Floats:
@@ -79,13 +83,9 @@ class MeanField(System):
 
     def invariants(self, state: Floats) -> dict[str, float]:
         L = self.layout
-        Y = self.decoder(state)
-        columns = np.ones(L.num_columns)
-        columns[-1] = L.last_column_multiplicity
-        start = self.initial_state()[: L.num_slots]
         return {
-            "row sum of Y": float(np.abs(Y @ columns).max()),
-            "row sum of Z": relative_row_sums(state[: L.num_slots], start, L.slot_multiplicity, L.slot_query),
+            "row sum of Y": float(np.abs(self.decoder(state) @ self._columns).max()),
+            "row sum of Z": relative_row_sums(state[: L.num_slots], self._start, L.slot_multiplicity, L.slot_query),
         }
 
     def quantity(self, index: int) -> str:

@@ -11,7 +11,6 @@ from snapdyn.dynamics.layout import build_layout
 from snapdyn.dynamics.systems.base import (
     System,
     checked_classes,
-    initial_logits,
     relative_row_sums,
     require_one_class_per_next_token,
 )
@@ -48,13 +47,16 @@ class ModifiedDecoder(System):
         if beta not in ("exact", "leading"):
             raise unknown_name("beta", beta, ("exact", "leading"))
         self.beta = beta
-        self.z_initial = initial_logits(classes, z_initial)
+        self.z_initial = classes.check_z(z_initial)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "beta": beta}
         require_one_class_per_next_token(classes, "ModifiedDecoder")
         classes.E_prime(self.z_initial)  # raises when G is singular
         self.layout = L = build_layout(classes, self.z_initial)
         S = classes.num_classes
         self.size = L.num_slots + S
+        self._start = np.zeros(L.num_slots)
+        query, token = classes.z_coordinates
+        self._start[L.slot_of_z] = self.z_initial[query, token]
         by_row = np.argsort(L.entry_row, kind="stable")
         row_indptr = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
         self._arguments = (
@@ -69,8 +71,7 @@ class ModifiedDecoder(System):
 
     def initial_state(self) -> Floats:
         state = np.zeros(self.size)
-        query, token = self.classes.z_coordinates
-        state[self.layout.slot_of_z] = self.z_initial[query, token]
+        state[: self.layout.num_slots] = self._start
         return state
 
     def derivative(self, t: float, state: Floats) -> Floats:
@@ -90,8 +91,7 @@ class ModifiedDecoder(System):
 
     def invariants(self, state: Floats) -> dict[str, float]:
         L = self.layout
-        start = self.initial_state()[: L.num_slots]
-        return {"row sum of Z": relative_row_sums(state[: L.num_slots], start, L.slot_multiplicity, L.slot_query)}
+        return {"row sum of Z": relative_row_sums(state[: L.num_slots], self._start, L.slot_multiplicity, L.slot_query)}
 
     def quantity(self, index: int) -> str:
         slots = self.layout.num_slots

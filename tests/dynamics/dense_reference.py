@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from snapdyn.dynamics import SequenceClasses
 
 Array = NDArray[Any]
@@ -135,9 +134,7 @@ def objective(instance: Instance, Y: Array, z: Array, residual: bool) -> Any:
     return (instance.prior * (own - np.log(np.exp(logits).sum(axis=1)))).sum()
 
 
-def eq_10(
-    instance: Instance, u: Array, z: Array, eta_Y: float, eta_Z: float, leading: bool
-) -> tuple[Array, Array]:
+def eq_10(instance: Instance, u: Array, z: Array, eta_Y: float, eta_Z: float, leading: bool) -> tuple[Array, Array]:
     """dz/dt (Q, M) and d(V h)/dt (S,) by full linear algebra: Y = F (I - E') Wbar, g_n = Y (e_n - alpha_n)."""
     V, S = instance.vocab_size, instance.P.shape[0]
     f, _, _ = decoder_inputs(instance, z, residual=False)

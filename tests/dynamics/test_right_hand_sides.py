@@ -18,7 +18,6 @@ from dense_reference import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
 from snapdyn.dynamics.kernels.modified_decoder import spd_inverse
@@ -47,9 +46,7 @@ INSTANCES = {
     "queries outside the context": random_instance(7, query=(10, 12, 10, 12, 13)),
     "query in its own and in other supports": random_instance(8, query=(1, 5, 1, 0, 7)),
     "one class": random_instance(9, num_classes=1, query=(3,), next_token=(6,)),
-    "one token per class": Instance(
-        np.eye(3), np.array([0, 0, 1]), np.array([4, 2, 0]), np.array([0.2, 0.5, 0.3]), 6
-    ),
+    "one token per class": Instance(np.eye(3), np.array([0, 0, 1]), np.array([4, 2, 0]), np.array([0.2, 0.5, 0.3]), 6),
 }
 RESIDUAL = {"plain": False, "residual": True}
 
@@ -224,7 +221,7 @@ def test_original_frozen_decoder_takes_shared_next_tokens() -> None:
     """Assert Eq. (7) with several classes per next token, where the modified flow is not defined."""
     instance = INSTANCES["shared next token and query"]
     system = FrozenDecoder(instance.classes(), 0.7)
-    f, u, _ = decoder_inputs(instance, np.zeros((2, 9)), residual=False)
+    _, u, _ = decoder_inputs(instance, np.zeros((2, 9)), residual=False)
     state = np.random.default_rng(0).normal(0, 2.0, system.size)
     error, _ = error_and_loss(u @ frozen_full(system, instance, state), instance.next_token)
     expected = 0.7 * (u.T * instance.prior) @ error

@@ -100,7 +100,7 @@ def lemma1(level: str) -> Evidence:
                 unprojected = classes.prior[:, None] * f * (error @ Y.T)
                 errors["control"] = min(errors["control"], largest_relative(unprojected, exact_dz))
                 shown = exact_dz.ravel(), dz.ravel()
-    index = np.arange(shown[0].size, dtype=float)
+    position = np.arange(shown[0].size, dtype=float)
     return Evidence(
         checks=[
             Check(
@@ -124,8 +124,8 @@ def lemma1(level: str) -> Evidence:
             "attention logit (query, token)",
             "dJ/dz",
             (
-                Picture.line("sympy's derivative", index, shown[0]),
-                Picture.line("compiled kernel", index, shown[1], "simulation"),
+                Picture.line("sympy's derivative", position, shown[0]),
+                Picture.line("compiled kernel", position, shown[1], "simulation"),
             ),
             xscale="linear",
         ),

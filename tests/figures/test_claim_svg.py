@@ -1,0 +1,113 @@
+"""The picture of a claim as SVG text."""
+
+import xml.etree.ElementTree as ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from snapdyn.figures import claim_svg
+from snapdyn.figures.claims import MOST_POINTS, _thinned
+from snapdyn.validation.results import Picture
+
+SVG = "{http://www.w3.org/2000/svg}"
+TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 1e6, 5000)])
+KINDS = ("theory", "simulation", "printed", "control", "bound")
+
+
+def picture(**changes: object) -> Picture:
+    lines = tuple(Picture.line(f"line {kind}", TIMES, i + np.log1p(TIMES), kind) for i, kind in enumerate(KINDS))
+    return Picture("t (batch-size-1 steps)", r"growth <B> & $\gamma$", lines, verticals=(("t0", 182.0),), **changes)  # type: ignore[arg-type]
+
+
+def curve_styles(svg: str) -> list[str]:
+    """Styles of the drawn curves: the clipped paths that are neither grid lines nor vertical marks."""
+    paths = ElementTree.fromstring(svg).iter(f"{SVG}path")
+    return [p.attrib["style"] for p in paths if "clip-path" in p.attrib and p.attrib["d"].count("L") > 1]
+
+
+def test_svg_is_one_small_element_that_fills_its_place() -> None:
+    """Assert well-formed XML, a view box without size, no rules or names that leak into the page, and below 50 kB."""
+    svg = claim_svg(picture())
+    root = ElementTree.fromstring(svg)
+    assert root.tag == f"{SVG}svg"
+    assert "viewBox" in root.attrib
+    assert not {"width", "height"} & set(root.attrib)
+    assert "<style" not in svg
+    assert "axes_1" not in svg
+    assert len(svg) < 50_000
+
+
+def test_text_stays_text() -> None:
+    """Assert that labels are readable as text, markup characters escaped, also in the description."""
+    svg = claim_svg(picture())
+    root = ElementTree.fromstring(svg)
+    words = ["".join(text.itertext()).strip() for text in root.iter(f"{SVG}text")]
+    assert {f"line {kind}" for kind in KINDS} <= set(words)
+    assert "t0" in words
+    assert root.attrib["aria-label"].startswith(r"growth <B> & $\gamma$ against t (batch-size-1 steps)")
+
+
+def test_kinds_of_line_differ_without_colour() -> None:
+    """Assert that every kind has its own dashes and width once the colour is taken away."""
+    styles = curve_styles(claim_svg(picture()))
+    assert len(styles) == len(KINDS)
+    colourless = [
+        ";".join(p for p in style.split(";") if p.strip().startswith(("stroke-dash", "stroke-width")))
+        for style in styles
+    ]
+    # Theory and control are both solid; the control is thinner.
+    assert len(set(colourless)) == len(KINDS)
+
+
+def test_same_picture_gives_the_same_text() -> None:
+    """Assert equal text for equal pictures, whatever the user's settings, and another text for another picture."""
+    first = claim_svg(picture())
+    with matplotlib.rc_context({"lines.linewidth": 7, "svg.hashsalt": "other"}):
+        assert claim_svg(picture()) == first
+    assert claim_svg(picture(yscale="log")) != first
+
+
+@pytest.mark.parametrize("xscale", ["linear", "log"])
+@pytest.mark.parametrize("yscale", ["linear", "log", "symlog"])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([], []),
+        ([0.0, -1.0], [0.0, -1.0]),
+        ([1.0, 2.0, 3.0], [np.nan, np.inf, 0.0]),
+        ([3.0, 1.0, 2.0], [1e-300, -1e300, 5.0]),
+    ],
+)
+def test_values_without_a_place_are_left_out(xscale: str, yscale: str, x: list[float], y: list[float]) -> None:
+    """Assert that empty lines and values no axis can show are drawn as gaps, without a warning."""
+    shown = Picture("x", "y", (Picture.line("values", x, y),), xscale, yscale)  # type: ignore[arg-type]
+    ElementTree.fromstring(claim_svg(shown))
+
+
+def test_picture_without_lines_is_drawn() -> None:
+    """Assert that a picture with nothing to show still gives an element."""
+    ElementTree.fromstring(claim_svg(Picture("x", "y", ())))
+
+
+@pytest.mark.parametrize("logarithmic", [True, False])
+def test_thinning_keeps_the_ends_and_follows_the_axis(logarithmic: bool) -> None:
+    """Assert at most 200 points of the line itself, both ends among them, and every decade of a logarithmic axis.
+
+    Evenly in order, linear times would leave the first decades of a logarithmic axis empty: that is the control.
+    """
+    x = np.linspace(0, 1e5, 100_001)
+    kept, y = _thinned(x, x**2, logarithmic)
+    assert kept.size <= MOST_POINTS
+    np.testing.assert_array_equal(y, kept**2)
+    assert kept[-1] == x[-1]
+    assert kept[0] == (1 if logarithmic else 0)
+    occupied = {int(place) for place in np.log10(kept[kept > 0])}
+    assert (occupied >= {0, 1, 2, 3, 4}) == logarithmic
+
+
+def test_thinning_leaves_curves_that_turn_back_in_order() -> None:
+    """Assert that a closed curve is thinned in the order it is drawn."""
+    angle = np.linspace(0, 2 * np.pi, 1001)
+    x, y = _thinned(np.cos(angle), np.sin(angle), logarithmic=False)
+    assert x.size <= MOST_POINTS
+    assert np.all(np.diff(np.unwrap(np.arctan2(y, x))) > 0)

@@ -1,0 +1,146 @@
+"""Drawing: files, bytes, provenance, and what happens to wrong input."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+import xarray
+from snapdyn.dynamics import Trajectory, integrate
+from snapdyn.dynamics.errors import InputError
+from snapdyn.figures import FIGURES, DrawnFigure, draw, drawing, runs
+
+
+def test_importing_the_package_loads_no_plotting_library() -> None:
+    """Assert that listing figures does not import matplotlib; drawing one does."""
+    code = "import sys; from snapdyn.figures import FIGURES, draw, claim_svg; print('matplotlib' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+    code = "import sys; import snapdyn.figures.figure_8; print('matplotlib' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "True"
+
+
+def test_every_figure_has_its_files(drawn: dict[str, DrawnFigure]) -> None:
+    """Assert that picture, vector picture, data and provenance are there under the figure's id, and nothing else."""
+    assert list(drawn) == list(FIGURES)
+    folder = drawn["figure_8"].png.parent
+    expected = {f"{id_}.{end}" for id_ in FIGURES for end in ("png", "pdf", "nc", "provenance.json")}
+    assert {path.name for path in folder.iterdir()} == expected
+    for figure in drawn.values():
+        assert figure.png.read_bytes().startswith(b"\x89PNG")
+        assert figure.pdf.read_bytes().startswith(b"%PDF")
+        assert (figure.title, figure.caption) == (FIGURES[figure.id].title, FIGURES[figure.id].caption)
+
+
+def test_provenance_reproduces_the_figure(drawn: dict[str, DrawnFigure]) -> None:
+    """Assert that provenance names the code, the libraries, the level and the parameters that the data carry."""
+    for figure in drawn.values():
+        facts = json.loads(figure.provenance.read_text(encoding="utf-8"))
+        assert facts["snapdyn"]
+        assert facts["versions"]["matplotlib"] == matplotlib.__version__
+        assert facts["level"] == "quick"
+        assert facts["wall_time"] > 0
+        parameters = xarray.load_dataset(figure.data, engine="h5netcdf").attrs
+        assert facts["parameters"] == {name: _plain(value) for name, value in parameters.items()}
+
+
+def _plain(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@pytest.mark.parametrize("id_", FIGURES)
+def test_same_inputs_give_the_same_bytes(
+    id_: str, drawn: dict[str, DrawnFigure], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Assert equal PNG, PDF and data when drawn again in another folder, under other settings of the user."""
+    monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 9.0)
+    monkeypatch.setitem(matplotlib.rcParams, "savefig.dpi", 50)
+    (again,) = draw(id_, tmp_path)
+    first = drawn[id_]
+    for kind in ("png", "pdf", "data"):
+        assert getattr(again, kind).read_bytes() == getattr(first, kind).read_bytes(), kind
+    assert matplotlib.rcParams["lines.linewidth"] == 9.0
+
+
+def test_full_level_has_more_points_on_the_same_curves(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
+    """Assert that "full" refines the curves and agrees with "quick" where both have a value."""
+    (full,) = draw(["figure_8"], tmp_path, level="full")
+    fine = xarray.load_dataset(full.data, engine="h5netcdf")
+    coarse = xarray.load_dataset(drawn["figure_8"].data, engine="h5netcdf")
+    assert fine.sizes["visit"] > 4 * coarse.sizes["visit"]
+    np.testing.assert_allclose(fine.h.sel(visit=coarse.visit, method="nearest"), coarse.h, rtol=1e-12)
+    assert full.png.read_bytes() != drawn["figure_8"].png.read_bytes()
+
+
+def test_progress_is_reported_before_each_figure_and_at_the_end(tmp_path: Path) -> None:
+    """Assert the calls (done, total, id), in the order of the register whatever the order of the request."""
+    calls: list[tuple[int, int, str]] = []
+    draw(["figure_9", "figure_8"], tmp_path, progress=lambda *call: calls.append(call))
+    assert calls == [(0, 2, "figure_8"), (1, 2, "figure_9"), (2, 2, "")]
+
+
+@pytest.mark.parametrize(
+    ("ids", "level", "message"),
+    [
+        (["figure_8", "figur_9"], "quick", "received 'figur_9'; did you mean 'figure_9'"),
+        (["figure_8"], "ful", "received 'ful'; did you mean 'full'"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_nearest(ids: list[str], level: str, message: str, tmp_path: Path) -> None:
+    """Assert that an unknown figure or level is named, with a suggestion, before anything is drawn."""
+    with pytest.raises(InputError, match=message):
+        draw(ids, tmp_path / "out", level)
+    assert not (tmp_path / "out").exists()
+
+
+def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    """Assert that a file in the place of the folder gives a plain sentence, and stays as it was."""
+    in_the_way = tmp_path / "out"
+    in_the_way.write_text("precious", encoding="utf-8")
+    with pytest.raises(InputError, match="expected a folder that can be written to"):
+        draw("figure_8", in_the_way)
+    assert in_the_way.read_text(encoding="utf-8") == "precious"
+
+
+def test_failure_while_writing_leaves_no_half_file(tmp_path: Path) -> None:
+    """Assert that a folder in the place of the PNG is refused by name and that no temporary file stays behind."""
+    (tmp_path / "figure_8.png").mkdir()
+    with pytest.raises(InputError, match=r"figure_8\.png"):
+        draw("figure_8", tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"figure_8.png", "figure_8.nc"}
+
+
+@pytest.mark.parametrize(("status", "raised"), [("interrupted", KeyboardInterrupt), ("failed", RuntimeError)])
+def test_no_figure_is_drawn_from_half_a_run(
+    status: str, raised: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Assert that a run that did not reach its last time stops the figure and leaves no file."""
+
+    def half(*arguments: Any, **tolerances: float) -> Trajectory:
+        return replace(integrate(*arguments, **tolerances), status=status, message="stopped half-way")
+
+    monkeypatch.setattr(runs, "integrate", half)
+    with pytest.raises(raised):
+        draw("figure_4", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interruption_keeps_finished_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that Ctrl-C in the second figure leaves the first whole and nothing of the second."""
+
+    def interrupt(name: str) -> object:
+        if name.endswith("figure_9"):
+            raise KeyboardInterrupt
+        return __import__(name, fromlist=["compute"])
+
+    monkeypatch.setattr(drawing, "import_module", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        draw(["figure_8", "figure_9"], tmp_path)
+    assert {path.name.split(".", 1)[0] for path in tmp_path.iterdir()} == {"figure_8"}
+    assert len(list(tmp_path.iterdir())) == 4
