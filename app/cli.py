@@ -15,7 +15,7 @@ from snapdyn.terminal import progress_bar, say, show_table
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import SequenceClasses, Trajectory
-    from snapdyn.validation import Check, Report
+    from snapdyn.validation import Check, ClaimResult, Report
 
 DONE, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # Classes that the summary of a run lists; the file has them all.
@@ -115,7 +115,7 @@ def _check_claims(ids: Sequence[str] | None, level: str) -> tuple[Report, bool]:
         if id_ not in CLAIMS:
             raise unknown_name("claim", id_, CLAIMS)
     chosen = [id_ for id_ in CLAIMS if not ids or id_ in ids]
-    results: list = []
+    results: list[ClaimResult] = []
     interrupted = False
     with progress_bar("checking") as update:
         try:

@@ -127,7 +127,8 @@ def read_table(path: Path) -> Any:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # an empty file: its shape is refused later
                 return np.loadtxt(path, delimiter=",", ndmin=2)
-        with np.load(path, allow_pickle=False) as arrays:
+        # Opened here, since numpy leaves a damaged file open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             if "indptr" not in arrays:
                 if len(arrays.files) != 1:
                     raise InputError(

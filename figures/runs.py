@@ -18,7 +18,7 @@ def whole_run(system: System, times: ArrayLike) -> Trajectory:
     RuntimeError
         When the solver failed, with its message.
     """
-    run = integrate(system, times, **TOLERANCES)
+    run = integrate(system, times, rtol=TOLERANCES["rtol"], atol=TOLERANCES["atol"])
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if run.status != "finished":

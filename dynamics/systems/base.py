@@ -44,8 +44,16 @@ class System(ABC):
         """State at t = 0, (size,)."""
 
     @abstractmethod
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        """Write d(state)/dt to `out`; return the loss where the kernel has it as a by-product."""
+
     def derivative(self, t: float, state: Floats) -> Floats:
         """d(state)/dt, a fresh (size,) array; the systems are autonomous, t is not used."""
+        # Implicit solvers hand over columns of a matrix; the kernels are compiled for contiguous arrays only.
+        state = np.ascontiguousarray(state)
+        out = np.empty_like(state)
+        self.write_rate(state, out)
+        return out
 
     @abstractmethod
     def loss(self, state: Floats) -> float:

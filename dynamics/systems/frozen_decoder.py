@@ -62,13 +62,11 @@ class FrozenDecoder(System):
     def initial_state(self) -> Floats:
         return np.zeros(self.size)
 
-    def derivative(self, t: float, state: Floats) -> Floats:
-        out = np.empty_like(state)
-        frozen_decoder(state, out, *self._arguments)
-        return out
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        return float(frozen_decoder(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
-        return float(frozen_decoder(state, np.empty_like(state), *self._arguments))
+        return self.write_rate(state, np.empty_like(state))
 
     def logits(self, state: Floats) -> Floats:
         """W = F^T Y, (S, columns): the decoder's logits for every class."""

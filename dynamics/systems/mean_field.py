@@ -64,13 +64,11 @@ class MeanField(System):
         state[: self.layout.num_slots] = self._start
         return state
 
-    def derivative(self, t: float, state: Floats) -> Floats:
-        out = np.empty_like(state)
-        mean_field(state, out, *self._arguments)
-        return out
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        return float(mean_field(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
-        return float(mean_field(state, np.empty_like(state), *self._arguments))
+        return self.write_rate(state, np.empty_like(state))
 
     def z_support(self, state: Floats) -> Floats:
         return self.layout.z_support(state[: self.layout.num_slots])

@@ -74,10 +74,8 @@ class ModifiedDecoder(System):
         state[: self.layout.num_slots] = self._start
         return state
 
-    def derivative(self, t: float, state: Floats) -> Floats:
-        out = np.empty_like(state)
-        modified_decoder(state, out, *self._arguments)
-        return out
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        return float(modified_decoder(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
         u, V = state[self.layout.num_slots :], self.classes.vocab_size

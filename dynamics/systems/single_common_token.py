@@ -54,10 +54,8 @@ class SingleCommonToken(System):
     def initial_state(self) -> Floats:
         return np.zeros(3)
 
-    def derivative(self, t: float, state: Floats) -> Floats:
-        out = np.empty_like(state)
-        single_common_token(state, out, *self._arguments)
-        return out
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        return float(single_common_token(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
         return math.log1p((self._vocab_size - 1) * math.exp(-state[2]))

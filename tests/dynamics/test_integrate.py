@@ -150,6 +150,7 @@ def test_modified_decoder_agrees_with_an_independent_solution(beta: str) -> None
     assert np.abs(expected[:, : Q * M]).max() > 1e4 * tolerance(run)
 
 
+START = np.random.default_rng(3).normal(size=(2, 8))
 SYSTEMS: dict[str, Callable[[], System]] = {
     "MeanField": mean_field_system,
     "MeanField with residual": lambda: MeanField(INSTANCE.classes(), 1.0, 0.5, residual=True),
@@ -159,7 +160,6 @@ SYSTEMS: dict[str, Callable[[], System]] = {
     "ModifiedDecoder": lambda: ModifiedDecoder(INSTANCE.classes(), 1.0, 0.5, z_initial=START),
     "SingleCommonToken": lambda: SingleCommonToken(5, 100, 1.0, 0.5, 3.0),
 }
-START = np.random.default_rng(3).normal(size=(2, 8))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

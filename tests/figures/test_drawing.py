@@ -5,13 +5,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
 import pytest
 import xarray
-from snapdyn.dynamics import Trajectory, integrate
+from numpy.typing import ArrayLike
+from snapdyn.dynamics import System, Trajectory, integrate
 from snapdyn.dynamics.errors import InputError
 from snapdyn.figures import FIGURES, DrawnFigure, draw, drawing, runs
 
@@ -122,8 +122,8 @@ def test_no_figure_is_drawn_from_half_a_run(
 ) -> None:
     """Assert that a run that did not reach its last time stops the figure and leaves no file."""
 
-    def half(*arguments: Any, **tolerances: float) -> Trajectory:
-        return replace(integrate(*arguments, **tolerances), status=status, message="stopped half-way")
+    def half(system: System, times: ArrayLike, rtol: float, atol: float) -> Trajectory:
+        return replace(integrate(system, times, rtol=rtol, atol=atol), status=status, message="stopped half-way")
 
     monkeypatch.setattr(runs, "integrate", half)
     with pytest.raises(raised):
