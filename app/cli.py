@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(str(error))
         return BAD_INPUT
     if code == INTERRUPTED:
-        say("interrupted; what was finished is kept, and no file is left half written")
+        say("interrupted; files that were finished are kept, none is left half written")
     return code or DONE
 
 
@@ -96,7 +96,7 @@ def validate(
         _check_target(json)
     report, interrupted = _check_claims(ids, level)
     _show_report(report)
-    if json:
+    if json and report.claims:
         from snapdyn.dynamics.storage import replacing
 
         with replacing(json) as temporary:

@@ -5,7 +5,7 @@ from snapdyn.dynamics.builders import random_classes, single_common_token, syn_m
 from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.errors import InputError
 from snapdyn.dynamics.events import Event, State
-from snapdyn.dynamics.integrate import integrate, log_times
+from snapdyn.dynamics.integration import integrate, log_times
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from snapdyn.dynamics.classes import SequenceClasses
-from snapdyn.dynamics.errors import InputError, unknown_name, whole
+from snapdyn.dynamics.errors import InputError, positive, unknown_name, whole
 
 NUM_COMMON = 10
 NUM_DISTINCT = 10
@@ -69,7 +69,7 @@ def single_common_token(
         last the most frequent. Query 0; next tokens 0..K-1.
     """
     K, d = whole("num_classes", num_classes, 1), whole("num_distinct", num_distinct, 1)
-    if not 0.0 < common_probability < 1.0:
+    if not positive("common_probability", common_probability) < 1.0:
         raise InputError(f"expected common_probability between 0 and 1, received {common_probability!r}")
     weights = np.linspace(0.1, 1.0, d)
     P = np.zeros((K, 1 + K * d))
@@ -92,8 +92,8 @@ def random_classes(
     """Random classes with Dirichlet(2) token profiles and weak or strong correlation on request.
 
     Every class mixes a profile over its own distinct tokens with one over tokens common to all classes. The
-    common share is lowered until |lambda_1(E)| < 1/K ("weak") or raised until |lambda_1(E)| >= 1/K
-    ("strong"). Class n belongs to query n modulo num_queries.
+    common share is lowered until |lambda_1(E)| < 1/K ("weak"), or raised and the common profiles drawn
+    together until |lambda_1(E)| >= 1/K ("strong"). Class n belongs to query n modulo num_queries.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def random_classes(
     weights = None if uniform_prior else rng.dirichlet(np.full(K, 2.0))
     query = np.arange(K) % Q
 
-    def mixed(share: NDArray[np.float64]) -> SequenceClasses:
+    def mixed(share: NDArray[np.float64], common_profiles: NDArray[np.float64]) -> SequenceClasses:
         P = np.zeros((K, common + K * distinct))
         P[:, :common] = share[:, None] * common_profiles
         for n in range(K):
@@ -129,8 +129,12 @@ def random_classes(
             P[n, start : start + distinct] = (1.0 - share[n]) * distinct_profiles[n]
         return SequenceClasses(P, query, weights=weights, vocab_size=vocab_size)
 
-    classes = mixed(share)
+    classes = mixed(share, common_profiles)
     while (abs(classes.eigenvalues()[0]) < 1.0 / K) != (correlation == "weak"):
-        share = 0.7 * share if correlation == "weak" else 1.0 - 0.7 * (1.0 - share)
-        classes = mixed(share)
+        if correlation == "weak":
+            share = 0.7 * share
+        else:
+            share = 1.0 - 0.7 * (1.0 - share)
+            common_profiles = 0.7 * common_profiles + 0.3 * common_profiles.mean(axis=0)
+        classes = mixed(share, common_profiles)
     return classes

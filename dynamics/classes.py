@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from snapdyn.dynamics.errors import InputError, whole
+from snapdyn.dynamics.errors import InputError, real_array, whole, whole_array
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.assumptions import Condition
@@ -77,9 +78,11 @@ class SequenceClasses:
                     f"{int(ids.argmax())}; give a larger vocab_size or other ids"
                 )
         self.prior = _checked_prior(weights, S)
-        for array in (self.query, self.next_token, self.next_tokens, self.next_index, self.queries,
-                      self.query_index, self.prior, self.P.data, self.P.indices, self.P.indptr):  # fmt: skip
-            array.setflags(write=False)
+        for array in (
+            *(self.query, self.next_token, self.next_tokens, self.next_index, self.queries, self.query_index),
+            *(self.prior, self.P.data, self.P.indices, self.P.indptr),
+        ):
+            _read_only(array)
         self._frozen = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -87,6 +90,9 @@ class SequenceClasses:
         if getattr(self, "_frozen", False):
             raise AttributeError(f"SequenceClasses is immutable; build a new one to change {name!r}")
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"SequenceClasses is immutable; {name!r} cannot be deleted")
 
     def __repr__(self) -> str:
         return (
@@ -134,25 +140,30 @@ class SequenceClasses:
 
     def check_class(self, n: int) -> int:
         """Return class number `n` after checking that it is in 0..S-1."""
-        if not (0 <= int(n) < self.num_classes):
+        try:
+            number = operator.index(n)
+        except TypeError:
+            number = -1
+        if not 0 <= number < self.num_classes:
             raise InputError(f"expected a class in 0..{self.num_classes - 1}, received {n!r}")
-        return int(n)
+        return number
 
     @cached_property
     def class_of_entry(self) -> Ints:
         """(nnz,) class of each stored entry of P (row-major)."""
-        return np.repeat(np.arange(self.num_classes), np.diff(self.P.indptr))
+        return _read_only(np.repeat(np.arange(self.num_classes), np.diff(self.P.indptr)))
 
     @cached_property
     def _z_keys(self) -> tuple[Ints, Ints]:
         keys = self.query_index[self.class_of_entry] * self.num_tokens + self.P.indices
-        return np.unique(keys, return_inverse=True)
+        unique, position = np.unique(keys, return_inverse=True)
+        return _read_only(unique), _read_only(position)
 
     @cached_property
     def z_coordinates(self) -> tuple[Ints, Ints]:
         """(query row, token) of every attention logit that can move: the union of supports per query."""
         keys, _ = self._z_keys
-        return keys // self.num_tokens, keys % self.num_tokens
+        return _read_only(keys // self.num_tokens), _read_only(keys % self.num_tokens)
 
     @cached_property
     def z_of_entry(self) -> Ints:
@@ -164,7 +175,7 @@ class SequenceClasses:
     def omega_size(self) -> Ints:
         """(M,) |Omega(l)|: number of next tokens whose classes contain token l (0: never occurs)."""
         pairs = np.unique(self.P.indices * np.int64(self.next_tokens.size) + self.next_index[self.class_of_entry])
-        return np.bincount(pairs // self.next_tokens.size, minlength=self.num_tokens)
+        return _read_only(np.bincount(pairs // self.next_tokens.size, minlength=self.num_tokens))
 
     def distinct_tokens(self, n: int | None = None) -> Ints:
         """Tokens with |Omega(l)| = 1, of class `n` or (None) of all classes."""
@@ -186,7 +197,7 @@ class SequenceClasses:
         shape = (self.queries.size, self.num_tokens)
         if z is None:
             return np.zeros(shape)
-        array = np.array(z, dtype=np.float64)
+        array = real_array("attention logits", z)
         if array.shape != shape:
             raise InputError(
                 f"expected attention logits of shape (Q, M) = {shape}, one row per query in increasing query id, "
@@ -245,12 +256,7 @@ class SequenceClasses:
     def E_prime(self, z: ArrayLike | None = None) -> Floats:
         """E' = I - (I + E)^{-1}, (S, S); raises InputError when G is singular (two classes with the same f)."""
         G = self.gram(z)
-        smallest = float(np.linalg.eigvalsh(G)[0])
-        if smallest < 1e-12:
-            raise InputError(
-                f"expected linearly independent attention vectors, received a Gram matrix whose smallest eigenvalue "
-                f"is {smallest:.1e}; merge classes with proportional P(.|n)"
-            )
+        require_independent(G)
         return np.eye(self.num_classes) - np.linalg.inv(G)
 
     def eigenvalues(self, z: ArrayLike | None = None) -> Floats:
@@ -265,26 +271,32 @@ class SequenceClasses:
         return assumption_2(self, z)
 
 
+def _read_only(array: Any) -> Any:
+    array.setflags(write=False)
+    return array
+
+
+def require_independent(gram: Floats) -> None:
+    """Raise InputError when a Gram matrix (S, S) of decoder inputs is singular to working precision."""
+    smallest = float(np.linalg.eigvalsh(gram)[0])
+    if smallest < 1e-12:
+        raise InputError(
+            f"expected linearly independent attention vectors, received a Gram matrix whose smallest eigenvalue "
+            f"is {smallest:.1e}; merge classes with proportional P(.|n)"
+        )
+
+
 def _checked_probabilities(P: Any) -> Any:
     from scipy import sparse
 
-    if sparse.issparse(P):
-        table = sparse.csr_array(P, dtype=np.float64, copy=True)
-        table.sum_duplicates()
-    else:
-        try:
-            dense = np.asarray(P, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                "expected P to be a table of numbers (S classes x M tokens), received something else"
-            ) from error
-        if dense.ndim != 2 or 0 in dense.shape:
-            raise InputError(
-                f"expected P of shape (S classes, M tokens), both at least 1, received shape {dense.shape}"
-            )
-        table = sparse.csr_array(dense)
-    if 0 in table.shape:
-        raise InputError(f"expected P of shape (S classes, M tokens), both at least 1, received shape {table.shape}")
+    is_sparse = sparse.issparse(P)
+    if is_sparse and P.dtype.kind not in "biuf":
+        raise InputError(f"expected P to be an array of real numbers, received dtype {P.dtype}")
+    values = P if is_sparse else real_array("P", P)
+    if values.ndim != 2 or 0 in values.shape:
+        raise InputError(f"expected P of shape (S classes, M tokens), both at least 1, received shape {values.shape}")
+    table = sparse.csr_array(values, dtype=np.float64, copy=True)
+    table.sum_duplicates()
     row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     for bad, what in ((~np.isfinite(table.data), "finite"), (table.data < 0, "non-negative")):
         if bad.any():
@@ -309,21 +321,12 @@ def _checked_probabilities(P: Any) -> Any:
 
 
 def _checked_ids(name: str, ids: ArrayLike, S: int) -> Ints:
-    array = np.asarray(ids)
+    array = whole_array(name, ids)
     if array.shape != (S,):
         raise InputError(f"expected {name} with one id per class, shape ({S},), received shape {array.shape}")
-    try:
-        integers = array.astype(np.int64)
-        exact = bool((integers == array).all())
-    except (TypeError, ValueError):
-        exact = False
-    if not exact or array.dtype == bool:
-        raise InputError(f"expected {name} to hold whole numbers, received {array.tolist()!r:.60}")
-    if integers.min() < 0:
-        raise InputError(
-            f"expected {name} ids of at least 0, received {integers.min()} for class {int(integers.argmin())}"
-        )
-    return integers
+    if array.min() < 0:
+        raise InputError(f"expected {name} ids of at least 0, received {array.min()} for class {int(array.argmin())}")
+    return array
 
 
 def _checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int:
@@ -341,14 +344,16 @@ def _checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int
 def _checked_prior(weights: ArrayLike | None, S: int) -> Floats:
     if weights is None:
         return np.full(S, 1.0 / S)
-    try:
-        array = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("expected weights to be numbers, one per class, received something else") from error
+    array = real_array("weights", weights)
     if array.shape != (S,):
         raise InputError(f"expected one weight per class, shape ({S},), received shape {array.shape}")
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError(
             f"expected positive finite weights, received {array.min()}..{array.max()}; drop classes of weight 0"
         )
-    return array / array.sum()
+    scaled = array / array.max()  # the sum of huge weights would overflow
+    if scaled.min() < np.finfo(np.float64).tiny:
+        raise InputError(f"expected weights within a factor 1e307, received {array.min()}..{array.max()}; rescale them")
+    prior: Floats = scaled / scaled.sum()
+    # A prior that has been normalised before keeps its bits.
+    return array if np.allclose(array, prior, rtol=4 * S * np.finfo(np.float64).eps, atol=0) else prior

@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class InputError(ValueError):
@@ -41,3 +45,28 @@ def whole(name: str, value: int, at_least: int) -> int:
     if not math.isfinite(value) or int(value) != value or value < at_least:
         raise InputError(f"expected {name} to be a whole number of at least {at_least}, received {value!r}")
     return int(value)
+
+
+def real_array(name: str, values: Any) -> NDArray[np.float64]:
+    """Return `values` as a fresh float64 array after checking that it holds real numbers in a regular shape."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"expected {name} to be an array of real numbers, received {_shown(values)}")
+    return array.astype(np.float64)
+
+
+def whole_array(name: str, values: Any) -> NDArray[np.int64]:
+    """Return `values` as a fresh int64 array after checking that it holds whole numbers in a regular shape."""
+    array = real_array(name, values)
+    # Beyond 2**53 a float no longer tells one whole number from the next.
+    if not (np.isfinite(array) & (np.abs(array) < 2.0**53) & (array == np.floor(array))).all():
+        raise InputError(f"expected {name} to hold whole numbers, received {_shown(values)}")
+    return array.astype(np.int64)
+
+
+def _shown(values: Any) -> str:
+    text = " ".join(repr(values).split())
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.errors import InputError
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord
 
@@ -62,6 +63,12 @@ class Event:
     function: Callable[[float, State], float]
     direction: int = 0
     terminal: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InputError(f"expected an event function (t, state) -> float, received {self.function!r}")
+        if self.direction not in (-1, 0, 1):
+            raise InputError(f"expected direction -1, 0 or 1 of an event, received {self.direction!r}")
 
 
 @dataclass(frozen=True)

@@ -149,9 +149,9 @@ class Trajectory:
 
     def growth_factor(self, n: int, l: int) -> Floats:
         """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11), (N,)."""
-        classes = self._require_classes()
-        start = self.z_initial[classes.query_index[n], l] if self._entry(n, l) >= 0 else 0.0
-        return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[self._entry(n, l)]] - start))
+        classes, entry = self._require_classes(), self._entry(n, l)
+        start = self.z_initial[classes.query_index[n], l]
+        return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))
 
     # -- exchange ------------------------------------------------------------------------------------------
     def to_xarray(self) -> xarray.Dataset:
@@ -244,12 +244,12 @@ def load(path: str | os.PathLike[str]) -> Trajectory:
             if header["format"] != FORMAT:
                 raise KeyError("format")
             values = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
-    except (OSError, KeyError, ValueError, RuntimeError, AttributeError, EOFError) as error:
+        return _from_values(header, values)
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, EOFError) as error:
         raise InputError(
             f"expected a whole trajectory file ({FORMAT}), received {str(path)!r}, which is damaged or of another "
             f"kind ({type(error).__name__}); run the simulation again or choose another file"
         ) from error
-    return _from_values(header, values)
 
 
 def _from_values(header: dict[str, Any], values: dict[str, Any]) -> Trajectory:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import InputError
+from snapdyn.dynamics.layout import Layout
 
 
 class System(ABC):
@@ -61,18 +62,18 @@ class System(ABC):
 
     @abstractmethod
     def z_support(self, state: Floats) -> Floats:
-        """Attention logits on classes.z_coordinates, (nz,)."""
+        """Attention logits on classes.z_coordinates, (..., nz), of states (..., size)."""
 
     @abstractmethod
-    def invariants(self, state: Floats) -> dict[str, float]:
-        """Largest violation of each conserved quantity (0 when conserved exactly)."""
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        """Largest violation of each conserved quantity, (...), of states (..., size); 0 when kept exactly."""
 
     @abstractmethod
     def quantity(self, index: int) -> str:
         """Name of one state value, for messages."""
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        """Further per-class or scalar quantities this system carries, by name: h (S,), B ()."""
+        """Further quantities this system carries, by name, (..., k), of states (..., size): h (S), B (1)."""
         return {}
 
     def decoder(self, state: Floats) -> Floats:
@@ -97,10 +98,11 @@ def checked_classes(classes: Any) -> SequenceClasses:
     return classes
 
 
-def relative_row_sums(z_slots: Floats, start: Floats, multiplicity: Floats, query: Ints) -> float:
-    """Largest |sum_l (z_ml - z_ml(0))| over queries m."""
-    change = multiplicity * (z_slots - start)
-    return float(np.abs(np.bincount(query, weights=change)).max())
+def z_row_sums(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
+    """Largest |sum_l (z_ml - z_ml(0))| over queries m, (...), from logits on the slots (..., num_slots)."""
+    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
+    change = layout.slot_multiplicity * (z_slots - start)
+    return np.abs(np.add.reduceat(change, first_slots, axis=-1)).max(axis=-1)
 
 
 def require_one_class_per_next_token(classes: SequenceClasses, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.errors import positive
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.systems.base import System, checked_classes, require_one_class_per_next_token
@@ -43,16 +43,16 @@ class FrozenDecoder(System):
         self.z_initial = classes.check_z(z_initial)
         self.modified, self.residual = bool(modified), bool(residual)
         self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
-        G = classes.gram(self.z_initial, self.residual)
+        self._inputs = classes.decoder_inputs(self.z_initial, self.residual)
+        self._gram = G = classes.gram(self.z_initial, self.residual)
         if self.modified:
             require_one_class_per_next_token(classes, "the modified flow")
-            classes.E_prime(self.z_initial)  # raises when G is singular
+            require_independent(G)
         others = classes.vocab_size - classes.next_tokens.size
         self.output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
         self.size = classes.num_classes * self.output_token.size
         self._columns = np.ones(self.output_token.size)
         self._columns[-1] = max(others, 1)
-        self._gram = G
         mixing = np.eye(classes.num_classes) if self.modified else G
         self._arguments = (
             self.output_token.size, mixing, classes.prior, classes.next_index, self._columns[-1], self.eta_Y,
@@ -63,35 +63,37 @@ class FrozenDecoder(System):
         return np.zeros(self.size)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
-        return float(frozen_decoder(state, out, *self._arguments))
+        return frozen_decoder(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))
 
+    def _coefficients(self, state: Floats) -> Floats:
+        return state.reshape(*state.shape[:-1], self.classes.num_classes, -1)
+
     def logits(self, state: Floats) -> Floats:
-        """W = F^T Y, (S, columns): the decoder's logits for every class."""
-        C = state.reshape(self.classes.num_classes, -1)
+        """W = F^T Y, (..., S, columns): the decoder's logits for every class, of states (..., size)."""
+        C = self._coefficients(state)
         return C if self.modified else self._gram @ C
 
     def z_support(self, state: Floats) -> Floats:
-        query, token = self.classes.z_coordinates
-        return self.z_initial[query, token]
+        start = self.z_initial[self.classes.z_coordinates]
+        return np.broadcast_to(start, (*state.shape[:-1], start.size))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        own = self.logits(state)[np.arange(self.classes.num_classes), self.classes.next_index]
-        return {"own_logit": own}
+        return {"own_logit": self.logits(state)[..., np.arange(self.classes.num_classes), self.classes.next_index]}
 
     def decoder(self, state: Floats) -> Floats:
-        coefficients = state.reshape(self.classes.num_classes, -1)
-        C = np.linalg.solve(self._gram, coefficients) if self.modified else coefficients
-        return np.asarray(self.classes.decoder_inputs(self.z_initial, self.residual).T @ C)
+        C = self._coefficients(state)
+        return np.asarray(self._inputs.T @ (np.linalg.solve(self._gram, C) if self.modified else C))
+
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        C_sums = self._coefficients(state) @ self._columns
+        sums = np.linalg.solve(self._gram, C_sums[..., None])[..., 0] if self.modified else C_sums
+        return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
-        rows = self.classes.decoder_inputs(self.z_initial, self.residual).shape[1]
-        return np.arange(rows), self.output_token
-
-    def invariants(self, state: Floats) -> dict[str, float]:
-        return {"row sum of Y": float(np.abs(self.decoder(state) @ self._columns).max())}
+        return np.arange(self._inputs.shape[1]), self.output_token
 
     def quantity(self, index: int) -> str:
         n, column = divmod(index, self.output_token.size)

@@ -8,7 +8,7 @@ from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import positive
 from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.layout import build_layout
-from snapdyn.dynamics.systems.base import System, checked_classes, relative_row_sums
+from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
 
 
 class MeanField(System):
@@ -65,25 +65,26 @@ class MeanField(System):
         return state
 
     def write_rate(self, state: Floats, out: Floats) -> float:
-        return float(mean_field(state, out, *self._arguments))
+        return mean_field(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))
 
     def z_support(self, state: Floats) -> Floats:
-        return self.layout.z_support(state[: self.layout.num_slots])
+        return self.layout.z_support(state[..., : self.layout.num_slots])
 
     def decoder(self, state: Floats) -> Floats:
-        return state[self.layout.num_slots :].reshape(-1, self.layout.num_columns)
+        L = self.layout
+        return state[..., L.num_slots :].reshape(*state.shape[:-1], L.num_rows, L.num_columns)
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return self.layout.row_of_token, self.layout.output_token
 
-    def invariants(self, state: Floats) -> dict[str, float]:
-        L = self.layout
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        slots = state[..., : self.layout.num_slots]
         return {
-            "row sum of Y": float(np.abs(self.decoder(state) @ self._columns).max()),
-            "row sum of Z": relative_row_sums(state[: L.num_slots], self._start, L.slot_multiplicity, L.slot_query),
+            "row sum of Y": np.abs(self.decoder(state) @ self._columns).max(axis=-1),
+            "row sum of Z": z_row_sums(self.layout, slots, self._start),
         }
 
     def quantity(self, index: int) -> str:

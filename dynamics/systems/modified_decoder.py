@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
 from snapdyn.dynamics.errors import positive, unknown_name
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.layout import build_layout
 from snapdyn.dynamics.systems.base import (
     System,
     checked_classes,
-    relative_row_sums,
     require_one_class_per_next_token,
+    z_row_sums,
 )
 
 
@@ -50,7 +50,7 @@ class ModifiedDecoder(System):
         self.z_initial = classes.check_z(z_initial)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "beta": beta}
         require_one_class_per_next_token(classes, "ModifiedDecoder")
-        classes.E_prime(self.z_initial)  # raises when G is singular
+        require_independent(classes.gram(self.z_initial))
         self.layout = L = build_layout(classes, self.z_initial)
         S = classes.num_classes
         self.size = L.num_slots + S
@@ -75,21 +75,20 @@ class ModifiedDecoder(System):
         return state
 
     def write_rate(self, state: Floats, out: Floats) -> float:
-        return float(modified_decoder(state, out, *self._arguments))
+        return modified_decoder(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
         u, V = state[self.layout.num_slots :], self.classes.vocab_size
         return float(self.classes.prior @ np.log1p((V - 1) * np.exp(-u)))
 
     def z_support(self, state: Floats) -> Floats:
-        return self.layout.z_support(state[: self.layout.num_slots])
+        return self.layout.z_support(state[..., : self.layout.num_slots])
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        return {"h": state[self.layout.num_slots :] / self.classes.vocab_size}
+        return {"h": state[..., self.layout.num_slots :] / self.classes.vocab_size}
 
-    def invariants(self, state: Floats) -> dict[str, float]:
-        L = self.layout
-        return {"row sum of Z": relative_row_sums(state[: L.num_slots], self._start, L.slot_multiplicity, L.slot_query)}
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        return {"row sum of Z": z_row_sums(self.layout, state[..., : self.layout.num_slots], self._start)}
 
     def quantity(self, index: int) -> str:
         slots = self.layout.num_slots

@@ -25,7 +25,7 @@ class SingleCommonToken(System):
     eta_Y, eta_Z : float
         Learning rates per batch-size-1 step.
     rho0 : float
-        |c~_n|/P(l_c|n), taken constant; at least 1.
+        |c~_n|/P(l_c|n), taken constant (at least 1 for any classes; smaller values are accepted).
     form : "printed" or "consistent"
     """
 
@@ -55,18 +55,18 @@ class SingleCommonToken(System):
         return np.zeros(3)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
-        return float(single_common_token(state, out, *self._arguments))
+        return single_common_token(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
         return math.log1p((self._vocab_size - 1) * math.exp(-state[2]))
 
     def z_support(self, state: Floats) -> Floats:
-        return state[:1]
+        return state[..., :1]
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        return {"B": state[1:2], "h": state[2:] / self._vocab_size}
+        return {"B": state[..., 1:2], "h": state[..., 2:] / self._vocab_size}
 
-    def invariants(self, state: Floats) -> dict[str, float]:
+    def invariants(self, state: Floats) -> dict[str, Floats]:
         return {}
 
     def quantity(self, index: int) -> str:

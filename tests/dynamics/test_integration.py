@@ -394,19 +394,24 @@ def test_events_do_not_change_the_run() -> None:
 
 @pytest.mark.parametrize(
     "events",
-    [{"x": lambda t, s: t}, [1], {"x": Event(3)}, {"x": Event(lambda t, s: t, direction=7)}],  # type: ignore[arg-type]
+    [
+        lambda: {"x": lambda t, s: t},
+        lambda: [1],
+        lambda: {"x": Event(3)},  # type: ignore[arg-type]  # that is the point
+        lambda: {"x": Event(lambda t, s: t, direction=7)},
+    ],
 )
 def test_bad_events_are_refused(events: Any) -> None:
     """Assert that a bare function, a list, a non-callable and an impossible direction raise one sentence."""
     with pytest.raises(InputError, match=r"^expected "):
-        integrate(mean_field_system(), [1.0], events=events)
+        integrate(mean_field_system(), [1.0], events=events())
 
 
 # -- progress, Ctrl-C, failure -----------------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["DOP853", "LSODA"])
 def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that times and fractions never fall and end at the last time and 1."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integrate"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration"), "PROGRESS_INTERVAL", 0.0)
     calls: list[tuple[float, float]] = []
     run = integrate(mean_field_system(), [1e3], method=method, progress=lambda t, share: calls.append((t, share)))
     times, shares = np.array(calls).T
@@ -445,7 +450,7 @@ BREAK_TIME = 5 * (math.expm1(2.0) + 99 * 2.0) / 100
 @pytest.mark.parametrize("method", METHODS)
 def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt returns the saves made so far, equal to those of a full run."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integrate"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration"), "PROGRESS_INTERVAL", 0.0)
     times = np.arange(0.0, 41.0)
 
     def interrupt(t: float, *_: Any) -> float:

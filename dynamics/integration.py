@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import scipy.integrate
 from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.errors import InputError, positive, unknown_name
+from snapdyn.dynamics.errors import InputError, positive, real_array, unknown_name, whole
 from snapdyn.dynamics.events import Clock, DenseStep, Event, EventWatcher
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory
@@ -23,8 +24,9 @@ STIFF_RATIO = 100.0
 LARGEST_STIFF_SIZE = 300
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
-# Interpolated states are made in batches of at most this many numbers (64 MB).
-ROWS_AT_ONCE = 8_000_000
+SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
+# States wait to be turned into observables in batches of at most about this many numbers (32 MB).
+NUMBERS_AT_ONCE = 4_000_000
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
 
 
@@ -76,10 +78,16 @@ def integrate(
     """
     times = _checked_times(t_eval)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)
+    if rtol < SMALLEST_RTOL:
+        raise InputError(
+            f"expected rtol of at least {SMALLEST_RTOL:.1e}, received {rtol:g}; floats carry no more digits"
+        )
     if not isinstance(system, System):
         raise InputError(
             f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
         )
+    if not isinstance(events, Mapping | None):
+        raise InputError(f"expected events as a mapping of name to Event, received {type(events).__name__}")
     events = dict(events or {})
     for name, event in events.items():
         if not isinstance(event, Event):
@@ -110,10 +118,7 @@ def integrate(
 
 
 def _checked_times(t_eval: ArrayLike) -> Floats:
-    try:
-        times = np.array(t_eval, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("expected t_eval as a list of numbers, received something else") from error
+    times = real_array("t_eval", t_eval)
     if times.ndim != 1 or times.size == 0:
         raise InputError(f"expected t_eval as a list of at least one time, received shape {times.shape}")
     if not np.isfinite(times).all() or times[0] < 0:
@@ -142,8 +147,6 @@ def _choose(system: System, method: str, log_time: bool | None, t_end: float) ->
 
 
 def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float, atol: float) -> Any:
-    import scipy.integrate
-
     # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
     options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
     solver_class = getattr(scipy.integrate, method)
@@ -160,13 +163,11 @@ def _run(
     events: dict[str, Event],
     progress: Callable[[float, float], None] | None,
 ) -> tuple[str, str]:
+    step = _quiet_step if isinstance(solver, scipy.integrate.LSODA) else _step
     watcher = EventWatcher(system, clock, events, solver.y)
     next_report = time.perf_counter()
     while solver.status == "running":
-        with warnings.catch_warnings():
-            # LSODA warns and fails; the failure is reported below with its time and quantity.
-            warnings.simplefilter("ignore", UserWarning)
-            reason = solver.step()
+        reason = step(solver)
         if solver.status == "failed" or not np.isfinite(solver.y).all():
             return "failed", _failure(solver, system, clock, reason)
         recorder.steps += 1
@@ -184,6 +185,22 @@ def _run(
     if progress:
         progress(recorder.times[-1], 1.0)
     return "finished", ""
+
+
+def _step(solver: Any) -> str | None:
+    """Make one step; a reason when it fails."""
+    try:
+        return solver.step()
+    except ValueError as error:  # BDF and Radau factorise a matrix that may hold NaN
+        solver.status = "failed"
+        return str(error)
+
+
+def _quiet_step(solver: Any) -> str | None:
+    """LSODA's step: it warns and fails; the failure is reported with its time and quantity instead."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return _step(solver)
 
 
 def _failure(solver: Any, system: System, clock: Clock, reason: str | None) -> str:
@@ -211,40 +228,45 @@ class _Recorder:
         self.count = self.steps = 0
         self.events: list[EventRecord] = []
         self._ids = system.decoder_ids() if save_decoder else (None, None)
-        self._chunk = max(1, ROWS_AT_ONCE // system.size)
+        self._rows_at_once = max(1, NUMBERS_AT_ONCE // system.size)
+        self._waiting: list[Floats] = []
         self._z: list[Floats] = []
         self._loss: list[float] = []
         self._Y: list[Floats] = []
-        self._invariants: list[dict[str, float]] = []
-        self._extra: list[dict[str, Floats]] = []
+        self._invariants: dict[str, list[Floats]] = {}
+        self._extra: dict[str, list[Floats]] = {}
 
     def save_up_to(self, t: float, states_at: Callable[[Floats], Floats]) -> None:
         """Save every asked time that is not later than `t`; states_at gives one row per time."""
         stop = int(np.searchsorted(self.times, t, side="right"))
         while self.count < stop:
-            times = self.times[self.count : min(stop, self.count + self._chunk)]
-            for state in states_at(times):
-                self._save(state)
+            times = self.times[self.count : min(stop, self.count + self._rows_at_once)]
+            self._waiting.append(states_at(times).copy())
+            self.count += times.size
+            if sum(map(len, self._waiting)) >= self._rows_at_once:
+                self._observe()
 
-    def _save(self, state: Floats) -> None:
-        system = self.system
-        self._z.append(system.z_support(state).copy())
-        self._loss.append(system.loss(state))
-        self._invariants.append(system.invariants(state))
-        self._extra.append(system.extra(state))
+    def _observe(self) -> None:
+        """Turn the waiting states into observables: many at once, because each call costs more than its work."""
+        if not self._waiting:
+            return
+        system, states = self.system, np.concatenate(self._waiting)
+        self._waiting.clear()
+        self._z.append(np.array(system.z_support(states)))
+        self._loss.extend(system.loss(state) for state in states)
+        for kept, found in ((self._invariants, system.invariants(states)), (self._extra, system.extra(states))):
+            for name, values in found.items():
+                kept.setdefault(name, []).append(values)
         if self._ids[0] is not None:
-            self._Y.append(system.decoder(state).copy())
-        self.count += 1
+            self._Y.extend(np.array(system.decoder(state)) for state in states)
 
     def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
-        def columns(rows: list[dict[str, Any]]) -> dict[str, Floats]:
-            return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
-
+        self._observe()
         nz = self.system.z_support(self.system.initial_state()).size
         return Trajectory(
             classes=self.system.classes,
             t=self.times[: self.count],
-            z_support=np.array(self._z).reshape(self.count, nz),
+            z_support=np.concatenate(self._z) if self._z else np.empty((0, nz)),
             z_initial=self.system.z_initial,
             loss=np.array(self._loss),
             system=self.system.name,
@@ -252,8 +274,8 @@ class _Recorder:
             status=status,
             message=message,
             stats=stats,
-            invariants=columns(self._invariants),
-            extra=columns(self._extra),
+            invariants={name: np.concatenate(parts) for name, parts in self._invariants.items()},
+            extra={name: np.concatenate(parts) for name, parts in self._extra.items()},
             Y=np.array(self._Y) if self._Y else None,
             decoder_rows=self._ids[0],
             decoder_outputs=self._ids[1],
@@ -267,6 +289,6 @@ def log_times(first: float, last: float, count: int = 100) -> Floats:
     first, last = positive("first", first), positive("last", last)
     if last <= first:
         raise InputError(f"expected the last time after the first, received {first:g} and {last:g}")
-    times = np.geomspace(first, last, count)
+    times = np.geomspace(first, last, whole("count", count, 2))
     times[0], times[-1] = first, last
     return times
