@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 

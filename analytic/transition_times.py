@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
+
 from snapdyn.analytic import checks
 from snapdyn.analytic.checks import FloatArray
 

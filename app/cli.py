@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import snapdyn
 import typer
+
+import snapdyn
 from snapdyn.terminal import progress_bar, say, show_table
 
 if TYPE_CHECKING:

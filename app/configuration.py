@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from snapdyn.dynamics import (
     FrozenDecoder,
     InputError,

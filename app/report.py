@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
+
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.figures import DrawnFigure, claim_svg, draw

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+
 from snapdyn.dynamics import MeanField, SequenceClasses, log_times, syn_medium, syn_small
 
 Floats = NDArray[np.float64]

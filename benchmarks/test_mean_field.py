@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import ATOL, CASES, RTOL, numpy_mean_field, system, times
 from scipy.integrate import DOP853
+
 from snapdyn.dynamics import integrate
 from snapdyn.dynamics.kernels.mean_field import mean_field
 

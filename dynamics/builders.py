@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.errors import InputError, positive, unknown_name, whole
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from snapdyn.dynamics.errors import InputError, real_array, whole, whole_array
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ def _checked_probabilities(P: Any) -> Any:
     from scipy import sparse
 
     is_sparse = sparse.issparse(P)
-    if is_sparse and P.dtype.kind not in "biuf":
+    if is_sparse and P.dtype.kind not in "iuf":
         raise InputError(f"expected P to be an array of real numbers, received dtype {P.dtype}")
     values = P if is_sparse else real_array("P", P)
     if values.ndim != 2 or 0 in values.shape:

@@ -17,8 +17,9 @@ class InputError(ValueError):
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the known name nearest to `name`, or an empty string."""
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    by_lower_case = {entry.lower(): entry for entry in known}
+    near = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=0.5)
+    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
@@ -53,7 +54,7 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
         array = np.asarray(values)
     except (TypeError, ValueError):
         array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "iuf":
         raise InputError(f"expected {name} to be an array of real numbers, received {_shown(values)}")
     return array.astype(np.float64)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.errors import InputError
 from snapdyn.dynamics.systems.base import System

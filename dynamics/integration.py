@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 from numpy.typing import ArrayLike
+
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.errors import InputError, positive, real_array, unknown_name, whole
 from snapdyn.dynamics.events import Clock, DenseStep, Event, EventWatcher

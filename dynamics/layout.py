@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 
 Bools = NDArray[np.bool_]

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from snapdyn.figures.style import house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
     from snapdyn.validation.results import Line, Picture
 
     Floats = NDArray[np.float64]

@@ -6,6 +6,7 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
 from snapdyn.figures.runs import TOLERANCES, whole_run

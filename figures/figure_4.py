@@ -6,6 +6,7 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
+
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.figures.runs import TOLERANCES, whole_run
 from snapdyn.figures.style import DOUBLE_COLUMN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
+
 from snapdyn.analytic import discrete_h, h
 from snapdyn.figures.style import DOUBLE_COLUMN
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
+
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.figures.style import DOUBLE_COLUMN
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numpy.typing import ArrayLike
+
 from snapdyn.dynamics import System, Trajectory, integrate
 
 TOLERANCES = {"rtol": 1e-9, "atol": 1e-11}

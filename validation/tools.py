@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from snapdyn.dynamics import SequenceClasses, Trajectory, random_classes
 from snapdyn.validation.results import Check
 

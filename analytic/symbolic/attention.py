@@ -1,6 +1,7 @@
 """Derivations for the attention logits: Lemma 1, Theorems 2-3 (Eqs. 4, 10-11, 98, 100, 110, 112)."""
 
 import sympy as sp
+
 from snapdyn.analytic.symbolic.derivation import Derivation, eta_Z, t
 
 TOKENS = 3

@@ -1,6 +1,7 @@
 """Derivations for the decoder, attention frozen: Lemmas 3, 5, 6, Corollary 1 (Eqs. 26, 31-33, 44-45)."""
 
 import sympy as sp
+
 from snapdyn.analytic.symbolic.derivation import Derivation, V, eta_Y, h, resolve_lambert, s, u, v
 
 visits = (sp.exp(V * h) - 1 + (V - 1) * V * h) / (V * eta_Y)

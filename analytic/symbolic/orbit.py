@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import sympy as sp
+
 from snapdyn.analytic.symbolic.derivation import Derivation, K, V
 
 TOKENS = 3

@@ -1,6 +1,7 @@
 """Derivations for gamma, its integral, its peak, and the transition times (Lemmas 8-9, Eqs. 85 and 128)."""
 
 import sympy as sp
+
 from snapdyn.analytic.symbolic.decoder import visits
 from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, h, resolve_lambert, s, t, u, v
 

@@ -7,6 +7,7 @@ ones.
 from itertools import product
 
 import sympy as sp
+
 from snapdyn.analytic.symbolic.derivation import Derivation, V, h
 
 CLASSES = 3

@@ -1,6 +1,7 @@
 """Derivations for the phase transition: common token, growth exponent (Theorem 4, Eqs. 13-14, 122-133)."""
 
 import sympy as sp
+
 from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, eta_Z, h, t
 
 C0, rho0, nu = sp.symbols("C_0 rho_0 nu", positive=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from numba import njit
+
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.elementary import EXACT
 

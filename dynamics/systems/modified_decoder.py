@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+
 from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
 from snapdyn.dynamics.errors import positive, unknown_name
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.errors import positive, unknown_name, whole
 from snapdyn.dynamics.kernels.single_common_token import single_common_token

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import sympy as sp
+
 from snapdyn import analytic
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.analytic.symbolic.derivation import K, V, t

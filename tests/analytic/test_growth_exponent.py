@@ -5,6 +5,7 @@ import mpmath_reference as reference
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+
 from snapdyn import analytic
 
 _rng = np.random.default_rng(3)

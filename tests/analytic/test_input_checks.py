@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from snapdyn import analytic
 
 GROWTH = {"t": 1.0, "eta_Y": 1.0, "eta_Z": 1.0, "vocab_size": 10, "num_classes": 2, "rho0": 1.5}

@@ -4,6 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+
 from snapdyn import analytic
 
 # distinct probabilities, common probability, K, V, eta_Y, eta_Z

@@ -5,6 +5,7 @@ import mpmath_reference as reference
 import numpy as np
 import pytest
 from scipy.integrate import quad
+
 from snapdyn import analytic
 
 POINTS = reference.sample_points(count=250, seed=1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from snapdyn.analytic.symbolic import gradient
 
 # tokens M, rows of Y, outputs V, query ids, next tokens, residual

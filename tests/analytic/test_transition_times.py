@@ -5,6 +5,7 @@ import mpmath_reference as reference
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+
 from snapdyn import analytic
 
 SIZES = sorted({4, 5, 6, 10, 50, 1000, 10**5, 10**7, *np.random.default_rng(2).integers(4, 10**6, 20).tolist()})

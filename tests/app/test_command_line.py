@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 import snapdyn
 from snapdyn.cli import main
 from snapdyn.validation import CLAIMS, Check

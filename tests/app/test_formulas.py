@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+
 from snapdyn.analytic.symbolic import derivations
 from snapdyn.formulas import formula_html
 from snapdyn.validation import CLAIMS, claims  # noqa: F401  (importing claims fills the register)

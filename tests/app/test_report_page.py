@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 import snapdyn.figures
 import snapdyn.report
 import snapdyn.validation

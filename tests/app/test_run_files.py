@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import snapdyn
 from scipy import sparse
+
+import snapdyn
 from snapdyn.cli import main
 from snapdyn.configuration import CLASSES, SYSTEMS, Run, read_simulation
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from snapdyn.dynamics import SequenceClasses
 
 Array = NDArray[Any]

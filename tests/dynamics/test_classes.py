@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+
 from snapdyn.dynamics import InputError, SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
 
 # Rounding of a few dozen products and of a 10 x 10 inverse near the identity.

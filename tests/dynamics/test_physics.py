@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from dense_reference import u_of_time
 from scipy.integrate import quad
+
 from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,

@@ -18,6 +18,7 @@ from dense_reference import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
 from snapdyn.dynamics.kernels.modified_decoder import spd_inverse

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dense_reference import Array, Instance, attention
+
 from snapdyn.dynamics import (
     Event,
     FrozenDecoder,

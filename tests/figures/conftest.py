@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import xarray
+
 from snapdyn.figures import DrawnFigure, draw
 
 

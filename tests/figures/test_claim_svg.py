@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import matplotlib
 import numpy as np
 import pytest
+
 from snapdyn.figures import claim_svg
 from snapdyn.figures.claims import MOST_POINTS, _thinned
 from snapdyn.validation.results import Picture

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray
 from numpy.typing import ArrayLike
+
 from snapdyn.dynamics import System, Trajectory, integrate
 from snapdyn.dynamics.errors import InputError
 from snapdyn.figures import FIGURES, DrawnFigure, draw, drawing, runs

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray
+
 from snapdyn.analytic import growth_exponent
 from snapdyn.figures import FIGURES
 

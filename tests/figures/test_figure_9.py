@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray
+
 from snapdyn.figures import FIGURES
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from snapdyn import analytic
 from snapdyn.dynamics import InputError, MeanField, integrate, log_times
 from snapdyn.validation import CLAIMS, Check, ClaimResult, validate

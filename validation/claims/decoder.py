@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.integrate import solve_ivp
+
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, integrate, log_times, random_classes
 from snapdyn.validation.register import Evidence, claim

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 import numpy as np
+
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, integrate, log_times, random_classes
 from snapdyn.validation.register import Evidence, claim

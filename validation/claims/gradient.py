@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from snapdyn import analytic
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture

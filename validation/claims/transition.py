@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SingleCommonToken, integrate, log_times, single_common_token
 from snapdyn.validation.register import Evidence, claim
