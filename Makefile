@@ -2,13 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ROOMS := app analytic dynamics validation figures
-SOURCES := $(sort $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*'))
-LIST := $(VENV)/source-list
+# A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
+SOURCES := $(sort $(shell find app analytic dynamics validation figures -type f -not -path '*/__pycache__/*'))
 
-.PHONY: report test check bench setup clean FORCE
-setup: $(VENV)/installed
-
+.PHONY: report test bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
@@ -23,16 +20,16 @@ test: setup
 bench: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-disable-gc -s
 
-# A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
-$(LIST): FORCE
-	@$(PYTHON) -m venv $(VENV) --without-pip 2>/dev/null || true
-	@mkdir -p $(VENV); echo '$(SOURCES)' | cmp -s - $@ || echo '$(SOURCES)' > $@
-
-$(VENV)/installed: $(LIST) setup.cfg pyproject.toml constraints.txt
-	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+setup: $(VENV)/installed
+ifneq ($(SOURCES),$(shell cat $(VENV)/sources 2>/dev/null))
+.PHONY: $(VENV)/installed
+endif
+$(VENV)/installed: setup.cfg pyproject.toml constraints.txt
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 	    --config-settings editable_mode=strict --editable '.[dev]'
-	@touch $@
+	echo '$(SOURCES)' > $(VENV)/sources
+	touch $@
 
 clean:
-	rm -rf $(VENV) build report *.egg-info
+	rm -rf $(VENV) build report out *.egg-info

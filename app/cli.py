@@ -172,7 +172,7 @@ def figures(
 ) -> int:
     """Draw figures of the paper: picture (PDF, PNG), data (netCDF) and provenance.
 
-    Example: snapdyn figures figure_8 --out pictures
+    Example: snapdyn figures 3 8 9 --out pictures
     """
     from snapdyn.figures import draw
 

@@ -384,7 +384,5 @@ def _section(model: Model, values: Any, where: str) -> Section:
 
 
 def _unknown(what: str, name: str, known: Mapping[str, Any], where: str) -> InputError:
-    # Rates differ in one letter: eta_y is eta_Y rather than eta_Z.
-    same_letters = [candidate for candidate in known if candidate.lower() == name.lower()]
-    advice = suggest(name, same_letters or known) or f"; remove it, or use one of {', '.join(known)}"
+    advice = suggest(name, known) or f"; remove it, or use one of {', '.join(known)}"
     return InputError(f"expected only known {what}s in {where}, received {name!r}{advice}")

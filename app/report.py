@@ -18,7 +18,7 @@ from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.figures import DrawnFigure, claim_svg, draw
 from snapdyn.formulas import formula_html
-from snapdyn.validation import Check, Report, validate
+from snapdyn.validation import FINDINGS, Check, Report, validate
 
 # Order of the page: claims at odds with print first. The mark tells verdicts apart without colour.
 VERDICTS = {
@@ -129,6 +129,7 @@ def render(
         differing=[claim for claim in claims if not claim.as_expected],
         verdicts=VERDICTS,
         roles=ROLES,
+        findings=FINDINGS,
         figures=figures,
         derivations=derivations,
         level=report.level,

@@ -44,7 +44,7 @@ def draw(
     ids : iterable of ids, optional
         Figures to draw, in any order; default all. A single id may be given as a string.
     out : path
-        Folder for the files, created when missing: ID.png, ID.pdf, ID.nc (the data) and ID.provenance.json.
+        Folder for the files, created when missing: figure_ID.png, .pdf, .nc (the data) and .provenance.json.
     level : "quick" or "full"
         "full" computes the curves at more points.
     progress : callable (done, total, id), optional
@@ -81,14 +81,14 @@ def draw(
 
 def _draw_entry(entry: FigureEntry, folder: Path, level: str) -> DrawnFigure:
     started = time.perf_counter()
-    module = import_module(entry.module)
+    module = import_module(f"snapdyn.figures.{entry.name}")
     dataset = module.compute(level)
     drawn = DrawnFigure(
         entry.id,
         entry.title,
         entry.caption,
         **{
-            kind: folder / f"{entry.id}.{suffix}"
+            kind: folder / f"{entry.name}.{suffix}"
             for kind, suffix in (
                 ("png", "png"),
                 ("pdf", "pdf"),

@@ -7,22 +7,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """A figure of the register.
+    """A figure of the register; its id is the paper's number.
 
-    `module` has ``compute(level) -> xarray.Dataset`` and ``draw(dataset) -> matplotlib Figure``. It is
-    imported only when the figure is drawn, so that listing the figures costs nothing. Numbers in a caption
+    Figure 3 is made by the module `figure_3`, which has ``compute(level) -> xarray.Dataset`` and
+    ``draw(dataset) -> matplotlib Figure``; it is imported only when the figure is drawn. Numbers in a caption
     are asserted on the data by the tests.
     """
 
     id: str
     title: str
     caption: str
-    module: str
+
+    @property
+    def name(self) -> str:
+        """Name of the module and of the files: figure_3."""
+        return f"figure_{self.id}"
 
 
 _ENTRIES = (
     FigureEntry(
-        "figure_3",
+        "3",
         "Growth factor of the dominant token through the phase transition",
         "Upper bound exp(2B) of the dominant token's growth factor, K = 10, V = 1000, eta_Z = 0.5. Lines: "
         "closed forms; circles: Eq. (13) integrated numerically; dotted: t0 = 2(1+omega_1) K ln V/eta_Y. "
@@ -33,10 +37,9 @@ _ENTRIES = (
         "reaches 45.2 as printed and 1.46 in the consistent form (1.63 at the smallest possible rho0 = "
         "1), where the printed figure's axis reaches 600. For any rho0 >= 1, even the printed form grows "
         "by at most a factor 143 from its own start.",
-        "snapdyn.figures.figure_3",
     ),
     FigureEntry(
-        "figure_4",
+        "4",
         "Attention on Syn-Small over time, mean field",
         "Attention c_n(l) of both classes of Syn-Small in the mean field (infinite sequences, no noise), "
         "eta_Y = 1 (left) and 10 (right), eta_Z = 1. Time counts batch-size-1 steps. The paper's SGD has "
@@ -46,18 +49,16 @@ _ENTRIES = (
         "0.074 against 0.069 at t = 9), eta_Y = 1 overtakes near t = 16 and goes further: at iteration 48 "
         "the entropy is 2.87 nats against 2.89 (start 2.90), so the larger eta_Y/eta_Z leaves attention "
         "denser.",
-        "snapdyn.figures.figure_4",
     ),
     FigureEntry(
-        "figure_8",
+        "8",
         "Growth of the decoder: whole steps against the continuous form",
         "Growth of the decoder after s visits of a class: h* in whole SGD steps (dashed, Eq. 33) and its "
         "continuous form h (lines, Eq. 45). At whole visits h <= h* <= h + 2 eta_Y/V (Lemma 7); the gap "
         "is largest in the transition, 9 to 11 % of that bound.",
-        "snapdyn.figures.figure_8",
     ),
     FigureEntry(
-        "figure_9",
+        "9",
         "Growth exponent at a fixed ratio of the learning rates",
         "Growth exponent B(t) of Eq. (129), K = 1, C0 = 1; dotted: t0; dots: B(t0), equal for all eta_Z "
         "at a fixed ratio. Larger eta_Z: larger B. The ratio nu is read as eta_Y/eta_Z: then every t0 "
@@ -65,7 +66,6 @@ _ENTRIES = (
         "16 to 258 on an axis that ends at 5. With C0 = 1 the printed form starts at 0 and equals the one "
         "integrated from 0. The form consistent with Eqs. (98)-(100) has the factor K-1 and is 0 "
         "throughout: a single class has no token in common with another.",
-        "snapdyn.figures.figure_9",
     ),
 )
 FIGURES: dict[str, FigureEntry] = {entry.id: entry for entry in _ENTRIES}

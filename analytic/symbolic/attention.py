@@ -37,7 +37,7 @@ def attention_gradient() -> Derivation:
         title="dJ/dz = f o (g - f (f.g)), g = dJ/df",
         source="Lemma 1, Eq. (4)",
         statement=sp.Eq(
-            sp.MatrixSymbol("dJdz", TOKENS, 1),
+            sp.MatrixSymbol(r"\frac{\partial J}{\partial z}", TOKENS, 1),
             sp.ImmutableMatrix([f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS)]),
             evaluate=False,
         ),

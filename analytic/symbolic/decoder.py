@@ -83,7 +83,7 @@ def error_norm() -> Derivation:
         title="Norm of the prediction error of a class with decoder growth h",
         source="Corollary 1",
         statement=sp.Eq(
-            sp.Symbol(r"\|e_n - \alpha_n\|"),
+            sp.Symbol(r"\left\| e_{n} - \alpha_{n} \right\|"),
             (V - 1) / (V - 1 + sp.exp(V * h)) * sp.sqrt(V / (V - 1)),
             evaluate=False,
         ),

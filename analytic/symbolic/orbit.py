@@ -90,7 +90,7 @@ def _overlap(id_: str, title: str, beta: Callable[[], sp.Expr], claim: sp.Expr) 
         id=id_,
         title=title,
         source="own, from Theorem 1",
-        statement=sp.Eq(sp.Symbol("xi_n/gamma"), claim, evaluate=False),
+        statement=sp.Eq(sp.Symbol(r"\xi_{n} / \gamma"), claim, evaluate=False),
         steps=(
             ("G^{-1} = x I + y J: x", _inverse_gram()[0]),
             ("y", _inverse_gram()[1]),

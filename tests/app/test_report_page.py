@@ -83,7 +83,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltReport:
     """A report on some real claims, one real figure and some real derivations."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapdyn.report, "validate", partial(snapdyn.validation.validate, ["lemma8", "lemma5"]))
-        patch.setattr(snapdyn.report, "draw", partial(snapdyn.figures.draw, ["figure_9"]))
+        patch.setattr(snapdyn.report, "draw", partial(snapdyn.figures.draw, ["9"]))
         patch.setattr(snapdyn.report, "derivations", lambda: derivations()[-6:])
         return build_report(tmp_path_factory.mktemp("report") / "new")
 
@@ -100,7 +100,7 @@ def test_real_page(built: BuiltReport) -> None:
     """Assert that the page shows each claim, figure and derivation, is well formed, and fetches nothing."""
     text = built.page.read_text(encoding="utf-8")
     page = Page(text)
-    for id_ in ("lemma8", "lemma5", "figure_9"):
+    for id_ in ("lemma8", "lemma5", "figure-9"):
         assert id_ in page.ids
     for derivation in derivations()[-6:]:
         assert f"<code>{derivation.id}</code>" in text

@@ -28,10 +28,10 @@ def test_importing_the_package_loads_no_plotting_library() -> None:
 
 
 def test_every_figure_has_its_files(drawn: dict[str, DrawnFigure]) -> None:
-    """Assert that picture, vector picture, data and provenance are there under the figure's id, and nothing else."""
+    """Assert that picture, vector picture, data and provenance are there, named after the figure, and nothing else."""
     assert list(drawn) == list(FIGURES)
-    folder = drawn["figure_8"].png.parent
-    expected = {f"{id_}.{end}" for id_ in FIGURES for end in ("png", "pdf", "nc", "provenance.json")}
+    folder = drawn["8"].png.parent
+    expected = {f"figure_{id_}.{end}" for id_ in FIGURES for end in ("png", "pdf", "nc", "provenance.json")}
     assert {path.name for path in folder.iterdir()} == expected
     for figure in drawn.values():
         assert figure.png.read_bytes().startswith(b"\x89PNG")
@@ -71,26 +71,26 @@ def test_same_inputs_give_the_same_bytes(
 
 def test_full_level_has_more_points_on_the_same_curves(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
     """Assert that "full" refines the curves and agrees with "quick" where both have a value."""
-    (full,) = draw(["figure_8"], tmp_path, level="full")
+    (full,) = draw(["8"], tmp_path, level="full")
     fine = xarray.load_dataset(full.data, engine="h5netcdf")
-    coarse = xarray.load_dataset(drawn["figure_8"].data, engine="h5netcdf")
+    coarse = xarray.load_dataset(drawn["8"].data, engine="h5netcdf")
     assert fine.sizes["visit"] > 4 * coarse.sizes["visit"]
     np.testing.assert_allclose(fine.h.sel(visit=coarse.visit, method="nearest"), coarse.h, rtol=1e-12)
-    assert full.png.read_bytes() != drawn["figure_8"].png.read_bytes()
+    assert full.png.read_bytes() != drawn["8"].png.read_bytes()
 
 
 def test_progress_is_reported_before_each_figure_and_at_the_end(tmp_path: Path) -> None:
     """Assert the calls (done, total, id), in the order of the register whatever the order of the request."""
     calls: list[tuple[int, int, str]] = []
-    draw(["figure_9", "figure_8"], tmp_path, progress=lambda *call: calls.append(call))
-    assert calls == [(0, 2, "figure_8"), (1, 2, "figure_9"), (2, 2, "")]
+    draw(["9", "8"], tmp_path, progress=lambda *call: calls.append(call))
+    assert calls == [(0, 2, "8"), (1, 2, "9"), (2, 2, "")]
 
 
 @pytest.mark.parametrize(
     ("ids", "level", "message"),
     [
-        (["figure_8", "figur_9"], "quick", "received 'figur_9'; did you mean 'figure_9'"),
-        (["figure_8"], "ful", "received 'ful'; did you mean 'full'"),
+        (["8", "99"], "quick", "received '99'; did you mean '9'"),
+        (["8"], "ful", "received 'ful'; did you mean 'full'"),
     ],
 )
 def test_unknown_names_are_refused_with_the_nearest(ids: list[str], level: str, message: str, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     in_the_way = tmp_path / "out"
     in_the_way.write_text("precious", encoding="utf-8")
     with pytest.raises(InputError, match="expected a folder that can be written to"):
-        draw("figure_8", in_the_way)
+        draw("8", in_the_way)
     assert in_the_way.read_text(encoding="utf-8") == "precious"
 
 
@@ -113,7 +113,7 @@ def test_failure_while_writing_leaves_no_half_file(tmp_path: Path) -> None:
     """Assert that a folder in the place of the PNG is refused by name and that no temporary file stays behind."""
     (tmp_path / "figure_8.png").mkdir()
     with pytest.raises(InputError, match=r"figure_8\.png"):
-        draw("figure_8", tmp_path)
+        draw("8", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"figure_8.png", "figure_8.nc"}
 
 
@@ -128,7 +128,7 @@ def test_no_figure_is_drawn_from_half_a_run(
 
     monkeypatch.setattr(runs, "integrate", half)
     with pytest.raises(raised):
-        draw("figure_4", tmp_path)
+        draw("4", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -142,6 +142,6 @@ def test_interruption_keeps_finished_figures(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(drawing, "import_module", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        draw(["figure_8", "figure_9"], tmp_path)
+        draw(["8", "9"], tmp_path)
     assert {path.name.split(".", 1)[0] for path in tmp_path.iterdir()} == {"figure_8"}
     assert len(list(tmp_path.iterdir())) == 4

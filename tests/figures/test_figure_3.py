@@ -12,7 +12,7 @@ FORMS = ["printed", "consistent"]
 
 @pytest.fixture
 def figure(data: dict[str, xarray.Dataset]) -> xarray.Dataset:
-    return data["figure_3"]
+    return data["3"]
 
 
 def steps_over_eta_Y(figure: xarray.Dataset, form: str, time: float) -> np.ndarray:
@@ -68,7 +68,7 @@ def test_exponents_differ_by_about_the_number_of_classes(figure: xarray.Dataset)
 
 def test_scale_in_the_caption(figure: xarray.Dataset) -> None:
     """Assert the numbers of the caption: 45.2 and 1.46 at t = 700, 1.63 and a factor 143 at rho0 = 1, never 600."""
-    caption = FIGURES["figure_3"].caption
+    caption = FIGURES["3"].caption
     assert figure.attrs["C0"] == pytest.approx(1)
     top = figure.chi.isel(time=-1).max("eta_Y")
     values = figure.attrs

@@ -14,7 +14,7 @@ DOMINANT = (19, 29)
 
 @pytest.fixture
 def figure(data: dict[str, xarray.Dataset]) -> xarray.Dataset:
-    return data["figure_4"]
+    return data["4"]
 
 
 def test_attention_sums_to_one_over_the_tokens_of_the_class(figure: xarray.Dataset) -> None:
@@ -75,7 +75,7 @@ def test_momentum_clock_counts_the_build_up_of_the_velocity() -> None:
 
 def test_numbers_in_the_caption(figure: xarray.Dataset) -> None:
     """Assert the times, attentions and entropies that the caption quotes."""
-    caption = FIGURES["figure_4"].caption
+    caption = FIGURES["4"].caption
     t_of_iteration = figure.t_of_iteration.sel(iteration=[10, 48]).values
     assert f"iteration 10 at t = {t_of_iteration[0]:.0f}, 48 at t = {t_of_iteration[1]:.0f}" in caption
     dominant = figure.attention.isel({"class": 0}).sel(token=DOMINANT[0]).interp(time=9)

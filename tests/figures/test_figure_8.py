@@ -9,7 +9,7 @@ from snapdyn.figures import FIGURES
 
 @pytest.fixture
 def figure(data: dict[str, xarray.Dataset]) -> xarray.Dataset:
-    return data["figure_8"]
+    return data["8"]
 
 
 @pytest.fixture
@@ -50,4 +50,4 @@ def test_continuous_form_solves_lemma_6(figure: xarray.Dataset) -> None:
 def test_largest_gap_is_the_captions(relative_gap: np.ndarray) -> None:
     """Assert that the largest gap of every curve is 9 to 11 % of the bound, as the caption says."""
     largest = 100 * relative_gap.max(axis=-1)
-    assert f"{largest.min():.0f} to {largest.max():.0f} % of that bound" in FIGURES["figure_8"].caption
+    assert f"{largest.min():.0f} to {largest.max():.0f} % of that bound" in FIGURES["8"].caption

@@ -9,7 +9,7 @@ from snapdyn.figures import FIGURES
 
 @pytest.fixture
 def figure(data: dict[str, xarray.Dataset]) -> xarray.Dataset:
-    return data["figure_9"]
+    return data["9"]
 
 
 def test_dots_lie_on_the_curves_at_one_height(figure: xarray.Dataset) -> None:
@@ -43,7 +43,7 @@ def test_ratio_is_eta_Y_over_eta_Z(figure: xarray.Dataset) -> None:
     assert figure.nu.values[0] == 10
     assert np.all(inverse > last.values[0])
     assert f"t = {inverse.min():.0f} to {inverse.max():.0f} on an axis that ends at {last.values[0]:.0f}" in (
-        FIGURES["figure_9"].caption
+        FIGURES["9"].caption
     )
     # At nu = 1 both readings are the same: that panel cannot decide.
     np.testing.assert_allclose(figure.t0_inverse_ratio.isel(panel=1), figure.t0.isel(panel=1))

@@ -71,6 +71,7 @@ def lemma8(level: str) -> Evidence:
     title="Speed control before and after the transition",
     statement="gamma(t) = O(eta_Y t/K) for t <= K ln V/eta_Y, and gamma(t) = O(K ln(V eta_Y t/K)/(eta_Y t)) for "
     "t >= 2(1+omega_1) K ln V/eta_Y.",
+    findings=("F8",),
     latex=r"\gamma=O\!\left(\frac{\eta_Y t}{K}\right)\ \to\ \gamma=O\!\left(\frac{K\ln(V\eta_Y t/K)}{\eta_Y t}\right)",
 )
 def lemma9(level: str) -> Evidence:

@@ -83,7 +83,7 @@ def theorem4(level: str) -> Evidence:
                 "F1: |B_n(0)| of the printed form, which must be 0", "closed form", abs(reduced["printed"][1]), 1e-12
             ),
             Check(
-                "F3: printed B(t) - B(0) over integrated B at t = 1e5, smallest rho0 to largest; 1 if right",
+                "F3: |(printed B(t) - B(0))/integrated B(t) - 1| at t = 1e5, smallest overlap",
                 "modified decoder",
                 abs(printed[-1] - 1),
                 3 / rho[-1] ** 2,
@@ -126,9 +126,9 @@ def theorem4(level: str) -> Evidence:
         ],
         conclusion=(
             f"Printed B_n(0) = {reduced['printed'][1]:.3f} at rho0 = 5 in place of 0 (F1), and its growth is "
-            f"{printed[-1]:.2f} times the integrated one at K = 5, K^2/(K-1) = {K * K / (K - 1):.2f} (F3). The "
-            f"consistent form errs by {consistent[0]:.1%} at rho0 = {rho[0]:.1f} and {consistent[-1]:.2%} at {rho[-1]:.0f}. "
-            f"The premise, the modified decoder, exceeds the mean field's common logit {ratio:.0f} times (F4)."
+            f"{printed[-1]:.2f} times the integrated one at K = 5, K^2/(K-1) = {K * K / (K - 1):.2f} (F3). "
+            f"The consistent form errs by {consistent[0]:.1%} at rho0 = {rho[0]:.1f}, {consistent[-1]:.2%} "
+            f"at {rho[-1]:.0f}. The premise, the modified decoder, exceeds the mean field's common logit {ratio:.0f} times (F4)."
         ),
         picture=Picture(
             "t (batch-size-1 steps)",

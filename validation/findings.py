@@ -1,0 +1,15 @@
+"""Findings: where recomputation and print disagree, one sentence each."""
+
+FINDINGS: dict[str, str] = {
+    "F1": "The printed B_n of (14), (124) and (129)-(131) is not 0 at t = 0: the integral from 0 gives "
+    "(1/4) ln(1 + 4 Gamma/C0), which lacks (1/4) ln C0; they agree only for C0 = 1.",
+    "F3": "Theorem 4's premise (13) contradicts (98)-(100): conservation shares the common token's fall among the K "
+    "classes, so the printed growth exponent is K^2/(K-1) times too large while it is small, K times in the limit.",
+    "F4": "The modified decoder is a small change in norm but not for attention: its beta is of the order of the "
+    "overlap, that of the original flow of order 1/(V-1).",
+    "F7": "Eq. (10) is printed without p_n, on a clock that counts rounds, while gamma and Theorem 4 use t/K.",
+    "F8": "Theorem 1(b) and Section 6 print ln(eta_Y t/K) where Lemma 9 has ln(V eta_Y t/K).",
+    "F9": "(112) lacks a factor 2: dr/dt = 2 r(0) chi dz/dt.",
+    "F10": "Theorem 2(a) can fail in the full mean field: when attention moves, Y remembers old attention, and late "
+    "logits of distinct tokens can fall.",
+}
