@@ -25,11 +25,11 @@ ifneq ($(SOURCES),$(shell cat $(VENV)/sources 2>/dev/null))
 .PHONY: $(VENV)/installed
 endif
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
-	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 	    --config-settings editable_mode=strict --editable '.[dev]'
-	echo '$(SOURCES)' > $(VENV)/sources
-	touch $@
+	@echo '$(SOURCES)' > $(VENV)/sources
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build report out *.egg-info

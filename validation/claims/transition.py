@@ -128,7 +128,8 @@ def theorem4(level: str) -> Evidence:
             f"Printed B_n(0) = {reduced['printed'][1]:.3f} at rho0 = 5 in place of 0 (F1), and its growth is "
             f"{printed[-1]:.2f} times the integrated one at K = 5, K^2/(K-1) = {K * K / (K - 1):.2f} (F3). "
             f"The consistent form errs by {consistent[0]:.1%} at rho0 = {rho[0]:.1f}, {consistent[-1]:.2%} "
-            f"at {rho[-1]:.0f}. The premise, the modified decoder, exceeds the mean field's common logit {ratio:.0f} times (F4)."
+            f"at {rho[-1]:.0f}. The premise, the modified decoder, exceeds the mean field's common "
+            f"logit {ratio:.0f} times (F4)."
         ),
         picture=Picture(
             "t (batch-size-1 steps)",
