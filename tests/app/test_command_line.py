@@ -1,7 +1,7 @@
 """The command line: help, usage errors, exit codes, verdicts."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,17 +25,18 @@ def invented_claim(id: str, measured: float, expected: Verdict = "holds") -> Cla
 
 
 @pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def register() -> Iterator[Callable[..., None]]:
     """Put invented claims in place of the register's."""
     from snapdyn.validation import claims  # noqa: F401  (else the first use would add the real ones)
 
     def replace(*invented: Claim) -> None:
-        for id_ in list(CLAIMS):
-            monkeypatch.delitem(CLAIMS, id_)
-        for claim in invented:
-            monkeypatch.setitem(CLAIMS, claim.id, claim)
+        CLAIMS.clear()
+        CLAIMS.update({claim.id: claim for claim in invented})
 
-    return replace
+    real = dict(CLAIMS)
+    yield replace
+    CLAIMS.clear()
+    CLAIMS.update(real)  # in the register's order
 
 
 @pytest.mark.parametrize("command", COMMANDS)
