@@ -108,9 +108,20 @@ def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> 
     return row_of_token, np.array(row_token, dtype=np.int64)
 
 
-def build_layout(classes: SequenceClasses, z_initial: Floats, residual: bool = False) -> Layout:
-    """Build the layout for `classes` with initial logits (Q, M) and, optionally, the residual connection."""
-    row_of_token, row_token = lumped_rows(classes, z_initial, classes.queries if residual else np.empty(0, np.int64))
+def build_layout(
+    classes: SequenceClasses,
+    z_initial: Floats,
+    residual: bool = False,
+    lump: bool = True,
+    shared_column: bool = True,
+) -> Layout:
+    """Build the layout for `classes` with initial logits (Q, M).
+
+    `lump` off keeps a row per token (samples break the symmetry of equal tokens); `shared_column` off keeps
+    a column per output (a start of Y other than 0 tells them apart).
+    """
+    separate = classes.queries if residual else np.empty(0, np.int64)
+    row_of_token, row_token = lumped_rows(classes, z_initial, separate if lump else np.arange(classes.num_tokens))
     if residual:
         row_of_token, row_token = _with_query_rows(classes.queries, row_of_token, row_token)
     token, entry_class = classes.P.indices, classes.class_of_entry
@@ -144,6 +155,9 @@ def build_layout(classes: SequenceClasses, z_initial: Floats, residual: bool = F
     query_first = first[own_touch] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
 
     others = classes.vocab_size - classes.next_tokens.size
+    output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
+    if not shared_column:
+        others, output_token = 0, np.arange(classes.vocab_size)
     return Layout(
         indptr=indptr.astype(np.int64),
         entry_row=entry_row.astype(np.int64),
@@ -152,7 +166,7 @@ def build_layout(classes: SequenceClasses, z_initial: Floats, residual: bool = F
         log_p=np.log(classes.P.data[keep]),
         multiplicity=size[entry_row],
         prior=classes.prior,
-        column=classes.next_index.astype(np.int64),
+        column=(classes.next_index if shared_column else classes.next_token).astype(np.int64),
         query_row=query_row,
         query_entry=query_entry,
         query_first=query_first,
@@ -161,7 +175,7 @@ def build_layout(classes: SequenceClasses, z_initial: Floats, residual: bool = F
         slot_query=(slot_keys // row_token.size).astype(np.int64),
         row_token=row_token,
         row_of_token=row_of_token,
-        output_token=np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens),
+        output_token=output_token,
         last_column_multiplicity=float(max(others, 1)),
     )
 
