@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from snapdyn import analytic, dynamics, figures, validation
     from snapdyn.dynamics import (
+        SGD,
         Event,
+        FiniteLengthMeanField,
+        Fluctuations,
         FrozenDecoder,
         InputError,
         MeanField,
@@ -23,20 +26,27 @@ if TYPE_CHECKING:
         SequenceClasses,
         SingleCommonToken,
         Trajectory,
+        fluctuations,
         integrate,
         load,
         log_times,
         random_classes,
+        sgd,
+        sgd_runs,
         single_common_token,
         syn_medium,
         syn_small,
     )
     from snapdyn.validation import validate
+    from snapdyn.validation.ladder import ladder
 
     __version__: str
 
 __all__ = [
+    "SGD",
     "Event",
+    "FiniteLengthMeanField",
+    "Fluctuations",
     "FrozenDecoder",
     "InputError",
     "MeanField",
@@ -48,10 +58,14 @@ __all__ = [
     "analytic",
     "dynamics",
     "figures",
+    "fluctuations",
     "integrate",
+    "ladder",
     "load",
     "log_times",
     "random_classes",
+    "sgd",
+    "sgd_runs",
     "single_common_token",
     "syn_medium",
     "syn_small",
@@ -72,8 +86,8 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         value = metadata.version("snapdyn")
-    elif name == "validate":
-        value = import_module("snapdyn.validation").validate
+    elif name in ("ladder", "validate"):
+        value = getattr(import_module("snapdyn.validation"), name)
     else:
         value = getattr(import_module("snapdyn.dynamics"), name)
     globals()[name] = value

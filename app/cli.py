@@ -1,4 +1,4 @@
-"""The command line: `snapdyn validate`, `figures`, `simulate`, `report`.
+"""The command line: `snapdyn validate`, `figures`, `simulate`, `compare`, `report`.
 
 Only typer and rich are imported here; a command imports what it needs, so that `--help` is quick.
 """
@@ -109,21 +109,15 @@ def validate(
 
 def _check_claims(ids: Sequence[str] | None, level: str) -> tuple[Report, bool]:
     """Check claims one by one; the finished ones, and whether Ctrl-C cut the run short."""
-    from snapdyn.dynamics.errors import unknown_name
-    from snapdyn.validation import CLAIMS, Report, claims  # noqa: F401  (importing claims fills the register)
+    from snapdyn.validation import Report
+    from snapdyn.validation.run import check_claims
 
-    for id_ in ids or ():
-        if id_ not in CLAIMS:
-            raise unknown_name("claim", id_, CLAIMS)
-    chosen = [id_ for id_ in CLAIMS if not ids or id_ in ids]
     results: list[ClaimResult] = []
     interrupted = False
     with progress_bar("checking") as update:
         try:
-            for done, id_ in enumerate(chosen):
-                if update:
-                    update(done, len(chosen), id_)
-                results += snapdyn.validate([id_], level).claims
+            for result in check_claims(ids or None, level, update):
+                results.append(result)
         except KeyboardInterrupt:
             interrupted = True
     return Report(level, tuple(results)), interrupted
@@ -261,6 +255,40 @@ def _show_attention(trajectory: Trajectory, classes: SequenceClasses) -> None:
     show_table(("class", "query", "next token", "entropy (nats)", "most attended at the end"), rows)
     if classes.num_classes > LISTED_CLASSES:
         print(f"and {classes.num_classes - LISTED_CLASSES} more classes in the file")
+
+
+# -- compare -----------------------------------------------------------------------------------------------
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to compare; see examples/compare_*.toml.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("out"),
+) -> int:
+    """Lay the theory's curves over SGD: median and 10-90 % band of the seeds, residuals below, data beside.
+
+    Example: snapdyn compare examples/compare_syn_small.toml --out pictures
+    """
+    import time
+
+    from snapdyn.configuration import read_comparison
+    from snapdyn.dynamics.storage import output_folder
+    from snapdyn.figures.comparison import draw
+    from snapdyn.figures.drawing import write_figure
+
+    started = time.perf_counter()
+    comparison = read_comparison(file)
+    folder = output_folder(out)
+    dataset = comparison.compute()
+    files = write_figure(folder, file.stem, dataset, draw, {"file": file.name}, started)
+    gap = abs(dataset.theory - dataset.sgd.median("seed")).transpose("observable", "curve", "step")
+    rows = []
+    for observable, gaps in zip(dataset.observable.values, gap.values, strict=True):
+        for curve, values in zip(dataset.curve.values, gaps, strict=True):
+            at = int(values.argmax())
+            rows.append((str(observable), str(curve), f"{values[at]:.3g}", str(int(dataset.step[at]))))
+    if rows:
+        show_table(("observable", "curve", "largest |curve - median|", "at step"), rows)
+    print(f"saved      {files['png']}")
+    return DONE
 
 
 # -- report ------------------------------------------------------------------------------------------------

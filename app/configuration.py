@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import xarray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from snapdyn.dynamics import (
@@ -33,6 +34,8 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.errors import suggest, unknown_name
+from snapdyn.figures import comparison
+from snapdyn.figures.comparison import Observable
 
 
 class Section(BaseModel):
@@ -284,6 +287,51 @@ class Output(Section):
     file: str | None = None
 
 
+# -- [sgd] and [compare] -----------------------------------------------------------------------------------
+class SGDSection(Section):
+    """SGD over several seeds; what `sgd` takes."""
+
+    eta_Y: float
+    eta_Z: float
+    steps: int = Field(ge=1)
+    seeds: int | list[int] = 20
+    batch_size: int | None = 1
+    seq_len: int | None = None
+    momentum: float = 0.0
+    optimizer: str = "sgd"
+    init: str = "zeros"
+    residual: bool = False
+    weight_decay: float = 0.0
+    record: list[int] | None = None
+
+    def seed_list(self) -> list[int]:
+        """Seeds: the list itself, or 0, 1, ..., n-1."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `sgd` besides the rates, the steps, the seeds and the record."""
+        return self.model_dump(exclude={"eta_Y", "eta_Z", "steps", "seeds", "record"})
+
+
+class CompareSection(Section):
+    """Observables, each a list of indices (class, then tokens), and the theory's curves."""
+
+    curves: list[str] = ["mean_field"]
+    loss: bool = False
+    entropy: list[int] = []
+    attention: list[list[int]] = []
+    growth_factor: list[list[int]] = []
+    relative_gain: list[list[int]] = []
+
+    def observables(self) -> list[Observable]:
+        """Observables in the order of this section's keys."""
+        chosen = [Observable("loss")] if self.loss else []
+        chosen += [Observable("entropy", (n,)) for n in self.entropy]
+        for kind in ("attention", "growth_factor", "relative_gain"):
+            chosen += [Observable(kind, tuple(indices)) for indices in getattr(self, kind)]
+        return chosen
+
+
 # -- files -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Simulation:
@@ -310,6 +358,37 @@ class Simulation:
                 'add it, for example with kind = "syn_small"'
             )
         return self.system.build(self.classes.build(self.folder))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A file for `snapdyn compare`."""
+
+    folder: Path
+    classes: Classes
+    sgd: SGDSection
+    compare: CompareSection
+
+    def compute(self) -> xarray.Dataset:
+        """Run SGD and the theory; see `snapdyn.figures.comparison.compute`."""
+        return comparison.compute(
+            self.classes.build(self.folder),
+            self.sgd.eta_Y,
+            self.sgd.eta_Z,
+            self.sgd.steps,
+            self.sgd.seed_list(),
+            self.compare.observables(),
+            self.compare.curves,
+            self.sgd.record,
+            **self.sgd.settings(),
+        )
+
+
+def read_comparison(path: Path) -> Comparison:
+    """Read and check a file for `snapdyn compare`; what `read_sections` raises."""
+    names = ("classes", "sgd", "compare")
+    sections = read_sections(path, {"classes": CLASSES, "sgd": SGDSection, "compare": CompareSection}, required=names)
+    return Comparison(path.parent, *(sections[name] for name in names))
 
 
 def read_simulation(path: Path) -> Simulation:

@@ -3,10 +3,14 @@
 from snapdyn.dynamics.assumptions import Condition
 from snapdyn.dynamics.builders import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import SequenceClasses
+from snapdyn.dynamics.clocks import momentum_clock
 from snapdyn.dynamics.errors import InputError
 from snapdyn.dynamics.events import Event, State
-from snapdyn.dynamics.integration import integrate, log_times
+from snapdyn.dynamics.fluctuations import Fluctuations, fluctuations
+from snapdyn.dynamics.integration import integrate, log_times, whole_run
+from snapdyn.dynamics.sgd import SGD, sgd, sgd_runs
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
@@ -14,9 +18,12 @@ from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load
 
 __all__ = [
+    "SGD",
     "Condition",
     "Event",
     "EventRecord",
+    "FiniteLengthMeanField",
+    "Fluctuations",
     "FrozenDecoder",
     "InputError",
     "MeanField",
@@ -26,11 +33,16 @@ __all__ = [
     "State",
     "System",
     "Trajectory",
+    "fluctuations",
     "integrate",
     "load",
     "log_times",
+    "momentum_clock",
     "random_classes",
+    "sgd",
+    "sgd_runs",
     "single_common_token",
     "syn_medium",
     "syn_small",
+    "whole_run",
 ]

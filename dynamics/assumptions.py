@@ -36,7 +36,7 @@ def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[C
 
     Weak correlation is |lambda_1(E)| < 1/K. Assumption 2 adds V >> K^2 (read as a factor 10) and
     |lambda_i(E)| >= 6/sqrt(V) for all i. With identical overlaps rho the three leave an empty set
-    below V = 36 K^2 (K-1)^2 (theory sheet, F6), so each is reported by itself.
+    below V = 36 K^2 (K-1)^2 (finding F6), so each is reported by itself.
     """
     K, V = classes.num_classes, classes.vocab_size
     values = abs(classes.eigenvalues(z))

@@ -50,7 +50,7 @@ def _synthetic(num_queries: int, classes_per_query: int) -> SequenceClasses:
 def single_common_token(
     num_classes: int, num_distinct: int, common_probability: float, vocab_size: int | None = None
 ) -> SequenceClasses:
-    """K classes of one query that share one common token (Theorem 4; theory sheet, F4).
+    """K classes of one query that share one common token (Theorem 4; finding F4).
 
     Parameters
     ----------

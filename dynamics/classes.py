@@ -244,7 +244,7 @@ class SequenceClasses:
         return sparse.csr_array(sparse.diags_array(scale) @ inputs)
 
     def gram(self, z: ArrayLike | None = None, residual: bool = False) -> Floats:
-        """Gram matrix G = F^T F of the decoder inputs, (S, S), diagonal exactly 1 (section 4 of the paper's App.)."""
+        """Gram matrix G = F^T F of the decoder inputs, (S, S), diagonal exactly 1 (appendix D.1)."""
         inputs = self.decoder_inputs(z, residual)
         G = np.asarray((inputs @ inputs.T).toarray())
         np.fill_diagonal(G, 1.0)

@@ -31,7 +31,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
 def positive(name: str, value: float) -> float:
     """Return `value` as a float after checking that it is a positive finite number."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and number > 0):
@@ -39,12 +39,14 @@ def positive(name: str, value: float) -> float:
     return number
 
 
-def whole(name: str, value: int, at_least: int) -> int:
-    """Return `value` as an int after checking that it is a whole number not below `at_least`."""
+def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> int:
+    """Return `value` as an int after checking that it is a whole number within the bounds."""
     if isinstance(value, bool) or (not isinstance(value, (int, float)) and not hasattr(value, "__index__")):
         raise InputError(f"expected {name} to be a whole number, received {value!r}")
     if not math.isfinite(value) or int(value) != value or value < at_least:
         raise InputError(f"expected {name} to be a whole number of at least {at_least}, received {value!r}")
+    if at_most is not None and value > at_most:
+        raise InputError(f"expected {name} to be at most {at_most}, received {value!r}")
     return int(value)
 
 

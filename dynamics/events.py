@@ -84,16 +84,22 @@ class Clock:
     def from_time(self, t: float) -> float:
         return t if self.scale is None else float(np.log1p(t / self.scale))
 
-    def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
-        if self.scale is None:
-            return system.derivative
-        scale = self.scale
+    def derivative(self, system: System, contiguous: bool) -> Callable[[float, Floats], Floats]:
+        """Right-hand side in this variable; `contiguous` says that the solver hands over contiguous states only."""
+        write_rate, empty_like, scale = system.write_rate, np.empty_like, self.scale
+
+        def in_time(t: float, state: Floats) -> Floats:
+            out = empty_like(state)
+            write_rate(state, out)
+            return out
 
         def in_log_time(tau: float, state: Floats) -> Floats:
             out = system.derivative(0.0, state)
             out *= scale * np.exp(tau)  # dt/dtau
             return out
 
+        if scale is None:
+            return in_time if contiguous else system.derivative
         return in_log_time
 
 
@@ -105,10 +111,10 @@ class DenseStep:
         self._interpolant: Any = None
 
     def rows(self, times: Floats) -> Floats:
-        """States at `times` inside the step, (number of times, size)."""
+        """States at `times` inside the step, a fresh array (number of times, size)."""
         variable = np.array([self._clock.from_time(t) for t in times])
         if variable[0] >= self._solver.t:
-            return self._solver.y[None]
+            return np.repeat(self._solver.y[None], times.size, axis=0)
         return np.ascontiguousarray(self._interpolate(np.minimum(variable, self._solver.t)).T)
 
     def at_variable(self, tau: float) -> Floats:
@@ -130,7 +136,11 @@ class EventWatcher:
         self._last = {name: self._value(event, 0.0, start) for name, event in events.items()}
 
     def _value(self, event: Event, tau: float, state: Floats) -> float:
-        return float(event.function(self._clock.to_time(tau), State(self._system, state)))
+        value = event.function(self._clock.to_time(tau), State(self._system, state))
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"expected an event function to return a number, received {value!r:.60}") from error
 
     def _root(self, event: Event, dense: DenseStep, left: float, right: float) -> float:
         from scipy.optimize import brentq

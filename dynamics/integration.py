@@ -19,12 +19,13 @@ from snapdyn.dynamics.trajectory import EventRecord, Trajectory
 
 METHODS = ("DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau")
 # From this rate ratio an explicit step is held down by stability so far that BDF is faster, if its dense Jacobian
-# is small. Evaluations to t = 1e4 on Syn-Small at eta_Z/eta_Y = 10, 100, 1000: DOP853 842, 3974, 28982; BDF in log
-# time 756, 899, 1053 and 85 per Jacobian; LSODA in log time (diagonal Jacobian) 525, 2886, 51185.
+# is small. Evaluations to t = 1e4 with 50 saves on Syn-Small at eta_Z/eta_Y = 10, 100, 1000: DOP853 842, 3974,
+# 28982; BDF in log time 756, 899, 1053 and 85 per Jacobian; LSODA in log time (diagonal Jacobian) 525, 2886, 51185.
 STIFF_RATIO = 100.0
 LARGEST_STIFF_SIZE = 300
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
+MOST_TIMES = 10_000_000
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000
@@ -93,6 +94,10 @@ def integrate(
     for name, event in events.items():
         if not isinstance(event, Event):
             raise InputError(f"expected Event(function) for event {name!r}, received {type(event).__name__}")
+    if log_time is not None and not isinstance(log_time, bool):
+        raise InputError(f"expected log_time to be True, False or None, received {log_time!r}")
+    if progress is not None and not callable(progress):
+        raise InputError(f"expected progress to be a function (t, fraction), received {progress!r}")
     method, clock = _choose(system, method, log_time, times[-1])
     recorder = _Recorder(system, times, save_decoder)
     started = time.perf_counter()
@@ -102,10 +107,16 @@ def integrate(
         recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
         if times[-1] > 0:
             solver = _solver(system, method, clock, times[-1], rtol, atol)
-            status, message = _run(solver, system, clock, recorder, events, progress)
+            # A run that overflows is reported with its time and quantity, not by numpy's warning.
+            with np.errstate(all="ignore"):
+                status, message = _run(solver, system, clock, recorder, events, progress)
     except KeyboardInterrupt:
         t = clock.to_time(solver.t) if solver is not None else 0.0
-        status, message = "interrupted", f"interrupted at t = {t:.6g}; {recorder.count} of {times.size} times are kept"
+        status = "interrupted"
+        message = (
+            f"interrupted at t = {t:.6g}; z and loss at {recorder.count} of {times.size} times are kept; run again, or "
+            "with fewer times or a looser rtol"
+        )
     stats = {
         "method": method,
         "log_time": clock.scale is not None,
@@ -118,10 +129,33 @@ def integrate(
     return recorder.trajectory(status, message, stats, time.perf_counter() - started)
 
 
+def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
+    """Integrate to the last time or raise: for figures and verdicts, which must not rest on half a run.
+
+    Parameters
+    ----------
+    system, t_eval, options
+        As in `integrate`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        When Ctrl-C stopped the run.
+    RuntimeError
+        When the solver failed, with its message.
+    """
+    run = integrate(system, t_eval, **options)
+    if run.status == "interrupted":
+        raise KeyboardInterrupt
+    if run.status == "failed":
+        raise RuntimeError(run.message)
+    return run
+
+
 def _checked_times(t_eval: ArrayLike) -> Floats:
     times = real_array("t_eval", t_eval)
-    if times.ndim != 1 or times.size == 0:
-        raise InputError(f"expected t_eval as a list of at least one time, received shape {times.shape}")
+    if times.ndim != 1 or not 0 < times.size <= MOST_TIMES:
+        raise InputError(f"expected t_eval as a list of 1 to {MOST_TIMES:.0e} times, received shape {times.shape}")
     if not np.isfinite(times).all() or times[0] < 0:
         raise InputError(f"expected finite times of at least 0 in t_eval, received {times.min()}..{times.max()}")
     if (np.diff(times) <= 0).any():
@@ -152,7 +186,13 @@ def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float
     options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
     solver_class = getattr(scipy.integrate, method)
     return solver_class(
-        clock.derivative(system), 0.0, system.initial_state(), clock.from_time(t_end), rtol=rtol, atol=atol, **options
+        clock.derivative(system, contiguous=method not in ("BDF", "Radau")),
+        0.0,
+        system.initial_state(),
+        clock.from_time(t_end),
+        rtol=rtol,
+        atol=atol,
+        **options,
     )
 
 
@@ -231,53 +271,62 @@ class _Recorder:
         self._ids = system.decoder_ids() if save_decoder else (None, None)
         self._rows_at_once = max(1, NUMBERS_AT_ONCE // system.size)
         self._waiting: list[Floats] = []
-        self._z: list[Floats] = []
-        self._loss: list[float] = []
-        self._Y: list[Floats] = []
-        self._invariants: dict[str, list[Floats]] = {}
-        self._extra: dict[str, list[Floats]] = {}
+        self._found: list[dict[Any, Floats]] = []
 
     def save_up_to(self, t: float, states_at: Callable[[Floats], Floats]) -> None:
         """Save every asked time that is not later than `t`; states_at gives one row per time."""
         stop = int(np.searchsorted(self.times, t, side="right"))
         while self.count < stop:
             times = self.times[self.count : min(stop, self.count + self._rows_at_once)]
-            self._waiting.append(states_at(times).copy())
+            self._waiting.append(states_at(times))
             self.count += times.size
             if sum(map(len, self._waiting)) >= self._rows_at_once:
                 self._observe()
 
     def _observe(self) -> None:
-        """Turn the waiting states into observables: many at once, because each call costs more than its work."""
+        """Turn the waiting states into observables: many at once, because each call costs more than its work.
+
+        Everything is computed before anything is kept, so that Ctrl-C leaves columns of one length.
+        """
         if not self._waiting:
             return
         system, states = self.system, np.concatenate(self._waiting)
-        self._waiting.clear()
-        self._z.append(np.array(system.z_support(states)))
-        self._loss.extend(system.loss(state) for state in states)
-        for kept, found in ((self._invariants, system.invariants(states)), (self._extra, system.extra(states))):
-            for name, values in found.items():
-                kept.setdefault(name, []).append(values)
+        found: dict[Any, Floats] = {
+            "z": np.array(system.z_support(states)),
+            "loss": np.array([system.loss(state) for state in states]),
+            **{("invariant", name): values for name, values in system.invariants(states).items()},
+            **{("extra", name): values for name, values in system.extra(states).items()},
+        }
         if self._ids[0] is not None:
-            self._Y.extend(np.array(system.decoder(state)) for state in states)
+            found["Y"] = np.array([system.decoder(state) for state in states])
+        self._found.append(found)
+        self._waiting.clear()
 
     def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
-        self._observe()
+        interrupted = False
+        while self._waiting:
+            try:
+                self._observe()
+            except KeyboardInterrupt:  # what is computed is worth more than a quick end
+                interrupted = True
+        if interrupted and status == "finished":
+            message = "interrupted after the last time; all times are kept"
+        kept = {key: np.concatenate([found[key] for found in self._found]) for key in (self._found or [{}])[0]}
         nz = self.system.z_support(self.system.initial_state()).size
         return Trajectory(
             classes=self.system.classes,
             t=self.times[: self.count],
-            z_support=np.concatenate(self._z) if self._z else np.empty((0, nz)),
+            z_support=kept.get("z", np.empty((0, nz))),
             z_initial=self.system.z_initial,
-            loss=np.array(self._loss),
+            loss=kept.get("loss", np.empty(0)),
             system=self.system.name,
             parameters=dict(self.system.parameters),
             status=status,
             message=message,
             stats=stats,
-            invariants={name: np.concatenate(parts) for name, parts in self._invariants.items()},
-            extra={name: np.concatenate(parts) for name, parts in self._extra.items()},
-            Y=np.array(self._Y) if self._Y else None,
+            invariants={key[1]: values for key, values in kept.items() if key[0] == "invariant"},
+            extra={key[1]: values for key, values in kept.items() if key[0] == "extra"},
+            Y=kept.get("Y"),
             decoder_rows=self._ids[0],
             decoder_outputs=self._ids[1],
             events=self.events,
@@ -290,6 +339,6 @@ def log_times(first: float, last: float, count: int = 100) -> Floats:
     first, last = positive("first", first), positive("last", last)
     if last <= first:
         raise InputError(f"expected the last time after the first, received {first:g} and {last:g}")
-    times = np.geomspace(first, last, whole("count", count, 2))
+    times = np.geomspace(first, last, whole("count", count, 2, MOST_TIMES))
     times[0], times[-1] = first, last
     return times

@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 class Layout:
     """Sparse layout of (z, Y) for one set of classes, with tokens lumped and output columns shared.
 
-    Two exact reductions (theory sheet, section 8). Tokens with equal columns P(l|.) and equal initial
+    Two exact reductions (docs/numerics.md). Tokens with equal columns P(l|.) and equal initial
     logits stay equal for ever: one *row* with a multiplicity stands for all of them. From Y(0) = 0 the
     outputs that are no class's next token stay equal: one last *column* stands for all of them.
 

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -65,7 +66,7 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise InputError(
             f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); "
-            "choose another with --out"
+            "choose another folder"
         ) from error
     return folder
 
@@ -79,7 +80,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         yield temporary
         os.replace(temporary, target)

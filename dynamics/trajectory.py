@@ -140,6 +140,10 @@ class Trajectory:
             )
         return start + int(position[0])
 
+    def token_attention(self, n: int, l: int) -> Floats:
+        """Attention c_n[l](t) of one class to one of its tokens, (N,)."""
+        return self.attention_entries[:, self._entry(n, l)]
+
     def relative_gain(self, n: int, l: int, l0: int) -> Floats:
         """Relative gain r_{l/l0|n}(t) = f_nl^2/f_nl0^2 - 1 (Theorem 3), (N,)."""
         classes, a, b = self._require_classes(), self._entry(n, l), self._entry(n, l0)
@@ -237,8 +241,8 @@ def load(path: str | os.PathLike[str]) -> Trajectory:
     """
     import xarray
 
-    if not Path(path).is_file():
-        raise InputError(f"expected a trajectory file, received {str(path)!r}, which does not exist; check the path")
+    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
+        raise InputError(f"expected the path of a trajectory file, received {path!r}, which is none; check the path")
     try:
         with xarray.open_dataset(path, engine="h5netcdf", decode_cf=False) as dataset:
             header = json.loads(dataset.attrs["snapdyn"])

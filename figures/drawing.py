@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.errors import unknown_name
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style
+from snapdyn.validation.run import LEVELS, chosen_ids
 
-LEVELS = ("quick", "full")
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,8 @@ def draw(
     """
     if level not in LEVELS:
         raise unknown_name("level", level, LEVELS)
-    wanted = list(FIGURES) if ids is None else [ids] if isinstance(ids, str) else list(ids)
-    for id_ in wanted:
-        if id_ not in FIGURES:
-            raise unknown_name("figure", id_, FIGURES)
+    chosen = [FIGURES[id_] for id_ in chosen_ids("figure", ids, FIGURES)]
     folder = output_folder(out)
-    chosen = [entry for id_, entry in FIGURES.items() if id_ in wanted]
     drawn = []
     for done, entry in enumerate(chosen):
         if progress:
@@ -83,37 +84,40 @@ def _draw_entry(entry: FigureEntry, folder: Path, level: str) -> DrawnFigure:
     started = time.perf_counter()
     module = import_module(f"snapdyn.figures.{entry.name}")
     dataset = module.compute(level)
-    drawn = DrawnFigure(
-        entry.id,
-        entry.title,
-        entry.caption,
-        **{
-            kind: folder / f"{entry.name}.{suffix}"
-            for kind, suffix in (
-                ("png", "png"),
-                ("pdf", "pdf"),
-                ("data", "nc"),
-                ("provenance", "provenance.json"),
-            )
-        },
-    )
-    with replacing(drawn.data) as temporary:
+    facts = {"figure": entry.id, "title": entry.title, "caption": entry.caption, "level": level}
+    files = write_figure(folder, entry.name, dataset, module.draw, facts, started)
+    return DrawnFigure(entry.id, entry.title, entry.caption, **files)
+
+
+def write_figure(
+    folder: Path,
+    name: str,
+    dataset: xarray.Dataset,
+    draw_dataset: Callable[[xarray.Dataset], Figure],
+    facts: dict[str, Any],
+    started: float,
+) -> dict[str, Path]:
+    """Write NAME.nc, .png, .pdf and .provenance.json (`facts`, the dataset's attributes, time since `started`).
+
+    Returns
+    -------
+    dict
+        Paths by "data", "png", "pdf", "provenance".
+    """
+    ends = {"data": "nc", "png": "png", "pdf": "pdf", "provenance": "provenance.json"}
+    files = {kind: folder / f"{name}.{end}" for kind, end in ends.items()}
+    with replacing(files["data"]) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf")
+    # fontTools remarks on the fonts' own dates when it embeds them.
+    logging.getLogger("fontTools").setLevel(logging.ERROR)
     # Dates and, in the PNG, the library's version are left out: same inputs, same bytes.
     with house_style():
-        figure = module.draw(dataset)
-        with replacing(drawn.png) as temporary:
+        figure = draw_dataset(dataset)
+        with replacing(files["png"]) as temporary:
             figure.savefig(temporary, format="png", metadata={"Software": None})
-        with replacing(drawn.pdf) as temporary:
+        with replacing(files["pdf"]) as temporary:
             figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
-    facts = provenance(
-        figure=entry.id,
-        title=entry.title,
-        caption=entry.caption,
-        parameters=dataset.attrs,
-        level=level,
-        wall_time=time.perf_counter() - started,
-    )
-    with replacing(drawn.provenance) as temporary:
-        temporary.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return drawn
+    record = provenance(**facts, parameters=dataset.attrs, wall_time=time.perf_counter() - started)
+    with replacing(files["provenance"]) as temporary:
+        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    return files

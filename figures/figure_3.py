@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
-from snapdyn.figures.runs import TOLERANCES, whole_run
+from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 
 NUM_CLASSES, VOCAB_SIZE, ETA_Z = 10, 1000, 0.5
@@ -40,7 +40,7 @@ def compute(level: str) -> xarray.Dataset:
 
     def integrated(form: str, eta_Y: float) -> np.ndarray:
         system = SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, eta_Y, ETA_Z, RHO0, form)
-        return np.exp(2 * whole_run(system, checked_time).extra["B"][:, 0])
+        return np.exp(2 * figure_run(system, checked_time).extra["B"][:, 0])
 
     eta_Y = DECODER_RATES[:, None]
     exponents = [growth_exponent(time, eta_Y, ETA_Z, VOCAB_SIZE, NUM_CLASSES, RHO0, form) for form in FORMS]

@@ -7,8 +7,8 @@ import xarray
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from snapdyn.dynamics import MeanField, syn_small
-from snapdyn.figures.runs import TOLERANCES, whole_run
+from snapdyn.dynamics import MeanField, momentum_clock, syn_small
+from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 
 DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0
@@ -16,16 +16,6 @@ MOMENTUM = 0.9
 ITERATIONS = np.array([0, 2, 4, 6, 8, 10, 48])
 FIRST_TIME, LAST_TIME = 1.0, 1000.0
 POINTS = {"quick": 61, "full": 301}
-
-
-def momentum_clock(iterations: np.ndarray, momentum: float) -> np.ndarray:
-    """Steps of plain SGD that move as far as `iterations` with heavy-ball momentum, at a constant gradient.
-
-    The velocity needs about 1/(1-momentum) iterations to build up, so this is iterations/(1-momentum), the
-    first-order clock, only late: [i - mu (1-mu^i)/(1-mu)]/(1-mu).
-    """
-    mu, i = momentum, np.asarray(iterations, dtype=float)
-    return (i - mu * (1 - mu**i) / (1 - mu)) / (1 - mu)
 
 
 def compute(level: str) -> xarray.Dataset:
@@ -45,7 +35,7 @@ def compute(level: str) -> xarray.Dataset:
     """
     classes = syn_small()
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
-    runs = [whole_run(MeanField(classes, eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
+    runs = [figure_run(MeanField(classes, eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
     P = classes.P.toarray()
     clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(

@@ -3,6 +3,8 @@
 FINDINGS: dict[str, str] = {
     "F1": "The printed B_n of (14), (124) and (129)-(131) is not 0 at t = 0: the integral from 0 gives "
     "(1/4) ln(1 + 4 Gamma/C0), which lacks (1/4) ln C0; they agree only for C0 = 1.",
+    "F2": "Remark 1 needs K = V, and a factor less: there w_n = (V-1) h(t/K) zeta_n with h at rate (1-rho) eta_Y and "
+    "no prefactor, and beta/iota = 1/(V-1).",
     "F3": "Theorem 4's premise (13) contradicts (98)-(100): conservation shares the common token's fall among the K "
     "classes, so the printed growth exponent is K^2/(K-1) times too large while it is small, K times in the limit.",
     "F4": "The modified decoder is a small change in norm but not for attention: its beta is of the order of the "

@@ -97,7 +97,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """The verdict on one claim with everything that led to it."""
+    """The verdict on one claim with everything that led to it.
+
+    `fault` says why the evidence itself cannot carry a verdict (a control that passed, a missing check, a number
+    that is not finite); such a claim is never as expected.
+    """
 
     id: str
     source: str
@@ -111,12 +115,13 @@ class ClaimResult:
     conclusion: str = ""
     findings: tuple[str, ...] = ()
     picture: Picture | None = None
+    fault: str = ""
     seconds: float = field(default=math.nan, compare=False)
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the register's."""
-        return self.verdict == self.expected
+        """Whether the verdict is the register's and rests on sound evidence."""
+        return self.verdict == self.expected and not self.fault
 
     @property
     def command(self) -> str:

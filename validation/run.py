@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from snapdyn.dynamics.errors import unknown_name
+from snapdyn.dynamics.errors import InputError, unknown_name
 from snapdyn.validation.register import CLAIMS, Claim, Evidence
-from snapdyn.validation.results import ClaimResult, Report, Verdict
+from snapdyn.validation.results import Check, ClaimResult, Report, Verdict
 
 LEVELS = ("quick", "full")
+Progress = Callable[[int, int, str], None]
 
 
-def validate(
-    only: Iterable[str] | None = None,
-    level: str = "quick",
-    progress: Callable[[int, int, str], None] | None = None,
-) -> Report:
+def validate(only: Iterable[str] | None = None, level: str = "quick", progress: Progress | None = None) -> Report:
     """Check claims of the register.
 
     Parameters
@@ -38,30 +36,41 @@ def validate(
     InputError
         Unknown claim or level, with the nearest known name.
     """
+    return Report(level, tuple(check_claims(only, level, progress)))
+
+
+def check_claims(only: Iterable[str] | None, level: str, progress: Progress | None = None) -> Iterator[ClaimResult]:
+    """Check claims one by one, as `validate` does: what is yielded stays usable when the rest is interrupted."""
     from snapdyn.validation import claims  # noqa: F401  (importing it fills the register)
 
     if level not in LEVELS:
         raise unknown_name("level", level, LEVELS)
-    wanted = list(CLAIMS) if only is None else [only] if isinstance(only, str) else list(only)
-    for id_ in wanted:
-        if id_ not in CLAIMS:
-            raise unknown_name("claim", id_, CLAIMS)
-    chosen = [entry for id_, entry in CLAIMS.items() if id_ in wanted]
-    results = []
+    chosen = [CLAIMS[id_] for id_ in chosen_ids("claim", only, CLAIMS)]
     for done, entry in enumerate(chosen):
         if progress:
             progress(done, len(chosen), entry.id)
-        results.append(check_claim(entry, level))
+        yield check_claim(entry, level)
     if progress:
         progress(len(chosen), len(chosen), "")
-    return Report(level, tuple(results))
+
+
+def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:
+    """Ids of a register that are asked for (None: all; a string: that one), in the register's order."""
+    known = list(known)
+    if not isinstance(only, Iterable | None):
+        raise InputError(f"expected {what} ids as a list of strings, received {only!r}")
+    wanted = known if only is None else [only] if isinstance(only, str) else list(only)
+    for id_ in wanted:
+        if id_ not in known:
+            raise unknown_name(what, str(id_), known)
+    return [id_ for id_ in known if id_ in wanted]
 
 
 def check_claim(entry: Claim, level: str) -> ClaimResult:
     """Gather the evidence of one claim and pronounce its verdict."""
     started = time.perf_counter()
     evidence = entry.run(level)
-    verdict, remark = verdict_of(evidence)
+    verdict, fault = verdict_of(evidence)
     return ClaimResult(
         id=entry.id,
         source=entry.source,
@@ -72,33 +81,36 @@ def check_claim(entry: Claim, level: str) -> ClaimResult:
         expected=entry.expected,
         verdict=verdict,
         checks=tuple(evidence.checks),
-        conclusion=" ".join(part for part in (remark, evidence.conclusion) if part),
+        conclusion=" ".join(part for part in (fault, evidence.conclusion) if part),
         findings=entry.findings,
         picture=evidence.picture,
+        fault=fault,
         seconds=time.perf_counter() - started,
     )
 
 
 def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
-    """Verdict that follows from the checks, and a remark when the evidence itself is faulty.
+    """Verdict that follows from the checks, and what is wrong with the evidence itself, if anything.
 
     A statement that passes holds, or is conditional when it fails somewhere outside its conditions. A
-    statement that fails is corrected when there is a corrected one and that passes, else refuted. Evidence
-    without a negative control, or whose control passes, cannot tell right from wrong: it counts as refuted.
+    statement that fails is corrected when there is a corrected one and that passes, else refuted. Faulty
+    evidence proves nothing: without a statement check or a negative control, with a control that passes, or
+    with a number that is not finite.
     """
-    by_role = {
-        role: [c for c in evidence.checks if c.role == role]
-        for role in ("statement", "corrected", "outside", "control")
-    }
-    if not by_role["control"] or not by_role["statement"]:
-        return "refuted", "No verdict is possible: the evidence lacks a check or a negative control."
-    accepted = [check.name for check in by_role["control"] if check.passed]
+    roles: dict[str, list[Check]] = {"statement": [], "corrected": [], "outside": [], "control": []}
+    for check in evidence.checks:
+        roles[check.role].append(check)
+    if not roles["control"] or not roles["statement"]:
+        return "refuted", "No verdict is possible: the evidence lacks a check of the statement or a negative control."
+    unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.measured)]
+    if unmeasured:
+        return "refuted", f"No verdict is possible: a measured number is not finite ({'; '.join(unmeasured)})."
+    accepted = [check.name for check in roles["control"] if check.passed]
     if accepted:
         return "refuted", f"No verdict is possible: a wrong theory passed ({'; '.join(accepted)})."
-    if all(check.passed for check in by_role["statement"]):
-        if not all(check.passed for check in by_role["corrected"]):
-            return "refuted", "The corrected form fails where the printed one passes."
-        return ("holds" if all(check.passed for check in by_role["outside"]) else "conditional"), ""
-    if by_role["corrected"] and all(check.passed for check in by_role["corrected"]):
-        return "corrected", ""
-    return "refuted", ""
+    passed = {role: all(check.passed for check in checks) for role, checks in roles.items()}
+    if not passed["statement"]:
+        return ("corrected" if roles["corrected"] and passed["corrected"] else "refuted"), ""
+    if not passed["corrected"]:
+        return "refuted", ""
+    return ("holds" if passed["outside"] else "conditional"), ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -101,17 +103,18 @@ def growth_rate(classes: SequenceClasses, z: Floats, h: Floats, form: str = "exa
     return gamma * (beta * G).sum(axis=1)
 
 
-def growth_integral(trajectory: Trajectory, eta_Z: float) -> Floats:
-    """B_n(t) = eta_Z int_0^t p_n xi_n (N, S) along a ModifiedDecoder trajectory, by quadrature in ln t.
+def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Floats:
+    """B_n(t) = eta_Z int_0^t p_n xi_n (N, S) along a ModifiedDecoder trajectory, by Simpson's rule in ln t.
 
+    `every` takes every so many of the saved times only, which tells the quadrature's error.
     Below the first saved time xi grows like t (gamma does), which gives the first piece.
     """
     from scipy.integrate import cumulative_simpson
 
-    classes, t = trajectory.classes, trajectory.t
+    classes, t = trajectory.classes, trajectory.t[::every]
     assert classes is not None
-    z, beta = trajectory.z, trajectory.parameters["beta"]
-    xi = np.array([growth_rate(classes, z[i], trajectory.extra["h"][i], beta) for i in range(t.size)])
+    z, h, beta = trajectory.z[::every], trajectory.extra["h"][::every], trajectory.parameters["beta"]
+    xi = np.array([growth_rate(classes, z[i], h[i], beta) for i in range(t.size)])
     rate = eta_Z * classes.prior * xi * t[:, None]
     return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
 
@@ -122,3 +125,41 @@ def largest_fall(trajectory: Trajectory, tokens: NDArray[np.int64], query: int =
     with_start = np.vstack([trajectory.z_initial[query], z])[:, tokens]
     drop = np.maximum.accumulate(with_start, axis=0) - with_start
     return float(drop.max() / np.abs(z).max())
+
+
+class SingleCommonProfile(NamedTuple):
+    """Profile shared by symmetric classes: distinct probabilities (d,) falling, and the common token's.
+
+    `position` (nz,) says for every logit of classes.z_coordinates which distinct probability is its token's, -1
+    for the common token.
+    """
+
+    distinct_probabilities: Floats
+    common_probability: float
+    position: NDArray[np.int64]
+
+
+def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | None:
+    """Profile of classes of one query with one common token and equal profiles; None for other classes."""
+    K = classes.num_classes
+    common = classes.common_tokens()
+    symmetric = (
+        classes.queries.size == 1
+        and classes.next_tokens.size == K >= 2
+        and common.size == 1
+        and np.ptp(classes.prior) == 0
+        and all(common[0] in classes.support(n) for n in range(K))
+    )
+    if not symmetric:
+        return None
+    P = classes.P.toarray()
+    position = np.full(classes.num_tokens, -1)
+    profiles = []
+    for n in range(K):
+        tokens = classes.distinct_tokens(n)
+        tokens = tokens[np.argsort(-P[n, tokens], kind="stable")]
+        position[tokens] = np.arange(tokens.size)
+        profiles.append(np.append(P[n, tokens], P[n, common[0]]))
+    if any(p.shape != profiles[0].shape or not np.allclose(p, profiles[0], rtol=1e-12, atol=0) for p in profiles):
+        return None
+    return SingleCommonProfile(profiles[0][:-1], float(profiles[0][-1]), position[classes.z_coordinates[1]])

@@ -30,7 +30,7 @@ class Derivation:
         The way there, as computed by sympy.
     residuals : callable
         From a claimed right-hand side to named residuals (defining equation, initial condition, ...). The
-        formula holds if and only if all vanish identically.
+        formula holds if and only if all vanish identically (an asymptotic one to its leading order).
     printed : sympy expression, optional
         The right-hand side as the paper prints it, where the residuals reject that.
     """

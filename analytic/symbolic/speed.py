@@ -112,7 +112,10 @@ def omega_1() -> Derivation:
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         root = sp.expand((1 + claim) * sp.log(V))
-        return {"exp(u) = (V-1) u at (1+omega_1) ln V": resolve_lambert((sp.exp(root) - (V - 1) * root).subs(V, 1 + v))}
+        return {
+            "exp(u) = (V-1) u at (1+omega_1) ln V": resolve_lambert((sp.exp(root) - (V - 1) * root).subs(V, 1 + v)),
+            "the larger root": sp.sign(root.subs(V, 4) - sp.log(3)) - 1,
+        }
 
     return Derivation(
         id="omega-1",

@@ -119,7 +119,7 @@ def growth_exponent_printed() -> Derivation:
 
 
 def growth_exponent() -> Derivation:
-    """Return the consistent growth exponent; the printed premise makes it K times too large."""
+    """Return the consistent growth exponent; the printed one (124) misses its origin and its slope."""
     z_c = -sp.log(1 + 4 * A * Gamma) / 4
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
@@ -137,9 +137,9 @@ def growth_exponent() -> Derivation:
         title="B_n = (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4",
         source="own, from Eqs. (12), (98), (100); Theorem 4 lacks the factor p_n = 1/K",
         statement=sp.Eq(sp.Symbol("B_n"), consistent, evaluate=False),
-        steps=(("z_c", z_c), ("printed over consistent", sp.simplify(-z_c / consistent))),
+        steps=(("z_c", z_c), ("-z_c over B_n", sp.simplify(-z_c / consistent))),
         residuals=residuals,
-        printed=K * consistent,
+        printed=sp.log(rho0**4 / K + 4 * Gamma) / 4,
     )
 
 

@@ -49,12 +49,14 @@ class MeanField(System):
         self._start[L.slot_of_z] = self.z_initial[query, token]
         self._columns = np.ones(L.num_columns)
         self._columns[-1] = L.last_column_multiplicity
-        work = np.empty((4, max(L.max_support, L.num_columns)))
         self._arguments = (
-            L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.entry_first, L.log_p,
-            L.multiplicity, L.prior, L.column, L.query_row, L.query_entry, L.query_first,
-            L.last_column_multiplicity, self.eta_Y, self.eta_Z, work,
-        )  # fmt: skip
+            np.stack([L.entry_row, L.entry_slot, L.entry_first]),
+            np.stack([L.log_p, L.multiplicity]),
+            np.stack([L.indptr[:-1], L.indptr[1:], L.column, L.query_row, L.query_entry, L.query_first], axis=1),
+            L.prior,
+            np.array([L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z]),
+            np.empty((4, max(L.max_support, L.num_columns))),
+        )
 
     @property
     def rate_ratio(self) -> float:

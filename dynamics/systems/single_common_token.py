@@ -17,7 +17,7 @@ class SingleCommonToken(System):
 
     z_c' = -eta_Z gamma c exp(4 z_c). Form "printed": c = K/rho0^4 = 1/C0 and B' = -z_c', as (13) and (124)
     stand. Form "consistent": c = (K-1)/rho0^4 and B' = -z_c'/K, which follow from (98)-(100) on the per-step
-    clock (theory sheet, F3).
+    clock (finding F3).
 
     Parameters
     ----------

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import matplotlib
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, integrate
 from snapdyn.dynamics.errors import InputError
-from snapdyn.figures import FIGURES, DrawnFigure, draw, drawing, runs
+from snapdyn.figures import FIGURES, DrawnFigure, draw, drawing
 
 
 def test_importing_the_package_loads_no_plotting_library() -> None:
@@ -123,10 +124,10 @@ def test_no_figure_is_drawn_from_half_a_run(
 ) -> None:
     """Assert that a run that did not reach its last time stops the figure and leaves no file."""
 
-    def half(system: System, times: ArrayLike, rtol: float, atol: float) -> Trajectory:
-        return replace(integrate(system, times, rtol=rtol, atol=atol), status=status, message="stopped half-way")
+    def half(system: System, times: ArrayLike, **options: float) -> Trajectory:
+        return replace(integrate(system, times, **options), status=status, message="stopped half-way")
 
-    monkeypatch.setattr(runs, "integrate", half)
+    monkeypatch.setattr(import_module("snapdyn.dynamics.integration"), "integrate", half)
     with pytest.raises(raised):
         draw("4", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray
 
+from snapdyn.dynamics import momentum_clock
 from snapdyn.figures import FIGURES
-from snapdyn.figures.figure_4 import momentum_clock
 
 COMMON = np.arange(10)
 # The most frequent distinct token of each class, the last of its ten.

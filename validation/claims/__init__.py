@@ -3,5 +3,18 @@
 from importlib import import_module
 
 # The register lists claims in the order in which these are imported.
-for _family in ("gradient", "decoder", "speed", "attention", "gains", "transition"):
+for _family in (
+    "gradient",
+    "decoder",
+    "speed",
+    "attention",
+    "gains",
+    "transition",
+    "remark_1",
+    "theorem_1",
+    "clocks",
+    "orders",
+    "ladder",
+    "published",
+):
     import_module(f"{__name__}.{_family}")

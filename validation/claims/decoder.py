@@ -6,7 +6,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, integrate, log_times, random_classes
+from snapdyn.dynamics import FrozenDecoder, log_times, random_classes, whole_run
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
 from snapdyn.validation.tools import Floats, dense_attention, largest_relative, softmax, symbolic
@@ -44,7 +44,7 @@ def lemma3(level: str) -> Evidence:
         return f @ end.reshape(-1, V)
 
     times = log_times(1e-2, 200, 60)
-    own = integrate(FrozenDecoder(classes, eta, modified=True), times, rtol=1e-10, atol=1e-12)
+    own = whole_run(FrozenDecoder(classes, eta, modified=True), times, rtol=1e-10, atol=1e-12)
     expected = np.array([(V - 1) * analytic.h(p * 200, eta, V) for p in classes.prior])
     modified = full_flow(update)
     original = full_flow(f)
@@ -90,7 +90,7 @@ def lemma3(level: str) -> Evidence:
                 Picture.line(
                     "original flow (7)",
                     times,
-                    integrate(FrozenDecoder(classes, eta), times).extra["own_logit"][:, 0],
+                    whole_run(FrozenDecoder(classes, eta), times).extra["own_logit"][:, 0],
                     "control",
                 ),
             ),
@@ -190,7 +190,7 @@ def lemma6(level: str) -> Evidence:
                     break
             worst = max(worst, float(abs(mpmath.mpf(h) * Vi / u - 1)))
     visits = log_times(1e-2, 1e4, 60)
-    flow = control = 0.0
+    flow, control = 0.0, np.inf
     for size, rate in ((3, 1.0), (50, 0.3), (1000, 2.0), (100000, 1.0)):
 
         def slope(t: float, y: Floats, size: int = size, rate: float = rate) -> Floats:
@@ -198,16 +198,25 @@ def lemma6(level: str) -> Evidence:
 
         u = solve_ivp(slope, (0, visits[-1]), [0.0], method="LSODA", t_eval=visits, rtol=1e-11, atol=1e-14).y[0]
         flow = max(flow, float(np.max(np.abs(size * analytic.h(visits, rate, size) / u - 1))))
-        # Wrong theory: exp(V h) + (V-1) V h = V eta s, without the 1: h(0) != 0.
-        control = max(control, float(np.max(np.abs(np.log(np.maximum(size * rate * visits, 1e-300)) / u - 1))))
+        # Wrong theory: exp(V h) + (V-1) V h = V eta s, without the 1, which is h at s - 1/(V eta).
+        later = visits > 2 / (size * rate)
+        shifted = analytic.h(visits[later] - 1 / (size * rate), rate, size)
+        control = min(control, float(np.max(np.abs(size * shifted / u[later] - 1))))
     return Evidence(
         checks=[
             symbolic("h-implicit", "h-closed"),
             Check(
                 f"evaluator against the implicit equation at 50 digits, {V.size} points", "closed form", worst, ROUNDING
             ),
+            # LSODA at rtol 1e-11 per step, some thousand steps; its dense output is of lower order than its steps.
             Check("evaluator against scipy's LSODA on the ODE, s = 0.01..1e4", "frozen decoder", flow, 1e-7),
-            Check("wrong theory: V h = ln(V eta_Y s) at all times", "frozen decoder", control, 1e-7, role="control"),
+            Check(
+                "wrong theory: exp(V h) + (V-1) V h = V eta_Y s, without the 1",
+                "frozen decoder",
+                control,
+                1e-7,
+                role="control",
+            ),
         ],
         conclusion="Holds; the closed form is V h = A - omega(A - ln(V-1)), A = (V eta_Y s + 1)/(V-1).",
         picture=Picture(
@@ -252,7 +261,7 @@ def lemma7(level: str) -> Evidence:
             scaled = gap * V / eta
             lowest, highest = min(lowest, float(scaled.min())), max(highest, float(scaled.max()))
             reversed_order = max(reversed_order, float(scaled.max()))
-            late = max(late, float(gap[-1] / gap.max()))
+            late = max(late, float(gap[-1] / gap[steps // 10 - 1]))
             early = s <= np.log(V) / eta
             if early.any():
                 # h(s+c) = h* solved for c by the implicit equation (45).
@@ -265,8 +274,10 @@ def lemma7(level: str) -> Evidence:
             # h* and h carry rounding of 1e-15 h; in units of eta/V that is below 1e-11 here.
             Check("smallest (h* - h) V/eta_Y", "descent", lowest, -1e-11, ">="),
             Check("largest (h* - h) V/eta_Y", "descent", highest, 2.0),
-            Check("largest shift c that is needed for s <= ln V/eta_Y", "descent", shift, 2.0),
-            Check(f"gap at s = {steps} over the largest gap", "descent", late, 0.2),
+            # Up to s = ln V/eta, V h <= ln V, so h grows by at least eta/(2V-1) per visit: 2 eta/V is made up in 4.
+            Check("largest shift c that is needed for s <= ln V/eta_Y", "descent", shift, 4.0),
+            # Late, Euler's truncation feeds a gap ln(s)/(2 V s): tenfold s leaves 0.14 of it at s = 3000.
+            Check(f"gap at s = {steps} over the gap at a tenth of it", "descent", late, 0.2),
             Check("wrong theory: h* <= h (largest (h* - h) V/eta_Y)", "descent", reversed_order, 1e-11, role="control"),
         ],
         conclusion=f"(h* - h) V/eta_Y stays within [{lowest:.1e}, {highest:.3f}]; the shift c needs to be "

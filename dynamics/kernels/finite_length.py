@@ -1,0 +1,159 @@
+"""Right-hand side of the mean field of finite sequences, to second order in the counts' fluctuations."""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from snapdyn.dynamics.kernels.elementary import (
+    EXACT,
+    REASSOCIATE,
+    add_scaled,
+    combine_rows,
+    normalized_attention,
+    row_dots,
+    softmax_error,
+)
+
+
+@njit(cache=True, fastmath=EXACT, error_model="numpy")
+def finite_length_mean_field(
+    state, out, num_slots, num_columns, indptr, entry_row, entry_slot, entry_first, log_p, multiplicity, prior,
+    column, last_multiplicity, eta_Y, eta_Z, inverse_length, work,
+):  # fmt: skip
+    """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the expected loss.
+
+    The step of class n is a function phi of the counts through f alone, so it does not change when the
+    counts are scaled, and for Cov = (diag P - P P^T)/(T-1) Euler's identities leave
+
+        E phi = phi + sum_k w_k/2 d^2/ds^2 phi(f_k(s)), w_k = f_k^2/((T-1) P_k), f_k(s) = (f + s e_k)/|f + s e_k|.
+
+    Derivatives at s = 0, a = Y^T f, y_k a row of Y, r = e_n - alpha, primes for d/ds along token k:
+    f' = e_k - f_k f, f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same for a with y_k for e_k. Only e_k stands
+    for one token, the rest is f or a itself, so the sum over k costs no more than a few mean fields.
+    `inverse_length` is 1/(T-1); `work` (9, max(entries of a class, columns)) is scratch.
+    """
+    z = state[:num_slots]
+    Y = state[num_slots:].reshape((-1, num_columns))
+    dz = out[:num_slots]
+    dY = out[num_slots:].reshape((-1, num_columns))
+    for i in range(num_slots):
+        dz[i] = 0.0
+    a = work[4, :num_columns]
+    r = work[5, :num_columns]
+    r_prime = work[6, :num_columns]
+    r_first = work[7, :num_columns]  # sum_k w_k f_k r'
+    r_mean = work[8, :num_columns]  # r with every term of its row that is proportional to f
+    loss = 0.0
+    for n in range(prior.size):
+        start, stop = indptr[n], indptr[n + 1]
+        m = stop - start
+        rows = entry_row[start:stop]
+        slots = entry_slot[start:stop]
+        counts = multiplicity[start:stop]
+        own = column[n]
+        f = work[0, :m]
+        f_counted = work[1, :m]
+        g = work[2, :m]
+        push = work[3, :m]
+        normalized_attention(z, slots, log_p[start:stop], counts, f)
+        for i in range(m):
+            f_counted[i] = f[i] * counts[i]
+        combine_rows(Y, rows, f_counted, a)
+        # Only differences of logits count: from the class's own logit they stay accurate at late times.
+        origin = a[own]
+        for j in range(num_columns):
+            a[j] -= origin
+            r[j] = a[j]
+        loss += prior[n] * softmax_error(r, own, last_multiplicity)
+        row_dots(Y, rows, r, last_multiplicity, g)
+        b = 0.0  # a . r = f . g
+        for i in range(m):
+            b += f_counted[i] * g[i]
+
+        for j in range(num_columns):
+            r_first[j] = 0.0
+            r_mean[j] = 0.0
+        b_first = 0.0  # sum_k w_k f_k b'
+        b_second = 0.0  # sum_k w_k b''
+        f_second = 0.0  # sum_k w_k (3 f_k^2 - 1)
+        square_second = 0.0  # sum_k w_k (4 f_k^2 - 1)
+        for k in range(m):
+            fk = f[k]
+            w = inverse_length * fk * fk * math.exp(-log_p[start + k])
+            a_second = 3.0 * fk * fk - 1.0
+            spread, y_prime, a_prime, a_double = _along_token(
+                Y[rows[k]], a, r, own, last_multiplicity, fk, w * counts[k], r_prime, r_mean
+            )
+            b_prime = g[k] - fk * b + a_prime
+            ar_second = -2.0 * fk * g[k] + a_second * b  # a'' . r
+            w_counted = w * counts[k]
+            loss += 0.5 * prior[n] * w_counted * (spread - ar_second)
+            b_first += w_counted * fk * b_prime
+            b_second += w_counted * (ar_second + 2.0 * (y_prime - fk * a_prime) + a_double)
+            f_second += w_counted * a_second
+            square_second += w_counted * (4.0 * fk * fk - 1.0)
+            for j in range(num_columns):
+                r_first[j] += w_counted * fk * r_prime[j]
+                r_prime[j] -= fk * r[j]
+            add_scaled(dY[rows[k]], eta_Y * prior[n] * w, r_prime, entry_first[start + k])
+            push[k] = w * (y_prime - fk * g[k] - (1.0 - 4.0 * fk * fk) * b - 2.0 * fk * b_prime)
+        for j in range(num_columns):
+            r_mean[j] = (1.0 + 0.5 * f_second) * r[j] - r_first[j] + 0.5 * r_mean[j]
+        b_mean = (1.0 + square_second) * b - 2.0 * b_first + 0.5 * b_second
+        row_dots(Y, rows, r_mean, last_multiplicity, g)
+        for i in range(m):
+            add_scaled(dY[rows[i]], eta_Y * prior[n] * f[i], r_mean, False)
+            dz[slots[i]] += eta_Z * prior[n] * (push[i] + f[i] * (g[i] - f[i] * b_mean))
+    return loss
+
+
+@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+def _along_token(
+    y, a, r, own, last_multiplicity, fk, w_counted, r_prime, r_second_sum
+):  # fmt: skip
+    """Write r' to `r_prime`, add w r'' to `r_second_sum`; return (Var_alpha a', y . r', a . r', a . r'').
+
+    alpha' = alpha (a' - <a'>), alpha'' = alpha ((a' - <a'>)^2 - Var a' + a'' - <a''>), <.> the mean over
+    alpha. All logits count from the class's own, a[own] = 0, and the own values of r' and r'' are minus the
+    sum of the others, so that nothing cancels when alpha_own approaches 1.
+    """
+    C = a.size
+    a_second = 3.0 * fk * fk - 1.0
+    mean = 0.0
+    square = 0.0
+    mean_second = 0.0
+    for j in range(C):
+        alpha = 0.0 if j == own else -r[j]
+        alpha *= last_multiplicity if j == C - 1 else 1.0
+        y_j = y[j] - y[own]
+        prime = y_j - fk * a[j]
+        mean += alpha * prime
+        square += alpha * prime * prime
+        mean_second += alpha * (-2.0 * fk * y_j + a_second * a[j])
+    spread = square - mean * mean
+    total = 0.0
+    total_second = 0.0
+    y_dot = 0.0
+    a_dot = 0.0
+    a_dot_second = 0.0
+    for j in range(C):
+        if j == own:
+            continue
+        y_j = y[j] - y[own]
+        prime = y_j - fk * a[j]
+        first = r[j] * (prime - mean)
+        away = prime - mean
+        second = r[j] * (away * away - spread - 2.0 * fk * y_j + a_second * a[j] - mean_second)
+        r_prime[j] = first
+        r_second_sum[j] += w_counted * second
+        count = last_multiplicity if j == C - 1 else 1.0
+        total += count * first
+        total_second += count * second
+        y_dot += count * y_j * first
+        a_dot += count * a[j] * first
+        a_dot_second += count * a[j] * second
+    r_prime[own] = -total
+    r_second_sum[own] -= w_counted * total_second
+    return spread, y_dot, a_dot, a_dot_second

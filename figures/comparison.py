@@ -1,0 +1,246 @@
+"""Analytic curves and the mean field laid over SGD: medians and bands of the seeds, residuals below."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+
+from snapdyn import analytic
+from snapdyn.dynamics import (
+    InputError,
+    MeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    Trajectory,
+    momentum_clock,
+    sgd,
+)
+from snapdyn.dynamics.errors import unknown_name
+from snapdyn.figures.runs import figure_run
+from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.validation.tools import single_common_profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Kind of observable: its name on the axis, and how many indices it takes.
+KINDS: dict[str, tuple[str, int]] = {
+    "loss": ("loss (nats)", 0),
+    "entropy": ("entropy of attention (nats), class {}", 1),
+    "attention": ("attention $c_n(l)$, class {}, token {}", 2),
+    "growth_factor": (r"growth factor $\chi_l$, class {}, token {}", 2),
+    "relative_gain": (r"relative gain $r_{{l/l_0}}$, class {}, tokens {} and {}", 3),
+}
+CURVES = {"mean_field": "mean field", "modified_decoder": "Eq. (10)", "closed_form": "closed form"}
+STYLES = {"mean_field": "-", "modified_decoder": "--", "closed_form": ":"}
+LOW, HIGH = 0.1, 0.9
+
+
+@dataclass(frozen=True)
+class Observable:
+    """One observable of a trajectory: its kind and its indices (class, then tokens)."""
+
+    kind: str
+    indices: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise unknown_name("observable", self.kind, KINDS)
+        if len(self.indices) != KINDS[self.kind][1]:
+            raise InputError(
+                f"expected {KINDS[self.kind][1]} numbers (class, then tokens) for the observable {self.kind}, "
+                f"received {list(self.indices)}"
+            )
+
+    @property
+    def label(self) -> str:
+        """Text for the axis."""
+        return KINDS[self.kind][0].format(*self.indices)
+
+    def of(self, trajectory: Trajectory) -> np.ndarray:
+        """Values on the trajectory's times, (N,)."""
+        if self.kind == "loss":
+            return trajectory.loss
+        if self.kind == "entropy":
+            assert trajectory.classes is not None
+            return trajectory.entropy()[:, trajectory.classes.check_class(self.indices[0])]
+        if self.kind == "attention":
+            return trajectory.token_attention(*self.indices)
+        return np.asarray(getattr(trajectory, self.kind)(*self.indices))
+
+
+def compute(
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    steps: int,
+    seeds: Sequence[int],
+    observables: Sequence[Observable],
+    curves: Sequence[str] = ("mean_field",),
+    record: Sequence[int] | None = None,
+    **settings: Any,
+) -> xarray.Dataset:
+    """Run SGD over seeds and the theory on the same clock.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    eta_Y, eta_Z : float
+        Learning rates per step.
+    steps, seeds, record
+        As in `sgd`; `record` defaults to about 200 log-spaced steps.
+    observables : sequence of Observable
+    curves : sequence of "mean_field", "modified_decoder", "closed_form"
+        The closed form is the orbit of Section 6 [own]; it needs classes of one query with one common token and
+        equal profiles.
+    settings
+        Further arguments of `sgd`: batch_size, seq_len, momentum, init, residual, ...
+
+    Returns
+    -------
+    xarray.Dataset
+        sgd (seed, observable, step); theory (curve, observable, step); t (step), the theory's time in
+        batch-size-1 steps: `momentum_clock` of the step; attributes with all settings and transition times.
+
+    Raises
+    ------
+    InputError
+        Unknown names, indices outside the classes, theory asked for where there is none (Adam, random start).
+    """
+    seeds = [int(seed) for seed in seeds]
+    if not seeds or not observables:
+        raise InputError(f"expected at least one seed and one observable, received {len(seeds)} and {len(observables)}")
+    for curve in curves:
+        if curve not in CURVES:
+            raise unknown_name("curve", curve, CURVES)
+    if curves and (settings.get("optimizer", "sgd") != "sgd" or settings.get("init", "zeros") != "zeros"):
+        raise InputError(
+            'expected optimizer "sgd" and init "zeros" where theory is laid over SGD, received '
+            f"{settings.get('optimizer', 'sgd')!r} and {settings.get('init', 'zeros')!r}; leave curves empty"
+        )
+    steps_kept = np.unique(np.geomspace(1, steps, 200).round().astype(int)) if record is None else np.array(record)
+    steps_kept = np.union1d(steps_kept, [0])
+    runs = sgd(classes, eta_Y, eta_Z, steps, seed=seeds, record=steps_kept, **settings)
+    for seed, run in zip(seeds, runs, strict=True):
+        if run.status == "interrupted":
+            raise KeyboardInterrupt
+        if run.status != "finished":
+            raise InputError(
+                f"expected rates at which SGD stays finite, received a run (seed {seed}) that {run.message}"
+            )
+    t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
+    theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings.get("residual", False)) for curve in curves]
+    K, V = classes.num_classes, classes.vocab_size
+    kinds = ("start", "peak", "end") if V >= 4 else ("start", "peak")
+    transitions = {kind: float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in kinds}
+    shape = (len(observables), t.size)
+    return xarray.Dataset(
+        {
+            "sgd": (("seed", "observable", "step"), np.array([[o.of(run) for o in observables] for run in runs])),
+            "theory": (
+                ("curve", "observable", "step"),
+                np.array([[o.of(run) for o in observables] for run in theory]).reshape(len(theory), *shape),
+            ),
+            "t": ("step", t, {"units": "batch-size-1 steps"}),
+        },
+        {
+            "seed": seeds,
+            "step": ("step", steps_kept, {"units": "SGD steps"}),
+            "observable": [" ".join(map(str, (o.kind, *o.indices))) for o in observables],
+            "curve": np.array(list(curves), dtype=object) if curves else np.empty(0, dtype="U1"),
+        },
+        {
+            "eta_Y": eta_Y,
+            "eta_Z": eta_Z,
+            "num_classes": K,
+            "vocab_size": V,
+            "transition_times": json.dumps(transitions),
+            "settings": json.dumps(settings, sort_keys=True, default=str),
+        },
+    )
+
+
+def _theory(
+    curve: str, classes: SequenceClasses, eta_Y: float, eta_Z: float, t: np.ndarray, residual: bool
+) -> Trajectory:
+    if curve == "mean_field":
+        return figure_run(MeanField(classes, eta_Y, eta_Z, residual=residual), t)
+    if residual:
+        raise InputError(f"expected the curve mean_field with the residual connection, received {curve}; leave it out")
+    if curve == "modified_decoder":
+        return figure_run(ModifiedDecoder(classes, eta_Y, eta_Z), t)
+    profile = single_common_profile(classes)
+    if profile is None:
+        raise InputError(
+            "expected classes of one query with one common token and equal profiles for the curve closed_form, "
+            "received other classes; leave closed_form out of curves"
+        )
+    K, V = classes.num_classes, classes.vocab_size
+    distinct, order = profile.distinct_probabilities, profile.position
+    orbit = analytic.single_common_token_orbit(t, distinct, profile.common_probability, K, V, eta_Y, eta_Z)
+    z_support = np.where(order < 0, orbit.z_common[:, None], orbit.z_distinct[:, order])
+    u = V * analytic.h(t / K, eta_Y, V)
+    return Trajectory(
+        classes, t, z_support, np.zeros((1, classes.num_tokens)), np.log1p((V - 1) * np.exp(-u)), "closed form", {}
+    )
+
+
+def draw(dataset: xarray.Dataset) -> Figure:
+    """Draw a panel per observable with a residual panel (curve - median of SGD) below it."""
+    from matplotlib.figure import Figure
+
+    count = dataset.sizes["observable"]
+    columns = min(count, 2)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(DOUBLE_COLUMN if columns == 2 else DOUBLE_COLUMN / 2, 0.45 + 2.9 * rows))
+    panels = figure.subplots(2 * rows, columns, sharex=True, squeeze=False, height_ratios=[3, 1] * rows)
+    for position in range(rows * columns):
+        row, column = divmod(position, columns)
+        main, residual = panels[2 * row, column], panels[2 * row + 1, column]
+        if position < count:
+            _draw_observable(main, residual, dataset.isel(observable=position))
+        else:
+            main.axis("off")
+            residual.axis("off")
+    momentum = json.loads(dataset.attrs["settings"]).get("momentum", 0.0)
+    clock = "SGD step" if not momentum else f"SGD step (momentum {momentum:g}; theory at its clock t)"
+    for panel in panels[-1]:
+        panel.set_xlabel(clock)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return figure
+
+
+def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
+    steps = data.step.values
+    low, median, high = data.sgd.quantile([LOW, 0.5, HIGH], "seed").values
+    scale = max(1.0, float(steps[steps > 0].min()))
+    for panel in (main, residual):
+        panel.set_xscale("symlog", linthresh=scale, linscale=0.3)
+        panel.set_xlim(0, steps[-1])
+    main.fill_between(steps, low, high, color="0.82", lw=0, label=f"SGD, {data.sizes['seed']} seeds, 10-90 %")
+    main.plot(
+        steps, median, color="0.35", marker="o", ms=2.2, lw=0, markevery=max(1, steps.size // 25), label="SGD, median"
+    )
+    residual.fill_between(steps, low - median, high - median, color="0.82", lw=0)
+    for number, curve in enumerate(data.curve.values):
+        values, color = data.theory.sel(curve=curve).values, f"C{number}"
+        main.plot(steps, values, STYLES[curve], color=color, label=CURVES[curve])
+        residual.plot(steps, values - median, STYLES[curve], color=color)
+    names = {"start": "$t_0'$", "peak": "$t^*$", "end": "$t_0$"}
+    for kind, t in json.loads(data.attrs["transition_times"]).items():
+        if t <= float(data.t[-1]):
+            at = float(np.interp(t, data.t, steps))
+            main.axvline(at, color="0.5", lw=0.6, ls=(0, (1, 2)))
+            residual.axvline(at, color="0.5", lw=0.6, ls=(0, (1, 2)))
+            side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
+            main.annotate(names[kind], (at, 1.0), xycoords=("data", "axes fraction"), ha=side, va="bottom", fontsize=7)
+    kind, *indices = str(data.observable.values).split()
+    main.set_title(Observable(kind, tuple(map(int, indices))).label, pad=12)
+    residual.axhline(0, color="0.6", lw=0.5)
+    residual.set_ylabel("- median")

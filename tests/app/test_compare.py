@@ -1,0 +1,73 @@
+"""`snapdyn compare`: examples run, data lies beside the picture, bad files are refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import xarray
+
+from snapdyn.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = """
+[classes]
+kind = "single_common_token"
+num_classes = 3
+num_distinct = 2
+common_probability = 0.3
+[sgd]
+eta_Y = 0.5
+eta_Z = 0.5
+steps = 10
+seeds = 2
+[compare]
+loss = true
+"""
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("compare_*.toml")), ids=lambda path: path.stem)
+def test_examples_run(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that each example, with fewer steps and seeds, writes picture, data and provenance."""
+    text = "\n".join(
+        "steps = 12" if line.startswith("steps") else "seeds = 2" if line.startswith("seeds") else line
+        for line in example.read_text().splitlines()
+    )
+    file = tmp_path / example.name
+    file.write_text(text)
+    assert main(["compare", str(file), "--out", str(tmp_path / "out")]) == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {f"{example.stem}.{end}" for end in ("png", "pdf", "nc", "provenance.json")}
+    data = xarray.load_dataset(tmp_path / "out" / f"{example.stem}.nc", engine="h5netcdf")
+    assert data.sizes["seed"] == 2
+    assert f"{example.stem}.png" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 10", "step = 10", "did you mean 'steps'"),
+        ("loss = true", "los = true", "did you mean 'loss'"),
+        ("loss = true", "", "one observable"),
+        ("loss = true", "attention = [[0]]", "2 numbers"),
+        ("loss = true", 'curves = ["meanfield"]\nloss = true', "did you mean 'mean_field'"),
+        ("eta_Y = 0.5", "eta_Y = -1.0", "positive"),
+        ("steps = 10", "steps = 0", "greater than or equal to 1"),
+        ("seeds = 2", "seeds = 0", "at least one seed"),
+        ("steps = 10", "steps = 10\nrecord = [11]", "record"),
+        ("[compare]\nloss = true", "", r"section \[compare\]"),
+    ],
+)
+def test_bad_files_are_refused(
+    old: str, new: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert exit code 2 and one sentence on stderr, and that nothing is written."""
+    assert old in SMALL
+    file = tmp_path / "run.toml"
+    file.write_text(SMALL.replace(old, new))
+    assert main(["compare", str(file), "--out", str(tmp_path / "out")]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert re.search(message, captured.err)
+    assert not list(tmp_path.glob("out/*"))

@@ -1,0 +1,163 @@
+"""A plain numpy SGD program, written from Eqs. (2)-(4) and the documented update rules of PyTorch's optimisers.
+
+Dense: every token a row of Y, every output a column. The only thing taken from the package is the stream of
+drawn counts, whose distribution has tests of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.dynamics import SGD, Trajectory
+from snapdyn.dynamics.kernels.sampling import draw_classes, multinomial, multinomial_4
+
+Array = NDArray[Any]
+Batch = tuple[Array, Array, Array]  # class, weight, occurrences (B, M) of each sequence
+
+
+def drawn_batches(run: SGD) -> list[Batch]:
+    """The steps + 1 batches of a run: its own data stream through the package's sampler."""
+    classes = run.classes
+    P = classes.P.toarray()
+    S = classes.num_classes
+    if run.batch_size is None:
+        return [(np.arange(S), classes.prior, P)] * (run.steps + 1)
+    stream = np.random.SFC64(np.random.SeedSequence(run.seed).spawn(2)[1]).state["state"]["state"]
+    cumulative = np.cumsum(classes.prior)
+    batches = []
+    with np.errstate(over="ignore"):
+        for _ in range(run.steps + 1):
+            drawn = np.empty(run.batch_size, np.int64)
+            draw_classes(stream, cumulative / cumulative[-1], drawn)
+            occurrences = P[drawn]
+            if run.seq_len is not None:
+                occurrences = np.zeros((run.batch_size, classes.num_tokens))
+                for n in np.unique(drawn):
+                    own = np.flatnonzero(drawn == n)
+                    for block in np.split(own, range(4, own.size, 4)):
+                        occurrences[np.ix_(block, classes.support(n))] = drawn_counts(run, n, block.size, stream)
+            batches.append((drawn, np.full(run.batch_size, 1.0 / run.batch_size), occurrences))
+    return batches
+
+
+def drawn_counts(run: SGD, n: int, sequences: int, stream: Array) -> Array:
+    """Counts (sequences, support) of up to four sequences of class n, from the package's sampler."""
+    p = np.exp(np.log(run.classes.P.toarray()[n, run.classes.support(n)]))
+    conditional = p / np.cumsum(p[::-1])[::-1]
+    log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
+    counts = np.zeros((4, p.size), np.int64)
+    if sequences == 1:
+        multinomial(stream, run.seq_len, conditional, log_q, counts[0])
+    else:
+        multinomial_4(stream, run.seq_len, sequences, conditional, log_q, counts)
+    return counts[:sequences]
+
+
+def batch_loss(run: SGD, batch: Batch, Y: Array, z: Array) -> Any:
+    """Weighted mean of -ln softmax(Y^T u)[next] over a batch; analytic, so it takes complex arguments."""
+    drawn, weight, occurrences = batch
+    q = occurrences * np.exp(z[run.classes.query_index[drawn]])
+    f = q / np.sqrt((q**2).sum(axis=1, keepdims=True))
+    u = np.zeros((drawn.size, Y.shape[0]), dtype=f.dtype)
+    u[:, : f.shape[1]] = f
+    if run.residual:
+        u[np.arange(drawn.size), run.classes.query[drawn]] += 1.0
+        u = u / np.sqrt((u**2).sum(axis=1, keepdims=True))
+    logits = u @ Y
+    own = logits[np.arange(drawn.size), run.classes.next_token[drawn]]
+    return (weight * (np.log(np.exp(logits).sum(axis=1)) - own)).sum()
+
+
+def loss_gradient(run: SGD, batch: Batch, Y: Array, z: Array) -> tuple[float, Array, Array]:
+    """Mean loss of a batch and its gradient with respect to Y (rows, V) and z (Q, M), sequence by sequence."""
+    loss, dY, dz = 0.0, np.zeros_like(Y), np.zeros_like(z)
+    for n, weight, occurrences in zip(*batch, strict=True):
+        m, query, target = run.classes.query_index[n], run.classes.query[n], run.classes.next_token[n]
+        own = z[m][occurrences > 0].max()
+        q = np.where(occurrences > 0, occurrences * np.exp(np.minimum(z[m] - own, 0.0)), 0.0)
+        f = np.zeros(Y.shape[0])
+        f[: q.size] = q / np.linalg.norm(q)
+        u, norm = f, 1.0
+        if run.residual:
+            u = f.copy()
+            u[query] += 1.0
+            norm = np.linalg.norm(u)
+            u = u / norm
+        logits = u @ Y
+        probability = np.exp(logits - logits.max())
+        probability /= probability.sum()
+        loss -= weight * np.log(probability[target])
+        error = -probability
+        error[target] += 1.0
+        dY -= weight * np.outer(u, error)
+        g = Y @ error
+        if run.residual:
+            g = (g - u * (u @ g)) / norm
+        dz[m] -= weight * (f * (g - f * (f @ g)))[: q.size]
+    return loss, dY, dz
+
+
+class Momentum:
+    """torch.optim.SGD: g <- g + lambda x; b <- mu b + g (first: b = g); x <- x - lr b."""
+
+    def __init__(self, run: SGD, rate: float) -> None:
+        self.rate, self.mu, self.decay, self.buffer = rate, run.momentum, run.weight_decay, None
+
+    def __call__(self, x: Array, g: Array) -> Array:
+        g = g + self.decay * x
+        self.buffer = g if self.buffer is None else self.mu * self.buffer + g
+        return x - self.rate * self.buffer
+
+
+class Adam:
+    """torch.optim.Adam: coupled weight decay, bias-corrected moments, eps outside the root."""
+
+    def __init__(self, run: SGD, rate: float) -> None:
+        self.rate, self.betas, self.eps, self.decay = rate, run.betas, run.eps, run.weight_decay
+        self.m: Any = 0.0
+        self.v: Any = 0.0
+        self.step = 0
+
+    def __call__(self, x: Array, g: Array) -> Array:
+        self.step += 1
+        b1, b2 = self.betas
+        g = g + self.decay * x
+        self.m = b1 * self.m + (1 - b1) * g
+        self.v = b2 * self.v + (1 - b2) * g**2
+        m_hat, v_hat = self.m / (1 - b1**self.step), self.v / (1 - b2**self.step)
+        return x - self.rate * m_hat / (np.sqrt(v_hat) + self.eps)
+
+
+Optimizer = Callable[[SGD, float], Callable[[Array, Array], Array]]
+
+
+def train(run: SGD, Y: Array, z: Array, optimizer: Optimizer | None = None) -> tuple[Array, Array, Array]:
+    """Y (N, rows, V), z (N, Q, M) and the loss (N,) at steps 0..steps, from the given start."""
+    make = optimizer or (Adam if run.optimizer == "adam" else Momentum)
+    update_Y, update_z = make(run, run.eta_Y), make(run, run.eta_Z)
+    kept: tuple[list[Array], list[Array], list[float]] = ([], [], [])
+    for batch in drawn_batches(run):
+        loss, dY, dz = loss_gradient(run, batch, Y, z)
+        for values, value in zip(kept, (Y, z, loss), strict=True):
+            values.append(value)  # type: ignore[arg-type]
+        Y, z = update_Y(Y, dY), update_z(z, dz)
+    return np.array(kept[0]), np.array(kept[1]), np.array(kept[2])
+
+
+def full_decoder(trajectory: Trajectory, run: SGD) -> Array:
+    """Saved Y with every output a column, (N, rows, V); rows of tokens that never occur are 0."""
+    assert trajectory.Y is not None
+    assert trajectory.decoder_rows is not None
+    assert trajectory.decoder_outputs is not None
+    V = run.classes.vocab_size
+    column = np.full(V, trajectory.decoder_outputs.size - 1)
+    own = trajectory.decoder_outputs >= 0
+    column[trajectory.decoder_outputs[own]] = np.flatnonzero(own)
+    Y = np.zeros((trajectory.t.size, run.num_decoder_rows, V))
+    tokens = np.flatnonzero(trajectory.decoder_rows >= 0)
+    Y[:, tokens] = trajectory.Y[:, trajectory.decoder_rows[tokens]][..., column]
+    return Y

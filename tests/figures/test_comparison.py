@@ -1,0 +1,120 @@
+"""Theory laid over SGD: the clock, the curves, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import InputError, single_common_token, syn_small
+from snapdyn.figures.comparison import Observable, compute, draw
+from snapdyn.figures.style import house_style
+from snapdyn.validation.tools import single_common_profile
+
+COMMON = Observable("growth_factor", (0, 0))
+OBSERVABLES = [Observable("loss"), Observable("entropy", (1,)), COMMON, Observable("relative_gain", (0, 2, 1))]
+
+
+def small(**changes: Any) -> Any:
+    """A comparison of one second: three classes, one common token, infinitely long sequences."""
+    arguments: dict[str, Any] = {
+        "classes": single_common_token(3, 2, 0.4, 30),
+        "eta_Y": 0.02,
+        "eta_Z": 0.02,
+        "steps": 4000,
+        "seeds": range(12),
+        "observables": OBSERVABLES,
+        "batch_size": 16,
+    }
+    return compute(**(arguments | changes))
+
+
+def test_mean_field_lies_inside_the_seeds_and_a_wrong_clock_does_not() -> None:
+    """Assert that the mean field is the seed mean within 5 standard errors and a step; at K times the clock it is not.
+
+    A discrete step acts on the state before it, so SGD lags behind the flow by about a step, and remembers it.
+    """
+    data = small().sel(observable="growth_factor 0 0")
+    mean, error = data.sgd.mean("seed").values, data.sgd.std("seed", ddof=1).values / np.sqrt(12)
+    t, theory = data.t.values, data.theory.sel(curve="mean_field").values
+    step = np.maximum.accumulate(np.abs(theory - np.interp(t - 1, t, theory)))
+    allowed = 5 * error + 1.5 * step + 1e-9
+    assert (np.abs(theory - mean) <= allowed).all()
+    per_round = np.interp(3 * t, t, theory)
+    assert (np.abs(per_round - mean) > allowed).any()
+
+
+def test_momentum_shifts_the_theory_by_its_clock() -> None:
+    """Assert that with momentum the theory is read at the build-up clock, below steps/(1-mu) and beyond steps."""
+    data = small(momentum=0.9, steps=50, seeds=[0, 1])
+    step, t = data.step.values[2:], data.t.values[2:]
+    assert (t > step).all()
+    assert (t < step / 0.1).all()
+
+
+def test_closed_form_is_the_integrated_equation() -> None:
+    """Assert that the closed form and Eq. (10) integrated agree to the solver on every observable, with a signal."""
+    data = small(curves=["modified_decoder", "closed_form"], seeds=[0, 1], steps=500)
+    integrated, closed = data.theory.values
+    # rtol 1e-9 per step over some hundred steps, relative to each observable's size.
+    scale = np.abs(integrated).max(axis=1, keepdims=True)
+    assert (np.abs(integrated - closed) / scale).max() < 1e-6
+    assert np.abs(integrated[2] - 1).max() > 0.05
+
+
+def test_profile_of_symmetric_classes() -> None:
+    """Assert that single-common-token classes have a profile, and that other classes have none."""
+    profile = single_common_profile(single_common_token(3, 4, 0.3, 30))
+    assert profile is not None
+    assert profile.common_probability == pytest.approx(0.3)
+    assert profile.distinct_probabilities.sum() + 0.3 == pytest.approx(1)
+    assert (np.diff(profile.distinct_probabilities) < 0).all()
+    assert (profile.position == -1).sum() == 1
+    assert single_common_profile(syn_small()) is None
+
+
+def test_attributes_say_what_was_run() -> None:
+    """Assert that the dataset carries rates, settings, clock and transition times."""
+    data = small(seeds=[3], steps=20)
+    assert data.attrs["eta_Y"] == 0.02
+    assert json.loads(data.attrs["settings"]) == {"batch_size": 16}
+    assert set(json.loads(data.attrs["transition_times"])) == {"start", "peak", "end"}
+    assert data.t.attrs["units"] == "batch-size-1 steps"
+
+
+def test_picture_has_two_panels_per_observable() -> None:
+    """Assert that each observable has a panel and a residual panel, with the clock on the axis."""
+    with house_style():
+        figure = draw(small(seeds=[0, 1], steps=30, observables=OBSERVABLES[:3]))
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert len(shown) == 6
+    assert "SGD step" in figure.axes[-1].get_xlabel()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"curves": ["mean_feild"]}, "did you mean 'mean_field'"),
+        ({"seeds": []}, "at least one seed"),
+        ({"observables": []}, "one observable"),
+        ({"optimizer": "adam"}, "leave curves empty"),
+        ({"init": "uniform"}, "leave curves empty"),
+        ({"classes": syn_small(), "observables": OBSERVABLES[:1], "curves": ["closed_form"]}, "one common token"),
+        ({"residual": True, "curves": ["modified_decoder"]}, "mean_field with the residual"),
+        ({"observables": [Observable("attention", (9, 0))]}, "class in 0..2"),
+        ({"observables": [Observable("attention", (0, 6))]}, "token of class 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(changes: dict[str, Any], message: str) -> None:
+    """Assert one sentence for unknown curves, missing seeds, theory where there is none, indices outside."""
+    with pytest.raises(InputError, match=message):
+        small(**({"steps": 5, "seeds": [0]} | changes))
+
+
+@pytest.mark.parametrize(("kind", "indices", "message"), [("entropyy", (0,), "'entropy'"), ("loss", (1,), "0 numbers")])
+def test_observables_are_checked(kind: str, indices: tuple[int, ...], message: str) -> None:
+    """Assert that an unknown observable or a wrong number of indices is refused."""
+    with pytest.raises(InputError, match=message):
+        Observable(kind, indices)

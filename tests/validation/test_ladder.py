@@ -1,0 +1,294 @@
+"""The ladder: rungs on one clock, gaps as defined, a wrong rung is named, noise is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from snapdyn import analytic
+from snapdyn.dynamics import (
+    InputError,
+    MeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    SingleCommonToken,
+    Trajectory,
+    integrate,
+    log_times,
+    momentum_clock,
+    sgd,
+    single_common_token,
+    syn_medium,
+)
+from snapdyn.validation import Ladder, Rung, ladder, validate
+from snapdyn.validation.claims import clocks, remark_1
+from snapdyn.validation.gaps import observables
+from snapdyn.validation.ladder import (
+    CLOSED,
+    DESCENT,
+    EXACT,
+    FINITE_T,
+    LEADING,
+    MEAN_FIELD,
+    ORBIT,
+    REDUCED,
+    RUNGS,
+    SGD,
+    _attempt,
+)
+
+K, ETA = 3, 0.05
+ETA_Z = ETA / 20
+# V = K and slow attention keep the modified decoder near the mean field, so that every rung down to it holds.
+CLASSES = single_common_token(K, 4, 0.05, K)
+TIMES = log_times(1.0, 4000.0, 25)
+WHOLE = ladder(CLASSES, ETA, ETA_Z, TIMES, tolerance=0.1, seeds=16, batch_size=4)
+
+
+def _names(rungs: Ladder) -> list[str]:
+    return [found.rung for found in rungs.breaks()]
+
+
+def test_all_rungs_stand_in_order_on_one_clock() -> None:
+    """Assert that the rungs come in the ladder's order, all on the same whole steps nearest to the times asked for."""
+    assert [rung.name for rung in WHOLE.rungs] == [name for name in RUNGS if name != FINITE_T]
+    assert "seq_len" in WHOLE.absent[FINITE_T]
+    assert np.array_equal(WHOLE.t, np.unique(np.round(TIMES)))
+    assert all(np.array_equal(run.t, WHOLE.t) for rung in WHOLE.rungs for run in rung.runs)
+    assert len(WHOLE[SGD].runs) == 16
+
+
+def test_the_true_ladder_breaks_only_where_theory_says() -> None:
+    """Assert that at V = K, where V E' is small, only the leading beta breaks (its gap is 1/(1 + V E')), and why."""
+    assert _names(WHOLE) == [LEADING]
+    first = WHOLE.first_break()
+    assert first is not None
+    assert (first.finer, first.tolerance) == (EXACT, 0.1)
+    assert "1/V" in first.why
+    assert WHOLE.first_break(100.0) is None
+    x = CLASSES.vocab_size * CLASSES.E_prime()[0, 1]
+    assert float(WHOLE.gaps.gap.sel(rung=LEADING, observable="z")[-1]) == pytest.approx(1 / (1 + x), rel=0.02)
+
+
+def _frozen(run: Trajectory) -> Trajectory:
+    start = run.z_initial[CLASSES.z_coordinates]
+    return replace(run, z_support=np.repeat(start[None], run.t.size, axis=0))
+
+
+WRONG: dict[str, tuple[str, Callable[[], list[Trajectory]]]] = {
+    "mean field K times too fast": (MEAN_FIELD, lambda: [integrate(MeanField(CLASSES, ETA, K * ETA_Z), WHOLE.t)]),
+    "mean field frozen at its start": (MEAN_FIELD, lambda: [_frozen(WHOLE[MEAN_FIELD].runs[0])]),
+    "descent with the sign of z flipped": (
+        DESCENT,
+        lambda: [replace(WHOLE[DESCENT].runs[0], z_support=-WHOLE[DESCENT].runs[0].z_support)],
+    ),
+    "descent at twice the rate": (
+        DESCENT,
+        lambda: [sgd(CLASSES, ETA, 2 * ETA_Z, int(WHOLE.t[-1]), None, record=WHOLE.t.astype(int))],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_rung_is_named(case: str) -> None:
+    """Assert that a wrong theory in the place of a rung makes that rung the first break."""
+    name, runs = WRONG[case]
+    broken = WHOLE.with_rung(name, *runs()).first_break()
+    assert broken is not None
+    assert broken.rung == name
+
+
+@pytest.mark.parametrize("name", [ORBIT, CLOSED])
+def test_a_wrong_closed_form_is_named(name: str) -> None:
+    """Assert that the exact closed forms break when they are 20 % off, and not when they are right."""
+    assert name not in _names(WHOLE)
+    right = WHOLE[name].runs[0]
+    assert name in _names(WHOLE.with_rung(name, replace(right, z_support=1.2 * right.z_support)))
+
+
+def test_the_printed_premise_breaks_at_its_rung() -> None:
+    """Assert that the printed forms of (13) and (124) break where the consistent ones do not (F1, F3)."""
+    arguments = CLASSES, ETA, ETA_Z, WHOLE.t
+    right, printed = (ladder(*arguments, 0.1, seeds=0, max_steps=1, form=form) for form in ("consistent", "printed"))
+    assert set(_names(printed)) - set(_names(right)) == {REDUCED, CLOSED}
+
+
+def test_exact_closed_forms_close_their_gap() -> None:
+    """Assert that orbit and closed form agree with the integrated rungs to the solver's tolerance."""
+    assert float(WHOLE.gaps.gap.sel(rung=[ORBIT, CLOSED]).max()) < 1e-7
+
+
+def test_reduced_rung_has_the_growth_exponent_in_every_logit() -> None:
+    """Assert that z of (13) obeys z_l' = f_l^2 B' at constant rho0, by finite differences of the closed form."""
+    t = np.linspace(50.0, 60.0, 101)
+    found = ladder(CLASSES, ETA, ETA_Z, t, seeds=0, max_steps=1)
+    P = CLASSES.P.toarray()[0]
+    rho0 = float(np.linalg.norm(P) / P[0])
+    B = analytic.growth_exponent(t, ETA, ETA_Z, K, K, rho0)
+    z = found[CLOSED].observables["z"][:, 1:5]  # distinct tokens of class 0
+    rate = (P[1:5] / (P[0] * rho0)) ** 2 * np.exp(2 * z) * np.gradient(B, t)[:, None]
+    inside = slice(1, -1)
+    assert np.gradient(z, t, axis=0)[inside] == pytest.approx(rate[inside], rel=1e-4)
+    run = integrate(SingleCommonToken(K, K, ETA, ETA_Z, rho0), t)
+    assert found[REDUCED].observables["z"][:, 0] == pytest.approx(run.z_support[:, 0], rel=1e-6)
+
+
+def _made_up(values: list[list[float]]) -> tuple[Trajectory, ...]:
+    """Runs whose first logit takes the given values (runs x times), the others 0."""
+    template = WHOLE[MEAN_FIELD].runs[0]
+    found = []
+    for path in values:
+        z = np.zeros((len(path), template.z_support.shape[1]))
+        z[:, 0] = path
+        found.append(replace(template, t=np.arange(len(path), dtype=float), z_support=z))
+    return tuple(found)
+
+
+def test_gap_is_the_largest_difference_over_the_farthest_move() -> None:
+    """Assert the definition of a gap on made-up paths: |1 - 1.5|/2 at t = 1, |2 - 1|/2 at t = 2."""
+    pair = Ladder(np.arange(3.0), (Rung("a", _made_up([[0, 1, 2]])), Rung("b", _made_up([[0, 1.5, 1]]))))
+    z = pair.compare("a", "b").sel(observable="z")
+    assert z.gap.values == pytest.approx([0, 0.25, 0.5])
+    assert float(z.scale) == 2
+    assert z.resolved.values == pytest.approx(z.gap.values)
+    first = pair.first_break(0.3)
+    assert first is not None
+    assert (first.rung, first.t) == ("b", 2.0)
+
+
+def test_where_one_rung_has_ended_the_gap_is_infinite_and_zero_where_both_have() -> None:
+    """Assert that NaN against a number is infinitely far, and NaN against NaN no gap."""
+    nan = float("nan")
+    ended, whole = _made_up([[0, 1, nan]]), _made_up([[0, 1, 2]])
+    apart = Ladder(np.arange(3.0), (Rung("a", whole), Rung("b", ended))).gaps.gap.sel(observable="z")
+    assert apart.values.ravel().tolist() == [0, 0, np.inf]
+    together = Ladder(np.arange(3.0), (Rung("a", ended), Rung("b", ended))).gaps.gap.sel(observable="z")
+    assert together.values.ravel().tolist() == [0, 0, 0]
+
+
+def test_noise_of_the_seeds_is_not_a_break_but_undecided() -> None:
+    """Assert that a gap within the noise of few seeds is undecided, and the same gap with little noise a break."""
+    rng = np.random.default_rng(0)
+    still = _made_up([[0.0, 1.0]])
+    for spread, broken in ((1.0, False), (0.01, True)):
+        seeds = [[0.0, 1.3 + spread * shift] for shift in rng.normal(size=6)]
+        pair = Ladder(np.arange(2.0), (Rung("seeds", _made_up(seeds)), Rung("flow", still)))
+        tolerance = 0.5 * float(pair.gaps.gap.sel(observable="z").max())
+        assert ("flow" in [found.rung for found in pair.breaks(tolerance)]) is broken
+        assert (pair.undecided(tolerance) == ("flow",)) is not broken
+
+
+def test_seed_mean_has_its_standard_error() -> None:
+    """Assert mean and standard error of a rung against numpy on the runs themselves."""
+    runs = np.array([observables(run)["entropy"] for run in WHOLE[SGD].runs])
+    assert WHOLE[SGD].observables["entropy"] == pytest.approx(runs.mean(axis=0))
+    assert WHOLE[SGD].standard_errors["entropy"] == pytest.approx(runs.std(axis=0, ddof=1) / 4)
+    assert not WHOLE[MEAN_FIELD].standard_errors["entropy"].any()
+
+
+def test_observables_are_the_trajectorys() -> None:
+    """Assert that relative gain and growth factor are Trajectory's, for the dominant token over the others."""
+    run = WHOLE[MEAN_FIELD].runs[0]
+    found = observables(run)
+    gains = [run.relative_gain(n, 4 * n + 4, l) for n in range(K) for l in range(4 * n + 1, 4 * n + 4)]
+    assert found["relative_gain"] == pytest.approx(np.array(gains).T)
+    assert found["growth_factor"][:, 2] == pytest.approx(run.growth_factor(0, 2))
+
+
+def test_finite_length_is_a_rung_and_short_sequences_break_it() -> None:
+    """Assert that T-1 = 10 breaks at the step to infinite T, and that T-1 = 1e6 does not."""
+    for seq_len, broken in ((10, True), (1_000_000, False)):
+        found = ladder(CLASSES, ETA, ETA_Z, log_times(10, 1500, 8), 0.1, seeds=12, seq_len=seq_len, batch_size=16)
+        assert [rung.name for rung in found.rungs[:2]] == [FINITE_T, SGD]
+        assert (SGD in _names(found)) is broken
+
+
+def test_momentum_runs_on_the_build_up_clock() -> None:
+    """Assert that with momentum times are the clock of whole steps, and that the first-order clock is rejected."""
+    mu, asked = 0.9, np.array([1.0, 30.0, 400.0, 3000.0])
+    found = ladder(CLASSES, 0.01, 0.01, asked, 0.05, seeds=0, momentum=mu)
+    steps = [int(np.argmin(np.abs(momentum_clock(np.arange(400), mu) - t))) for t in asked]
+    assert np.array_equal(found.t, momentum_clock(steps, mu))
+    assert found.absent[SGD] == "seeds = 0"
+    assert MEAN_FIELD not in _names(found)
+    plain = integrate(MeanField(CLASSES, 0.01, 0.01), np.array(steps, dtype=float))
+    assert MEAN_FIELD in _names(found.with_rung(MEAN_FIELD, replace(plain, t=found.t)))
+
+
+def test_rungs_that_do_not_apply_are_named_with_the_reason() -> None:
+    """Assert the reason of every absent rung: shared next tokens, other profiles, too many steps, no seeds."""
+    shared = SequenceClasses([[0.5, 0.5, 0], [0.2, 0, 0.8]], [0, 0], next_token=[1, 1], vocab_size=4)
+    found = ladder(shared, 0.1, 0.1, [1.0, 10.0, 100.0], seeds=2)
+    assert "next token" in found.absent[EXACT]
+    assert "next token" in found.absent[LEADING]
+    assert [rung.name for rung in found.rungs] == [SGD, DESCENT, MEAN_FIELD]
+    late = ladder(syn_medium(3), 0.1, 0.1, log_times(1, 1e5, 5), max_steps=1000)
+    assert "max_steps" in late.absent[SGD]
+    assert "max_steps" in late.absent[DESCENT]
+    assert "one common token" in late.absent[REDUCED]
+    with pytest.raises(InputError, match="does not apply"):
+        late[REDUCED]
+
+
+def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
+    """Assert that a run that diverged leaves its message as the reason, and that an interrupted one interrupts."""
+    run = WHOLE[DESCENT].runs[0]
+    diverged = replace(run, status="diverged", message="diverged at step 3")
+    assert _attempt(lambda: [run, diverged]) == "diverged at step 3"
+    assert _attempt(lambda: run) == (run,)
+    with pytest.raises(KeyboardInterrupt):
+        _attempt(lambda: replace(run, status="interrupted"))
+
+
+def test_summary_names_rungs_gaps_and_the_break() -> None:
+    """Assert that the printed ladder has a line per rung, the absent ones with reasons, and the first break."""
+    text = str(WHOLE)
+    assert all(rung.name in text for rung in WHOLE.rungs)
+    assert "does not apply" in text
+    assert str(WHOLE.first_break()) in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"t_eval": [-1.0]}, "t_eval"),
+        ({"tolerance": 0.0}, "tolerance"),
+        ({"seeds": 1}, "at least 2"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"eta_Y": -1.0}, "eta_Y"),
+        ({"form": "consistant"}, "did you mean 'consistent'"),
+    ],
+)
+def test_bad_input_is_named(arguments: dict, message: str) -> None:
+    """Assert one sentence for arguments outside their range."""
+    with pytest.raises(InputError, match=message):
+        ladder(**{"classes": CLASSES, "eta_Y": ETA, "eta_Z": ETA, "t_eval": [1.0, 2.0], "seeds": 2} | arguments)
+
+
+def test_wrong_names_and_wrong_times_are_refused() -> None:
+    """Assert that an unknown rung is named with the nearest, and that runs on other times are refused."""
+    with pytest.raises(InputError, match="did you mean 'mean field'"):
+        WHOLE["meanfield"]
+    with pytest.raises(InputError, match="own times"):
+        WHOLE.with_rung(MEAN_FIELD, integrate(MeanField(CLASSES, ETA, ETA_Z), [1.0]))
+
+
+@pytest.mark.parametrize(
+    ("id_", "module", "name", "wrong"),
+    [
+        ("momentum-clock", clocks, "momentum_clock", lambda steps, momentum: np.asarray(steps) / (1 - momentum)),
+        ("clock", clocks, "ModifiedDecoder", lambda classes, eta_Y, _: ModifiedDecoder(classes, eta_Y, eta_Y)),
+        ("remark1", remark_1, "_symmetric_logits", lambda t, K, V, rate, prefactor=1.0: np.zeros((t.size, K, K + 1))),
+    ],
+)
+def test_a_wrong_theory_loses_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, id_: str, module: ModuleType, name: str, wrong: Callable
+) -> None:
+    """Assert that claims notice i/(1-mu) in place of the build-up clock, (10) on one clock whatever its rate, W = 0."""
+    monkeypatch.setattr(module, name, wrong)
+    assert not validate([id_]).as_expected
