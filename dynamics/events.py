@@ -84,22 +84,18 @@ class Clock:
     def from_time(self, t: float) -> float:
         return t if self.scale is None else float(np.log1p(t / self.scale))
 
-    def derivative(self, system: System, contiguous: bool) -> Callable[[float, Floats], Floats]:
-        """Right-hand side in this variable; `contiguous` says that the solver hands over contiguous states only."""
-        write_rate, empty_like, scale = system.write_rate, np.empty_like, self.scale
-
-        def in_time(t: float, state: Floats) -> Floats:
-            out = empty_like(state)
-            write_rate(state, out)
-            return out
+    def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
+        """Right-hand side in this variable."""
+        if self.scale is None:
+            return system.derivative
+        scale = self.scale
 
         def in_log_time(tau: float, state: Floats) -> Floats:
-            out = system.derivative(0.0, state)
-            out *= scale * np.exp(tau)  # dt/dtau
+            growth = scale * np.exp(tau)  # dt/dtau
+            out = system.derivative(growth - scale, state)
+            out *= growth
             return out
 
-        if scale is None:
-            return in_time if contiguous else system.derivative
         return in_log_time
 
 

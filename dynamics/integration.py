@@ -155,7 +155,9 @@ def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
 def _checked_times(t_eval: ArrayLike) -> Floats:
     times = real_array("t_eval", t_eval)
     if times.ndim != 1 or not 0 < times.size <= MOST_TIMES:
-        raise InputError(f"expected t_eval as a list of 1 to {MOST_TIMES:.0e} times, received shape {times.shape}")
+        raise InputError(
+            f"expected t_eval as a list of at least one time and at most {MOST_TIMES}, received shape {times.shape}"
+        )
     if not np.isfinite(times).all() or times[0] < 0:
         raise InputError(f"expected finite times of at least 0 in t_eval, received {times.min()}..{times.max()}")
     if (np.diff(times) <= 0).any():
@@ -186,7 +188,7 @@ def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float
     options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
     solver_class = getattr(scipy.integrate, method)
     return solver_class(
-        clock.derivative(system, contiguous=method not in ("BDF", "Radau")),
+        clock.derivative(system),
         0.0,
         system.initial_state(),
         clock.from_time(t_end),

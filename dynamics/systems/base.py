@@ -52,7 +52,8 @@ class System(ABC):
     def derivative(self, t: float, state: Floats) -> Floats:
         """d(state)/dt, a fresh (size,) array; the systems are autonomous, t is not used."""
         # Implicit solvers hand over columns of a matrix; the kernels are compiled for contiguous arrays only.
-        state = np.ascontiguousarray(state)
+        if not state.flags.c_contiguous:
+            state = np.ascontiguousarray(state)
         out = np.empty_like(state)
         self.write_rate(state, out)
         return out

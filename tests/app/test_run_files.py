@@ -14,7 +14,8 @@ import snapdyn
 from snapdyn.cli import main
 from snapdyn.configuration import CLASSES, SYSTEMS, Run, read_simulation
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith("compare_"))
 
 TABLE = """
 [classes]

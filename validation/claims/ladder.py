@@ -19,7 +19,7 @@ from snapdyn.validation.tools import largest_fall
     statement="With small rates, slow attention and weak correlation, there are V at which every rung from SGD to the "
     "closed form stays within 5 % of the one above. Corrected: all rungs but two do, at any V. The gap of the modified "
     "decoder is V E', that of the leading beta 1/(1 + V E'): one of the two is always off by about 0.6 or more.",
-    latex=r"\max\Bigl(VE',\ \frac{1}{1+VE'}\Bigr)\ \gtrsim\ \frac{\sqrt5-1}{2}",
+    latex=r"\max\left(VE',\ \frac{1}{1+VE'}\right)\ \geq\ \frac{\sqrt{5}-1}{2}",
     expected="corrected",
     assumptions=("V much larger than K", "eta_Z/eta_Y = 1e-3", "one query, one common token, equal profiles"),
     findings=("F4",),
