@@ -9,6 +9,8 @@ FINDINGS: dict[str, str] = {
     "classes, so the printed growth exponent is K^2/(K-1) times too large while it is small, K times in the limit.",
     "F4": "The modified decoder is a small change in norm but not for attention: its beta is of the order of the "
     "overlap, that of the original flow of order 1/(V-1).",
+    "F5": "(88) has a wrong sign: + q0 (1 + sum E') must be - q0 (1 - sum E').",
+    "F6": "Assumption 2 can be empty: with equal overlaps it needs V > 36 K^2 (K-1)^2, far more than V >> K^2.",
     "F7": "Eq. (10) is printed without p_n, on a clock that counts rounds, while gamma and Theorem 4 use t/K.",
     "F8": "Theorem 1(b) and Section 6 print ln(eta_Y t/K) where Lemma 9 has ln(V eta_Y t/K).",
     "F9": "(112) lacks a factor 2: dr/dt = 2 r(0) chi dz/dt.",

@@ -55,7 +55,7 @@ def counterexample() -> SequenceClasses:
     "clock with the factor p_n.",
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n\in\psi^{-1}(m)}[p_n]\,f_n\circ\sum_{k\ne n}\beta_{nk}(f_nf_n^\top-I)f_k",
     assumptions=("modified decoder flow", "one class per next token"),
-    findings=("F7",),
+    findings=("F5", "F7"),
 )
 def lemma4(level: str) -> Evidence:
     rng = np.random.default_rng(4)
