@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.errors import InputError, real_array
+from snapdyn.dynamics.errors import InputError, positive, real_array
 
 
 def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
@@ -27,7 +27,7 @@ def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
     array
         t in batch-size-1 steps, the shape of `steps`.
     """
-    i, mu = real_array("steps", steps), float(momentum)
-    if not 0.0 <= mu < 1.0:
+    i, mu = real_array("steps", steps), 0.0 if momentum == 0 else positive("momentum", momentum)
+    if mu >= 1.0:
         raise InputError(f"expected momentum of at least 0 and below 1, received {momentum!r}")
     return np.asarray((i - mu * (1 - mu**i) / (1 - mu)) / (1 - mu))

@@ -48,7 +48,8 @@ class Fluctuations:
     @property
     def z_std(self) -> Floats:
         """Standard deviation of the logits on classes.z_coordinates, (N, nz)."""
-        return np.sqrt(np.diagonal(self.z_covariance, axis1=1, axis2=2))
+        # A logit that does not fluctuate has a variance of 0 up to the solver's tolerance, of either sign.
+        return np.sqrt(np.maximum(np.diagonal(self.z_covariance, axis1=1, axis2=2), 0.0))
 
     def band(self, level: float = 0.9) -> tuple[Floats, Floats]:
         """Lower and upper edge, (N, nz) each, of the Gaussian band that holds a logit with probability `level`."""
@@ -110,7 +111,7 @@ def fluctuations(
     """
     batch_size = whole("batch_size", batch_size, 1)
     mean = FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len, z_initial, lump=False)
-    trajectory = integrate(LinearNoise(mean), t_eval, rtol=rtol, atol=rtol / 100, progress=progress)
+    trajectory = integrate(LinearNoise(mean), t_eval, rtol=rtol, atol=positive("rtol", rtol) / 100, progress=progress)
     nz = trajectory.z_support.shape[1]
     return Fluctuations(
         trajectory=trajectory,

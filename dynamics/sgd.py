@@ -24,6 +24,9 @@ from snapdyn.dynamics.trajectory import Trajectory
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
+MOST_STEPS = 10_000_000  # each is recorded
+MOST_RECORDED_STEPS = 1_000_000_000  # with a record
+LARGEST_BATCH = 1_000_000
 LONGEST_SEQUENCE = 10**9  # beyond it rounding in the binomial's logarithms could be seen, and T is infinite anyway
 # A kernel call lasts at most about this many multiply-adds (tens of ms), so that Ctrl-C is heard.
 OPERATIONS_AT_ONCE = 50_000_000
@@ -62,9 +65,9 @@ class SGD:
         checked_classes(self.classes)
         put("eta_Y", positive("eta_Y", self.eta_Y))
         put("eta_Z", positive("eta_Z", self.eta_Z))
-        put("steps", whole("steps", self.steps, 0))
+        put("steps", whole("steps", self.steps, 0, MOST_STEPS if self.record is None else MOST_RECORDED_STEPS))
         if self.batch_size is not None:
-            put("batch_size", whole("batch_size", self.batch_size, 1))
+            put("batch_size", whole("batch_size", self.batch_size, 1, LARGEST_BATCH))
         if self.seq_len is not None:
             put("seq_len", whole("seq_len", self.seq_len, 1))
             if self.seq_len > LONGEST_SEQUENCE:
@@ -88,8 +91,9 @@ class SGD:
         put("betas", (_fraction("betas[0]", self.betas[0]), _fraction("betas[1]", self.betas[1])))
         put("eps", positive("eps", self.eps))
         put("seed", whole("seed", self.seed, 0))
-        put("residual", bool(self.residual))
-        put("save_decoder", bool(self.save_decoder))
+        for name in ("residual", "save_decoder"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"expected {name} to be True or False, received {getattr(self, name)!r}")
         put("record", _checked_record(self.record, self.steps))
         put("init", self._checked_init())
 
@@ -470,7 +474,11 @@ def _digest(array: Floats) -> dict[str, Any]:
 
 def _seeds(seed: int | Iterable[int]) -> tuple[bool, list[int]]:
     """Whether a single trajectory is wanted, and the seeds."""
+    if isinstance(seed, np.ndarray) and seed.ndim == 0:
+        seed = seed.item()
     if isinstance(seed, Iterable) and not isinstance(seed, str):
+        if isinstance(seed, bytes):
+            raise InputError(f"expected seed as a whole number or a list of them, received {seed!r}")
         seeds = [whole("seed", each, 0) for each in seed]
         if not seeds:
             raise InputError("expected at least one seed, received none")

@@ -20,7 +20,7 @@ from snapdyn.dynamics import (
     momentum_clock,
     sgd,
 )
-from snapdyn.dynamics.errors import unknown_name
+from snapdyn.dynamics.errors import unknown_name, whole
 from snapdyn.figures.runs import figure_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.tools import single_common_profile
@@ -39,6 +39,7 @@ KINDS: dict[str, tuple[str, int]] = {
 CURVES = {"mean_field": "mean field", "modified_decoder": "Eq. (10)", "closed_form": "closed form"}
 STYLES = {"mean_field": "-", "modified_decoder": "--", "closed_form": ":"}
 LOW, HIGH = 0.1, 0.9
+MOST_STEPS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -118,13 +119,20 @@ def compute(
     for curve in curves:
         if curve not in CURVES:
             raise unknown_name("curve", curve, CURVES)
-    if curves and (settings.get("optimizer", "sgd") != "sgd" or settings.get("init", "zeros") != "zeros"):
-        raise InputError(
-            'expected optimizer "sgd" and init "zeros" where theory is laid over SGD, received '
-            f"{settings.get('optimizer', 'sgd')!r} and {settings.get('init', 'zeros')!r}; leave curves empty"
-        )
+    for name, values in (("curves", list(curves)), ("seeds", seeds)):
+        if len(set(values)) < len(values):
+            raise InputError(f"expected {name} without repetition, received {values}; name each once")
+    for name, wanted in (("optimizer", "sgd"), ("init", "zeros"), ("weight_decay", 0.0)):
+        if curves and settings.get(name, wanted) != wanted:
+            raise InputError(
+                f"expected {name} = {wanted!r} where theory is laid over SGD, received {settings[name]!r}; "
+                "leave curves empty"
+            )
+    steps = whole("steps", steps, 1, MOST_STEPS)
     steps_kept = np.unique(np.geomspace(1, steps, 200).round().astype(int)) if record is None else np.array(record)
     steps_kept = np.union1d(steps_kept, [0])
+    if steps_kept.size < 2:
+        raise InputError("expected a record with at least one step after the start, received none; add one")
     runs = sgd(classes, eta_Y, eta_Z, steps, seed=seeds, record=steps_kept, **settings)
     for seed, run in zip(seeds, runs, strict=True):
         if run.status == "interrupted":
@@ -134,7 +142,10 @@ def compute(
                 f"expected rates at which SGD stays finite, received a run (seed {seed}) that {run.message}"
             )
     t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
-    theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings.get("residual", False)) for curve in curves]
+    try:
+        theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings.get("residual", False)) for curve in curves]
+    except RuntimeError as error:
+        raise InputError(f"expected rates that can be integrated; the theory {error}") from error
     K, V = classes.num_classes, classes.vocab_size
     kinds = ("start", "peak", "end") if V >= 4 else ("start", "peak")
     transitions = {kind: float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in kinds}

@@ -23,6 +23,7 @@ OBSERVABLES = ("z", "attention", "entropy", "relative_gain", "growth_factor")
 Ints = NDArray[np.int64]
 # Chance that noise of the seeds alone makes some component of one observable break a tolerance.
 LEVEL = 0.01
+ROUNDING = 1e-12  # of an observable's size, or of 1: z itself is compared at the solver's atol
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +138,8 @@ class Ladder:
             difference = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
             noise = _quantile(above, below, a.size) * np.hypot(above.standard_errors[name], below.standard_errors[name])
             scale[i] = np.nanmax(np.abs(a - start[name]))
+            # Where nothing has moved, differences are rounding and solver error, not gaps.
+            difference[difference <= ROUNDING * max(1.0, float(np.nanmax(np.abs(a))))] = 0.0
             gap[i] = _scaled(difference.max(axis=1), scale[i])
             resolved[i] = _scaled(np.maximum(difference - noise, 0.0).max(axis=1), scale[i])
         return xarray.Dataset(

@@ -87,6 +87,9 @@ def ladder(
     classes = checked_classes(classes)
     eta_Y, eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
     positive("tolerance", tolerance)
+    whole("seed", seed, 0)
+    if seq_len is not None:
+        whole("seq_len", seq_len, 1)
     if whole("seeds", seeds, 0) == 1:
         raise InputError("expected seeds of 0 or at least 2, received 1; the noise of a mean needs two runs")
     batch_size = whole("batch_size", batch_size, 1)

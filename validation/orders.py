@@ -43,18 +43,21 @@ class Order:
     next_term: float
     constant: float
 
-    def margin(self, z: float = 3.0) -> float:
-        """Largest |slope - p| that noise and the next term explain.
+    @property
+    def corrected(self) -> float:
+        """Slope without what the next term, as found, adds to it: the estimate of p."""
+        return self.slope - self.next_order_shift
 
-        z standard errors of the slope, and the shift by the next term: as found, its own z standard errors, and its
-        share `next_term` once more for the terms after it.
+    def margin(self, z: float = 3.0) -> float:
+        """Largest |corrected slope - p| that noise and the terms after the next one explain.
+
+        z standard errors of the slope and of its shift, and for the terms left out a share `next_term` of the shift.
         """
-        noise = z * (self.standard_error + self.shift_error)
-        return noise + abs(self.next_order_shift) * (1 + self.next_term)
+        return z * (self.standard_error + self.shift_error) + abs(self.next_order_shift) * self.next_term
 
     def agrees(self, expected: float, z: float = 3.0) -> bool:
-        """Whether the slope is `expected` within the margin, and the margin can tell neighbouring orders apart."""
-        return self.margin(z) < DECISIVE and abs(self.slope - expected) <= self.margin(z)
+        """Whether the order is `expected` within the margin, and the margin can tell neighbouring orders apart."""
+        return self.margin(z) < DECISIVE and abs(self.corrected - expected) <= self.margin(z)
 
     def __str__(self) -> str:
         shift = f", next term {self.next_order_shift:+.3f}" if self.next_order_shift else ""
@@ -130,9 +133,11 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
 def order_checks(name: str, rung: str, order: Order, expected: float, wrong: float) -> list[Check]:
     """Checks of an order: within its margin, the margin narrow enough to tell, and a wrong order outside it."""
     return [
-        Check(f"{name}: |slope - ({expected:g})|", rung, abs(order.slope - expected), order.margin()),
+        Check(f"{name}: |corrected slope - ({expected:g})|", rung, abs(order.corrected - expected), order.margin()),
         Check(f"{name}: margin of the slope", rung, order.margin(), DECISIVE),
-        Check(f"wrong theory, {name}: order {wrong:g}", rung, abs(order.slope - wrong), order.margin(), role="control"),
+        Check(
+            f"wrong theory, {name}: order {wrong:g}", rung, abs(order.corrected - wrong), order.margin(), role="control"
+        ),
     ]
 
 

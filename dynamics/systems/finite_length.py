@@ -9,6 +9,7 @@ from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.errors import whole
 from snapdyn.dynamics.kernels.finite_length import finite_length_mean_field
 from snapdyn.dynamics.layout import build_layout
+from snapdyn.dynamics.sgd import LONGEST_SEQUENCE
 from snapdyn.dynamics.systems.mean_field import MeanField
 
 
@@ -48,7 +49,7 @@ class FiniteLengthMeanField(MeanField):
         lump: bool = True,
     ) -> None:
         super().__init__(classes, eta_Y, eta_Z, z_initial)
-        self.seq_len = None if seq_len is None else whole("seq_len", seq_len, 1)
+        self.seq_len = None if seq_len is None else whole("seq_len", seq_len, 1, LONGEST_SEQUENCE)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "seq_len": self.seq_len}
         if not lump:
             self.layout = build_layout(classes, self.z_initial, lump=False)

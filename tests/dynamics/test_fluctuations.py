@@ -18,6 +18,7 @@ from snapdyn.dynamics import (
     fluctuations,
     integrate,
     random_classes,
+    single_common_token,
     syn_medium,
     syn_small,
 )
@@ -270,3 +271,10 @@ def test_bad_level_is_one_sentence(level: Any) -> None:
     result = fluctuations(SequenceClasses([[0.5, 0.5]], [0]), 0.1, 0.1, [1.0])
     with pytest.raises(InputError, match="expected level"):
         result.band(level)
+
+
+def test_a_logit_without_noise_has_a_band_of_no_width() -> None:
+    """Assert that no band holds NaN where a variance vanishes up to the solver's tolerance."""
+    found = fluctuations(single_common_token(5, 4, 0.3, 50), 0.1, 0.1, [1.0, 10.0, 100.0])
+    assert np.isfinite(found.z_std).all()
+    assert np.isfinite(found.band()).all()

@@ -61,8 +61,8 @@ def test_margin_covers_noise_and_next_term_together() -> None:
     draws = [
         fit_order(X, truth * (1 + 0.02 * rng.normal(size=X.size)), 0.02 * truth, next_order=1.0) for _ in range(500)
     ]
-    assert np.mean([abs(draw.slope - 0.5) <= draw.margin() for draw in draws]) >= 0.99
-    assert np.mean([abs(draw.slope - 1.0) <= draw.margin() for draw in draws]) <= 0.01
+    assert np.mean([abs(draw.corrected - 0.5) <= draw.margin() for draw in draws]) >= 0.99
+    assert np.mean([abs(draw.corrected - 1.0) <= draw.margin() for draw in draws]) <= 0.01
 
 
 def test_noise_that_hides_the_order_decides_nothing() -> None:
@@ -94,3 +94,17 @@ def test_bad_input_is_named(x: list, y: list, error: list | None, next_order: fl
     """Assert one sentence for what cannot be fitted."""
     with pytest.raises(InputError, match=message):
         fit_order(x, y, error, next_order)
+
+
+@pytest.mark.parametrize("a", [3.0, 1.0, 0.3, -1.0])
+def test_next_term_does_not_hide_the_order(a: float) -> None:
+    """Assert that order 1 with a next term a x is found for either sign of a."""
+    x = 0.2 * 2.0 ** -np.arange(6)
+    assert fit_order(x, x * (1 + a * x), next_order=1.0).agrees(1.0)
+
+
+@pytest.mark.parametrize(("power", "a"), [(0.8, 3.0), (0.9, 3.0), (0.9, 1.0), (1.1, -1.0)])
+def test_next_term_does_not_excuse_a_wrong_order(power: float, a: float) -> None:
+    """Assert that a wrong power is rejected even where the next term pushes its slope towards 1."""
+    x = 0.2 * 2.0 ** -np.arange(6)
+    assert not fit_order(x, x**power * (1 + a * x), next_order=1.0).agrees(1.0)

@@ -31,6 +31,9 @@ def figure6(level: str) -> Evidence:
         "with zero start": figure_6(seeds, cells=chosen, init="zeros"),
         "entropy over all tokens": figure_6(seeds, full_entropy, chosen),
     }
+    # The minimum at ratio 2 is no matter of course: without momentum it is elsewhere.
+    three = [row for row in published_cells() if row["num_queries"] == 3]
+    without_minimum = smallest_at_ratio_2(figure_6(seeds, cells=three, momentum=0.0))
     smallest = min(cell.p for cell in cells)
     agreeing = sum(cell.p >= LEVEL / len(cells) for cell in cells)
     far = max(abs(cell.z) for cell in cells)
@@ -44,6 +47,7 @@ def figure6(level: str) -> Evidence:
                 smallest_at_ratio_2(cells),
                 0,
             ),
+            Check("the same without momentum, Q = 3", "SGD", without_minimum, 0, role="control"),
             *(
                 Check(
                     f"wrong set-up, {name}: smallest p of {len(found)} cells",

@@ -161,9 +161,9 @@ def theorem1_form(level: str) -> Evidence:
             ),
             Check(
                 f"common logit by quadrature along the original flow against the mean field: order in eta_Z ({order}): "
-                "|slope - 1|",
+                "|corrected slope - 1|",
                 "mean field",
-                abs(order.slope - 1),
+                abs(order.corrected - 1),
                 order.margin(),
                 role="corrected",
             ),
