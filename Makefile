@@ -15,7 +15,7 @@ test: setup
 	$(BIN)/mypy -p snapdyn
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m kernel
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/dynamics -m kernel
 
 bench: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-disable-gc -s
