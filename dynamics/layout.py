@@ -69,6 +69,12 @@ class Layout:
         """Logits on classes.z_coordinates, (..., nz), from logits on the slots, (..., num_slots)."""
         return slots[..., self.slot_of_z]
 
+    def slots(self, classes: SequenceClasses, z: Floats) -> Floats:
+        """Logits on the slots, (num_slots,), from logits z (Q, M) that are equal on lumped tokens."""
+        slots = np.zeros(self.num_slots)
+        slots[self.slot_of_z] = z[classes.z_coordinates]
+        return slots
+
     def slot_name(self, slot: int, classes: SequenceClasses) -> str:
         """Human name of a slot, for messages."""
         token = classes.z_coordinates[1][int(np.flatnonzero(self.slot_of_z == slot)[0])]

@@ -54,9 +54,7 @@ class FiniteLengthMeanField(MeanField):
         if not lump:
             self.layout = build_layout(classes, self.z_initial, lump=False)
             self.size = self.layout.size
-            query, token = classes.z_coordinates
-            self._start = np.zeros(self.layout.num_slots)
-            self._start[self.layout.slot_of_z] = self.z_initial[query, token]
+            self._start = self.layout.slots(classes, self.z_initial)
         self._inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
         self._work = np.empty((9, max(self.layout.max_support, self.layout.num_columns)))
 

@@ -44,9 +44,7 @@ class MeanField(System):
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
         self.layout = L = build_layout(classes, self.z_initial, self.residual)
         self.size = L.size
-        self._start = np.zeros(L.num_slots)
-        query, token = classes.z_coordinates
-        self._start[L.slot_of_z] = self.z_initial[query, token]
+        self._start = L.slots(classes, self.z_initial)
         self._columns = np.ones(L.num_columns)
         self._columns[-1] = L.last_column_multiplicity
         self._arguments = (

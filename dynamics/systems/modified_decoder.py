@@ -55,9 +55,7 @@ class ModifiedDecoder(System):
         self.layout = L = build_layout(classes, self.z_initial)
         S = classes.num_classes
         self.size = L.num_slots + S
-        self._start = np.zeros(L.num_slots)
-        query, token = classes.z_coordinates
-        self._start[L.slot_of_z] = self.z_initial[query, token]
+        self._start = L.slots(classes, self.z_initial)
         by_row = np.argsort(L.entry_row, kind="stable")
         row_indptr = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
         self._arguments = (

@@ -167,7 +167,7 @@ def test_table_file_that_is_damaged(name: str, tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:100])
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "words.csv").write_text("a,b\nc,d\n")
-    refusal(TABLE.replace(P_LINE, f'file = "{name}"'), tmp_path, capsys)
+    assert refusal(TABLE.replace(P_LINE, f'file = "{name}"'), tmp_path, capsys).startswith("snapdyn: expected ")
 
 
 def test_table_files_equal_the_inline_table(tmp_path: Path) -> None:
