@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Extras to install; tests of the transformers need `text` (PyTorch, large) as well, and say so when they skip.
+EXTRAS ?= dev,cluster,stiff
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation figures -type f -not -path '*/__pycache__/*'))
 
@@ -21,14 +23,14 @@ bench: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-disable-gc -s
 
 setup: $(VENV)/installed
-ifneq ($(SOURCES),$(shell cat $(VENV)/sources 2>/dev/null))
+ifneq ($(EXTRAS) $(SOURCES),$(shell cat $(VENV)/sources 2>/dev/null))
 .PHONY: $(VENV)/installed
 endif
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	    --config-settings editable_mode=strict --editable '.[dev]'
-	@echo '$(SOURCES)' > $(VENV)/sources
+	    --config-settings editable_mode=strict --editable '.[$(EXTRAS)]'
+	@echo '$(EXTRAS) $(SOURCES)' > $(VENV)/sources
 	@touch $@
 
 clean:
