@@ -369,7 +369,7 @@ def _run(run: SGD, prepared: _Prepared, stop: threading.Event) -> Trajectory:
         L.query_row, L.query_entry, L.last_column_multiplicity, run.seq_len or 0, np.empty(batch_size, np.int64),
         prepared.cumulative, prepared.conditional, prepared.log_q, np.empty((2, widest + 3), np.int64),
         np.empty(widest * at_once), np.empty(widest * at_once), np.empty((widest + 3, 4)),
-        np.empty((2, widest + 3)), np.empty((8, L.num_columns)), np.empty((4, at_once)), np.empty(at_once, np.int64),
+        np.empty((2, widest + 3)), np.empty((8, L.num_columns)), np.empty((3, at_once)),
     )  # fmt: skip
     adam = run.optimizer == "adam"
     conserved = not adam and run.weight_decay == 0.0

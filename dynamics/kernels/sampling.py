@@ -9,8 +9,11 @@ from numba import njit
 
 from snapdyn.dynamics.kernels.elementary import EXACT, REASSOCIATE, exp_nonpositive, maximum
 
-# Below this mean inversion, whose loop grows with the mean, takes less than rejection, which is valid from 10 on.
-_LARGEST_INVERSION_MEAN = 24.0
+# Below this variance inversion, whose loop grows with the mean, takes less than rejection, which is valid from 9 on.
+_LEAST_VARIANCE = 12.0
+# Bounds on ln(binomial mass/mass of the proposals) of `_rejections`, times the variance: above, and below at normal g.
+_EXCESS, _SHORT, _SHORT_4 = 0.13, 0.3, 0.03
+_12TH = 1.0 / 12.0  # variance that rounding to integers adds
 # Fewer sequences are drawn one by one: calls for arrays cost more than they save.
 _FEWEST_TOGETHER = 4
 
@@ -19,7 +22,24 @@ _3 = np.uint64(3)
 _24 = np.uint64(24)
 _40 = np.uint64(40)
 _1 = np.uint64(1)
+_8 = np.uint64(8)
+_255 = np.uint64(255)
 _DOUBLE = 2.0**-53
+# The ziggurat of 256 layers of one area under exp(-x^2/2) begins its tail here, so that the last layer ends at 0.
+_TAIL = 3.6541528853610088
+
+
+def _ziggurat():
+    """Width of each layer's box per unit of a 53-bit place, the places inside the box above, and heights (257,)."""
+    area = _TAIL * math.exp(-0.5 * _TAIL**2) + math.sqrt(math.pi / 2.0) * math.erfc(_TAIL * math.sqrt(0.5))
+    edge = np.zeros(257)
+    edge[0], edge[1] = area * math.exp(0.5 * _TAIL**2), _TAIL
+    for i in range(2, 256):
+        edge[i] = math.sqrt(-2.0 * math.log(area / edge[i - 1] + math.exp(-0.5 * edge[i - 1] ** 2)))
+    return edge[:256] * _DOUBLE, edge[1:] / edge[:256] / _DOUBLE, np.exp(-0.5 * edge**2)
+
+
+_WIDTH, _INNER, _HEIGHT = _ziggurat()
 
 
 @njit(cache=True)
@@ -91,141 +111,128 @@ def _inversions(u, n, p, log_q, mass, k):
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def _proposal(u, v, n, p):
-    """One trial of transformed rejection for Binomial(n, p), n p >= 10, p <= 1/2, from uniform u and v.
-
-    Returns the proposal k, the height that the mass at k over that at the mode must reach, and 1 where a squeeze
-    shows at once that it does, else 0. Algorithm BTRS of W. Hoermann, "The generation of binomial random
-    variates", J. Stat. Comput. Simul. 46 (1993).
-    """
-    x = u - 0.5
-    deviation = math.sqrt(n * p * (1.0 - p))
-    b = 1.15 + 2.53 * deviation
-    a = -0.0873 + 0.0248 * b + 0.01 * p
-    us = 0.5 - abs(x)
-    k = np.floor((2.0 * a / us + b) * x + (n * p + 0.5))
-    height = v * ((2.83 * b + 5.1) * deviation * us * us / (b * (a + b * us * us)))
-    return k, height, 1.0 * ((us >= 0.07) & (v * b <= 0.92 * b - 4.2))
+def _beside_box(stream, layer, x):
+    """A normal proposal x outside the inner box of its layer: the proposal, in the lowest layer one of the tail
+    instead (Marsaglia 1964), and whether it is accepted."""
+    if layer == 0:
+        while True:
+            beyond = -math.log(1.0 - random(stream)) / _TAIL
+            if -2.0 * math.log(1.0 - random(stream)) > beyond * beyond:
+                return _TAIL + beyond, True
+    height = _HEIGHT[layer] + (_HEIGHT[layer + 1] - _HEIGHT[layer]) * random(stream)
+    return x, height < math.exp(-0.5 * x * x)
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def _propose(u, v, n, p, k):
-    """A trial for each Binomial(n[a], p): k its proposal, v replaced by the height, u by 1 where it is accepted."""
-    for i in range(k.size):
-        k[i], v[i], u[i] = _proposal(u[i], v[i], n[i], p)
+def normals(stream, out):
+    """Fill `out` with standard normals: the ziggurat (G. Marsaglia, W. W. Tsang, J. Stat. Softw. 5(8), 2000)."""
+    a, b, c, d = stream[0], stream[1], stream[2], stream[3]
+    i = 0
+    while i < out.size:
+        result = a + b + d
+        d += _1
+        a = b ^ (b >> _11)
+        b = c + (c << _3)
+        c = ((c << _24) | (c >> _40)) + result
+        # 53 bits for the place, 8 of the others for the layer, one for the sign.
+        layer = np.int64(result & _255)
+        place = np.float64(result >> _11)
+        x = place * _WIDTH[layer]
+        accepted = place < _INNER[layer]
+        if not accepted:
+            stream[0], stream[1], stream[2], stream[3] = a, b, c, d
+            x, accepted = _beside_box(stream, layer, x)
+            a, b, c, d = stream[0], stream[1], stream[2], stream[3]
+        out[i] = x * (1.0 - 2.0 * np.float64((result >> _8) & _1))
+        i += accepted
+    stream[0], stream[1], stream[2], stream[3] = a, b, c, d
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def _judge(height, n, p, k, verdict):
-    """Compare the binomial mass at k[a] over that at the mode with height[a]: verdict 1 above, -1 below, 0 unknown.
-
-    y steps from the mode towards k, successes gained or failures: with A of them at the mode and B of the other
-    kind, the ratio is the product over i = 1..y of (1 + d) (1 - (i-1)/B)/(1 + i/A), 1 + d = odds B/A, |d| < 0.11.
-    ln(1 + x) lies between its expansions to x^3 and x^4, ln(1 - x) between that to -x^3 and the same minus x^4/2
-    for x <= 1/2, ln(1 + d) between that to d^3 and the same minus 0.28 d^4; the sum of i^4 is below (y + 1/2)^5/5.
-    """
-    gained = 1.0 / (1.0 - p)
-    lost = gained + 1.0 / p
-    third, sixth = 1.0 / 3.0, 1.0 / 6.0
-    for i in range(k.size):
-        mode = np.floor((n[i] + 1.0) * p)
-        below = 1.0 * (k[i] < mode)
-        distance = abs(k[i] - mode)
-        y = min(distance, np.floor(8.0 * math.sqrt(n[i] * p * (1.0 - p))))  # further out the mass is smaller still
-        A = mode + below * (n[i] - 2.0 * mode)
-        B = n[i] - A
-        per_A, per_B = 1.0 / A, 1.0 / B
-        d = (n[i] * p - mode) * per_A * (gained - below * lost)
-        s = 0.5 * y * (y + 1.0) * per_A
-        t = 0.5 * y * (y - 1.0) * per_B
-        rest = (y + 0.5) * (y + 0.5) * (y + 0.5) * (y + 0.5) * (y + 0.5)
-        gap_B = 0.1 * rest * (per_B * per_B) * (per_B * per_B) + 0.28 * y * (d * d) * (d * d)
-        gap = 0.05 * rest * (per_A * per_A) * (per_A * per_A) + gap_B
-        lowest = exp_nonpositive(
-            y * d * (1.0 + d * (d * third - 0.5))
-            - s * (1.0 - per_A * (y * third + sixth) + per_A * s * third)
-            - t * (1.0 + per_B * (y * third - sixth) + per_B * t * third)
-            - gap_B
-        )
-        highest = lowest * (1.0 + gap + gap * gap)  # above exp(gap) up to gap = 1
-        known = 1.0 * ((2.0 * y <= B) & (gap <= 1.0))
-        verdict[i] = known * (1.0 * ((height[i] <= lowest) & (y == distance)) - 1.0 * (height[i] > highest))
+def _proposal(g, n, p):
+    """The integer nearest to the normal g brought to the mean, variance and skewness of Binomial(n, p)."""
+    mean = n * p
+    return np.floor(mean + math.sqrt(mean * (1.0 - p) - _12TH) * g + (1.0 - 2.0 * p) / 6.0 * (g * g - 1.0) + 0.5)
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def _mass_reaches(height, n, p, k):
-    """Whether k is in 0..n and the binomial mass there over that at the mode is at least `height`, by recursion."""
+def _propose(g, v, n, p, k, surplus):
+    """Write the proposal from each normal g[a] to k[a], and to surplus[a] a number >= 0 if v[a] surely accepts it."""
+    for a in range(k.size):
+        k[a] = _proposal(g[a], n[a], p)
+        square = g[a] * g[a]
+        surplus[a] = (1.0 - v[a]) * (n[a] * p * (1.0 - p)) - (_SHORT + _SHORT_4 * square * square)
+
+
+@njit(cache=True, fastmath=EXACT, error_model="numpy")
+def _stirling_error(k):
+    """ln k! - ln(sqrt(2 pi k) (k/e)^k) for k >= 1."""
+    if k < 16.0:
+        return math.lgamma(k + 1.0) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(2.0 * math.pi)
+    square = 1.0 / (k * k)
+    return (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0))) / k
+
+
+@njit(cache=True, fastmath=EXACT, error_model="numpy")
+def log_mass(k, n, p):
+    """ln of Binomial(n, p)'s mass at k in 0..n, without cancellation (C. Loader, 2000)."""
+    other = n - k
+    if k == 0.0:
+        return n * math.log1p(-p)
+    if other == 0.0:
+        return n * math.log(p)
+    far = n * p - k  # n (1 - p) - other = -far
+    deviance = (far - k * math.log1p(far / k)) + (-far - other * math.log1p(-far / other))
+    errors = _stirling_error(n) - _stirling_error(k) - _stirling_error(other)
+    return errors - deviance - 0.5 * math.log(2.0 * math.pi * k * (other / n))
+
+
+@njit(cache=True, fastmath=EXACT, error_model="numpy")
+def acceptance(k, n, p):
+    """Probability with which proposal k is accepted: its binomial mass over what _EXCESS times the proposals have."""
     if not 0.0 <= k <= n:
-        return False
-    odds = p / (1.0 - p)
-    i = np.floor((n + 1.0) * p)
-    ratio = 1.0
-    while i < k and ratio >= height:
-        i += 1.0
-        ratio *= odds * (n + 1.0 - i) / i
-    while i > k and ratio >= height:
-        ratio *= i / (odds * (n + 1.0 - i))
-        i -= 1.0
-    return ratio >= height
+        return 0.0
+    mean = n * p
+    deviation = math.sqrt(mean * (1.0 - p) - _12TH)
+    skew = (1.0 - 2.0 * p) / (6.0 * deviation)
+    # The normals between which k is proposed solve skew (g^2 - 1) + g = x at x = k - 1/2 and k + 1/2, standardised.
+    low, high = (k - 0.5 - mean) / deviation + skew, (k + 0.5 - mean) / deviation + skew
+    low = 2.0 * low / (1.0 + math.sqrt(max(1.0 + 4.0 * skew * low, 0.0)))
+    high = 2.0 * high / (1.0 + math.sqrt(max(1.0 + 4.0 * skew * high, 0.0)))
+    if low > 0.0:
+        low, high = -high, -low
+    proposed = 0.5 * (math.erfc(-high * math.sqrt(0.5)) - math.erfc(-low * math.sqrt(0.5)))
+    return math.exp(log_mass(k, n, p) - _EXCESS / (mean * (1.0 - p))) / proposed
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def _rejection(stream, n, p, values):
-    """Binomial(n, p), n p >= 10, p <= 1/2, at a cost independent of n; values (>= 4,) scratch."""
-    while True:
-        u = random(stream)
-        k, height, accepted = _proposal(u, random(stream), n, p)
-        if accepted > 0.0:
-            return k
-        values[0], values[1], values[2] = height, n, k
-        _judge(values[:1], values[1:2], p, values[2:3], values[3:4])
-        if values[3] > 0.0 or (values[3] == 0.0 and _mass_reaches(height, n, p, k)):
-            return k
+def _rejections(stream, n, p, k, values):
+    """Write Binomial(n[a], p), n p (1 - p) >= _LEAST_VARIANCE, p <= 1/2, to k[a]; values (3 sequences,) scratch.
 
-
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
-def _rejections(stream, n, p, k, values, lanes):
-    """`_rejection` for each Binomial(n[a], p), written to k[a].
-
-    All sequences make a trial together; those whose proposal is refused make the next, the last few alone.
-    values (4 sequences,) and lanes (sequences,) ints are scratch.
+    Rejection from normals with the binomial's mean, variance and skewness, rounded to integers. On that grid the
+    binomial's mass differs from the proposals' by a relative O(1/variance): at large variance the logarithm of the
+    ratio, times the variance, tends to a polynomial in g, which is -(g^4 - 6 g^2 + 3)/48 at p = 1/2. The bounds
+    _EXCESS (above) and _SHORT + _SHORT_4 g^4 (below) hold from _LEAST_VARIANCE on, so that 97 to 100 % of the
+    proposals are accepted without a look at the mass.
     """
-    open_lanes = k.size
-    for a in range(open_lanes):
-        lanes[a] = a
-    while open_lanes >= _FEWEST_TOGETHER:
-        both = values[: 2 * open_lanes]
-        u, height = both[:open_lanes], both[open_lanes:]
-        m, proposal = values[2 * k.size : 2 * k.size + open_lanes], values[3 * k.size : 3 * k.size + open_lanes]
-        for i in range(open_lanes):
-            m[i] = n[lanes[i]]
-        _uniforms(stream, both)
-        _propose(u, height, m, p, proposal)
-        doubtful = 0
-        for i in range(u.size):
-            k[lanes[i]] = proposal[i]
-            lanes[doubtful], m[doubtful] = lanes[i], m[i]
-            height[doubtful], proposal[doubtful] = height[i], proposal[i]
-            doubtful += u[i] == 0.0
-        verdict = u[:doubtful]
-        _judge(height[:doubtful], m[:doubtful], p, proposal[:doubtful], verdict)
-        open_lanes = 0
-        for i in range(doubtful):
-            lanes[open_lanes] = lanes[i]
-            if verdict[i] == 0.0:
-                verdict[i] = 1.0 if _mass_reaches(height[i], m[i], p, proposal[i]) else -1.0
-            open_lanes += verdict[i] < 0.0
-    for i in range(open_lanes):
-        k[lanes[i]] = _rejection(stream, n[lanes[i]], p, values)
+    g, v, surplus = values[: k.size], values[k.size : 2 * k.size], values[2 * k.size : 3 * k.size]
+    normals(stream, g)
+    _uniforms(stream, v)
+    _propose(g, v, n, p, k, surplus)
+    for a in range(k.size):
+        if surplus[a] < 0.0:
+            while v[a] >= acceptance(k[a], n[a], p):
+                normals(stream, g[a : a + 1])
+                k[a] = _proposal(g[a], n[a], p)
+                v[a] = random(stream)
 
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
-def multinomial(stream, n, conditional, log_q, counts, values, lanes):
+def multinomial(stream, n, conditional, log_q, counts, values):
     """Write Multinomial(n, p) to each column of counts (m, sequences) floats; cost independent of n.
 
     Token by token, binomials of what is left, all sequences at once. conditional[i] = p_i/(p_i + ... + p_{m-1}),
-    log_q[i] = ln(1 - min(conditional[i], 1 - conditional[i])). values (>= 4 sequences,) and lanes (>= sequences,)
-    ints are scratch.
+    log_q[i] = ln(1 - min(conditional[i], 1 - conditional[i])). values (>= 3 sequences,) is scratch.
     """
     last = counts.shape[0] - 1
     left = counts[last]  # what is left is the last token's count in the end
@@ -238,14 +245,11 @@ def multinomial(stream, n, conditional, log_q, counts, values, lanes):
         smallest = left[0]
         for a in range(1, left.size):
             smallest = min(smallest, left[a])
-        if left.size < _FEWEST_TOGETHER:
+        if smallest * small * (1.0 - small) >= _LEAST_VARIANCE:
+            _rejections(stream, left, small, drawn, values)
+        elif left.size < _FEWEST_TOGETHER:
             for a in range(left.size):
-                if small * left[a] >= _LARGEST_INVERSION_MEAN:
-                    drawn[a] = _rejection(stream, left[a], small, values)
-                else:
-                    drawn[a] = _inversion(stream, left[a], small, log_q[i]) if left[a] > 0.0 else 0.0
-        elif small * smallest >= _LARGEST_INVERSION_MEAN:
-            _rejections(stream, left, small, drawn, values, lanes)
+                drawn[a] = _inversion(stream, left[a], small, log_q[i]) if left[a] > 0.0 else 0.0
         else:
             _uniforms(stream, u)
             _inversions(u, left, small, log_q[i], mass, drawn)

@@ -265,14 +265,14 @@ def _tokens_that_occur(f, first, start, entry_row, entry_slot, query_entry, plac
 def batch_gradient(
     stream, state, gradient, num_slots, num_columns, indptr, entry_row, entry_slot, log_p, ones, prior, column,
     query_row, query_entry, last_multiplicity, seq_len, drawn, cumulative, conditional, log_q, places, count_values,
-    f_values, used_f, g, r, lane_values, lane_numbers,
+    f_values, used_f, g, r, lane_values,
 ):  # fmt: skip
     """Add the gradient of mean J over one batch to `gradient`, [z slots, Y]; return the batch's mean loss -J.
 
     drawn (B,) receives the classes; B = 0 stands for the expectation over classes. seq_len = contextual
     tokens, 0 for infinite. Scratch, with the largest support m and L sequences at once, a multiple of 4: places
     (2, m + 3) ints, count_values and f_values (m L,), used_f (m + 3, 4), g (2, m + 3), r (8, columns),
-    lane_values (4, L), lane_numbers (L,) ints.
+    lane_values (3, L).
     """
     z = state[:num_slots]
     Y = state[num_slots:].reshape((-1, num_columns))
@@ -300,14 +300,14 @@ def batch_gradient(
             )  # fmt: skip
             continue
         while same > 0:
-            block = min(same, lane_numbers.size)
+            block = min(same, lane_values.shape[1])
             same -= block
             # Contiguous columns in fours, for vectors: sequences drawn beyond the block get no weight.
             width = (block + 3) // 4 * 4
             drawn_width = width if block > 4 else block
             counts = count_values[: m * drawn_width].reshape((m, drawn_width))
             f = f_values[: m * width].reshape((m, width))
-            multinomial(stream, seq_len, conditional[part], log_q[part], counts, lane_values.reshape(-1), lane_numbers)
+            multinomial(stream, seq_len, conditional[part], log_q[part], counts, lane_values.reshape(-1))
             _counted_attention(z, entry_slot[part], counts, g[0, :m], lane_values[0, :drawn_width], f)
             f[:, block:] = 0.0
             for first in range(0, block, 4):

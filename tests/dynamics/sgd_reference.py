@@ -51,7 +51,7 @@ def drawn_counts(run: SGD, n: int, sequences: int, stream: Array) -> Array:
     log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
     together = sequences if sequences <= 4 else -(-sequences // 4) * 4
     counts = np.zeros((p.size, together))
-    multinomial(stream, run.seq_len, conditional, log_q, counts, np.empty(4 * together), np.empty(together, np.int64))
+    multinomial(stream, run.seq_len, conditional, log_q, counts, np.empty(3 * together))
     return counts.T[:sequences]
 
 
