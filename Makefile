@@ -16,7 +16,7 @@ test: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p snapdyn
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/dynamics -m kernel
 
 bench: setup
