@@ -20,7 +20,7 @@ from snapdyn.dynamics.kernels.chebyshev import local_error, stage
 
 DAMPING = 2.0 / 13.0  # keeps the stability polynomial inside the unit circle between its ripples
 MOST_STAGES = 500
-STEPS_PER_RADIUS = 25  # steps after which the spectral radius is estimated again
+EVALUATIONS_PER_RADIUS = 60  # after which the spectral radius, about three more, is estimated again
 MOST_POWER_ITERATIONS = 20
 RADIUS_MARGIN = 1.2  # the power method comes from below, and stops within a tenth
 SAFETY, SHRINK, GROWTH = 0.8, 0.1, 5.0  # of the step-size controller
@@ -64,9 +64,10 @@ class RKC(OdeSolver):
         self.f_old: Floats
         self.f: Floats = self.fun(self.t, self.y)
         self._direction_of_radius: Floats = self.f
-        self._steps_since_radius = 0
+        self._steps_since_radius = self._evaluations_at_radius = 0
         self.spectral_radius = self._estimated_radius()
         self.h = self._first_step()
+        self._accepted: tuple[float, float] | None = None  # length and error of the step before
 
     def _first_step(self) -> float:
         """Step at which the change of the derivative alone meets the tolerance."""
@@ -79,28 +80,34 @@ class RKC(OdeSolver):
         return float(np.linalg.norm(scaled) / math.sqrt(scaled.size))
 
     def _estimated_radius(self) -> float:
-        """Largest absolute eigenvalue of the Jacobian, by the power method on differences of the derivative."""
+        """Largest absolute eigenvalue of the Jacobian, by the power method on differences of the derivative.
+
+        From the growth over two iterations: at a start from Y = 0 eigenvalues come in pairs of both signs, between which
+        the growth over one jumps to and fro for ever.
+        """
         v = self._direction_of_radius
         length = float(np.linalg.norm(v))
         if length == 0.0:
             return 0.0
         distance = math.sqrt(np.finfo(np.float64).eps) * max(float(np.linalg.norm(self.y)), 1.0)
-        radius = 0.0
+        radius = growth = 0.0
         for _ in range(MOST_POWER_ITERATIONS):
             difference = self.fun(self.t, self.y + (distance / length) * v) - self.f
             length = float(np.linalg.norm(difference))
-            before, radius = radius, length / distance
+            growth_before, growth = growth, length / distance
             if not 0.0 < length < np.inf:
                 break
             v = difference
-            if abs(radius - before) <= 0.1 * radius:
+            before, radius = radius, math.sqrt(growth * growth_before)
+            if growth_before > 0.0 and abs(radius - before) <= 0.1 * radius:
                 break
+        radius = max(radius, growth)
         self._direction_of_radius = v
-        self._steps_since_radius = 0
+        self._steps_since_radius, self._evaluations_at_radius = 0, self.nfev
         return RADIUS_MARGIN * radius
 
     def _step_impl(self) -> tuple[bool, str | None]:
-        if self._steps_since_radius >= STEPS_PER_RADIUS:
+        if self.nfev - self._evaluations_at_radius >= EVALUATIONS_PER_RADIUS:
             self.spectral_radius = self._estimated_radius()
         rejected = False
         while True:
@@ -120,6 +127,10 @@ class RKC(OdeSolver):
             if self._steps_since_radius:
                 self.spectral_radius = self._estimated_radius()
         growth = GROWTH if error == 0.0 else min(GROWTH, SAFETY * error ** (-1.0 / 3.0))
+        if self._accepted and 0.0 < error and not rejected:  # the trend of the last two steps goes on
+            h_before, error_before = self._accepted
+            growth = min(GROWTH, max(growth, growth * h / h_before * (error_before / error) ** (1.0 / 3.0)))
+        self._accepted = None if rejected else (h, error)
         # A last step that was cut short says nothing against the step before.
         self.h = h * (min(1.0, growth) if rejected else max(SHRINK, growth))
         self._steps_since_radius += 1

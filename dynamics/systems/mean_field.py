@@ -10,6 +10,7 @@ from snapdyn.dynamics.errors import InputError, positive
 from snapdyn.dynamics.kernels.mean_field import LANES, mean_field
 from snapdyn.dynamics.layout import build_layout
 from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
+from snapdyn.dynamics.tiled import TiledRate, pays
 
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
 
@@ -63,6 +64,7 @@ class MeanField(System):
             np.array([L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z]),
             np.empty((4, max(L.max_support + LANES, L.num_columns))),
         )
+        self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if pays(L) else None
 
     @property
     def rate_ratio(self) -> float:
@@ -74,7 +76,7 @@ class MeanField(System):
         return state
 
     def write_rate(self, state: Floats, out: Floats) -> float:
-        return mean_field(state, out, *self._arguments)
+        return mean_field(state, out, *self._arguments) if self._tiled is None else self._tiled.write(state, out)
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))
