@@ -82,8 +82,8 @@ class RKC(OdeSolver):
     def _estimated_radius(self) -> float:
         """Largest absolute eigenvalue of the Jacobian, by the power method on differences of the derivative.
 
-        From the growth over two iterations: at a start from Y = 0 eigenvalues come in pairs of both signs, between which
-        the growth over one jumps to and fro for ever.
+        From the growth over two iterations: at a start from Y = 0 eigenvalues come in pairs of both signs, between
+        which the growth over one jumps to and fro for ever.
         """
         v = self._direction_of_radius
         length = float(np.linalg.norm(v))
@@ -127,7 +127,7 @@ class RKC(OdeSolver):
             if self._steps_since_radius:
                 self.spectral_radius = self._estimated_radius()
         growth = GROWTH if error == 0.0 else min(GROWTH, SAFETY * error ** (-1.0 / 3.0))
-        if self._accepted and 0.0 < error and not rejected:  # the trend of the last two steps goes on
+        if self._accepted and error > 0.0 and not rejected:  # the trend of the last two steps goes on
             h_before, error_before = self._accepted
             growth = min(GROWTH, max(growth, growth * h / h_before * (error_before / error) ** (1.0 / 3.0)))
         self._accepted = None if rejected else (h, error)

@@ -17,33 +17,45 @@ from snapdyn.dynamics.storage import replacing
 # Counts wait until there are this many, or as many as are counted already, before they are merged.
 WAITING_KEYS = 2**22
 LONGEST_WINDOW = 10_000
+FORMAT = "snapdyn text classes 1"
+SAVED_NUMBERS = ("window", "num_words", "num_documents", "words_read")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[float, float, str], None]
 
 
 class TextClasses(SequenceClasses):
-    """Sequence classes of a text, with its words.
+    """Sequence classes of a text, with its words; made by `from_text`, or read from a file by `TextClasses.load`.
 
     Attributes
     ----------
     words : tuple of str
         Word of each token id, by falling count.
     counts : (S,) ints
-        Windows of each class.
+        Windows of each class; 1 where every class is a window.
     window : int
         Contextual tokens T-1 of a window.
     num_words, num_documents, words_read : int
         Words of the text, its documents, its different words before the vocabulary was cut.
     """
 
-    def __init__(self, P: sparse.csr_array, query: Ints, next_token: Ints, counts: Ints, corpus: Corpus, window: int):
-        self.words = corpus.words
+    def __init__(
+        self,
+        P: sparse.csr_array,
+        query: Ints,
+        next_token: Ints,
+        counts: Ints,
+        words: Sequence[str],
+        window: int,
+        num_words: int,
+        num_documents: int,
+        words_read: int,
+    ) -> None:
+        self.words = tuple(words)
         self.counts = counts
         self.window = window
-        self.num_words, self.num_documents = corpus.num_words, corpus.num_documents
-        self.words_read = corpus.words_read
-        super().__init__(P, query, next_token, counts, len(corpus.words))
+        self.num_words, self.num_documents, self.words_read = num_words, num_documents, words_read
+        super().__init__(P, query, next_token, counts, len(self.words))
 
     def name(self, n: int) -> str:
         """Class n in words: "query → next word"."""
@@ -51,7 +63,7 @@ class TextClasses(SequenceClasses):
         return f"{self.words[self.query[n]]} → {self.words[self.next_token[n]]}"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write P (as entries), queries, next tokens, counts and words to a netCDF file."""
+        """Write P (as entries), queries, next tokens, counts and words to a netCDF file that `load` reads back."""
         import xarray
 
         dataset = xarray.Dataset(
@@ -64,11 +76,41 @@ class TextClasses(SequenceClasses):
                 "windows": ("class", self.counts),
                 "word": ("token", np.array(self.words, dtype=object)),
             },
-            attrs={"window": self.window, "num_words": self.num_words, "num_documents": self.num_documents},
+            attrs={"format": FORMAT, **{name: getattr(self, name) for name in SAVED_NUMBERS}},
         )
         with replacing(path) as temporary:
             dataset.to_netcdf(temporary, engine="h5netcdf")
         return Path(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TextClasses:
+        """Read the classes that `save`, or `snapdyn text`, wrote.
+
+        Raises
+        ------
+        InputError
+            The file is missing, cut short, or holds something else.
+        """
+        import xarray
+
+        if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
+            raise InputError(f"expected the path of a file of text classes, received {path!r}, which is none; check it")
+        try:
+            with xarray.open_dataset(path, engine="h5netcdf") as file:
+                if file.attrs["format"] != FORMAT:
+                    raise KeyError("format")
+                data = file.load()
+            words, query = data.word.values.tolist(), data["query"].values
+            P = sparse.csr_array(
+                (data.P_data.values, (data.P_class.values, data.P_token.values)), shape=(query.size, len(words))
+            )
+            numbers = {name: int(data.attrs[name]) for name in SAVED_NUMBERS}
+            return cls(P, query, data.next_token.values, data.windows.values, words, **numbers)
+        except (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, EOFError) as error:
+            raise InputError(
+                f"expected a whole file of text classes ({FORMAT}), received {str(path)!r}, which is damaged or of "
+                f"another kind ({type(error).__name__}); write it again with `snapdyn text PATH --out DIR`"
+            ) from error
 
 
 def from_text(
@@ -81,6 +123,10 @@ def from_text(
     tokens: str = "auto",
     headings: str = "drop",
     progress: Progress | None = None,
+    *,
+    sequences: bool = False,
+    max_sequences: int | None = 20_000,
+    seed: int = 0,
 ) -> TextClasses:
     """Count the sequence classes of a text: x_1..x_{T-1} contextual, x_T the query, x_{T+1} the next word.
 
@@ -88,8 +134,12 @@ def from_text(
     frequency of word l in the `window` words before the query, the weight of a class is its count. Words are
     lower-cased. Windows run over lines but not over documents: a file, or an article of WikiText.
 
+    With `sequences` every window of these pairs is a class of its own (a stored sequence is a class): P(l|n) is then
+    the share of word l in that window, so that `sgd` with seq_len=None, infinitely long sequences, trains on the
+    windows themselves, and the mean field is its limit of small steps.
+
     The defaults make of WikiText-2's validation and test text 1000 classes over 6939 words, whose mean field
-    is integrated past the transition in about a minute (`integrate(..., method="RKC")`).
+    is integrated past the transition in half a minute (`integrate(..., method="RKC")`).
 
     Parameters
     ----------
@@ -110,6 +160,10 @@ def from_text(
     headings : "drop" or "keep"
         Lines such as ` = Title = `.
     progress : callable (done, total, label), optional
+    sequences : bool
+        A class per window, with weight 1, in the order of the text.
+    max_sequences, seed : int or None, int
+        At most so many windows, drawn without replacement, every one as likely; None: all, with memory for them.
 
     Returns
     -------
@@ -128,14 +182,26 @@ def from_text(
     max_classes = None if max_classes is None else whole("max_classes", max_classes, 1)
     if progress is not None and not callable(progress):
         raise InputError(f"expected progress to be a function (done, total, label), received {progress!r}")
+    if not isinstance(sequences, bool):
+        raise InputError(f"expected sequences to be True or False, received {sequences!r}")
+    max_sequences = None if max_sequences is None else whole("max_sequences", max_sequences, 1)
+    seed = whole("seed", seed, 0)
     with read_corpus(paths, tokens, headings, min_token_count, max_vocab, progress) as corpus:
-        return _classes(corpus, window, min_count, max_classes, progress)
+        pairs, counts = _frequent_pairs(corpus, window, min_count, max_classes, progress)
+        if sequences:
+            P, pairs = _sequences(corpus, window, pairs, max_sequences, seed, progress)
+            counts = np.ones(pairs.size, np.int64)
+        else:
+            P = _shares(corpus, window, pairs, counts, progress)
+        V = len(corpus.words)
+        sizes = corpus.num_words, corpus.num_documents, corpus.words_read
+        return TextClasses(P, pairs // V, pairs % V, counts, corpus.words, window, *sizes)
 
 
-def _classes(
+def _frequent_pairs(
     corpus: Corpus, window: int, min_count: int, max_classes: int | None, progress: Progress | None
-) -> TextClasses:
-    V = len(corpus.words)
+) -> tuple[Ints, Ints]:
+    """Keys query V + next word of the classes, the most frequent first, ties by query and next word; their counts."""
     pairs, counts = _counted(_pairs(corpus, window, progress))
     if pairs.size == 0:
         raise InputError(
@@ -148,13 +214,37 @@ def _classes(
             f"expected a pair of query and next word seen at least min_count = {min_count} times, received at most "
             f"{counts.max()} (of {pairs.size} pairs); lower min_count or give more text"
         )
-    pairs, counts = pairs[frequent], counts[frequent]
-    # The most frequent first; ties by query and next word.
-    order = np.argsort(-counts, kind="stable")[:max_classes]
-    pairs, counts = pairs[order], counts[order]
-    entries, number = _counted(_entries(corpus, window, pairs, progress))
-    P = sparse.csr_array((number / (window * counts[entries // V]), (entries // V, entries % V)), shape=(pairs.size, V))
-    return TextClasses(P, pairs // V, pairs % V, counts, corpus, window)
+    order = np.argsort(-counts[frequent], kind="stable")[:max_classes]
+    return pairs[frequent][order], counts[frequent][order]
+
+
+def _shares(corpus: Corpus, window: int, pairs: Ints, counts: Ints, progress: Progress | None) -> sparse.csr_array:
+    """P(l|n): shares of the words in all windows of each class."""
+    V = len(corpus.words)
+    keys = ((number[:, None] * V + words).ravel() for number, words in _words_of(corpus, window, pairs, progress))
+    entries, times = _counted(keys)
+    n = entries // V
+    return sparse.csr_array((times / (window * counts[n]), (n, entries % V)), shape=(pairs.size, V))
+
+
+def _sequences(
+    corpus: Corpus, window: int, pairs: Ints, most: int | None, seed: int, progress: Progress | None
+) -> tuple[sparse.csr_array, Ints]:
+    """P(l|n) and key query V + next word of the windows of the classes, or of `most` of them."""
+    rng = np.random.default_rng(seed)
+    number, words, lots = np.empty(0, np.int64), np.empty((0, window), np.int64), np.empty(0)
+    for more, more_words in _words_of(corpus, window, pairs, progress):
+        number, words = np.concatenate([number, more]), np.concatenate([words, more_words])
+        # The windows with the smallest lots so far: one lot each, in the order of the text, whatever the blocks.
+        lots = np.concatenate([lots, rng.random(more.size)])
+        if most is not None and lots.size > most:
+            kept = np.sort(np.argpartition(lots, most - 1)[:most])
+            number, words, lots = number[kept], words[kept], lots[kept]
+    P = sparse.csr_array(
+        (np.full(words.size, 1.0 / window), words.ravel(), np.arange(0, words.size + 1, window)),
+        shape=(number.size, len(corpus.words)),
+    )
+    return P, pairs[number]
 
 
 def _counted(keys: Iterator[Ints]) -> tuple[Ints, Ints]:
@@ -197,8 +287,8 @@ def _pairs(corpus: Corpus, window: int, progress: Progress | None) -> Iterator[I
             progress(min(done / corpus.num_words, 1.0), 1.0, "counting pairs")
 
 
-def _entries(corpus: Corpus, window: int, pairs: Ints, progress: Progress | None) -> Iterator[Ints]:
-    """Keys class V + contextual word of every window of the classes `pairs`."""
+def _words_of(corpus: Corpus, window: int, pairs: Ints, progress: Progress | None) -> Iterator[tuple[Ints, Ints]]:
+    """(class, contextual words (k, window), the last one first) of every window of the classes `pairs`, by blocks."""
     V, done = len(corpus.words), 0
     order = np.argsort(pairs)
     for block, position in _windows(corpus, window):
@@ -206,7 +296,7 @@ def _entries(corpus: Corpus, window: int, pairs: Ints, progress: Progress | None
         place = np.minimum(np.searchsorted(pairs[order], keys), pairs.size - 1)
         mine = pairs[order[place]] == keys
         position, number = position[mine], order[place[mine]]
-        yield (number[:, None] * V + block[position[:, None] - 2 - np.arange(window)]).ravel()
+        yield number, block[position[:, None] - 2 - np.arange(window)]
         done += block.size
         if progress:
             progress(min(done / corpus.num_words, 1.0), 1.0, "counting windows")

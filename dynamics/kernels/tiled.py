@@ -2,8 +2,8 @@
 
 The same equations as `kernels/mean_field.py`, in five passes that each run over a part of the classes, tiles or rows.
 Y is far larger than the caches there, and a pass class by class fetches every row of Y once for each class that has
-the token. Here the rows of Y are read in order, once, and what is fetched again and again is a tile: `TILE` columns of the
-logits of all classes, which stays in the cache. Every number is summed in one order, whatever the parts.
+the token. Here the rows of Y are read in order, once, and what is fetched again and again is a tile: `TILE` columns of
+the logits of all classes, which stays in the cache. Every number is summed in one order, whatever the parts.
 
 Entries are (class, row of Y) pairs: `f` has them class by class, the arrays `by_row` row by row; `place` says where.
 """
