@@ -66,16 +66,14 @@ def text(
     if folder:
         classes.save(folder / "classes.nc")
     run = _integrated(classes, eta_Y, eta_Z, last_time)
-    if run.status == "failed":
+    if run.t.size > 1:  # what was reached before a failure or Ctrl-C is shown and kept
+        _show_theorems(run)
+        _show_words(run, classes)
+        if folder:
+            _write(folder, run, classes, started)
+    if run.message:
         say(run.message)
-        return DIFFERS
-    if run.t.size < 2:
-        return INTERRUPTED
-    _show_theorems(run)
-    _show_words(run, classes)
-    if folder:
-        _write(folder, run, classes, started)
-    return INTERRUPTED if run.status == "interrupted" else DONE
+    return {"interrupted": INTERRUPTED, "failed": DIFFERS}.get(run.status, DONE)
 
 
 def _show_classes(classes: TextClasses) -> None:

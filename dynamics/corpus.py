@@ -24,10 +24,11 @@ from snapdyn.dynamics.errors import InputError, unknown_name
 
 UNKNOWN = "<unk>"
 BOUNDARY = -1  # between documents: no window crosses it
+# As the archives of WikiText have them, and as many programs that train on it keep them.
 WIKITEXT_NAMES = tuple(
-    f"wiki.{part}.{kind}{packed}"
+    f"{stem}{packed}"
     for part in ("train", "valid", "test")
-    for kind in ("tokens", "raw")
+    for stem in (f"wiki.{part}.tokens", f"wiki.{part}.raw", f"{part}.txt")
     for packed in ("", ".gz")
 )
 TEXT_ENDINGS = (".txt", ".txt.gz", ".tokens", ".tokens.gz", ".raw", ".raw.gz", ".text", ".text.gz")
@@ -194,6 +195,11 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
             files += _files_of_folder(path)
         elif path.is_file():
             files.append(path)
+        elif path.exists():
+            raise InputError(
+                f"expected a text file or a folder of them, received {str(path)!r}, which is neither (a pipe can be "
+                "read only once); write it to a file"
+            )
         else:
             raise InputError(
                 f"expected a text file or a folder of them, received {str(path)!r}, which is missing; check the path"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from snapdyn.dynamics.classes import Ints, SequenceClasses
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.corpus import Corpus, read_corpus
 from snapdyn.dynamics.errors import InputError, whole
 from snapdyn.dynamics.storage import replacing
@@ -232,14 +232,25 @@ def _sequences(
 ) -> tuple[sparse.csr_array, Ints]:
     """P(l|n) and key query V + next word of the windows of the classes, or of `most` of them."""
     rng = np.random.default_rng(seed)
-    number, words, lots = np.empty(0, np.int64), np.empty((0, window), np.int64), np.empty(0)
-    for more, more_words in _words_of(corpus, window, pairs, progress):
-        number, words = np.concatenate([number, more]), np.concatenate([words, more_words])
-        # The windows with the smallest lots so far: one lot each, in the order of the text, whatever the blocks.
-        lots = np.concatenate([lots, rng.random(more.size)])
-        if most is not None and lots.size > most:
-            kept = np.sort(np.argpartition(lots, most - 1)[:most])
-            number, words, lots = number[kept], words[kept], lots[kept]
+    waiting: list[tuple[Ints, Ints, Floats]] = []
+
+    def merged() -> tuple[Ints, Ints, Floats]:
+        """All windows that wait, or the `most` of them with the smallest lots, in the order of the text."""
+        number, words, lots = (np.concatenate(parts) for parts in zip(*waiting, strict=True))
+        if most is None or lots.size <= most:
+            return number, words, lots
+        kept = np.sort(np.argpartition(lots, most - 1)[:most])
+        return number[kept], words[kept], lots[kept]
+
+    size = 0
+    for number, words in _words_of(corpus, window, pairs, progress):
+        # One lot per window, in the order of the text: how the text comes in blocks changes nothing.
+        waiting.append((number, words, rng.random(number.size)))
+        size += number.size
+        if most is not None and size >= max(2 * most, WAITING_KEYS // window):
+            waiting = [merged()]
+            size = waiting[0][0].size
+    number, words, _ = merged()
     P = sparse.csr_array(
         (np.full(words.size, 1.0 / window), words.ravel(), np.arange(0, words.size + 1, window)),
         shape=(number.size, len(corpus.words)),

@@ -1,0 +1,102 @@
+"""The right-hand side tile by tile, against plain dense numpy and the kernel that goes class by class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dense_reference import Instance, mean_field, random_instance
+
+from snapdyn.dynamics import MeanField, SequenceClasses, integrate
+from snapdyn.dynamics.kernels.tiled import TILE
+from snapdyn.dynamics.tiled import TiledRate, pays
+
+# As in test_right_hand_sides: thousands of ulp of sums of products, ten orders below any wrong term.
+RELATIVE = 1e-12
+NEXT = tuple(n % 70 for n in range(80))
+INSTANCES = {
+    "one tile": random_instance(1),
+    "no shared column": random_instance(2, num_classes=5, vocab_size=5),
+    "two whole tiles": random_instance(3, num_classes=2 * TILE, num_tokens=7, vocab_size=2 * TILE),
+    "one column beyond a tile": random_instance(4, num_classes=TILE, num_tokens=7, vocab_size=2 * TILE),
+    "shared next tokens": random_instance(5, num_classes=80, num_tokens=7, next_token=NEXT, vocab_size=90),
+    "one class": random_instance(6, num_classes=1, query=(3,), next_token=(6,)),
+}
+
+
+def dense_and_tiled(instance: Instance, vocab_size: int, threads: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """[Y', z', loss] from dense numpy with `vocab_size` outputs and from the tiles, at a random state."""
+    system = MeanField(instance.classes(), 0.7, 1.3)
+    L, M = system.layout, instance.P.shape[1]
+    state = np.random.default_rng(8).normal(0.0, 2.0, system.size)
+    out = np.full(system.size, np.nan)
+    loss = TiledRate(L, 0.7, 1.3, threads).write(state, out)
+    columns = np.minimum(np.searchsorted(L.output_token, np.arange(vocab_size)), L.num_columns - 1)
+    if L.output_token[-1] < 0:
+        own = {int(v): i for i, v in enumerate(L.output_token)}
+        columns = np.array([own.get(v, L.num_columns - 1) for v in range(vocab_size)])
+
+    def dense(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        Y = np.zeros((instance.num_rows, vocab_size))
+        rows = flat[L.num_slots :].reshape(L.num_rows, L.num_columns)
+        for token, row in enumerate(L.row_of_token):
+            if row >= 0:
+                Y[token] = rows[row, columns]
+        z = np.zeros((len(instance.query_ids), M))
+        z[system.classes.z_coordinates] = flat[: L.num_slots][L.slot_of_z]
+        return Y, z
+
+    wide = Instance(instance.P, instance.query, instance.next_token, instance.prior, vocab_size)
+    dY, dz, expected_loss = mean_field(wide, *dense(state), 0.7, 1.3)
+    return [dY, dz, np.array([expected_loss])], [*dense(out), np.array([loss])]
+
+
+def error(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
+    return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in zip(expected, found, strict=True))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", INSTANCES)
+def test_rates_against_dense_numpy(name: str) -> None:
+    """Assert Y', z' and the loss to rounding; an output more in the theory is told apart."""
+    instance = INSTANCES[name]
+    assert error(*dense_and_tiled(instance, instance.vocab_size, 1)) < RELATIVE
+    assert error(*dense_and_tiled(instance, instance.vocab_size + 1, 1)) > 1e3 * RELATIVE
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_change_no_number(threads: int) -> None:
+    """Assert the same bits from any number of threads, more than there are tiles among them."""
+    for name in ("two whole tiles", "one class"):
+        one, several = (dense_and_tiled(INSTANCES[name], INSTANCES[name].vocab_size, n)[1] for n in (1, threads))
+        for a, b in zip(one, several, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def many_classes() -> SequenceClasses:
+    rng = np.random.default_rng(3)
+    P = rng.random((400, 120)) * (rng.random((400, 120)) < 0.6)
+    return SequenceClasses(P / P.sum(axis=1, keepdims=True), rng.integers(0, 9, 400), vocab_size=500)
+
+
+def test_large_systems_take_the_tiles() -> None:
+    """Assert that a large mean field uses them, equals the kernel class by class, and a residual or few classes do not."""
+    classes = many_classes()
+    system = MeanField(classes, 1.0, 0.5)
+    assert pays(system.layout)
+    assert not pays(MeanField(classes, 1.0, 0.5, residual=True).layout)
+    assert not pays(MeanField(INSTANCES["shared next tokens"].classes(), 1.0, 0.5).layout)
+    state = np.random.default_rng(1).normal(size=system.size)
+    tiled, by_class = np.empty(system.size), np.empty(system.size)
+    loss = system.write_rate(state, tiled)
+    system._tiled = None
+    assert system.write_rate(state, by_class) == pytest.approx(loss, rel=1e-14)
+    assert error([by_class], [tiled]) < RELATIVE
+
+
+def test_a_trajectory_is_that_of_the_compiled_integrator() -> None:
+    """Assert that DOP853 from Python, on tiles, meets the compiled one, on the other kernel."""
+    system = MeanField(many_classes(), 1.0, 0.5)
+    tiled, compiled = (integrate(system, [300.0], method, rtol=1e-7, atol=1e-9) for method in ("DOP853", "compiled"))
+    # Both make the same steps: they differ by rounding alone.
+    np.testing.assert_allclose(tiled.z_support, compiled.z_support, rtol=0, atol=1e-10)
+    assert np.abs(tiled.z_support).max() > 1e-3
