@@ -94,14 +94,14 @@ class RKC(OdeSolver):
         for _ in range(MOST_POWER_ITERATIONS):
             difference = self.fun(self.t, self.y + (distance / length) * v) - self.f
             length = float(np.linalg.norm(difference))
-            growth_before, growth = growth, length / distance
+            before, growth_before, growth = radius, growth, length / distance
             if not 0.0 < length < np.inf:
+                radius = growth
                 break
             v = difference
-            before, radius = radius, math.sqrt(growth * growth_before)
+            radius = math.sqrt(growth * growth_before)
             if growth_before > 0.0 and abs(radius - before) <= 0.1 * radius:
                 break
-        radius = max(radius, growth)
         self._direction_of_radius = v
         self._steps_since_radius, self._evaluations_at_radius = 0, self.nfev
         return RADIUS_MARGIN * radius

@@ -31,10 +31,8 @@ def agreement(run: Trajectory, theory: Trajectory, time: int = -1) -> Agreement:
         raise InputError(f"expected two trajectories with classes and saved times, received {run!r} and {theory!r}")
     classes = theory.classes
     query, token = classes.z_coordinates
-    weight = np.bincount(
-        classes.z_of_entry, weights=classes.prior[classes.class_of_entry] * classes.P.data, minlength=token.size
-    )
-    weight /= weight.sum()
+    shares = classes.prior[classes.class_of_entry] * classes.P.data
+    weight = np.bincount(classes.z_of_entry, weights=shares, minlength=token.size).astype(np.float64)  # sums to 1
     b = theory.z_support[time] - theory.z_initial[query, token]
     a = _moves(run, time, classes.queries[query], token)
     size = math.sqrt(weight @ b**2)
@@ -69,8 +67,8 @@ def norm_fluctuation(windows: SequenceClasses, classes: SequenceClasses) -> floa
     place = order[np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)]
     if not np.array_equal(keys[place], wanted):
         raise InputError(
-            "expected windows of these classes, received one with another query and next token; read both from the same "
-            "text with the same options"
+            "expected windows of these classes, received one with another query and next token; read both "
+            "from the same text with the same options"
         )
     of_window, of_class = (np.asarray(c.P.multiply(c.P).sum(axis=1)).ravel() for c in (windows, classes))
     return float(windows.prior @ of_window / (windows.prior @ of_class[place]) - 1.0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import InputError, TextClasses, from_text, sgd
+from snapdyn.dynamics import InputError, MeanField, TextClasses, from_text, integrate, sgd
 from snapdyn.dynamics import corpus as corpus_module
 from snapdyn.dynamics import text as text_module
 
@@ -131,6 +131,83 @@ def from_text_of_words(text: str, **options: Any) -> TextClasses:
         return from_text(path, **({"min_token_count": 1} | options))
 
 
+# -- windows as classes ------------------------------------------------------------------------------------
+def windows_by_hand(documents: list[list[str]], window: int, pairs: set[tuple[str, str]]) -> list[Any]:
+    """(query, next, counts of the words before) of every window of these pairs, in the order of the text."""
+    return [
+        (document[i - 1], document[i], Counter(document[i - 1 - window : i - 1]))
+        for document in documents
+        for i in range(window + 1, len(document))
+        if (document[i - 1], document[i]) in pairs
+    ]
+
+
+def listed(windows: TextClasses) -> list[Any]:
+    """The same of classes that are windows."""
+    return [
+        (windows.words[windows.query[n]], windows.words[windows.next_token[n]],
+         Counter({windows.words[l]: round(p * windows.window) for l, p in
+                  zip(windows.support(n), windows.P[[n]].data, strict=True)}))
+        for n in range(windows.num_classes)
+    ]  # fmt: skip
+
+
+def test_every_window_is_a_class() -> None:
+    """Assert the windows themselves, in the order of the text, with weight 1; their mean is P(l|n)."""
+    often = Counter(word for document in documents_of(FABLE) for word in document)
+    documents = [[w if often[w] >= 2 else "<unk>" for w in document] for document in documents_of(FABLE)]
+    classes = from_text(FABLE, **SMALL)
+    pairs = {(classes.words[q], classes.words[x]) for q, x in zip(classes.query, classes.next_token, strict=True)}
+    windows = from_text(FABLE, **SMALL, sequences=True)
+    assert listed(windows) == windows_by_hand(documents, 4, pairs)
+    assert listed(windows) != windows_by_hand(documents, 5, pairs)
+    assert windows.num_classes == classes.counts.sum()
+    assert set(windows.counts) == {1}
+    np.testing.assert_allclose(windows.prior, 1 / windows.num_classes, rtol=1e-12)
+    for n in range(classes.num_classes):
+        mine = (windows.query == classes.query[n]) & (windows.next_token == classes.next_token[n])
+        assert mine.sum() == classes.counts[n]
+        np.testing.assert_allclose(windows.P[mine].toarray().mean(axis=0), classes.P[[n]].toarray()[0], atol=1e-15)
+
+
+def test_windows_are_drawn_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert an ordered part of all windows, the same for a seed however the text is read, each one as likely."""
+    every = listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=None))
+    place = {repr(w): i for i, w in enumerate(every)}
+    few, size = 12, len(every)
+    draws = [listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=few, seed=seed)) for seed in range(60)]
+    monkeypatch.setattr(corpus_module, "WORDS_AT_ONCE", 7)
+    monkeypatch.setattr(text_module, "WAITING_KEYS", 8)
+    assert listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=few, seed=1)) == draws[1] != draws[2]
+    assert listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=size + 1)) == every
+    times = np.zeros(size)
+    for drawn in draws:
+        places = [place[repr(w)] for w in drawn]
+        assert len(drawn) == few
+        assert not Counter(map(repr, drawn)) - Counter(map(repr, every))
+        if len(place) == size:
+            assert places == sorted(places)
+        np.add.at(times, places, 1)
+    # Half of the text has half of the drawn windows: a binomial count, five standard deviations.
+    first, expected = times[: size // 2].sum(), 60 * few * (size // 2) / size
+    assert abs(first - expected) < 5 * np.sqrt(expected / 2)
+
+
+def test_sgd_trains_on_the_windows_themselves() -> None:
+    """Assert that SGD with infinite length meets the mean field of the windows as its steps shrink; others do not."""
+    classes, windows = from_text(FABLE, **SMALL), from_text(FABLE, **SMALL, sequences=True)
+    wanted = integrate(MeanField(windows, 1.0, 1.0), [40.0], rtol=1e-6).z[-1]
+    other = integrate(MeanField(classes, 1.0, 1.0), [40.0], rtol=1e-6).z[-1]
+    gaps = []
+    for steps in (40, 640):
+        rate = 40.0 / steps
+        run = sgd(windows, rate, rate, steps, batch_size=None, record=[steps])
+        gaps.append(np.abs(run.z[-1] - wanted).max())
+    # Euler's error is of first order in the rate: a sixteenth, to the next order.
+    assert gaps[1] < gaps[0] / 8
+    assert gaps[1] < 0.05 * np.abs(other - wanted).max()
+
+
 def test_only_the_most_frequent_classes_are_kept() -> None:
     """Assert that max_classes keeps the first classes of the whole list."""
     every = from_text(FABLE, **SMALL)
@@ -186,6 +263,8 @@ def test_gzip_is_told_by_its_bytes(tmp_path: Path) -> None:
     (folder / "wiki.train.tokens").write_bytes(FABLE.read_bytes())
     (folder / "readme.txt").write_text("not a part of it", encoding="utf-8")
     assert from_text(folder, **SMALL) == plain
+    (folder / "wiki.train.tokens").rename(folder / "valid.txt")
+    assert from_text(folder, **SMALL) == plain
 
 
 def test_progress_ends_at_the_end() -> None:
@@ -228,6 +307,9 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch: pytest.
         ({"tokens": "word"}, "did you mean 'words'"),
         ({"headings": "no"}, "headings"),
         ({"progress": 3}, "progress"),
+        ({"sequences": 100}, "sequences"),
+        ({"sequences": True, "max_sequences": 0}, "max_sequences"),
+        ({"sequences": True, "seed": -1}, "seed"),
     ],
     ids=str,
 )
@@ -281,15 +363,31 @@ def test_windows_can_be_trained_on() -> None:
     assert run.loss[1] < run.loss[0]
 
 
-def test_classes_are_saved_with_their_words(tmp_path: Path) -> None:
-    """Assert that the file holds what the classes hold."""
-    import xarray
+@pytest.mark.parametrize("sequences", [False, True])
+def test_classes_are_read_back(tmp_path: Path, sequences: bool) -> None:
+    """Assert every number and word of classes and of windows from their file; other classes are told apart."""
+    classes = from_text(FABLE, **SMALL, sequences=sequences)
+    read = TextClasses.load(classes.save(tmp_path / "classes.nc"))
+    assert read == classes != from_text(FABLE, **SMALL, sequences=not sequences)
+    for name in ("words", "window", "num_words", "num_documents", "words_read"):
+        assert getattr(read, name) == getattr(classes, name)
+    np.testing.assert_array_equal(read.counts, classes.counts)
+    assert read.name(3) == classes.name(3)
+    read.save(tmp_path / "again.nc")
+    assert (tmp_path / "again.nc").read_bytes() == (tmp_path / "classes.nc").read_bytes()
 
-    classes = from_text(FABLE, **SMALL)
-    saved = xarray.load_dataset(classes.save(tmp_path / "classes.nc"), engine="h5netcdf")
-    assert tuple(saved.word.values) == classes.words
-    np.testing.assert_array_equal(saved.P_data, classes.P.data)
-    np.testing.assert_array_equal(saved.windows, classes.counts)
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    """Assert one sentence for a missing file, a text, half a file, and a trajectory."""
+    saved = from_text(FABLE, **SMALL).save(tmp_path / "classes.nc")
+    half = tmp_path / "half.nc"
+    half.write_bytes(saved.read_bytes()[:5000])
+    run = integrate(MeanField(TextClasses.load(saved), 1.0, 1.0), [1.0]).save(tmp_path / "run.nc")
+    for path, says in ((tmp_path / "none.nc", "none"), (3, "path"), (FABLE, "text classes"), (half, "damaged"),
+                       (run, "another kind")):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            TextClasses.load(path)  # type: ignore[arg-type]
+        assert says in sentence(error)
 
 
 @wikitext

@@ -16,9 +16,9 @@ NEXT = tuple(n % 70 for n in range(80))
 INSTANCES = {
     "one tile": random_instance(1),
     "no shared column": random_instance(2, num_classes=5, vocab_size=5),
-    "two whole tiles": random_instance(3, num_classes=2 * TILE, num_tokens=7, vocab_size=2 * TILE),
-    "one column beyond a tile": random_instance(4, num_classes=TILE, num_tokens=7, vocab_size=2 * TILE),
-    "shared next tokens": random_instance(5, num_classes=80, num_tokens=7, next_token=NEXT, vocab_size=90),
+    "two whole tiles": random_instance(3, num_classes=2 * TILE, vocab_size=2 * TILE),
+    "one column beyond a tile": random_instance(4, num_classes=TILE, vocab_size=2 * TILE),
+    "shared next tokens": random_instance(5, num_classes=80, next_token=NEXT, vocab_size=90),
     "one class": random_instance(6, num_classes=1, query=(3,), next_token=(6,)),
 }
 
@@ -30,10 +30,8 @@ def dense_and_tiled(instance: Instance, vocab_size: int, threads: int) -> tuple[
     state = np.random.default_rng(8).normal(0.0, 2.0, system.size)
     out = np.full(system.size, np.nan)
     loss = TiledRate(L, 0.7, 1.3, threads).write(state, out)
-    columns = np.minimum(np.searchsorted(L.output_token, np.arange(vocab_size)), L.num_columns - 1)
-    if L.output_token[-1] < 0:
-        own = {int(v): i for i, v in enumerate(L.output_token)}
-        columns = np.array([own.get(v, L.num_columns - 1) for v in range(vocab_size)])
+    column_of = {int(v): i for i, v in enumerate(L.output_token)}
+    columns = [column_of.get(v, L.num_columns - 1) for v in range(vocab_size)]
 
     def dense(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         Y = np.zeros((instance.num_rows, vocab_size))
@@ -79,7 +77,7 @@ def many_classes() -> SequenceClasses:
 
 
 def test_large_systems_take_the_tiles() -> None:
-    """Assert that a large mean field uses them, equals the kernel class by class, and a residual or few classes do not."""
+    """Assert that a large mean field takes them and equals the kernel class by class; not a small one or a residual."""
     classes = many_classes()
     system = MeanField(classes, 1.0, 0.5)
     assert pays(system.layout)
@@ -96,7 +94,7 @@ def test_large_systems_take_the_tiles() -> None:
 def test_a_trajectory_is_that_of_the_compiled_integrator() -> None:
     """Assert that DOP853 from Python, on tiles, meets the compiled one, on the other kernel."""
     system = MeanField(many_classes(), 1.0, 0.5)
-    tiled, compiled = (integrate(system, [300.0], method, rtol=1e-7, atol=1e-9) for method in ("DOP853", "compiled"))
+    tiled, compiled = (integrate(system, [100.0], method, rtol=1e-3, atol=1e-5) for method in ("DOP853", "compiled"))
     # Both make the same steps: they differ by rounding alone.
     np.testing.assert_allclose(tiled.z_support, compiled.z_support, rtol=0, atol=1e-10)
-    assert np.abs(tiled.z_support).max() > 1e-3
+    assert np.abs(tiled.z_support).max() > 1e-4
