@@ -71,7 +71,7 @@ def text(
         _show_words(run, classes)
         if folder:
             _write(folder, run, classes, started)
-    if run.message:
+    if run.status == "failed":
         say(run.message)
     return {"interrupted": INTERRUPTED, "failed": DIFFERS}.get(run.status, DONE)
 

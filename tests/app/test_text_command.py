@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray
 
-from snapdyn import load
+from snapdyn import MeanField, TextClasses, load
 from snapdyn.cli import main
 
 FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
@@ -75,3 +80,56 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
     assert captured.out == ""
     assert says in captured.err
     assert captured.err.count("\n") == 1
+
+
+# -- Ctrl-C ------------------------------------------------------------------------------------------------
+def test_ctrl_c_while_reading(tmp_path: Path) -> None:
+    """Assert exit code 130, one line, and no file, of a run that gets the signal while it reads."""
+    text, out = tmp_path / "long.txt", tmp_path / "out"
+    text.write_bytes(FABLE.read_bytes() * 20_000)
+    with subprocess.Popen(
+        [sys.executable, "-m", "snapdyn", "text", str(text), *SMALL, "--out", str(out)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell's background job ignores Ctrl-C, and its children inherit that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    ) as run:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not out.is_dir() and time.monotonic() < deadline:  # made before the first word is read
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        shown, said = run.communicate(timeout=60)
+    assert (run.returncode, shown) == (130, "")
+    assert said.startswith("snapdyn: interrupted")
+    assert said.count("\n") == 1
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(("calls", "reached"), [(10, 0), (40, 2)], ids=["before the first save", "later"])
+def test_ctrl_c_in_the_mean_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, calls: int, reached: int
+) -> None:
+    """Assert exit code 130, whole files of what was reached, classes that can be read, and no half file."""
+    write_rate, done = MeanField.write_rate, []
+
+    def interrupted(system: MeanField, state: np.ndarray, out: np.ndarray) -> float:
+        done.append(None)
+        if len(done) == calls:
+            raise KeyboardInterrupt
+        return write_rate(system, state, out)
+
+    monkeypatch.setattr(MeanField, "write_rate", interrupted)
+    assert main(["text", str(FABLE), *SMALL, "--out", str(tmp_path)]) == 130
+    captured = capsys.readouterr()
+    assert captured.err.startswith("snapdyn: interrupted")
+    assert captured.err.count("\n") == 1
+    classes = TextClasses.load(tmp_path / "classes.nc")
+    assert "fox" in classes.words
+    names = {path.name for path in tmp_path.iterdir()}
+    if reached:
+        run = load(tmp_path / "trajectory.nc")
+        assert (run.status, run.classes) == ("interrupted", classes)
+        assert reached <= run.t.size < 16
+        assert "words that win attention" in captured.out
+        assert names >= {"words.csv", "words.png"}
+    else:
+        assert names == {"classes.nc"}
