@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from snapdyn.analytic import transition_time
 from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
+from snapdyn.dynamics.tiled import TiledRate
 
 WIKITEXT = Path(os.environ.get("SNAPDYN_WIKITEXT", Path(__file__).parents[2] / "shared" / "data" / "wikitext-2"))
 pytestmark = pytest.mark.skipif(not WIKITEXT.is_dir(), reason=f"no WikiText-2 at {WIKITEXT}; set SNAPDYN_WIKITEXT")
@@ -49,6 +51,24 @@ def test_evaluation(benchmark: Any, number: int) -> None:
         print(f"time = {np.exp(constant):.3g} s (nnz(P) x columns)^{exponent:.3f}")
 
 
+@pytest.mark.benchmark(group="text: one evaluation of 1000 classes")
+@pytest.mark.parametrize("route", ["class by class", "tiles, one thread", "tiles, all cores"])
+def test_tiles(benchmark: Any, route: str) -> None:
+    """Time of one evaluation for 1000 classes, by both kernels and on all cores."""
+    system = MeanField(from_text(WIKITEXT), ETA_Y, ETA_Z)
+    if route == "class by class":
+        system._tiled = None
+    elif route == "tiles, one thread":
+        system._tiled = TiledRate(system.layout, ETA_Y, ETA_Z, 1)
+    state, out = 0.01 * np.random.default_rng(0).normal(size=system.size), np.empty(system.size)
+    benchmark.pedantic(system.write_rate, args=(state, out), rounds=10, warmup_rounds=1)
+    started = time.process_time()
+    system.write_rate(state, out)
+    print(
+        f"{route}: {benchmark.stats.stats.min * 1e3:.0f} ms, processor {(time.process_time() - started) * 1e3:.0f} ms"
+    )
+
+
 @pytest.mark.benchmark(group="text: past the transition")
 def test_past_the_transition(benchmark: Any) -> None:
     """Time of the mean field of 1000 classes over 6939 words to the peak of gamma, as `snapdyn text` runs it."""
@@ -56,7 +76,7 @@ def test_past_the_transition(benchmark: Any) -> None:
     end = float(transition_time(classes.num_classes, classes.vocab_size, ETA_Y, kind="peak"))
     integrate(MeanField(classes, ETA_Y, ETA_Z), [1e-3], "RKC")
     run = benchmark.pedantic(
-        integrate, args=(MeanField(classes, ETA_Y, ETA_Z), [0.1 * end, end], "RKC", 1e-3, 1e-4), rounds=1
+        integrate, args=(MeanField(classes, ETA_Y, ETA_Z), [0.1 * end, end], "RKC", 5e-4, 5e-5), rounds=1
     )
     benchmark.extra_info.update(run.stats)
     assert run.status == "finished"

@@ -13,17 +13,19 @@ from snapdyn.dynamics.kernels import tiled as kernel
 from snapdyn.dynamics.layout import Layout
 from snapdyn.dynamics.threads import cores
 
-# Below these the passes and the threads cost more than they save: columns, and entries times columns.
-FEWEST_COLUMNS = 64
-LEAST_WORK = 10_000_000
+# Where the tiles win (docs/text.md): rows of Y of a class that leave a cache of half a megabyte, and columns and work
+# enough for the passes and threads. Windows of a text, each a class of few words, are faster class by class.
+FEWEST_COLUMNS = 32
+LEAST_VALUES_OF_A_CLASS = 60_000
+LEAST_WORK = 5_000_000  # entries times columns
 
 
 def pays(layout: Layout) -> bool:
-    """Whether the tiles are worth their while: many columns, much work, and no residual connection."""
-    columns = layout.num_columns
+    """Whether the tiles are worth their while; they have no residual connection."""
+    work = layout.entry_row.size * layout.num_columns
     return (
-        columns >= FEWEST_COLUMNS
-        and layout.entry_row.size * columns >= LEAST_WORK
+        layout.num_columns >= FEWEST_COLUMNS
+        and work >= max(LEAST_WORK, LEAST_VALUES_OF_A_CLASS * layout.prior.size)
         and bool((layout.query_row < 0).all())
     )
 

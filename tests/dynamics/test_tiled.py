@@ -72,17 +72,20 @@ def test_threads_change_no_number(threads: int) -> None:
 
 def many_classes() -> SequenceClasses:
     rng = np.random.default_rng(3)
-    P = rng.random((400, 120)) * (rng.random((400, 120)) < 0.6)
-    return SequenceClasses(P / P.sum(axis=1, keepdims=True), rng.integers(0, 9, 400), vocab_size=500)
+    P = rng.random((100, 900)) * (rng.random((100, 900)) < 0.7)
+    return SequenceClasses(P / P.sum(axis=1, keepdims=True), rng.integers(0, 9, 100), vocab_size=500)
 
 
 def test_large_systems_take_the_tiles() -> None:
-    """Assert that a large mean field takes them and equals the kernel class by class; not a small one or a residual."""
+    """Assert that a large mean field takes them, and equals the kernel class by class; others and a residual do not."""
     classes = many_classes()
     system = MeanField(classes, 1.0, 0.5)
     assert pays(system.layout)
     assert not pays(MeanField(classes, 1.0, 0.5, residual=True).layout)
     assert not pays(MeanField(INSTANCES["shared next tokens"].classes(), 1.0, 0.5).layout)
+    assert not pays(
+        MeanField(SequenceClasses(np.eye(2500), np.zeros(2500, int)), 1.0, 0.5).layout
+    )  # 6e6, but 2501 each
     state = np.random.default_rng(1).normal(size=system.size)
     tiled, by_class = np.empty(system.size), np.empty(system.size)
     loss = system.write_rate(state, tiled)

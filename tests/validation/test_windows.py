@@ -1,0 +1,102 @@
+"""Real windows against the mean field of their classes, against numbers made by hand."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from snapdyn.dynamics import InputError, MeanField, SequenceClasses, from_text, integrate
+from snapdyn.validation.windows import agreement, independent_fluctuation, norm_fluctuation
+
+FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
+SMALL = {"min_count": 2, "min_token_count": 2}
+EXAMPLE = Path(__file__).parents[2] / "examples" / "text_windows.py"
+
+
+def test_agreement_against_dense_sums() -> None:
+    """Assert correlation and difference from dense arrays, of runs that share only some logits; signs are told."""
+    theory_of = SequenceClasses([[0.5, 0.3, 0.2, 0], [0, 0.1, 0.3, 0.6]], [1, 3], weights=[1, 2])
+    run_of = SequenceClasses([[0.5, 0, 0.5, 0], [0.2, 0.1, 0.1, 0.6]], [3, 0])  # query 1 is missing
+    theory = integrate(MeanField(theory_of, 1.0, 1.0), [20.0])
+    run = integrate(MeanField(run_of, 1.0, 1.0), [20.0])
+    weight = np.array([[0.5, 0.3, 0.2, 0], [0, 0.1, 0.3, 0.6]]) * [[1 / 3], [2 / 3]]
+    b, a = theory.z[-1], np.zeros((2, 4))
+    a[1] = run.z[-1, 1]  # query 3 is the second row of both; token 0 of it has no weight
+    found = agreement(run, theory)
+    assert found.difference == pytest.approx(np.sqrt((weight * (a - b) ** 2).sum() / (weight * b**2).sum()))
+    covariance = np.cov(a.ravel(), b.ravel(), aweights=weight.ravel())
+    assert found.correlation == pytest.approx(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
+    same, flipped = (agreement(replace(theory, z_support=sign * theory.z_support), theory) for sign in (1, -1))
+    assert (same.correlation, same.difference) == pytest.approx((1.0, 0.0))
+    assert (flipped.correlation, flipped.difference) == pytest.approx((-1.0, 2.0))
+
+
+def test_norm_fluctuation_of_drawn_windows() -> None:
+    """Assert (1/|P|^2 - 1)/(T-1) for windows drawn word by word, and 0 for windows like their class."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(12), 3)
+    classes = SequenceClasses(P, [0, 0, 4], [1, 2, 1], [1, 1, 1], 12)
+    number, length = 4000, 5
+    which = np.repeat(np.arange(3), number)
+    shares = np.concatenate([rng.multinomial(length, row, number) for row in P]) / length
+    windows = SequenceClasses(shares, classes.query[which], classes.next_token[which], vocab_size=12)
+    squares = (shares**2).sum(axis=1)
+    found, wanted = norm_fluctuation(windows, classes), independent_fluctuation(classes, length)
+    # Five standard errors of the mean of |q|^2, over the mean of |P|^2.
+    assert abs(found - wanted) < 5 * squares.std() / np.sqrt(squares.size) / (P**2).sum(axis=1).mean()
+    assert abs(found - independent_fluctuation(classes, length + 1)) > 0.1
+    assert norm_fluctuation(classes, classes) == pytest.approx(0.0, abs=1e-14)
+
+
+def every_window(p: np.ndarray, length: int) -> SequenceClasses:
+    """All count vectors of `length` words of one class, weighted by their exact probability, as classes."""
+    counts = np.array([c for c in product(range(length + 1), repeat=p.size) if sum(c) == length])
+    log_weight = gammaln(length + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(p)
+    ones = np.ones(len(counts), dtype=int)
+    return SequenceClasses(counts / length, 0 * ones, ones, np.exp(log_weight), 10)
+
+
+def test_short_windows_raise_the_frequent_word() -> None:
+    """Assert what docs/text.md says of one class: no move in the mean field, P_l (P_l - |P|^2)/(T-1) in windows."""
+    p = np.array([0.55, 0.3, 0.15])
+    still = integrate(MeanField(SequenceClasses([p], [0], [1], vocab_size=10), 1.0, 0.01), [5.0])
+    assert np.abs(still.z).max() < 1e-15
+    law, moves = p * (p - p @ p), []
+    for length in (4, 12, 36):
+        moves.append(integrate(MeanField(every_window(p, length), 1.0, 0.01), [5.0], rtol=1e-7, atol=1e-12).z[-1, 0])
+        assert (np.sign(moves[-1]) == [1, -1, -1]).all()
+    # The next terms are smaller by |P|^-2/(T-1) = 2.3/36 each: a few of them.
+    np.testing.assert_allclose(moves[-1] / moves[-1][0], law / law[0], atol=4 * 2.3 / 36)
+    assert moves[1][0] / moves[2][0] == pytest.approx(3, rel=4 * 2.3 / 12)
+    assert moves[0][0] > moves[1][0] > moves[2][0]
+
+
+def test_foreign_input_is_refused() -> None:
+    """Assert one sentence for windows of other classes, a run without classes, and a theory that stands still."""
+    classes, other = (SequenceClasses(np.eye(2), [0, 0], following, vocab_size=4) for following in ([0, 1], [0, 2]))
+    with pytest.raises(InputError, match="received one with another query"):
+        norm_fluctuation(other, classes)
+    run = integrate(MeanField(classes, 1.0, 1.0), [1.0])
+    with pytest.raises(InputError, match="received"):
+        agreement(replace(run, classes=None), run)
+    with pytest.raises(InputError, match="stands still"):
+        agreement(run, replace(run, z_support=0 * run.z_support))
+
+
+def test_example_holds_sgd_against_both_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert a line per length, SGD on the windows being nearer to their own mean field than to that of the classes."""
+    main = runpy.run_path(str(EXAMPLE))["main"]
+    (correlation,) = main(str(FABLE), [4], 100, **SMALL)
+    title, line = capsys.readouterr().out.splitlines()
+    assert title.split()[:2] == ["length", "windows"]
+    windows = from_text(FABLE, window=4, **SMALL, sequences=True)
+    length, number, *_, of_windows, of_classes, _ = line.split()
+    assert (int(length), int(number)) == (4, windows.num_classes)
+    assert float(of_windows) == pytest.approx(correlation, abs=0.005)
+    assert float(of_windows) > float(of_classes)
