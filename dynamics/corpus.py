@@ -10,10 +10,12 @@ import gzip
 import os
 import re
 import tempfile
+import unicodedata
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -36,8 +38,6 @@ GZIP_MAGIC = b"\x1f\x8b"
 LONGEST_PIECE = 2**20  # bytes of a line that are read at once
 WORDS_AT_ONCE = 2**18
 SAMPLE = 2**16  # bytes that tell whether a text is tokenised
-# Words with inner apostrophes and hyphens, WikiText's own marks (<unk>, @-@), any other sign by itself.
-WORD = re.compile(r"<unk>|@[-,.]@|\w+(?:['’-]\w+)*|[^\w\s]")
 TOP_HEADING = re.compile(r"\s*= [^=].* =\s*\Z")
 
 
@@ -116,7 +116,7 @@ def _read(
     number = documents = bytes_before = 0
     bytes_of_all = max(sum(file.stat().st_size for file in files), 1)
     for file in files:
-        split = str.split if _is_tokenised(file, tokens) else WORD.findall
+        split = str.split if _is_tokenised(file, tokens) else _word_pattern().findall
         inside = False  # a document has begun
         for line, position in _lines(file):
             if _is_heading(line):
@@ -266,6 +266,18 @@ def _decoded(data: bytes, file: Path, number: int) -> str:
             f"expected UTF-8 text, received byte 0x{data[error.start]:02x} in {str(file)!r}, line {number}, byte "
             f"{error.start + 1}; convert the file to UTF-8"
         ) from error
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """Words with inner apostrophes and hyphens, WikiText's own marks (<unk>, @-@), any other sign by itself.
+
+    Accents and vowel signs that are characters of their own, and joiners, are parts of words; Python does not count
+    them as letters. Those beyond 16 bits are left out: a set with them takes fifteen times as long.
+    """
+    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+    letter = rf"[\w{marks}\u200c\u200d]"
+    return re.compile(rf"<unk>|@[-,.]@|{letter}+(?:['’-]{letter}+)*|[^\w\s]")
 
 
 def _is_heading(line: str) -> bool:

@@ -156,7 +156,8 @@ def from_text(
         At most so many classes, the most frequent; None: all.
     tokens : "auto", "spaces" or "words"
         What a word is: what stands between spaces (WikiText's convention), or letters and digits with inner
-        apostrophes and hyphens, other signs by themselves. "auto": spaces where most commas stand alone.
+        apostrophes and hyphens, other signs by themselves. "auto": spaces where most commas stand alone. Text without
+        spaces between words (Chinese, Thai) is to be segmented first.
     headings : "drop" or "keep"
         Lines such as ` = Title = `.
     progress : callable (done, total, label), optional

@@ -235,6 +235,9 @@ def test_words_of_untokenised_text() -> None:
     assert set(classes.words) == {"the", "fox's", "well-known", "mill", ",", "fox", "said", ";", '"', "!", "."}
     spaces = from_text_of_words(prose, window=1, min_count=1, tokens="spaces")
     assert "mill," in spaces.words
+    hindi, accents = "हिन्दी में लिखा है", "cafe\u0301 \u0130stanbul"  # vowel signs; an accent, and one that lower() makes
+    for text in (hindi, accents):
+        assert set(from_text_of_words(text + "\n" + text, window=1, min_count=1).words) == set(text.lower().split())
     wiki = "a <unk> b @-@ c , 5 @.@ 2 's d"
     for tokens in ("auto", "spaces"):
         assert set(from_text_of_words(wiki, window=1, min_count=1, tokens=tokens).words) == set(wiki.split())
