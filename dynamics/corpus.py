@@ -93,12 +93,18 @@ def read_corpus(
     if headings not in ("drop", "keep"):
         raise unknown_name("headings", headings, ("drop", "keep"))
     files = text_files(paths)
-    spool = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the corpus)
     try:
-        return _read(files, spool, tokens, headings, min_token_count, max_vocab, progress)
-    except BaseException:
-        spool.close()
-        raise
+        spool = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the corpus)
+        try:
+            return _read(files, spool, tokens, headings, min_token_count, max_vocab, progress)
+        except BaseException:
+            spool.close()
+            raise
+    except OSError as error:
+        raise InputError(
+            f"expected room for the words, 4 bytes each, in the temporary folder {tempfile.gettempdir()!r}, received: "
+            f"{error.strerror or error}; free some, or set TMPDIR to another folder"
+        ) from error
 
 
 def _read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import tracemalloc
@@ -343,6 +344,22 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError) as error:
             from_text(paths)  # type: ignore[arg-type]
         assert says in sentence(error)
+
+
+def test_a_full_temporary_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that a disk without room for the words is named with what to do."""
+
+    class Full:
+        def __getattr__(self, name: str) -> Any:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(corpus_module.tempfile, "TemporaryFile", Full)
+    with pytest.raises(InputError) as error:
+        from_text(FABLE, **SMALL)
+    assert "No space left" in sentence(error)
+    assert "TMPDIR" in sentence(error)
 
 
 def test_text_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
