@@ -94,7 +94,9 @@ class TextClasses(SequenceClasses):
         import xarray
 
         if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
-            raise InputError(f"expected the path of a file of text classes, received {path!r}, which is none; check it")
+            raise InputError(
+                f"expected the path of a file of text classes, received {str(path)!r}, which is none; check the path"
+            )
         try:
             with xarray.open_dataset(path, engine="h5netcdf") as file:
                 if file.attrs["format"] != FORMAT:
