@@ -137,7 +137,7 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
 
     texts = [line.label for line in map.boundaries]
     values, norm = _colour_scale(map)
-    x_edges, y_edges = _edges(map.x, map.xscale), _edges(map.y, map.yscale)
+    x_edges, y_edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
     axes.set(
         title=_wrapped(map.title, WIDE),
         xlabel=_wrapped(map.xlabel, WIDE),
@@ -148,7 +148,7 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
         ylim=y_edges[[0, -1]],
         facecolor="0.8",
     )
-    _readable_ticks(axes, (x_edges, y_edges))
+    readable_ticks(axes, (x_edges, y_edges))
     colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
     # Without borders of the cells' own colour, hairlines of the background show between them.
     mesh = axes.pcolormesh(
@@ -218,7 +218,7 @@ def _threshold_lines(map: Map, values: Floats) -> list[Floats]:
     return lines
 
 
-def _readable_ticks(axes: Axes, edges: tuple[Floats, Floats]) -> None:
+def readable_ticks(axes: Axes, edges: tuple[Floats, Floats]) -> None:
     """Name 1, 2, 5 on logarithmic axes of less than three decades, powers of ten on longer ones."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
@@ -231,7 +231,7 @@ def _readable_ticks(axes: Axes, edges: tuple[Floats, Floats]) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def _edges(points: Floats, scale: str) -> Floats:
+def cell_edges(points: Floats, scale: str) -> Floats:
     """Edges of the cells around grid points, halfway on the axis."""
     place = np.log(points) if scale == "log" else np.asarray(points, dtype=float)
     if place.size == 1:
