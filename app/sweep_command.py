@@ -122,7 +122,7 @@ def _draw(result: SweepResult, x: str, y: str, variable: str) -> str:
     started = time.perf_counter()
     files = write_figure(
         result.path.parent,
-        f"{result.path.stem}_phase",
+        result.path.stem,
         result.dataset,
         lambda dataset: draw(dataset, x, y, variable),
         {"sweep": result.path.stem},

@@ -26,7 +26,6 @@ from snapdyn.validation.tools import Floats
 
 MESH = 200  # points along each axis at which the theory's lines are found
 ONSET = 4.5  # of (eta_Z/eta_Y) (V h)^2, between the 4 and 5 that slow_attention_map fits (F10)
-GAP = 0.05  # of the common logit, modified decoder against mean field (F4)
 LABELS = {
     "eta_Y": r"$\eta_Y$",
     "eta_Z": r"$\eta_Z$",
@@ -37,7 +36,8 @@ LABELS = {
     "entropy": "entropy of attention (nats)",
     "transition_time": "measured time of the transition (steps)",
     "largest_gap": "largest gap of the ladder",
-    "phase": "",
+    "fallen_share": "share of distinct tokens that fall",
+    "distinct_entropy": "entropy over distinct tokens (nats)",
 }
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
@@ -48,8 +48,8 @@ LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
 class Theory:
     """What the theory's lines depend on, each a number or an array over the diagram; NaN where it is not known.
 
-    K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; rho0 = |c~_n|/P(l_c|n) of classes with one common
-    token; `modified`: whether the run is under Eq. (10).
+    K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; V below 4 is not known; rho0 = |c~_n|/P(l_c|n) of
+    classes with one common token; `modified`: whether the run is under Eq. (10).
     """
 
     K: Floats
@@ -85,7 +85,7 @@ class Theory:
 
 
 def _known(function: Callable[..., Floats], *arguments: Floats) -> Floats:
-    """The function where all arguments are known (and V is at least 4), NaN elsewhere."""
+    """The function where all arguments are known, NaN elsewhere."""
     arrays = np.broadcast_arrays(*arguments)
     known = np.all([np.isfinite(array) for array in arrays], axis=0)
     found = np.full(arrays[0].shape, np.nan)
@@ -109,7 +109,7 @@ SNAPPING: tuple[Line, ...] = (
 )
 LADDER: tuple[Line, ...] = (
     (r"printed: $\rho = 1/K(K-1)$", lambda theory: np.log(theory.rho * theory.K * (theory.K - 1))),
-    (rf"$V\rho$ = {GAP:g} (F4)", lambda theory: np.log(theory.V * theory.rho / GAP)),
+    (r"$V\rho = 1$ (F4)", lambda theory: np.log(theory.V * theory.rho)),
 )
 
 
@@ -148,6 +148,7 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
         d = number(classes, "num_distinct")
         V = number(classes, "vocab_size", 1 + K * d)
         share = number(classes, "common_probability")
+        share = np.where((share > 0) & (share < 1), share, np.nan)  # beyond the outermost cells
         norm = np.vectorize(_profile_norm)(d)
         rho0 = np.hypot(share, (1 - share) * norm) / share
     times = sections.get("run") or sections.get("ladder") or {}
@@ -155,9 +156,8 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
     if "sgd" in sections:
         steps = number(rates, "steps")
         T = np.asarray(momentum_clock(steps, float(rates.get("momentum", 0.0)))) if steps.ndim == 0 else steps
-    return Theory(
-        K, np.rint(V), number(rates, "eta_Y"), number(rates, "eta_Z"), T, rho0, rates.get("kind") == "ModifiedDecoder"
-    )
+    V = np.where(V >= 3.5, np.rint(V), np.nan)
+    return Theory(K, V, number(rates, "eta_Y"), number(rates, "eta_Z"), T, rho0, rates.get("kind") == "ModifiedDecoder")
 
 
 def _profile_norm(num_distinct: float) -> float:
@@ -320,11 +320,11 @@ def _draw_times(
         time = np.broadcast_to(theory.time(kind), X.shape)
         if np.isfinite(time).any():
             drawn = axes.contour(X, Y, np.ma.masked_invalid(time), levels=levels, colors="black", linestyles=style)
-            drawn.set_linewidths(1.0)
+            drawn.set(linewidths=1.0, path_effects=[withStroke(linewidth=2.4, foreground="white")])
             handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=f"{label}, by decades"))
     if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
         measured = np.ma.masked_invalid(field.values)
-        drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=2.2)
-        drawn.set(alpha=0.6)
-        handles.append(Line2D([], [], color="#D55E00", linewidth=2.2, alpha=0.6, label="measured, by decades"))
+        drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=3.5)
+        drawn.set(alpha=0.7, zorder=1.5)
+        handles.append(Line2D([], [], color="#D55E00", linewidth=3.5, alpha=0.7, label="measured, by decades"))
     return handles

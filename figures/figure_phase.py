@@ -1,0 +1,271 @@
+"""Phase diagrams of training: entropy, fallen tokens, the transition's time, phases, the ladder's largest gap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+
+from snapdyn import analytic
+from snapdyn.dynamics import (
+    MeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    System,
+    integrate,
+    log_times,
+    random_classes,
+    single_common_token,
+    whole_run,
+)
+from snapdyn.figures.phase import ONSET, Theory, draw_panel, theory_of
+from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.validation import phases
+from snapdyn.validation.ladder import ladder
+from snapdyn.validation.results import Check
+from snapdyn.validation.tools import Floats
+
+SAVES = 100
+K, V, D = 5, 1000, 5
+GAP_RATES, GAP_TIME = (1e-2, 1e-5), 1e4  # attention so slow that it does not disturb the decoder
+PANELS = {
+    "entropy": ("eta_Y", "eta_Z", "entropy", "final entropy, mean field"),
+    "fallen": ("eta_Y", "eta_Z", "fallen_share", "distinct tokens that fall, mean field"),
+    "times": ("vocab_size", "num_classes", "transition_time", "transition, mean field"),
+    "gaps": ("vocab_size", "common_probability", "largest_gap", "largest gap of the ladder, $K = 5$"),
+    "flow": ("common_probability", "eta_Z", "phase", r"mean field, $\eta_Y = 1$"),
+    "modified": ("common_probability", "eta_Z", "phase", r"Eq. (10), $\eta_Y = 1$"),
+}
+
+
+def compute(level: str) -> xarray.Dataset:
+    """Run the cells of six diagrams.
+
+    Parameters
+    ----------
+    level : "quick" or "full"
+        Coarse or fine grids.
+
+    Returns
+    -------
+    xarray.Dataset
+        PANEL_VARIABLE over (PANEL_Y, PANEL_X), panels as in PANELS; the attribute settings_PANEL has the sections of
+        the sweep file that gives the same diagram, as JSON. fallen is a mean over random instances.
+    """
+    full = level == "full"
+    rates = np.geomspace(1e-2, 10, 13 if full else 6), np.geomspace(1e-3, 0.5, 13 if full else 6)
+    instances = range(8 if full else 2)
+    sizes = np.geomspace(10, 1e5, 17 if full else 5).round()
+    numbers = np.array([2, 3, 4, 6, 8, 11, 16] if full else [2, 5, 10])
+    shares, ratios = np.linspace(0.05, 0.95, 19 if full else 7), np.geomspace(1e-3, 50, 16 if full else 6)
+    common = {"kind": "single_common_token", "num_classes": K, "num_distinct": D, "vocab_size": V}
+    halves = single_common_token(K, D, 0.5, V)
+    others = [random_classes(3, num_common=1, num_distinct=4, vocab_size=100, seed=seed) for seed in instances]
+    return xarray.merge(
+        [
+            _panel(
+                "entropy",
+                rates,
+                {"classes": common | {"common_probability": 0.5}, "system": {"kind": "MeanField"}, "run": _run(1e3)},
+                lambda eta_Y, eta_Z: _entropy(MeanField(halves, eta_Y, eta_Z), 1e3),
+            ),
+            _panel(
+                "fallen",
+                rates,
+                {
+                    "classes": {
+                        "kind": "random_classes",
+                        "num_classes": 3,
+                        "num_common": 1,
+                        "num_distinct": 4,
+                        "vocab_size": 100,
+                    },
+                    "system": {"kind": "MeanField"},
+                    "run": _run(1e4),
+                },
+                lambda eta_Y, eta_Z: _fallen(others, eta_Y, eta_Z, 1e4),
+            ),
+            _panel(
+                "times",
+                (sizes, numbers),
+                {
+                    "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": 0.05},
+                    "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 0.01},
+                    "run": _run(1e3),
+                },
+                lambda size, number: _transition(int(number), int(size), 1e3),
+            ),
+            _panel(
+                "gaps",
+                (sizes, np.geomspace(1e-3, 0.3, 13 if full else 5)),
+                {
+                    "classes": {"kind": "single_common_token", "num_classes": K, "num_distinct": D},
+                    "ladder": {"eta_Y": GAP_RATES[0], "eta_Z": GAP_RATES[1], "last": GAP_TIME, "seeds": 0},
+                },
+                lambda size, share: _gap(single_common_token(K, D, share, int(size))),
+            ),
+            *(
+                _panel(
+                    name,
+                    (shares, ratios),
+                    {
+                        "classes": {
+                            "kind": "single_common_token",
+                            "num_classes": 2,
+                            "num_distinct": D,
+                            "vocab_size": 100,
+                        },
+                        "system": {"kind": kind.__name__, "eta_Y": 1.0},
+                        "run": _run(1e4),
+                    },
+                    lambda share, eta_Z, kind=kind: _phase(
+                        kind(single_common_token(2, D, float(share), 100), 1.0, eta_Z), 1e4
+                    ),
+                )
+                for name, kind in (("flow", MeanField), ("modified", ModifiedDecoder))
+            ),
+        ],
+        combine_attrs="no_conflicts",
+    )
+
+
+def _run(last: float) -> dict[str, float]:
+    return {"first": 0.1, "last": last, "count": SAVES}
+
+
+def _panel(
+    panel: str, points: tuple[Floats, Floats], settings: dict[str, Any], measure: Callable[[float, float], float]
+) -> xarray.Dataset:
+    x, y, variable, _ = PANELS[panel]
+    values = np.array([[measure(a, b) for a in points[0]] for b in points[1]])
+    return xarray.Dataset(
+        {f"{panel}_{variable}": ((f"{panel}_{y}", f"{panel}_{x}"), values)},
+        {f"{panel}_{name}": values for name, values in zip((x, y), points, strict=True)},
+        {f"settings_{panel}": json.dumps(settings)},
+    )
+
+
+def _entropy(system: System, last: float) -> float:
+    return float(whole_run(system, log_times(0.1, last, SAVES)).entropy()[-1].mean())
+
+
+def _fallen(members: Sequence[SequenceClasses], eta_Y: float, eta_Z: float, last: float) -> float:
+    times = log_times(0.1, last, SAVES)
+    runs = [whole_run(MeanField(classes, eta_Y, eta_Z), times) for classes in members]
+    return float(np.mean([phases.fallen_share(run) for run in runs]))
+
+
+def _transition(num_classes: int, vocab_size: int, last: float) -> float:
+    if vocab_size < num_classes:
+        return np.nan
+    system = MeanField(single_common_token(num_classes, D, 0.05, vocab_size), 1.0, 0.01)
+    run = integrate(system, [last], events={"transition": phases.transition_event(vocab_size)})
+    return run.events[0].t if run.events else np.inf
+
+
+def _gap(classes: SequenceClasses) -> float:
+    return float(ladder(classes, *GAP_RATES, log_times(1.0, GAP_TIME, 10), seeds=0).gaps.gap.max())
+
+
+def _phase(system: System, last: float) -> float:
+    run = whole_run(system, log_times(0.1, last, SAVES))
+    assert run.classes is not None
+    return float(phases.phase(run, phases.transition_between(run.t, run.loss, run.classes.vocab_size)))
+
+
+def panel_of(dataset: xarray.Dataset, panel: str) -> xarray.Dataset:
+    """One panel's data as a sweep would give them, for `snapdyn.figures.phase`."""
+    x, y, variable, _ = PANELS[panel]
+    names = {f"{panel}_{name}": name for name in (x, y, variable)}
+    own = dataset[[f"{panel}_{variable}"]].rename(names)
+    settings = json.loads(dataset.attrs[f"settings_{panel}"])
+    rates = "ladder" if "ladder" in settings else "system"
+    for name in (x, y):
+        own[name].attrs["parameter"] = f"{rates if name in ('eta_Y', 'eta_Z') else 'classes'}.{name}"
+    return own.assign_attrs(settings=json.dumps(settings))
+
+
+def draw(dataset: xarray.Dataset) -> Figure:
+    """Draw the six diagrams, each with its own colours and legend."""
+    figure = Figure(figsize=(DOUBLE_COLUMN, 9.6))
+    for part, (panel, (x, y, variable, title)) in zip(figure.subfigures(3, 2).flat, PANELS.items(), strict=True):
+        axes = part.subplots()
+        handles = draw_panel(axes, panel_of(dataset, panel), x, y, variable)
+        axes.set_title(title)
+        part.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=6.5)
+    return figure
+
+
+def check(dataset: xarray.Dataset) -> list[Check]:
+    """The transition is at t*; tokens fall beyond the onset of F10 only; a winner takes all under Eq. (10) only."""
+    times = panel_of(dataset, "times").transition_time
+    K, V = np.broadcast_arrays(times.num_classes.values[:, None], times.vocab_size.values)
+    there = np.isfinite(times.values)
+    # K - 1 of the V outputs, those of overlapping classes, are ahead of the others: of order K/V in alpha.
+    bound = K[there] / V[there]
+
+    def off(kind: str) -> float:
+        theory = np.asarray(analytic.transition_time(K[there], V[there], 1.0, kind=kind))
+        return float((np.abs(times.values[there] / theory - 1) / bound).max())
+
+    fallen = panel_of(dataset, "fallen").fallen_share
+    slowness = _theory(dataset, "fallen").slowness
+    winner = {name: panel_of(dataset, name).phase == phases.WINNER for name in ("flow", "modified")}
+    gap, of_gaps = panel_of(dataset, "gaps").largest_gap.values, _theory(dataset, "gaps")
+    rho = of_gaps.rho
+    # beta is E' + 1/V under Eq. (10), 1/V in the mean field and E' in the leading order: relative gaps V rho, and
+    # 1/(1 + V rho). Left out: rho u in the mean field's beta, which grows with the lead u <= V h(t/K); E' against rho;
+    # K of V outputs; the decoder's memory of old attention (F10). Where they are below 1/2 in all.
+    left_out = rho * (_lead(of_gaps) + of_gaps.K) + of_gaps.K / of_gaps.V + of_gaps.slowness
+    law = np.maximum(of_gaps.V * rho, 1 / (1 + of_gaps.V * rho))
+    known = left_out < 0.5
+    return [
+        Check("|measured time of the transition/t* - 1| over K/V, largest", "mean field", off("peak"), 1.0),
+        Check("wrong theory: the same with t0 for t*", "mean field", off("end"), 1.0, role="control"),
+        Check(
+            f"share of distinct tokens that fall where (eta_Z/eta_Y)(V h)^2 < {ONSET:g}, largest",
+            "mean field",
+            float(fallen.values[slowness < ONSET].max()),
+            0.0,
+        ),
+        Check(
+            f"wrong theory: the same below {100 * ONSET:g}",
+            "mean field",
+            float(fallen.values[slowness < 100 * ONSET].max()),
+            0.0,
+            role="control",
+        ),
+        Check("cells in which a winner takes all", "mean field", float(winner["flow"].sum()), 0.0),
+        Check("the same", "modified decoder", float(winner["modified"].sum()), 1.0, ">="),
+        Check(
+            "|largest gap/max(V rho, 1/(1 + V rho)) - 1| over the order of what is left out, largest",
+            "modified decoder",
+            float((np.abs(gap / law - 1) / left_out)[known].max()),
+            1.0,
+        ),
+        Check("smallest of the largest gaps: no V and rho keep all rungs", "modified decoder", gap.min(), 0.05, ">="),
+        Check(
+            "wrong theory: the largest gap is rho K(K-1), from the printed condition; smallest",
+            "modified decoder",
+            float((np.abs(gap / (rho * of_gaps.K * (of_gaps.K - 1)) - 1) / left_out)[known].min()),
+            1.0,
+            role="control",
+        ),
+    ]
+
+
+def _lead(theory: Theory) -> Floats:
+    """Lead V h of a class's own output at the end of the run."""
+    return np.sqrt(theory.slowness * theory.eta_Y / theory.eta_Z)
+
+
+def _theory(dataset: xarray.Dataset, panel: str) -> Theory:
+    own = panel_of(dataset, panel)
+    x, y, _, _ = PANELS[panel]
+    X, Y = np.meshgrid(own[x], own[y])
+    changes = {own[x].attrs["parameter"]: X, own[y].attrs["parameter"]: Y}
+    return theory_of(json.loads(own.attrs["settings"]), changes)
