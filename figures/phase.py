@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from snapdyn import analytic
-from snapdyn.dynamics import InputError, momentum_clock
+from snapdyn.dynamics import InputError
 from snapdyn.dynamics.errors import unknown_name
 from snapdyn.figures.claims import cell_edges, readable_ticks
 from snapdyn.figures.style import SINGLE_COLUMN
@@ -148,21 +148,24 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
         d = number(classes, "num_distinct")
         V = number(classes, "vocab_size", 1 + K * d)
         share = number(classes, "common_probability")
-        share = np.where((share > 0) & (share < 1), share, np.nan)  # beyond the outermost cells
+        share = np.where((share > 0) & (share < 1), share, np.nan)
         norm = np.vectorize(_profile_norm)(d)
         rho0 = np.hypot(share, (1 - share) * norm) / share
     times = sections.get("run") or sections.get("ladder") or {}
     T = number(times, "last", max(times.get("times") or [np.nan]))
     if "sgd" in sections:
-        steps = number(rates, "steps")
-        T = np.asarray(momentum_clock(steps, float(rates.get("momentum", 0.0)))) if steps.ndim == 0 else steps
-    V = np.where(V >= 3.5, np.rint(V), np.nan)
-    return Theory(K, V, number(rates, "eta_Y"), number(rates, "eta_Z"), T, rho0, rates.get("kind") == "ModifiedDecoder")
+        T = number(rates, "steps") / (1 - number(rates, "momentum", 0.0))  # late
+    # Beyond the outermost cells of a linear axis there may be values that are none.
+    eta_Y, eta_Z, T = (
+        np.where(value > 0, value, np.nan) for value in (number(rates, "eta_Y"), number(rates, "eta_Z"), T)
+    )
+    K, V = np.where(K >= 1, K, np.nan), np.where(V >= 3.5, np.rint(V), np.nan)
+    return Theory(K, V, eta_Y, eta_Z, T, rho0, rates.get("kind") == "ModifiedDecoder")
 
 
 def _profile_norm(num_distinct: float) -> float:
     """2-norm of the distinct tokens' profile of `single_common_token`, weights linspace(0.1, 1, d)."""
-    weights = np.linspace(0.1, 1.0, int(num_distinct))
+    weights = np.linspace(0.1, 1.0, max(1, int(num_distinct)))
     return float(np.linalg.norm(weights / weights.sum()))
 
 
@@ -324,7 +327,7 @@ def _draw_times(
             handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=f"{label}, by decades"))
     if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
         measured = np.ma.masked_invalid(field.values)
-        drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=3.5)
+        drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=5.0)
         drawn.set(alpha=0.7, zorder=1.5)
-        handles.append(Line2D([], [], color="#D55E00", linewidth=3.5, alpha=0.7, label="measured, by decades"))
+        handles.append(Line2D([], [], color="#D55E00", linewidth=5.0, alpha=0.7, label="measured, by decades"))
     return handles

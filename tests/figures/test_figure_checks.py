@@ -41,6 +41,7 @@ WRONG_DATA = {
     "ladder": backwards("gap", "rung"),
     "orders": lambda dataset: dataset.assign(gap=dataset.gap**2),
     "maps": scaled("violation_0", 0.0),
+    "phase": scaled("times_transition_time", 2.0),
     "animation": backwards("attention", "time"),
 }
 

@@ -1,0 +1,160 @@
+"""Phase diagrams: what is measured, where the theory's lines lie, what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import matplotlib
+import numpy as np
+import pytest
+import xarray
+
+from snapdyn.analytic import transition_time
+from snapdyn.dynamics import (
+    FrozenDecoder,
+    InputError,
+    MeanField,
+    SequenceClasses,
+    Trajectory,
+    integrate,
+    log_times,
+    single_common_token,
+)
+from snapdyn.figures.phase import draw, theory_of
+from snapdyn.validation import phases
+
+matplotlib.use("agg")
+
+
+@pytest.mark.parametrize("vocab_size", [4, 100, 10**6])
+def test_the_event_is_the_peak_of_gamma(vocab_size: int) -> None:
+    """Assert that the event on the loss of the integrated modified flow lies at the closed form of t*."""
+    K = min(4, vocab_size)
+    system = FrozenDecoder(single_common_token(K, 3, 0.1, vocab_size), 0.7, modified=True)
+    t_star = float(transition_time(K, vocab_size, 0.7, kind="peak"))
+    run = integrate(system, [2 * t_star], rtol=1e-10, atol=1e-12, events={"it": phases.transition_event(vocab_size)})
+    # Local errors of 1e-10 over some hundred steps.
+    assert run.events[0].t == pytest.approx(t_star, rel=1e-7)
+    # Control: t0' = K ln V/eta_Y is another time.
+    assert run.events[0].t != pytest.approx(float(transition_time(K, vocab_size, 0.7, kind="start")), rel=1e-2)
+
+
+def test_the_crossing_between_saves() -> None:
+    """Assert that the crossing is interpolated, and infinite where the run ends before it."""
+    V, t_star = 100, float(transition_time(4, 100, 0.7, kind="peak"))
+    t = np.linspace(0.5, 2, 200) * t_star
+    run = integrate(FrozenDecoder(single_common_token(4, 3, 0.1, V), 0.7, modified=True), t)
+    # The chord of a step of 0.75 % of t* is off by the curvature, the square of that.
+    assert phases.transition_between(run.t, run.loss, V) == pytest.approx(t_star, rel=1e-4)
+    assert phases.transition_between(run.t[:60], run.loss[:60], V) == np.inf
+
+
+def made(logits: list[list[float]], t: list[float]) -> Trajectory:
+    """A run of one class with two distinct tokens of P = 1/2 each."""
+    classes = SequenceClasses(np.array([[0.5, 0.5]]), query=[0])
+    z = np.array(logits)
+    return Trajectory(classes, np.array(t), z, np.zeros((1, 2)), np.ones(len(t)), "made", {})
+
+
+def test_phases_of_runs_made_by_hand() -> None:
+    """Assert each phase on a run of which it is plain."""
+    t = [1.0, 10.0, 100.0]
+    still, moving = [[0.0, 0.0], [0.4, -0.4], [0.4, -0.4]], [[0.0, 0.0], [0.1, -0.1], [0.2, -0.2]]
+    winner = [[0.0, 0.0], [1.0, -1.0], [3.0, -3.0]]
+    # Both tokens are distinct, so the larger half of the attention is always a winner's: two more tokens share it.
+    assert phases.winner_share(made(winner, t)) == pytest.approx(1 / (1 + np.exp(-6)))
+    assert phases.phase(made(winner, t), 5.0) == phases.WINNER
+    assert phases.late_speed(made(still, t)) == 0.0
+    assert phases.late_speed(made(moving, t)) == pytest.approx(0.981, abs=0.001)  # (f(0.4) - f(0.2))/(f(0.2) - f(0))
+    assert np.isnan(phases.late_speed(made(still[:2], [1.0, 9.0])))
+
+
+@pytest.mark.parametrize(("speed", "expected"), [(0.09, phases.SNAPPED), (0.11, phases.MOVING)])
+def test_both_sides_of_the_threshold_of_snapping(speed: float, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert what counts as snapped, and that nothing does before the transition."""
+    run = made([[0.0, 0.0], [0.0, 0.0]], [1.0, 100.0])
+    monkeypatch.setattr(phases, "late_speed", lambda run: speed)
+    assert phases.phase(run, 5.0) == expected
+    assert phases.phase(run, np.inf) == phases.SCANNING
+
+
+def test_fallen_tokens_are_counted() -> None:
+    """Assert the share of distinct tokens that fall: none, one, both of two, and no common one."""
+    t = [1.0, 2.0, 3.0]
+    for logits, share in (
+        ([[0.0, 0.0], [0.1, 0.1], [0.2, 0.2]], 0.0),
+        ([[0.0, 0.0], [0.3, 0.1], [0.2, 0.2]], 0.5),
+        ([[-0.1, 0.0], [0.3, 0.1], [0.2, -0.2]], 1.0),
+    ):
+        assert phases.fallen_share(made(logits, t)) == share
+    common = SequenceClasses(np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]), query=[0, 0])
+    run = integrate(MeanField(common, 1.0, 0.1), log_times(1, 100, 20))
+    assert run.z[-1, 0, 0] < 0
+    assert phases.fallen_share(run) == 0.0
+
+
+def test_theory_has_no_times_where_weights_differ() -> None:
+    """Assert NaN for classes of different weights, for which t* is not derived."""
+    P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+    assert np.isnan(list(phases.transition_times(SequenceClasses(P, [0, 0], weights=[1.0, 2.0]), 1.0).values())).all()
+    assert phases.transition_times(SequenceClasses(P, [0, 0], vocab_size=9), 2.0)["t_start"] == pytest.approx(np.log(9))
+
+
+SETTINGS = {
+    "classes": {"kind": "single_common_token", "num_distinct": 3, "num_classes": 3, "common_probability": 0.2},
+    "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 0.1},
+    "run": {"first": 1.0, "last": 50.0},
+}
+
+
+def test_theory_of_settings_is_that_of_the_classes() -> None:
+    """Assert K, V and rho of the lines against the classes that the same settings build."""
+    classes = single_common_token(3, 3, 0.2)
+    theory = theory_of(SETTINGS, {})
+    assert (classes.num_classes, classes.vocab_size) == (theory.K, theory.V)
+    assert float(theory.rho) == pytest.approx(classes.gram()[0, 1], rel=1e-12)
+    assert float(theory.time("end")) == pytest.approx(float(transition_time(3, classes.vocab_size, 1.0, kind="end")))
+    for kind, sizes in (("syn_small", (2, 34)), ("syn_medium", (20, 240))):
+        theory = theory_of(SETTINGS | {"classes": {"kind": kind}}, {})
+        assert sizes == (theory.K, theory.V)
+
+
+def diagram() -> xarray.Dataset:
+    eta_Y, eta_Z = np.geomspace(0.1, 10, 4), np.geomspace(0.01, 1, 3)
+    return xarray.Dataset(
+        {"entropy": (("eta_Z", "eta_Y", "seed"), np.random.default_rng(0).random((3, 4, 2)))},
+        {
+            "eta_Y": ("eta_Y", eta_Y, {"parameter": "system.eta_Y"}),
+            "eta_Z": ("eta_Z", eta_Z, {"parameter": "system.eta_Z"}),
+            "seed": [0, 1],
+        },
+        {"settings": json.dumps(SETTINGS)},
+    )
+
+
+def test_lines_lie_where_the_theory_says() -> None:
+    """Assert that the line t0 = T of the drawn figure lies at eta_Y = K u/T, and moves with the end of the run."""
+    drawn = {}
+    for last in (50.0, 100.0):
+        data = diagram().assign_attrs(settings=json.dumps(SETTINGS | {"run": {"last": last}}))
+        axes = draw(data, "eta_Y", "eta_Z", "entropy").axes[0]
+        lines = [c.get_paths()[0].vertices for c in axes.collections if type(c).__name__ == "QuadContourSet"]
+        drawn[last] = [float(line[:, 0].mean()) for line in lines if np.ptp(line[:, 0]) < 1e-6]
+        # The mesh has 200 points over two decades and a half.
+        expected = float(transition_time(3, 10, 1.0, kind="end")) / last
+        assert any(abs(np.log(x / expected)) < 0.03 for x in drawn[last])
+    assert not np.allclose(min(drawn[50.0]), min(drawn[100.0]), rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "variable", "message"),
+    [
+        ("eta_Y", "eta_Z", "entrop", "did you mean 'entropy'"),
+        ("eta_X", "eta_Z", "entropy", "expected a dimension of entropy"),
+        ("eta_Y", "seed", "entropy", "received also eta_Z"),
+    ],
+)
+def test_bad_names_are_refused(x: str, y: str, variable: str, message: str) -> None:
+    """Assert one sentence for names that the dataset does not have, and for further dimensions."""
+    with pytest.raises(InputError, match=message):
+        draw(diagram(), x, y, variable)
