@@ -15,7 +15,7 @@ from snapdyn.cli import main
 from snapdyn.configuration import CLASSES, SYSTEMS, Run, read_simulation
 
 FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith("compare_"))
+EXAMPLES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith(("compare_", "sweep_")))
 
 TABLE = """
 [classes]

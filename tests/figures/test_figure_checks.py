@@ -98,6 +98,12 @@ def test_growth_in_the_mean_field_is_less_than_a_tenth(data: dict[str, xarray.Da
     assert end.sel(theory="modified decoder") > 10 * end.sel(theory="mean field")
 
 
+def test_the_measured_transition_is_at_t_star(drawn: dict[str, DrawnFigure]) -> None:
+    """Assert the caption of the phase diagrams: the measured time lies within 2 % of K/V from t*."""
+    (near,) = [check.measured for check in drawn["phase"].checks if check.name.startswith("|measured time")]
+    assert near < 0.02
+
+
 def test_animation_is_a_page_of_its_own(drawn: dict[str, DrawnFigure]) -> None:
     """Assert that the page needs no network and holds every frame, and that the GIF has as many."""
     from PIL import Image

@@ -1,0 +1,82 @@
+"""What a sweep costs beyond its cells: settings, hashes, a file per cell, the dataset; sending cells to processes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snapdyn
+from snapdyn.sweep import Sweep, read_sweep
+from snapdyn.sweep_run import run_sweep
+
+CELLS = 1000
+SWEEP = f"""
+[classes]
+kind = "single_common_token"
+num_classes = 2
+num_distinct = 3
+common_probability = 0.3
+vocab_size = 100
+[system]
+kind = "MeanField"
+[run]
+first = 1.0
+last = 100.0
+count = 10
+[sweep]
+design = "random"
+count = {CELLS}
+observables = ["entropy", "loss"]
+"system.eta_Y" = {{ low = 0.1, high = 10.0, distribution = "log-uniform" }}
+"system.eta_Z" = {{ low = 0.01, high = 1.0, distribution = "log-uniform" }}
+"""
+
+
+def least(call: Callable[[], Any], clock: Callable[[], float], rounds: int = 3) -> float:
+    """Seconds of the fastest round, after one that compiles and warms up."""
+    call()
+    seconds = []
+    for _ in range(rounds):
+        started = clock()
+        call()
+        seconds.append(clock() - started)
+    return min(seconds)
+
+
+def work(sweep: Sweep) -> None:
+    """The cells alone: systems, trajectories, observables."""
+    parameters = sweep.design.parameters
+    classes = snapdyn.single_common_token(2, 3, 0.3, 100)
+    times = snapdyn.log_times(1, 100, 10)
+    for eta_Y, eta_Z in zip(parameters["system.eta_Y"], parameters["system.eta_Z"], strict=True):
+        run = snapdyn.integrate(snapdyn.MeanField(classes, float(eta_Y), float(eta_Z)), times)
+        _ = run.entropy()[-1].mean(), run.loss[-1]
+
+
+@pytest.mark.benchmark(group="sweep")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_overhead(benchmark: Any, jobs: int, tmp_path: Path) -> None:
+    """Seconds of a sweep of small cells; printed: ms per cell beyond the work.
+
+    One process: processor time, which the neighbours of a shared machine disturb less. Two: time on the clock, against
+    half of the work's.
+    """
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    sweep = read_sweep(tmp_path / "sweep.toml")
+    clock = time.process_time if jobs == 1 else time.perf_counter
+
+    def swept() -> None:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        result = run_sweep(sweep, tmp_path / "out", jobs=jobs)
+        assert (result.computed, result.failed) == (CELLS, 0)
+
+    alone, whole = least(lambda: work(sweep), clock), least(swept, clock)
+    overhead = 1000 * (whole - alone / jobs) / CELLS
+    benchmark.extra_info["overhead_ms_per_cell"] = overhead
+    print(f"\n{jobs} process(es): work {1000 * alone / CELLS:.2f} ms per cell, {overhead:.2f} ms beyond it")
+    benchmark.pedantic(swept, rounds=1)
