@@ -65,71 +65,56 @@ def compute(level: str) -> xarray.Dataset:
     common = {"kind": "single_common_token", "num_classes": K, "num_distinct": D, "vocab_size": V}
     halves = single_common_token(K, D, 0.5, V)
     others = [random_classes(3, num_common=1, num_distinct=4, vocab_size=100, seed=seed) for seed in instances]
-    return xarray.merge(
-        [
-            _panel(
-                "entropy",
-                rates,
-                {"classes": common | {"common_probability": 0.5}, "system": {"kind": "MeanField"}, "run": _run(1e3)},
-                lambda eta_Y, eta_Z: _entropy(MeanField(halves, eta_Y, eta_Z), 1e3),
-            ),
-            _panel(
-                "fallen",
-                rates,
-                {
-                    "classes": {
-                        "kind": "random_classes",
-                        "num_classes": 3,
-                        "num_common": 1,
-                        "num_distinct": 4,
-                        "vocab_size": 100,
-                    },
-                    "system": {"kind": "MeanField"},
-                    "run": _run(1e4),
-                },
-                lambda eta_Y, eta_Z: _fallen(others, eta_Y, eta_Z, 1e4),
-            ),
-            _panel(
-                "times",
-                (sizes, numbers),
-                {
-                    "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": 0.05},
-                    "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 0.01},
-                    "run": _run(1e3),
-                },
-                lambda size, number: _transition(int(number), int(size), 1e3),
-            ),
-            _panel(
-                "gaps",
-                (sizes, np.geomspace(1e-3, 0.3, 13 if full else 5)),
-                {
-                    "classes": {"kind": "single_common_token", "num_classes": K, "num_distinct": D},
-                    "ladder": {"eta_Y": GAP_RATES[0], "eta_Z": GAP_RATES[1], "last": GAP_TIME, "seeds": 0},
-                },
-                lambda size, share: _gap(single_common_token(K, D, share, int(size))),
-            ),
-            *(
-                _panel(
-                    name,
-                    (shares, ratios),
-                    {
-                        "classes": {
-                            "kind": "single_common_token",
-                            "num_classes": 2,
-                            "num_distinct": D,
-                            "vocab_size": 100,
-                        },
-                        "system": {"kind": kind.__name__, "eta_Y": 1.0},
-                        "run": _run(1e4),
-                    },
-                    lambda share, eta_Z, kind=kind: _phase(
-                        kind(single_common_token(2, D, float(share), 100), 1.0, eta_Z), 1e4
-                    ),
-                )
-                for name, kind in (("flow", MeanField), ("modified", ModifiedDecoder))
-            ),
-        ],
-        combine_attrs="no_conflicts",
+    random = {"kind": "random_classes", "num_classes": 3, "num_common": 1, "num_distinct": 4, "vocab_size": 100}
+    pair = {"kind": "single_common_token", "num_classes": 2, "num_distinct": D, "vocab_size": 100}
+    panels = [
+        _panel(
+            "entropy",
+            rates,
+            {"classes": common | {"common_probability": 0.5}, "system": {"kind": "MeanField"}, "run": _run(1e3)},
+            lambda eta_Y, eta_Z: _entropy(MeanField(halves, eta_Y, eta_Z), 1e3),
+        ),
+        _panel(
+            "fallen",
+            rates,
+            {"classes": random, "system": {"kind": "MeanField"}, "run": _run(1e4)},
+            lambda eta_Y, eta_Z: _fallen(others, eta_Y, eta_Z, 1e4),
+        ),
+        _panel(
+            "times",
+            (sizes, numbers),
+            {
+                "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": 0.05},
+                "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 0.01},
+                "run": _run(1e3),
+            },
+            lambda size, number: _transition(int(number), int(size), 1e3),
+        ),
+        _panel(
+            "gaps",
+            (sizes, np.geomspace(1e-3, 0.3, 13 if full else 5)),
+            {
+                "classes": {"kind": "single_common_token", "num_classes": K, "num_distinct": D},
+                "ladder": {"eta_Y": GAP_RATES[0], "eta_Z": GAP_RATES[1], "last": GAP_TIME, "seeds": 0},
+            },
+            lambda size, share: _gap(single_common_token(K, D, share, int(size))),
+        ),
+        _panel(
+            "flow",
+            (shares, ratios),
+            {"classes": pair, "system": {"kind": "MeanField", "eta_Y": 1.0}, "run": _run(1e4)},
+            lambda share, eta_Z: _phase(MeanField(single_common_token(2, D, share, 100), 1.0, eta_Z), 1e4),
+        ),
+        _panel(
+            "modified",
+            (shares, ratios),
+            {"classes": pair, "system": {"kind": "ModifiedDecoder", "eta_Y": 1.0}, "run": _run(1e4)},
+            lambda share, eta_Z: _phase(ModifiedDecoder(single_common_token(2, D, share, 100), 1.0, eta_Z), 1e4),
+        ),
+    ]
+    return xarray.Dataset(
+        {name: variable for panel in panels for name, variable in panel.data_vars.items()},
+        attrs={name: text for panel in panels for name, text in panel.attrs.items()},
     )
 
 
@@ -192,7 +177,8 @@ def panel_of(dataset: xarray.Dataset, panel: str) -> xarray.Dataset:
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw the six diagrams, each with its own colours and legend."""
     figure = Figure(figsize=(DOUBLE_COLUMN, 9.6))
-    for part, (panel, (x, y, variable, title)) in zip(figure.subfigures(3, 2).flat, PANELS.items(), strict=True):
+    parts = figure.subfigures(3, 2, squeeze=False).flat
+    for part, (panel, (x, y, variable, title)) in zip(parts, PANELS.items(), strict=True):
         axes = part.subplots()
         handles = draw_panel(axes, panel_of(dataset, panel), x, y, variable)
         axes.set_title(title)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray
@@ -41,6 +41,11 @@ LABELS = {
 }
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
+TIME_LINES: tuple[tuple[str, str, Literal["-", "--", ":"]], ...] = (
+    ("$t^*$", "peak", "-"),
+    ("$t_0'$", "start", "--"),
+    ("$t_0$", "end", ":"),
+)
 LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
 
 
@@ -318,8 +323,7 @@ def _draw_times(
     if not levels.size:
         return []
     handles = []
-    styles = (("$t^*$", "peak", "-"), ("$t_0'$", "start", "--"), ("$t_0$", "end", ":"))
-    for label, kind, style in styles:
+    for label, kind, style in TIME_LINES:
         time = np.broadcast_to(theory.time(kind), X.shape)
         if np.isfinite(time).any():
             drawn = axes.contour(X, Y, np.ma.masked_invalid(time), levels=levels, colors="black", linestyles=style)
