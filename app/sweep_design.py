@@ -25,7 +25,7 @@ class Range(Section):
 
     first: float
     last: float
-    count: int = Field(ge=1)
+    count: int = Field(ge=1, le=MOST_CELLS)
     spacing: Literal["linear", "log"] = "linear"
 
     def values(self, whole_numbers: bool) -> list[Value]:

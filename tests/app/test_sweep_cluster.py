@@ -34,17 +34,23 @@ count = 10
 
 [sweep]
 design = "grid"
-observables = ["entropy", "class_entropy", "transition_time"]
+observables = ["entropy", "class_entropy"]
 "classes.num_classes" = [2, 3, 60]
 "system.eta_Z" = { first = 0.01, last = 1.0, count = 30, spacing = "log" }
 """
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "sweep.toml"
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sweep") / "sweep.toml"
     path.write_text(SWEEP)
     return path
+
+
+@pytest.fixture(scope="module")
+def alone(file: Path) -> sweep_run.SweepResult:
+    """The sweep in this process."""
+    return sweep_run.run_sweep(read_sweep(file), file.parent / "alone", jobs=1)
 
 
 @pytest.fixture
@@ -61,11 +67,11 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def test_a_cluster_that_loses_a_worker(file: Path, tmp_path: Path, written: Counter[str]) -> None:
+def test_a_cluster_that_loses_a_worker(
+    file: Path, alone: sweep_run.SweepResult, tmp_path: Path, written: Counter[str]
+) -> None:
     """Assert that nothing is lost and nothing twice: every cell is stored once, the dataset is that of one process."""
     distributed = pytest.importorskip("distributed")
-    alone = sweep_run.run_sweep(read_sweep(file), tmp_path / "alone", jobs=1)
-    written.clear()
     lost: list[int] = []
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
@@ -82,8 +88,7 @@ def test_a_cluster_that_loses_a_worker(file: Path, tmp_path: Path, written: Coun
         result = sweep_run.run_sweep(
             read_sweep(file), tmp_path / "cluster", scheduler=cluster.scheduler_address, progress=kill_one
         )
-        assert lost
-        assert set(client.run(os.getpid).values()) != set(processes.values())
+    assert lost
     assert result.stopped == ""
     assert (result.computed, result.missing, result.failed) == (90, 0, 30)
     assert set(written.values()) == {1}
@@ -91,16 +96,15 @@ def test_a_cluster_that_loses_a_worker(file: Path, tmp_path: Path, written: Coun
     assert result.failures == alone.failures
     xarray.testing.assert_identical(result.dataset, alone.dataset)
     assert sorted(path.name for path in (tmp_path / "cluster" / "cells").iterdir()) == sorted(
-        path.name for path in (tmp_path / "alone" / "cells").iterdir()
+        path.name for path in (file.parent / "alone" / "cells").iterdir()
     )
 
 
-def test_two_processes(file: Path, tmp_path: Path, written: Counter[str]) -> None:
+def test_two_processes(file: Path, alone: sweep_run.SweepResult, tmp_path: Path, written: Counter[str]) -> None:
     """Assert that two processes give the dataset of one."""
     two = sweep_run.run_sweep(read_sweep(file), tmp_path / "two", jobs=2)
     assert set(written.values()) == {1}
-    one = sweep_run.run_sweep(read_sweep(file), tmp_path / "one", jobs=1)
-    xarray.testing.assert_identical(two.dataset, one.dataset)
+    xarray.testing.assert_identical(two.dataset, alone.dataset)
 
 
 def test_no_scheduler(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
