@@ -68,8 +68,8 @@ class Theory:
     @property
     def slowness(self) -> Floats:
         """(eta_Z/eta_Y) (V h)^2 at the end of the run: 2/K times what attention is driven, eta_Z int gamma dt (128)."""
-        h = _known(lambda T, K, eta_Y, V: analytic.h(T / K, eta_Y, V), self.T, self.K, self.eta_Y, self.V)
-        return self.eta_Z / self.eta_Y * (self.V * h) ** 2
+        u = _known(lambda V, T, K, eta_Y: V * analytic.h(T / K, eta_Y, V), self.V, self.T, self.K, self.eta_Y)
+        return self.eta_Z / self.eta_Y * u**2
 
     def time(self, kind: str) -> Floats:
         """t* ("peak"), t0' ("start") or t0 ("end"); all are proportional to K."""
@@ -89,13 +89,16 @@ class Theory:
         return 2 * self.K * (self.K - 1) * u**2 * self.eta_Z / (self.eta_Y * self.rho0**4)
 
 
-def _known(function: Callable[..., Floats], *arguments: Floats) -> Floats:
-    """The function where all arguments are known, NaN elsewhere."""
-    arrays = np.broadcast_arrays(*arguments)
+def _known(function: Callable[..., Floats], V: Floats, *others: Floats) -> Floats:
+    """function(V, ...) where all arguments are known, NaN elsewhere; linear between whole V, which it needs."""
+    arrays = np.broadcast_arrays(V, *others)
     known = np.all([np.isfinite(array) for array in arrays], axis=0)
-    found = np.full(arrays[0].shape, np.nan)
+    found = np.full(known.shape, np.nan)
     if known.any():
-        found[known] = function(*(array[known] for array in arrays))
+        whole, *rest = (array[known] for array in arrays)
+        low = np.floor(whole)
+        share = whole - low
+        found[known] = (1 - share) * function(low, *rest) + share * function(low + 1, *rest)
     return found
 
 
@@ -164,7 +167,7 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
     eta_Y, eta_Z, T = (
         np.where(value > 0, value, np.nan) for value in (number(rates, "eta_Y"), number(rates, "eta_Z"), T)
     )
-    K, V = np.where(K >= 1, K, np.nan), np.where(V >= 3.5, np.rint(V), np.nan)
+    K, V = np.where(K >= 1, K, np.nan), np.where(V >= 4, V, np.nan)
     return Theory(K, V, eta_Y, eta_Z, T, rho0, rates.get("kind") == "ModifiedDecoder")
 
 
