@@ -16,8 +16,9 @@ from snapdyn.class_sections import Table
 from snapdyn.dynamics import InputError
 from snapdyn.dynamics.errors import unknown_name
 from snapdyn.sections import SGDSection, TransformerSection
-from snapdyn.sweep_cells import ADDS, DEFAULTS, KINDS, LADDER, ODE, SGD, TRANSFORMER, VARIABLES, Cell, models
+from snapdyn.sweep_cells import Cell, models
 from snapdyn.sweep_design import Axis, Design, Value, build_design
+from snapdyn.sweep_observables import ADDS, DEFAULTS, KINDS, LADDER, ODE, SGD, TRANSFORMER, VARIABLES
 from snapdyn.sweep_storage import cell_key
 from snapdyn.toml_files import Section, check_names, read_section, read_toml, unknown
 

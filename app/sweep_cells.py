@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from snapdyn.class_sections import CLASSES
 from snapdyn.configuration import build_system
 from snapdyn.dynamics import InputError, SequenceClasses, Trajectory, momentum_clock, sgd
+from snapdyn.figures.comparison import OF_THEORY
 from snapdyn.sections import (
     SYSTEMS,
     LadderSection,
@@ -23,6 +24,7 @@ from snapdyn.sections import (
     SystemSection,
     transformer_section,
 )
+from snapdyn.sweep_observables import LADDER, NEED_TRANSITION, OBSERVABLES, ODE, SGD, TRANSFORMER, Result
 from snapdyn.sweep_storage import Values, code_hash
 from snapdyn.toml_files import Model, read_section
 from snapdyn.validation import phases
@@ -31,133 +33,7 @@ if TYPE_CHECKING:
     from snapdyn.dynamics.transformer_runs import TransformerRun
     from snapdyn.validation.gaps import Ladder
 
-ODE, SGD, LADDER, TRANSFORMER = "ode", "sgd", "ladder", "transformer"
 RECORDED_STEPS = 200  # of SGD, log-spaced, where the file says nothing
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable of the result: its dimensions besides those of the design, its units and its meaning."""
-
-    dims: tuple[str, ...] = ()
-    units: str = ""
-    meaning: str = ""
-    text: bool = False
-
-
-STEPS = "batch-size-1 steps"
-VARIABLES: dict[str, Variable] = {
-    "entropy": Variable((), "nats", "entropy of attention at the end, mean over classes"),
-    "class_entropy": Variable(("class",), "nats", "entropy of attention at the end"),
-    "distinct_entropy": Variable(
-        (), "nats", "entropy at the end of attention to the class's distinct tokens, renormalised, mean over classes"
-    ),
-    "loss": Variable((), "nats", "loss at the end"),
-    "growth_exponent": Variable((), "", "growth exponent B at the end"),
-    "transition_time": Variable(
-        (), STEPS, "time at which the speed of attention peaks, judged by the loss; inf: not by the end of the run"
-    ),
-    "t_peak": Variable((), STEPS, "t*: peak of gamma"),
-    "t_start": Variable((), STEPS, "t0' = K ln V/eta_Y"),
-    "t_end": Variable((), STEPS, "t0 = 2 (1+omega_1) K ln V/eta_Y"),
-    "phase": Variable((), "", ", ".join(f"{number}: {name}" for number, name in enumerate(phases.PHASES))),
-    "winner_share": Variable((), "", "largest attention to one distinct token at the end, mean over classes"),
-    "late_speed": Variable((), "", "speed of attention per unit of ln t in the last decade, over its fastest"),
-    "fallen_share": Variable((), "", "share of distinct tokens whose logit has fallen from its highest"),
-    "time": Variable(("time",), STEPS, "times of the series"),
-    "loss_series": Variable(("time",), "nats", "loss"),
-    "entropy_series": Variable(("time",), "nats", "entropy of attention, mean over classes"),
-    "largest_gap": Variable((), "of what happens", "largest gap between neighbouring rungs of the ladder"),
-    "gap": Variable(("rung",), "of what happens", "largest gap of each rung to the one above"),
-    "first_break": Variable((), "", "first rung, from the finest down, that breaks the tolerance", text=True),
-}
-
-
-@dataclass(frozen=True)
-class Result:
-    """What an observable may look at: the trajectory, the times of the transition, what was run."""
-
-    run: Trajectory
-    eta_Y: float
-    transition: float
-
-    @property
-    def classes(self) -> SequenceClasses:
-        """The classes, which a reduced system does not have."""
-        if self.run.classes is None:
-            raise InputError(
-                f"expected observables of a system without classes (loss, growth_exponent), received others with "
-                f"{self.run.system}; see docs/sweeps.md"
-            )
-        return self.run.classes
-
-
-Observable = Callable[[Result], Values]
-
-
-def _phase(result: Result) -> Values:
-    _ = result.classes
-    return {
-        "phase": phases.phase(result.run, result.transition),
-        "winner_share": phases.winner_share(result.run),
-        "late_speed": phases.late_speed(result.run),
-    }
-
-
-def _with_classes(measure: Callable[[Trajectory], Any]) -> Callable[[Result], Any]:
-    def measured(result: Result) -> Any:
-        _ = result.classes
-        return measure(result.run)
-
-    return measured
-
-
-def _named(name: str, measure: Callable[[Result], Any]) -> Observable:
-    return lambda result: {name: measure(result)}
-
-
-# By the name that a file gives; each adds variables of VARIABLES.
-OBSERVABLES: dict[str, Observable] = {
-    "entropy": _named("entropy", _with_classes(lambda run: run.entropy()[-1].mean())),
-    "class_entropy": _named("class_entropy", _with_classes(lambda run: run.entropy()[-1])),
-    "distinct_entropy": _named(
-        "distinct_entropy", _with_classes(lambda run: run.entropy(distinct_only=True)[-1].mean())
-    ),
-    "loss": _named("loss", lambda result: result.run.loss[-1]),
-    "growth_exponent": _named("growth_exponent", lambda result: _growth_exponent(result.run)),
-    "transition_time": lambda result: {
-        "transition_time": result.transition,
-        **phases.transition_times(result.classes, result.eta_Y),
-    },
-    "phase": _phase,
-    "fallen_share": _named("fallen_share", _with_classes(phases.fallen_share)),
-    "loss_series": lambda result: {"loss_series": result.run.loss, "time": result.run.t},
-    "entropy_series": lambda result: {
-        "entropy_series": _with_classes(lambda run: run.entropy().mean(axis=1))(result),
-        "time": result.run.t,
-    },
-}
-# Variables of the observables that have not just one of their own name.
-ADDS = {
-    "transition_time": ("transition_time", *phases.TIMES),
-    "phase": ("phase", "winner_share", "late_speed"),
-    "loss_series": ("loss_series", "time"),
-    "entropy_series": ("entropy_series", "time"),
-}
-NEED_TRANSITION = {"transition_time", "phase"}
-# What may be asked of each kind of cell; the first ones are the default.
-KINDS: dict[str, tuple[str, ...]] = {
-    ODE: tuple(OBSERVABLES),
-    SGD: tuple(name for name in OBSERVABLES if name not in ("growth_exponent", "phase", "fallen_share")),
-    LADDER: ("largest_gap", "gap", "first_break"),
-    TRANSFORMER: ("entropy", "entropy_series"),
-}
-DEFAULTS: dict[str, tuple[str, ...]] = {
-    ODE: ("entropy", "loss"),
-    SGD: ("entropy", "loss"),
-    LADDER: ("largest_gap",),
-    TRANSFORMER: ("entropy",),
-}
 
 
 def models(kind: str) -> dict[str, Model]:
@@ -294,10 +170,12 @@ def _descended(section: SGDSection, classes: SequenceClasses, observables: Seque
         from snapdyn.validation.gaps import decoder_observables
 
         # Of the state, at infinitely long sequences: the loss of a drawn batch would cross earlier by its noise.
-        loss = decoder_observables(trajectory)["loss"] @ classes.prior
+        with np.errstate(all="ignore"):  # of rates so large that probabilities underflow
+            loss = decoder_observables(trajectory)["loss"] @ classes.prior
         t = trajectory.t if section.optimizer == "adam" else momentum_clock(trajectory.t, section.momentum)
         transition = phases.transition_between(t, loss, classes.vocab_size)
-    return Result(trajectory, section.eta_Y, transition)
+    has_theory = all(getattr(section, name) == value for name, value in OF_THEORY.items())
+    return Result(trajectory, section.eta_Y, transition, has_theory)
 
 
 def _whole(run: Trajectory) -> Trajectory:
@@ -306,15 +184,6 @@ def _whole(run: Trajectory) -> Trajectory:
     if run.status != "finished":
         raise CellFailed(run.message)
     return run
-
-
-def _growth_exponent(run: Trajectory) -> float:
-    if "B" not in run.extra:
-        raise InputError(
-            f"expected the system SingleCommonToken for the observable growth_exponent, received {run.system}; "
-            "leave it out"
-        )
-    return float(run.extra["B"][-1, 0])
 
 
 def _of_ladder(ladder: Ladder, observables: Sequence[str]) -> Values:

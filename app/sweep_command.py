@@ -89,7 +89,7 @@ def _show(result: SweepResult) -> None:
     of_variables = [
         (str(name), *_summary(variable.values), str(variable.attrs.get("units", "")))
         for name, variable in dataset.data_vars.items()
-        if name not in ("failure", "time")
+        if name not in ("failure", "times")
     ]
     show_table(("variable", "smallest", "median", "largest", ""), of_variables)
     computed = result.computed - result.failed

@@ -12,8 +12,8 @@ import xarray
 
 from snapdyn.dynamics.storage import provenance, replacing
 from snapdyn.sweep import TAKEN, Sweep
-from snapdyn.sweep_cells import LADDER, TRANSFORMER, VARIABLES
 from snapdyn.sweep_design import short_names
+from snapdyn.sweep_observables import LADDER, TRANSFORMER, VARIABLES
 from snapdyn.sweep_storage import Values
 
 NOT_RUN = "not run yet"
@@ -42,6 +42,7 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
     for name in dict.fromkeys(sweep.variables):
         if name == "time" and "time" in extra:
             continue
+        label = "times" if name == "time" else name
         variable = VARIABLES[name]
         own = tuple(lengths[dim] for dim in variable.dims)
         array = (
@@ -51,7 +52,7 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
             if found is not None:
                 _put(array, number, found[name], extra)
         attributes = {"long_name": variable.meaning, "units": variable.units}
-        data[name] = (
+        data[label] = (
             (*dims, *variable.dims),
             array.reshape((*shape, *own)),
             {key: text for key, text in attributes.items() if text},
@@ -85,7 +86,7 @@ def _put(array: np.ndarray, number: int, value: Any, extra: Mapping[str, Any]) -
 def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[dict[str, int], dict[str, Any]]:
     """Lengths of the dimensions that are not the design's, the longest of all cells, and their coordinates.
 
-    Series whose times differ from cell to cell have no coordinate: the times are a variable then.
+    Series whose times differ from cell to cell have no coordinate: `times` is a variable then.
     """
     lengths: dict[str, int] = {}
     for found in values:

@@ -18,7 +18,8 @@ from snapdyn.dynamics import InputError
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.threads import cores
 from snapdyn.sweep import Sweep
-from snapdyn.sweep_cells import TRANSFORMER, Cell, Outcome, run_cells
+from snapdyn.sweep_cells import Cell, Outcome, run_cells
+from snapdyn.sweep_observables import TRANSFORMER
 from snapdyn.sweep_result import assemble, write
 from snapdyn.sweep_storage import Cells, Values, code_hash
 

@@ -23,8 +23,8 @@ Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or list
 @cache
 def code_hash() -> str:
     """Hash of the code that numbers come from: the rooms analytic, dynamics and validation, and what runs a cell."""
-    own = Path(__file__).with_name("sweep_cells.py").read_bytes()
-    return hashlib.sha256(source_hash().encode() + own).hexdigest()
+    own = [Path(__file__).with_name(name).read_bytes() for name in ("sweep_cells.py", "sweep_observables.py")]
+    return hashlib.sha256(b"".join([source_hash().encode(), *own])).hexdigest()
 
 
 def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mapping[str, str]) -> str:
