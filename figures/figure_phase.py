@@ -225,8 +225,14 @@ def check(dataset: xarray.Dataset) -> list[Check]:
             0.0,
             role="control",
         ),
-        Check("cells in which a winner takes all", "mean field", float(winner["flow"].sum()), 0.0),
-        Check("the same", "modified decoder", float(winner["modified"].sum()), 1.0, ">="),
+        Check("cells in which a winner takes all, mean field", "mean field", float(winner["flow"].sum()), 0.0),
+        Check(
+            "cells in which a winner takes all, Eq. (10)",
+            "modified decoder",
+            float(winner["modified"].sum()),
+            1.0,
+            ">=",
+        ),
         Check(
             "|largest gap/max(V rho, 1/(1 + V rho)) - 1| over the order of what is left out, largest",
             "modified decoder",
