@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn.figures import claim_svg
-from snapdyn.figures.claims import MOST_POINTS, _edges, _thinned, _threshold_lines, map_svg
+from snapdyn.figures.claims import MOST_POINTS, _thinned, _threshold_lines, cell_edges, map_svg
 from snapdyn.validation.results import Map, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -196,6 +196,6 @@ def test_missing_instances_are_said_to_be_missing() -> None:
 
 def test_edges_lie_halfway_between_points() -> None:
     """Assert the edges of cells on both scales, and of a single point."""
-    np.testing.assert_allclose(_edges(np.array([1.0, 3.0, 5.0]), "linear"), [0.0, 2.0, 4.0, 6.0])
-    np.testing.assert_allclose(_edges(np.array([1.0, 100.0]), "log"), [0.1, 10.0, 1000.0])
-    assert _edges(np.array([2.0]), "linear").tolist() == [1.5, 2.5]
+    np.testing.assert_allclose(cell_edges(np.array([1.0, 3.0, 5.0]), "linear"), [0.0, 2.0, 4.0, 6.0])
+    np.testing.assert_allclose(cell_edges(np.array([1.0, 100.0]), "log"), [0.1, 10.0, 1000.0])
+    assert cell_edges(np.array([2.0]), "linear").tolist() == [1.5, 2.5]
