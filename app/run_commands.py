@@ -24,7 +24,7 @@ def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see examples/.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Result; default beside FILE.toml.")] = None,
 ) -> int:
-    """Integrate the system described in a file and save its trajectory; or train the transformer of [transformer].
+    """Integrate the system described in a file and save its trajectory; or train a transformer.
 
     Exit code 1: the integration failed; what was computed up to there is saved.
 

@@ -27,7 +27,7 @@ def sweep(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for cells, dataset and diagram.")] = Path("out"),
 ) -> int:
-    """Run a grid, list or random design of settings and write one dataset, and the diagram of [phase].
+    """Run a grid, list or random design of settings and write one dataset, and a diagram where the file asks for one.
 
     Finished cells are kept in DIR/cells: the same command again runs what is missing. Exit code 1: some cells failed.
 
