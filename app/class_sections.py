@@ -9,7 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from snapdyn.dynamics import InputError, SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics import (
+    InputError,
+    SequenceClasses,
+    TextClasses,
+    from_text,
+    random_classes,
+    single_common_token,
+    syn_medium,
+    syn_small,
+)
 from snapdyn.toml_files import Section
 
 
@@ -73,6 +82,9 @@ class Table(Section):
     weights: list[float] | None = None
     vocab_size: int | None = None
 
+    def files(self, folder: Path) -> list[Path]:
+        return [] if self.file is None else [folder / self.file]
+
     def build(self, folder: Path) -> SequenceClasses:
         if (self.P is None) == (self.file is None):
             received = "neither" if self.P is None else "both"
@@ -88,6 +100,41 @@ class Table(Section):
                     "numbers; write 0.0 for a token that a class does not contain"
                 )
         return SequenceClasses(P, self.query, self.next_token, self.weights, self.vocab_size)
+
+
+class Text(Section):
+    """Classes of a text: a file that `snapdyn text --out` wrote, or texts to read, with the options of `from_text`."""
+
+    kind: Literal["text"]
+    file: str | None = None
+    paths: list[str] | None = None
+    window: int | None = None
+    min_count: int | None = None
+    min_token_count: int | None = None
+    max_vocab: int | None = None
+    max_classes: int | None = None
+    tokens: str | None = None
+    headings: str | None = None
+    sequences: bool | None = None
+    max_sequences: int | None = None
+    seed: int | None = None
+
+    def files(self, folder: Path) -> list[Path]:
+        return [folder / path for path in (*(self.paths or ()), *([self.file] if self.file else ()))]
+
+    def build(self, folder: Path) -> SequenceClasses:
+        if (self.file is None) == (self.paths is None):
+            received = "neither" if self.file is None else "both"
+            raise InputError(f"expected file or paths in [classes], received {received}; keep one of them")
+        options = self.model_dump(exclude={"kind", "file", "paths"}, exclude_unset=True)
+        if self.file is None:
+            return from_text([folder / path for path in self.paths or ()], **options)
+        if options:
+            raise InputError(
+                f"expected file alone in [classes], received {', '.join(sorted(options))} too; the classes in the file "
+                "are made already: give paths instead"
+            )
+        return TextClasses.load(folder / self.file)
 
 
 def read_table(path: Path) -> Any:
@@ -120,11 +167,12 @@ def read_table(path: Path) -> Any:
         ) from error
 
 
-Classes = SynSmall | SynMedium | SingleCommonTokenClasses | RandomClasses | Table
+Classes = SynSmall | SynMedium | SingleCommonTokenClasses | RandomClasses | Table | Text
 CLASSES: dict[str, type[Section]] = {
     "syn_small": SynSmall,
     "syn_medium": SynMedium,
     "single_common_token": SingleCommonTokenClasses,
     "random_classes": RandomClasses,
     "table": Table,
+    "text": Text,
 }

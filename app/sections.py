@@ -263,6 +263,9 @@ class TransformerSection(Section):
             if paths is not None
         }
 
+    def files(self, folder: Path) -> list[Path]:
+        return [path for paths in self.texts(folder).values() for path in paths]
+
     def train(self, folder: Path, **options: Any) -> TransformerRun:
         """Train; `options` are those that no file sets (progress, checkpoint)."""
         settings = self.model_dump(exclude={"paths", "validation"}, exclude_unset=True)

@@ -12,10 +12,9 @@ from typing import Any, get_args
 
 from pydantic import Field
 
-from snapdyn.class_sections import Table
 from snapdyn.dynamics import InputError
 from snapdyn.dynamics.errors import unknown_name
-from snapdyn.sections import SGDSection, TransformerSection
+from snapdyn.sections import SGDSection
 from snapdyn.sweep_cells import Cell, models
 from snapdyn.sweep_design import Axis, Design, Value, build_design
 from snapdyn.sweep_observables import ADDS, DEFAULTS, KINDS, LADDER, ODE, SGD, TRANSFORMER, VARIABLES
@@ -96,20 +95,14 @@ class Sweep:
     def _models(self) -> dict[str, Any]:
         return models(self.kind)
 
-    def _digests(self, section: Any) -> list[str]:
-        """Hash of each file that a section names."""
-        if isinstance(section, Table) and section.file is not None:
-            files = [self.folder / section.file]
-        elif isinstance(section, TransformerSection):
-            files = [
-                file
-                for paths in section.texts(self.folder).values()
-                for path in paths
-                for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
-                if not file.is_dir()
-            ]
-        else:
-            return []
+    def _digests(self, section: Section) -> list[str]:
+        """Hash of each file that a section names, those in folders included."""
+        files = [
+            file
+            for path in section.files(self.folder)
+            for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
+            if not file.is_dir()
+        ]
         try:
             return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
         except OSError as error:

@@ -17,6 +17,10 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
+    def files(self, folder: Path) -> list[Path]:
+        """Files and folders that the section names, which its results depend on; relative ones lie in `folder`."""
+        return []
+
 
 Model = type[Section] | Mapping[str, type[Section]]
 

@@ -230,6 +230,40 @@ def test_result_is_that_of_the_library(tmp_path: Path, capsys: pytest.CaptureFix
         assert part in out
 
 
+TEXT_SYSTEM = """
+[system]
+kind = "MeanField"
+eta_Y = 1.0
+eta_Z = 0.1
+[run]
+times = [1.0]
+"""
+
+
+def test_classes_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that texts with options, and the saved classes, give what the library makes of them."""
+    text = FOLDER.parent / "tests" / "data" / "fable.txt"
+    classes = snapdyn.from_text(text, min_count=1, min_token_count=1, window=4)
+    classes.save(tmp_path / "classes.nc")
+    expected = snapdyn.integrate(snapdyn.MeanField(classes, 1.0, 0.1), [1.0]).z
+    file = tmp_path / "run.toml"
+    for section in (f"paths = ['{text}']\nmin_count = 1\nmin_token_count = 1\nwindow = 4", "file = 'classes.nc'"):
+        file.write_text(f"[classes]\nkind = 'text'\n{section}\n{TEXT_SYSTEM}")
+        assert main(["simulate", str(file)]) == 0
+        np.testing.assert_array_equal(snapdyn.load(tmp_path / "run.nc").z, expected)
+    capsys.readouterr()
+    options = set(inspect.signature(snapdyn.from_text).parameters) - {"progress", "read_ahead"}
+    assert CLASSES["text"].model_fields.keys() == options | {"kind", "file"}
+    for section, hint in (
+        ("", "received neither"),
+        ("file = 'classes.nc'\npaths = ['a.txt']", "received both"),
+        ("file = 'classes.nc'\nwindow = 4", "received window"),
+        ("paths = ['missing.txt']", "missing.txt"),
+    ):
+        sentence = refusal(f"[classes]\nkind = 'text'\n{section}\n{TEXT_SYSTEM}", tmp_path, capsys)
+        assert hint in sentence
+
+
 def test_reduced_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that the system without classes runs, and that [output] is relative to the run file."""
     file = tmp_path / "run.toml"
