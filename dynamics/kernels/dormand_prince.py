@@ -21,6 +21,7 @@ from snapdyn.dynamics.kernels.elementary import REASSOCIATE
 from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
+from snapdyn.dynamics.kernels.three_columns import mean_field_rate
 
 STAGES = 12  # of a step; stage 12 is the rate at its end, 13 to 15 serve dense output
 ALL_STAGES = 16
@@ -76,8 +77,8 @@ class Workspace(NamedTuple):
     blocks: NDArray[np.float64]  # (3, BLOCK); the first stays 0
 
 
-# reals: the integration variable, the same at the step's start, next step, end, tolerances, t_s (0: plain t), loss
-TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, LOSS = range(8)
+# reals: the integration variable, the same at the step's start, next step, end, tolerances, t_s (0: plain t)
+TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE = range(7)
 # counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made
 STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE = range(5)
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
@@ -91,7 +92,7 @@ def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: flo
         states=states,
         stages=np.empty((ALL_STAGES, start.size)),
         where=np.concatenate([np.arange(3), np.arange(ALL_STAGES)]),
-        reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0, 0.0]),
+        reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0]),
         counts=np.zeros(5, dtype=np.int64),
         growth=np.ones(ALL_STAGES),
         blocks=np.zeros((3, BLOCK)),
@@ -197,7 +198,7 @@ def _first_step(rate, arguments, work):
     y, trial, zero = work.states[work.where[STATE]], work.states[work.where[SCRATCH]], work.states[work.where[OLD]]
     f, f_trial = work.stages[work.where[STAGE]], work.stages[work.where[STAGE + 1]]
     end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
-    work.reals[LOSS] = rate(y, f, *arguments)
+    rate(y, f, *arguments)
     start_growth = work.reals[SCALE] if work.reals[SCALE] > 0.0 else 1.0
     for i in range(n):
         zero[i] = 0.0
@@ -255,7 +256,7 @@ def _step(rate, arguments, work):
     work.reals[TAU_OLD], work.reals[TAU] = tau, tau_new
     if not finite:
         return NOT_FINITE
-    work.reals[LOSS] = rate(work.states[where[STATE]], work.stages[where[STAGE + STAGES]], *arguments)
+    rate(work.states[where[STATE]], work.stages[where[STAGE + STAGES]], *arguments)
     work.counts[EVALUATIONS] += 1
     work.counts[STEPS] += 1
     work.counts[DENSE_MADE] = 0
@@ -334,7 +335,7 @@ def dense_state(tau, work, out):
 
 
 @njit(inline="always")
-def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
+def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
     """Body of the functions below, one per right-hand side."""
     counts, where = work.counts, work.where
     if counts[STARTED] == 0:
@@ -347,15 +348,13 @@ def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
             if row == saved.shape[0] and row > 0:
                 return FULL
             tau = save_at[counts[SAVED]]
-            inside = tau < work.reals[TAU]
-            if inside and counts[DENSE_MADE] == 0:
+            if tau < work.reals[TAU] and counts[DENSE_MADE] == 0:
                 _make_dense(rate, arguments, work, saved.shape[1])
             if row == saved.shape[0]:
                 return FULL
             dense_state(tau, work, saved[row])
             if losses.size > 0:
-                scratch = work.states[where[SCRATCH]]
-                losses[row] = rate(saved[row], scratch, *arguments) if inside else work.reals[LOSS]
+                losses[row] = loss(saved[row], work.states[where[SCRATCH]], *arguments)
             counts[SAVED] += 1
         if work.reals[TAU] >= work.reals[END]:
             return FINISHED
@@ -380,19 +379,19 @@ def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(mean_field, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_frozen_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(frozen_decoder, frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_modified_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(modified_decoder, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(modified_decoder, modified_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_single_common_token(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(single_common_token, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(single_common_token, single_common_token, arguments, work, save_at, saved, losses, most_steps)
