@@ -36,6 +36,7 @@ PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
 # The compiled integrator's first steps at once move about this many numbers (milliseconds); then it makes as many as take
 FIRST_NUMBERS_AT_ONCE = 200_000
 SECONDS_AT_ONCE = 0.1  # so that Ctrl-C is heard
+MOST_STEPS_AT_ONCE = 10**9
 NEVER = threading.Event()
 
 
@@ -330,7 +331,9 @@ def _run_compiled(
             number, reason = solver.advance(save_at, saved[filled:], losses[filled:], most_steps)
             filled += number
             seconds = time.perf_counter() - started
-            most_steps = max(1, min(10 * most_steps, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9))))
+            most_steps = max(
+                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
+            )
             recorder.steps = solver.steps
             if solver.status == "failed":
                 return "failed", _failure(solver, system, clock, reason)

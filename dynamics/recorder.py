@@ -76,7 +76,8 @@ class Recorder:
         z = z if z.flags.owndata else z.copy()
         found: dict[Any, Floats] = {"z": z}
         if self.z_only:
-            found["loss"] = np.full(len(states), np.nan)
+            found["loss"] = np.empty(len(states))
+            found["loss"].fill(np.nan)
         else:
             found["loss"] = np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
             found |= {("invariant", name): np.array(values) for name, values in system.invariants(states).items()}

@@ -46,11 +46,12 @@ def in_threads(
             while running:
                 if not finished.get():
                     running -= 1
+                    for worker in workers:
+                        if worker.done():
+                            worker.result()
                 elif progress:
                     count += 1
                     progress(count, len(calls))
-            for worker in workers:
-                worker.result()
         except KeyboardInterrupt:
             stop.set()  # the threads return what they have
         except BaseException:

@@ -67,6 +67,10 @@ NUMBER, USED, COEFFICIENTS = _used_stages(_ROWS)
 ERROR_STAGES = 8
 
 
+_ONES = np.ones(ALL_STAGES)
+_WHERE = np.concatenate([np.arange(3), np.arange(ALL_STAGES)])
+
+
 class Workspace(NamedTuple):
     """Everything that a run changes, so that it can pause and go on; n values of the state."""
 
@@ -94,10 +98,10 @@ def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: flo
     return Workspace(
         states=states,
         stages=np.empty((ALL_STAGES, start.size)),
-        where=np.concatenate([np.arange(3), np.arange(ALL_STAGES)]),
+        where=_WHERE.copy(),
         reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0]),
         counts=np.zeros(5, dtype=np.int64),
-        growth=np.ones(ALL_STAGES),
+        growth=_ONES.copy(),
         weights=np.zeros((2, MOST_USED)),
         rows=np.zeros(MOST_USED, dtype=np.int64),
     )

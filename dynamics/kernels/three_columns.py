@@ -24,20 +24,15 @@ _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 @njit(cache=True, fastmath=EXACT, error_model="numpy")
 def mean_field_rate(state, out, entries, weights, classes, prior, constants, work):
-    """Write d(state)/dt of the mean field to `out`, by the fastest of its kernels; arguments as in `mean_field`."""
-    if constants[1] != 3.0 or classes[0, 3] >= 0 or not _three_columns(
-        state, out, entries, weights, classes, prior, constants, work
-    ):  # fmt: skip
-        mean_field(state, out, entries, weights, classes, prior, constants, work)
+    """Write d(state)/dt of the mean field to `out` (t counts batch-size-1 steps); arguments as in `mean_field`.
 
-
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
-def _three_columns(state, out, entries, weights, classes, prior, constants, work):
-    """Whether d(state)/dt (t counts batch-size-1 steps) could be written to `out`; no residual connection.
-
-    `work` (4, W) holds, for all classes: c; g; logits, then their exponentials; factors that make c f. W is at least
-    the number of entries and four numbers per class, rounded up to `LANES`.
+    With three columns and without residual connection as this file says, else by `mean_field`. `work` (4, W) holds then,
+    for all classes: c; g; logits and their exponentials; factors that make c f. W is at least the number of entries and
+    four numbers per class, rounded up to `LANES`.
     """
+    if constants[1] != 3.0 or classes[0, 3] >= 0:
+        mean_field(state, out, entries, weights, classes, prior, constants, work)
+        return
     last_multiplicity, eta_Y, eta_Z = constants[2], constants[3], constants[4]
     rows, slots, first = entries[0], entries[1], entries[2]
     log_p, multiplicity = weights[0], weights[1]
@@ -64,7 +59,8 @@ def _three_columns(state, out, entries, weights, classes, prior, constants, work
             r1 += counted * state[y + _1]
             r2 += counted * state[y + _2]
         if not SMALLEST_SQUARE < square < LARGEST_SQUARE:
-            return False
+            mean_field(state, out, entries, weights, classes, prior, constants, work)
+            return
         scale = 1.0 / math.sqrt(square)
         largest = r0 if r0 > r1 else r1
         largest = largest if largest > r2 else r2
@@ -105,4 +101,3 @@ def _three_columns(state, out, entries, weights, classes, prior, constants, work
         pace = eta_Z * prior[n] * scales[n]
         for i in range(np.uint64(classes[n, 0]), np.uint64(classes[n, 1])):
             out[slots[i]] += pace * c[i] * (g[i] - c[i] * overlap)
-    return True

@@ -375,7 +375,12 @@ def test_terminal_event_stops_there() -> None:
     assert run.t.size >= 5
     assert run.z.shape[0] == run.loss.size == run.t.size
     full = integrate(mean_field_system(), np.arange(0.0, 21.0))
-    np.testing.assert_array_equal(run.z, full.z[: run.t.size])
+    assert_equal_up_to_rounding(run.z, full.z[: run.t.size])
+
+
+def assert_equal_up_to_rounding(z: Array, other: Array) -> None:
+    """Dense output sums 16 terms, in another order when it is called from Python."""
+    np.testing.assert_allclose(z, other, rtol=0, atol=16 * 2.3e-16 * np.abs(other).max())
 
 
 def test_terminal_event_of_the_wrong_direction_does_not_stop() -> None:
@@ -387,11 +392,12 @@ def test_terminal_event_of_the_wrong_direction_does_not_stop() -> None:
 
 
 def test_events_do_not_change_the_run() -> None:
-    """Assert that watching costs no accuracy: bit-identical saves with and without events."""
+    """Assert that watching costs no accuracy: the same saves with and without events, up to rounding."""
     times = np.linspace(0.0, 20.0, 41)
     plain = integrate(mean_field_system(), times)
     watched = integrate(mean_field_system(), times, events={"x": Event(lambda t, s: float(s.z[0, 0]) - 0.01)})
-    np.testing.assert_array_equal(plain.z, watched.z)
+    assert_equal_up_to_rounding(watched.z, plain.z)
+    assert plain.stats["steps"] == watched.stats["steps"]
 
 
 @pytest.mark.parametrize(
