@@ -19,21 +19,24 @@ from snapdyn.dynamics.errors import InputError, positive, real_array, unknown_na
 from snapdyn.dynamics.events import Clock, DenseStep, Event, EventWatcher
 from snapdyn.dynamics.recorder import Recorder
 from snapdyn.dynamics.stabilised import RKC
+from snapdyn.dynamics.stiff import CVODESolver, is_installed
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import Trajectory
 
-METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "RKC")
-# From this rate ratio an explicit step is held down by stability so far that BDF is faster, if its dense Jacobian
-# is small. Evaluations to t = 1e4 with 50 saves on Syn-Small at eta_Z/eta_Y = 10, 100, 1000: DOP853 842, 3974,
-# 28982; BDF in log time 756, 899, 1053 and 85 per Jacobian; LSODA in log time (diagonal Jacobian) 525, 2886, 51185.
-STIFF_RATIO = 100.0
+METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
+# From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
+# steps stability holds down (docs/integrators.md): CVODE steps through Python, which small systems feel.
+STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 8e5
+STIFF_RATIO_WITHOUT_COMPILED = 30.0
+# Without scikit-sundae, and where there is no compiled integrator: BDF in log time from this ratio on.
+STIFF_RATIO_FOR_BDF = 100.0
 LARGEST_STIFF_SIZE = 300
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
 MOST_TIMES = 10_000_000
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
-# The compiled integrator's first steps at once move about this many numbers (milliseconds); then it makes as many as take
+# The compiled integrator's first steps at once move about this many numbers (milliseconds); then they take about
 FIRST_NUMBERS_AT_ONCE = 200_000
 SECONDS_AT_ONCE = 0.1  # so that Ctrl-C is heard
 MOST_STEPS_AT_ONCE = 10**9
@@ -62,15 +65,16 @@ def integrate(
     t_eval : (N,) array
         Times in batch-size-1 steps, strictly increasing, at least 0; 1e-2 to 1e12 is usual.
     method : str
-        A scipy solver by name (DOP853, RK45, RK23, LSODA, BDF, Radau), "compiled" (DOP853 without Python between
-        steps), or "auto": compiled where the system is (not FiniteLengthMeanField), else DOP853, but BDF in log
-        time for eta_Z/eta_Y >= 100 and at most 300 state values. `trajectory.stats` says what was chosen.
-        LSODA runs with a diagonal Jacobian, so that it never allocates n^2. RKC is for large problems at loose
-        tolerances (text): explicit, of second order, its steps not held down by the fastest rate.
+        "auto": compiled where the system is (not FiniteLengthMeanField), else DOP853; CVODE for rate ratios at which it
+        is faster (docs/integrators.md) if scikit-sundae is installed. `trajectory.stats` says what was chosen. Or
+        "compiled" (DOP853 without Python between steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF,
+        Radau), CVODE (SUNDIALS' BDF without a Jacobian matrix; pip install 'snapdyn[stiff]'), or RKC, for large
+        problems at loose tolerances (text): explicit, of second order, its steps not held down by the fastest rate.
+        LSODA runs with a diagonal Jacobian, so that it never allocates n^2.
     rtol, atol : float
         Local error tolerances of the solver, on z and Y (V h where the system carries h).
     log_time : bool, optional
-        Integrate in log(1 + t/t_s), t_s = 1/max rate. Default: for LSODA, BDF and Radau when `t_eval`
+        Integrate in log(1 + t/t_s), t_s = 1/max rate. Default: for LSODA, BDF, Radau and CVODE when `t_eval`
         reaches beyond 100 t_s; explicit methods do not gain from it.
     events : mapping of name to Event, optional
         Located on dense output, looked at 8 times per step, so that two crossings in one step are found.
@@ -93,7 +97,8 @@ def integrate(
     Raises
     ------
     InputError
-        Unsorted, negative, empty or non-finite times; unknown method; tolerances that are not positive.
+        Unsorted, negative, empty or non-finite times; unknown method, or CVODE without scikit-sundae; tolerances
+        that are not positive.
     """
     request = checked_request(t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only)
     return run(system, request, stop or NEVER)
@@ -232,11 +237,21 @@ def _checked_times(t_eval: ArrayLike) -> Floats:
     return times
 
 
+def _automatic(system: System) -> str:
+    """Name of the method that is fastest, as measured."""
+    compiled = is_supported(system)
+    stiff = max(STIFF_RATIO, STIFF_RATIO_TIMES_SIZE / system.size) if compiled else STIFF_RATIO_WITHOUT_COMPILED
+    if system.rate_ratio >= stiff and is_installed():
+        return "CVODE"
+    if compiled:
+        return "compiled"
+    return "BDF" if system.rate_ratio >= STIFF_RATIO_FOR_BDF and system.size <= LARGEST_STIFF_SIZE else "DOP853"
+
+
 def _choose(system: System, method: str, log_time: bool | None, t_end: float) -> tuple[str, bool, Clock]:
     """Name of the method, whether the compiled integrator makes its steps, and the integration variable."""
     if method == "auto":
-        stiff = system.rate_ratio >= STIFF_RATIO and system.size <= LARGEST_STIFF_SIZE
-        method = "BDF" if stiff else "compiled" if is_supported(system) else "DOP853"
+        method = _automatic(system)
     compiled = method == "compiled"
     if compiled:
         method = "DOP853"
@@ -248,15 +263,17 @@ def _choose(system: System, method: str, log_time: bool | None, t_end: float) ->
     if method in ("BDF", "Radau") and system.size > LARGEST_DENSE_JACOBIAN:
         raise InputError(
             f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
-            f"{system.size}; use LSODA or DOP853"
+            f"{system.size}; use CVODE or DOP853"
         )
     scale = 1.0 / (system.eta_Y * max(1.0, system.rate_ratio))
     if log_time is None:
-        log_time = method in ("LSODA", "BDF", "Radau") and t_end > 100 * scale
+        log_time = method in ("LSODA", "BDF", "Radau", "CVODE") and t_end > 100 * scale
     return method, compiled, Clock(scale if log_time else None)
 
 
 def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float, atol: float) -> Any:
+    if method == "CVODE":
+        return CVODESolver(system, clock, t_end, rtol, atol)
     # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
     options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
     solver_class = RKC if method == "RKC" else getattr(scipy.integrate, method)

@@ -26,9 +26,9 @@ _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 def mean_field_rate(state, out, entries, weights, classes, prior, constants, work):
     """Write d(state)/dt of the mean field to `out` (t counts batch-size-1 steps); arguments as in `mean_field`.
 
-    With three columns and without residual connection as this file says, else by `mean_field`. `work` (4, W) holds then,
-    for all classes: c; g; logits and their exponentials; factors that make c f. W is at least the number of entries and
-    four numbers per class, rounded up to `LANES`.
+    With three columns and without residual connection as this file says, else by `mean_field`. `work` (4, W) then
+    holds, for all classes: c; g; logits and their exponentials; factors that make c f. W is at least the number of
+    entries, and four numbers per class, rounded up to `LANES`.
     """
     if constants[1] != 3.0 or classes[0, 3] >= 0:
         mean_field(state, out, entries, weights, classes, prior, constants, work)
