@@ -39,10 +39,15 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
     c, g, r, scales = work[0], work[1], work[2], work[3]
     number, num_classes = np.uint64(rows.size), np.uint64(prior.size)
     padded = (number + np.uint64(LANES - 1)) // np.uint64(LANES) * np.uint64(LANES)
-    for i in range(np.uint64(constants[0])):
-        out[i] = 0.0
-    for i in range(number):
-        c[i] = log_p[i] + state[slots[i]]
+    slots_are_entries = constants[5] == 1.0
+    if slots_are_entries:
+        for i in range(number):
+            c[i] = log_p[i] + state[i]
+    else:
+        for i in range(np.uint64(constants[0])):
+            out[i] = 0.0
+        for i in range(number):
+            c[i] = log_p[i] + state[slots[i]]
     for i in range(number, padded):
         c[i] = 0.0
     for i in range(padded):
@@ -99,5 +104,9 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
                 out[y + _2] += c[i] * p2
         overlap *= scales[n] * scales[n]
         pace = eta_Z * prior[n] * scales[n]
-        for i in range(np.uint64(classes[n, 0]), np.uint64(classes[n, 1])):
-            out[slots[i]] += pace * c[i] * (g[i] - c[i] * overlap)
+        if slots_are_entries:
+            for i in range(np.uint64(classes[n, 0]), np.uint64(classes[n, 1])):
+                out[i] = pace * c[i] * (g[i] - c[i] * overlap)
+        else:
+            for i in range(np.uint64(classes[n, 0]), np.uint64(classes[n, 1])):
+                out[slots[i]] += pace * c[i] * (g[i] - c[i] * overlap)
