@@ -16,7 +16,7 @@ from snapdyn.dynamics.ensemble import integrate_many
 
 ROUTES: dict[str, dict[str, Any]] = {
     "compiled": {"method": "compiled"},
-    "compiled, z and Y saved": {"method": "compiled", "save_decoder": True},
+    "compiled, z and Y saved": {"method": "compiled", "z_only": True, "save_decoder": True},
     "compiled, z only": {"method": "compiled", "z_only": True},
     "scipy": {"method": "DOP853"},
 }
@@ -59,7 +59,17 @@ def test_diffrax(benchmark: Any, case: str, route: str) -> None:
 
 
 def diffrax_run(case: str, route: str) -> tuple[Callable[[], Any], Callable[[Any], Floats]]:
-    """Jitted run of a case in diffrax, and what turns its result into z (N, Q, M).
+    """Jitted run of a case in diffrax, and what turns its result into z (N, Q, M)."""
+    import jax
+    import jax.numpy as jnp
+
+    solve = jax.jit(diffrax_solver(case, route))
+    rates = jnp.ones(2)
+    return lambda: jax.block_until_ready(solve(rates)), lambda ys: np.asarray(ys if "z only" in route else ys[0])
+
+
+def diffrax_solver(case: str, route: str) -> Callable[[Any], Any]:
+    """A case in diffrax as a function of (eta_Y, eta_Z).
 
     Attention lives on the supports of P, filled up to the longest one, and outputs share a column, as here: faster
     there than dense products, in every case.
@@ -83,31 +93,53 @@ def diffrax_run(case: str, route: str) -> tuple[Callable[[], Any], Callable[[Any
     Q, M, C = classes.queries.size, classes.num_tokens, multiplicity.size
     count, target = jnp.asarray(multiplicity), jax.nn.one_hot(own, C, dtype=jnp.float64)
 
-    def rate(t: Any, state: Any, _: Any) -> Any:
+    def rate(t: Any, state: Any, rates: Any) -> Any:
         z, Y = state
         weights = P * jnp.exp(z[query[:, None], token])
         f = weights / jnp.linalg.norm(weights, axis=1, keepdims=True)
         rows = Y[token]
         alpha = jax.nn.softmax(jnp.einsum("nl,nlc->nc", f, rows) + jnp.log(count), axis=1)
         g = jnp.einsum("nlc,nc->nl", rows, target - alpha)
-        dz = prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
-        dY = f[:, :, None] * (prior[:, None] * (target - alpha) / count)[:, None, :]
+        dz = rates[1] * prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
+        dY = rates[0] * f[:, :, None] * (prior[:, None] * (target - alpha) / count)[:, None, :]
         return jnp.zeros((Q, M)).at[query[:, None], token].add(dz), jnp.zeros((M, C)).at[token].add(dY)
 
-    z_only = "z only" in route
     method = diffrax.Dopri8() if "Dopri8" in route else diffrax.Tsit5()
-    saves = diffrax.SaveAt(ts=jnp.asarray(times(case)), fn=(lambda t, y, _: y[0]) if z_only else lambda t, y, _: y)
+    kept = (lambda t, y, _: y[0]) if "z only" in route else lambda t, y, _: y
+    saves = diffrax.SaveAt(ts=jnp.asarray(times(case)), fn=kept)
     control = diffrax.PIDController(rtol=RTOL, atol=ATOL)
 
-    @jax.jit
-    def solve(start: Any) -> Any:
+    def solve(rates: Any) -> Any:
+        start = (jnp.zeros((Q, M)), jnp.zeros((M, C)))
         return diffrax.diffeqsolve(
-            diffrax.ODETerm(rate), method, 0.0, end, None, start, saveat=saves, stepsize_controller=control,
+            diffrax.ODETerm(rate), method, 0.0, end, None, start, args=rates, saveat=saves, stepsize_controller=control,
             max_steps=100_000,
         ).ys  # fmt: skip
 
-    start = (jnp.zeros((Q, M)), jnp.zeros((M, C)))
-    return lambda: jax.block_until_ready(solve(start)), lambda ys: np.asarray(ys if z_only else ys[0])
+    return solve
+
+
+RATES = np.exp(np.random.default_rng(0).uniform(np.log(0.1), np.log(10.0), (256, 2)))
+
+
+@pytest.mark.benchmark(group="256 copies of case A, rates log-uniform in [0.1, 10], to t = 1e4")
+@pytest.mark.parametrize("route", ["Dopri8", "Tsit5"])
+@pytest.mark.parametrize("way", ["loop", "vmap"])
+def test_ensemble_in_diffrax(benchmark: Any, route: str, way: str) -> None:
+    """The same ensemble in diffrax, z only: members one after the other in one compiled loop, or vmap."""
+    pytest.importorskip("diffrax")
+    import jax
+    import jax.numpy as jnp
+
+    solve = diffrax_solver("A", f"{route}, z only")
+    rates = jnp.asarray(RATES)
+    many = jax.jit(jax.vmap(solve) if way == "vmap" else lambda rates: jax.lax.map(solve, rates))
+    saved = benchmark.pedantic(lambda: jax.block_until_ready(many(rates)), rounds=3, warmup_rounds=1)
+    ours = integrate_many([MeanField(syn_small(), *pair) for pair in RATES[:3]], times("A"), z_only=True)
+    for run, z in zip(ours, np.asarray(saved)[:3], strict=True):
+        assert np.abs(run.z - z).max() < 1e-5 * max(1.0, np.abs(z).max())
+    benchmark.extra_info["trajectories per second"] = 256 / benchmark.stats.stats.min
+    print(f"diffrax, {route}, {way}: {256 / benchmark.stats.stats.min:.0f} trajectories per second")
 
 
 @pytest.mark.benchmark(group="256 copies of case A, rates log-uniform in [0.1, 10], to t = 1e4")
@@ -115,8 +147,7 @@ def diffrax_run(case: str, route: str) -> tuple[Callable[[], Any], Callable[[Any
 @pytest.mark.parametrize("kept", ["z only", "z, loss, invariants"])
 def test_ensemble(benchmark: Any, threads: int, kept: str) -> None:
     """Wall time of the whole ensemble; building the systems excluded."""
-    rates = np.exp(np.random.default_rng(0).uniform(np.log(0.1), np.log(10.0), (256, 2)))
-    systems = [MeanField(syn_small(), *pair) for pair in rates]
+    systems = [MeanField(syn_small(), *pair) for pair in RATES]
     options = {"rtol": RTOL, "atol": ATOL, "method": "compiled", "z_only": kept == "z only"}
     integrate_many(systems[:2], times("A"), 1, **options)
     runs = benchmark.pedantic(integrate_many, args=(systems, times("A"), threads), kwargs=options, rounds=10)

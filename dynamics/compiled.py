@@ -112,9 +112,7 @@ class CompiledSolver:
             Number of times saved in this call; reason of a failure.
         """
         before = int(self._work.counts[kernel.SAVED])
-        # Division by zero and overflow give NaN or infinity, which are reported; with the JIT off numpy would warn.
-        with np.errstate(all="ignore"):
-            outcome = self._advance(self._arguments, self._work, save_at, saved, losses, most_steps)
+        outcome = self._advance(self._arguments, self._work, save_at, saved, losses, most_steps)
         if outcome == kernel.FINISHED:
             self.status = "finished"
         elif outcome in REASONS:

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.errors import InputError, whole
-from snapdyn.dynamics.integration import integrate
+from snapdyn.dynamics.integration import checked_request, run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
@@ -57,5 +57,6 @@ def integrate_many(
             )
     threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
-    calls = [partial(integrate, system, t_eval, **options, stop=stop) for system in systems]
+    request = checked_request(t_eval, **options)
+    calls = [partial(run, system, request, stop) for system in systems]
     return in_threads(calls, threads, stop, progress)

@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,29 +14,33 @@ import scipy.integrate
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.compiled import NOTHING, CompiledSolver, is_supported, logit_values
+from snapdyn.dynamics.compiled import NOTHING, CompiledSolver, is_supported
 from snapdyn.dynamics.errors import InputError, positive, real_array, unknown_name, whole
 from snapdyn.dynamics.events import Clock, DenseStep, Event, EventWatcher
+from snapdyn.dynamics.recorder import Recorder
 from snapdyn.dynamics.stabilised import RKC
+from snapdyn.dynamics.stiff import CVODESolver, is_installed
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.trajectory import EventRecord, Trajectory
+from snapdyn.dynamics.trajectory import Trajectory
 
-METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "RKC")
-# From this rate ratio an explicit step is held down by stability so far that BDF is faster, if its dense Jacobian
-# is small. Evaluations to t = 1e4 with 50 saves on Syn-Small at eta_Z/eta_Y = 10, 100, 1000: DOP853 842, 3974,
-# 28982; BDF in log time 756, 899, 1053 and 85 per Jacobian; LSODA in log time (diagonal Jacobian) 525, 2886, 51185.
-STIFF_RATIO = 100.0
+METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
+# From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
+# steps stability holds down (docs/integrators.md): CVODE steps through Python, which small systems feel.
+STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 8e5
+STIFF_RATIO_WITHOUT_COMPILED = 30.0
+# Without scikit-sundae, and where there is no compiled integrator: BDF in log time from this ratio on.
+STIFF_RATIO_FOR_BDF = 100.0
 LARGEST_STIFF_SIZE = 300
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
 MOST_TIMES = 10_000_000
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
-# States wait to be turned into observables in batches of at most about this many numbers (32 MB).
-NUMBERS_AT_ONCE = 4_000_000
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
-FIRST_STEPS_AT_ONCE = 10  # of the compiled integrator; then as many as take about
+# The compiled integrator's first steps at once move about this many numbers (milliseconds); then they take about
+FIRST_NUMBERS_AT_ONCE = 200_000
 SECONDS_AT_ONCE = 0.1  # so that Ctrl-C is heard
+MOST_STEPS_AT_ONCE = 10**9
+NEVER = threading.Event()
 
 
 def integrate(
@@ -60,15 +65,16 @@ def integrate(
     t_eval : (N,) array
         Times in batch-size-1 steps, strictly increasing, at least 0; 1e-2 to 1e12 is usual.
     method : str
-        A scipy solver by name (DOP853, RK45, RK23, LSODA, BDF, Radau), "compiled" (DOP853 without Python between
-        steps), or "auto": compiled where the system is (not FiniteLengthMeanField), else DOP853, but BDF in log
-        time for eta_Z/eta_Y >= 100 and at most 300 state values. `trajectory.stats` says what was chosen.
-        LSODA runs with a diagonal Jacobian, so that it never allocates n^2. RKC is for large problems at loose
-        tolerances (text): explicit, of second order, its steps not held down by the fastest rate.
+        "auto": compiled where the system is (not FiniteLengthMeanField), else DOP853; CVODE for rate ratios at which it
+        is faster (docs/integrators.md) if scikit-sundae is installed. `trajectory.stats` says what was chosen. Or
+        "compiled" (DOP853 without Python between steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF,
+        Radau), CVODE (SUNDIALS' BDF without a Jacobian matrix; pip install 'snapdyn[stiff]'), or RKC, for large
+        problems at loose tolerances (text): explicit, of second order, its steps not held down by the fastest rate.
+        LSODA runs with a diagonal Jacobian, so that it never allocates n^2.
     rtol, atol : float
         Local error tolerances of the solver, on z and Y (V h where the system carries h).
     log_time : bool, optional
-        Integrate in log(1 + t/t_s), t_s = 1/max rate. Default: for LSODA, BDF and Radau when `t_eval`
+        Integrate in log(1 + t/t_s), t_s = 1/max rate. Default: for LSODA, BDF, Radau and CVODE when `t_eval`
         reaches beyond 100 t_s; explicit methods do not gain from it.
     events : mapping of name to Event, optional
         Located on dense output, looked at 8 times per step, so that two crossings in one step are found.
@@ -77,7 +83,8 @@ def integrate(
     progress : callable (t, fraction), optional
         Called about ten times a second; fraction of the way in the integration variable.
     z_only : bool
-        Keep z and nothing else: the loss is NaN and there are no invariants, which for large systems cost more than z.
+        Keep z and nothing else (with save_decoder: z and Y): the loss is NaN and there are no invariants, which for
+        large systems cost more than z.
     stop : threading.Event, optional
         Ends the run like Ctrl-C when it is set: Python delivers that to the main thread only.
 
@@ -90,17 +97,45 @@ def integrate(
     Raises
     ------
     InputError
-        Unsorted, negative, empty or non-finite times; unknown method; tolerances that are not positive.
+        Unsorted, negative, empty or non-finite times; unknown method, or CVODE without scikit-sundae; tolerances
+        that are not positive.
     """
+    request = checked_request(t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only)
+    return run(system, request, stop or NEVER)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a run, checked: the arguments of `integrate` without the system."""
+
+    times: Floats
+    method: str
+    rtol: float
+    atol: float
+    log_time: bool | None
+    events: dict[str, Event]
+    save_decoder: bool
+    progress: Callable[[float, float], None] | None
+    z_only: bool
+
+
+def checked_request(
+    t_eval: ArrayLike,
+    method: str = "auto",
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    log_time: bool | None = None,
+    events: Mapping[str, Event] | None = None,
+    save_decoder: bool = False,
+    progress: Callable[[float, float], None] | None = None,
+    z_only: bool = False,
+) -> Request:
+    """Check the arguments of `integrate`; an ensemble does it once for all members."""
     times = _checked_times(t_eval)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)
     if rtol < SMALLEST_RTOL:
         raise InputError(
             f"expected rtol of at least {SMALLEST_RTOL:.1e}, received {rtol:g}; floats carry no more digits"
-        )
-    if not isinstance(system, System):
-        raise InputError(
-            f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
         )
     if not isinstance(events, Mapping | None):
         raise InputError(f"expected events as a mapping of name to Event, received {type(events).__name__}")
@@ -112,24 +147,34 @@ def integrate(
         raise InputError(f"expected log_time to be True, False or None, received {log_time!r}")
     if progress is not None and not callable(progress):
         raise InputError(f"expected progress to be a function (t, fraction), received {progress!r}")
-    if z_only and save_decoder:
-        raise InputError("expected z_only or save_decoder, received both; z_only keeps no decoder")
-    method, compiled, clock = _choose(system, method, log_time, times[-1])
-    recorder = _Recorder(system, times, save_decoder, z_only)
-    stop = stop or threading.Event()
+    if method not in ("auto", *METHODS):
+        raise unknown_name("method", method, ("auto", *METHODS))
+    return Request(times, method, rtol, atol, log_time, events, bool(save_decoder), progress, bool(z_only))
+
+
+def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
+    """Integrate a system as `integrate` describes."""
+    if not isinstance(system, System):
+        raise InputError(
+            f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
+        )
+    times, events, progress = request.times, request.events, request.progress
+    rtol, atol, t_end = request.rtol, request.atol, float(request.times[-1])
+    method, compiled, clock = _choose(system, request.method, request.log_time, t_end)
+    recorder = Recorder(system, times, request.save_decoder, request.z_only)
     started = time.perf_counter()
     solver: Any = None
     status, message = "finished", ""
     try:
-        if times[-1] == 0 or not compiled or events:  # else the integrator saves the start too
+        if t_end == 0 or not compiled or events:  # else the integrator saves the start too
             recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
-        if times[-1] > 0:
+        if t_end > 0:
             # A run that overflows is reported with its time and quantity, not by numpy's warning.
             with np.errstate(all="ignore"):
                 if compiled:
-                    solver = CompiledSolver(system, clock, times[-1], rtol, atol)
+                    solver = CompiledSolver(system, clock, t_end, rtol, atol)
                 else:
-                    solver = _solver(system, method, clock, times[-1], rtol, atol)
+                    solver = _solver(system, method, clock, t_end, rtol, atol)
                 if compiled and not events:
                     status, message = _run_compiled(solver, system, clock, recorder, progress, stop)
                 else:
@@ -185,19 +230,28 @@ def _checked_times(t_eval: ArrayLike) -> Floats:
         )
     if not np.isfinite(times).all() or times[0] < 0:
         raise InputError(f"expected finite times of at least 0 in t_eval, received {times.min()}..{times.max()}")
-    if (np.diff(times) <= 0).any():
-        i = int(np.flatnonzero(np.diff(times) <= 0)[0])
+    falls = times[1:] <= times[:-1]
+    if falls.any():
+        i = int(np.flatnonzero(falls)[0])
         raise InputError(f"expected strictly increasing t_eval, received {times[i]:g} before {times[i + 1]:g}; sort it")
     return times
+
+
+def _automatic(system: System) -> str:
+    """Name of the method that is fastest, as measured."""
+    compiled = is_supported(system)
+    stiff = max(STIFF_RATIO, STIFF_RATIO_TIMES_SIZE / system.size) if compiled else STIFF_RATIO_WITHOUT_COMPILED
+    if system.rate_ratio >= stiff and is_installed():
+        return "CVODE"
+    if compiled:
+        return "compiled"
+    return "BDF" if system.rate_ratio >= STIFF_RATIO_FOR_BDF and system.size <= LARGEST_STIFF_SIZE else "DOP853"
 
 
 def _choose(system: System, method: str, log_time: bool | None, t_end: float) -> tuple[str, bool, Clock]:
     """Name of the method, whether the compiled integrator makes its steps, and the integration variable."""
     if method == "auto":
-        stiff = system.rate_ratio >= STIFF_RATIO and system.size <= LARGEST_STIFF_SIZE
-        method = "BDF" if stiff else "compiled" if is_supported(system) else "DOP853"
-    elif method not in METHODS:
-        raise unknown_name("method", method, ("auto", *METHODS))
+        method = _automatic(system)
     compiled = method == "compiled"
     if compiled:
         method = "DOP853"
@@ -209,15 +263,17 @@ def _choose(system: System, method: str, log_time: bool | None, t_end: float) ->
     if method in ("BDF", "Radau") and system.size > LARGEST_DENSE_JACOBIAN:
         raise InputError(
             f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
-            f"{system.size}; use LSODA or DOP853"
+            f"{system.size}; use CVODE or DOP853"
         )
     scale = 1.0 / (system.eta_Y * max(1.0, system.rate_ratio))
     if log_time is None:
-        log_time = method in ("LSODA", "BDF", "Radau") and t_end > 100 * scale
+        log_time = method in ("LSODA", "BDF", "Radau", "CVODE") and t_end > 100 * scale
     return method, compiled, Clock(scale if log_time else None)
 
 
 def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float, atol: float) -> Any:
+    if method == "CVODE":
+        return CVODESolver(system, clock, t_end, rtol, atol)
     # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
     options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
     solver_class = RKC if method == "RKC" else getattr(scipy.integrate, method)
@@ -236,7 +292,7 @@ def _run(
     solver: Any,
     system: System,
     clock: Clock,
-    recorder: _Recorder,
+    recorder: Recorder,
     events: dict[str, Event],
     progress: Callable[[float, float], None] | None,
     stop_asked: threading.Event,
@@ -272,7 +328,7 @@ def _run_compiled(
     solver: CompiledSolver,
     system: System,
     clock: Clock,
-    recorder: _Recorder,
+    recorder: Recorder,
     progress: Callable[[float, float], None] | None,
     stop_asked: threading.Event,
 ) -> tuple[str, str]:
@@ -283,7 +339,7 @@ def _run_compiled(
     rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
     saved = np.empty((rows, recorder.width))
     losses = np.empty(len(saved)) if solver.knows_loss and not recorder.z_only else NOTHING
-    most_steps, filled = FIRST_STEPS_AT_ONCE, 0
+    most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + system.size), 0
     try:
         while solver.status == "running":
             if stop_asked.is_set():
@@ -292,7 +348,9 @@ def _run_compiled(
             number, reason = solver.advance(save_at, saved[filled:], losses[filled:], most_steps)
             filled += number
             seconds = time.perf_counter() - started
-            most_steps = max(1, min(10 * most_steps, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9))))
+            most_steps = max(
+                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
+            )
             recorder.steps = solver.steps
             if solver.status == "failed":
                 return "failed", _failure(solver, system, clock, reason)
@@ -338,100 +396,6 @@ def _failure(solver: Any, system: System, clock: Clock, reason: str | None) -> s
         f"failed at t = {clock.to_time(solver.t):.6g} in {system.quantity(worst)} ({trouble}): "
         f"{(reason or 'the state is not finite').rstrip('.')}; try smaller rates, a looser rtol, or another method"
     )
-
-
-class _Recorder:
-    """Keeps observables at the asked times, so that memory holds z and observables only."""
-
-    def __init__(self, system: System, times: Floats, save_decoder: bool, z_only: bool) -> None:
-        self.system, self.times, self.z_only = system, times, z_only
-        # State values that are enough for what is kept: where only z is, the logits, which stand first.
-        self.width = logit_values(system) if z_only else system.size
-        self.count = self.steps = 0
-        self.events: list[EventRecord] = []
-        self._ids = system.decoder_ids() if save_decoder else (None, None)
-        self.keeps_states = save_decoder
-        self.rows_at_once = max(1, NUMBERS_AT_ONCE // self.width)
-        self._waiting: list[Floats] = []
-        self._found: list[dict[Any, Floats]] = []
-
-    def save_up_to(self, t: float, states_at: Callable[[Floats], Floats]) -> None:
-        """Save every asked time that is not later than `t`; states_at gives one row per time."""
-        stop = int(np.searchsorted(self.times, t, side="right"))
-        while self.count < stop:
-            times = self.times[self.count : min(stop, self.count + self.rows_at_once)]
-            self._waiting.append(states_at(times))
-            self.count += times.size
-            if sum(map(len, self._waiting)) >= self.rows_at_once:
-                self._observe()
-
-    def _observe(self) -> None:
-        """Turn the waiting states into observables: many at once, because each call costs more than its work.
-
-        Everything is computed before anything is kept, so that Ctrl-C leaves columns of one length.
-        """
-        if not self._waiting:
-            return
-        self._found.append(self._observables(np.concatenate(self._waiting)))
-        self._waiting.clear()
-
-    def keep(self, states: Floats, losses: Floats | None) -> None:
-        """Turn the states at the next times, (number of times, width), into observables at once."""
-        self._observe()
-        if len(states):
-            self._found.append(self._observables(states, losses))
-            self.count += len(states)
-
-    def _observables(self, states: Floats, losses: Floats | None = None) -> dict[Any, Floats]:
-        system = self.system
-        z = system.z_support(states)
-        z = z if z.flags.owndata else z.copy()
-        if self.z_only:
-            return {"z": z, "loss": np.full(len(states), np.nan)}
-        found: dict[Any, Floats] = {
-            "z": z,
-            "loss": np.array([system.loss(state) for state in states]) if losses is None else losses.copy(),
-            **{("invariant", name): np.array(values) for name, values in system.invariants(states).items()},
-            **{("extra", name): np.array(values) for name, values in system.extra(states).items()},
-        }
-        if self._ids[0] is not None:
-            # The mean field's Y is part of its state.
-            carried = isinstance(system, MeanField)
-            found["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
-        return found
-
-    def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
-        interrupted = False
-        while self._waiting:
-            try:
-                self._observe()
-            except KeyboardInterrupt:  # what is computed is worth more than a quick end
-                interrupted = True
-        if interrupted and status == "finished":
-            message = "interrupted after the last time; all times are kept"
-        kept = self._found[0] if self._found else {}
-        if len(self._found) > 1:
-            kept = {key: np.concatenate([found[key] for found in self._found]) for key in kept}
-        nz = self.system.z_support(self.system.initial_state()).size
-        return Trajectory(
-            classes=self.system.classes,
-            t=self.times[: self.count],
-            z_support=kept.get("z", np.empty((0, nz))),
-            z_initial=self.system.z_initial,
-            loss=kept.get("loss", np.empty(0)),
-            system=self.system.name,
-            parameters=dict(self.system.parameters),
-            status=status,
-            message=message,
-            stats=stats,
-            invariants={key[1]: values for key, values in kept.items() if key[0] == "invariant"},
-            extra={key[1]: values for key, values in kept.items() if key[0] == "extra"},
-            Y=kept.get("Y"),
-            decoder_rows=self._ids[0],
-            decoder_outputs=self._ids[1],
-            events=self.events,
-            wall_time=wall_time,
-        )
 
 
 def log_times(first: float, last: float, count: int = 100) -> Floats:

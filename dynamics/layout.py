@@ -67,7 +67,7 @@ class Layout:
 
     def z_support(self, slots: Floats) -> Floats:
         """Logits on classes.z_coordinates, (..., nz), from logits on the slots, (..., num_slots)."""
-        return slots[..., self.slot_of_z]
+        return slots.take(self.slot_of_z, axis=-1)
 
     def slots(self, classes: SequenceClasses, z: Floats) -> Floats:
         """Logits on the slots, (num_slots,), from logits z (Q, M) that are equal on lumped tokens."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import joblib
@@ -25,16 +26,37 @@ def in_threads(
 
     `progress` (finished, total) is called in the calling thread after each call.
     """
+    results: list[Any] = [None] * len(calls)
+    waiting = iter(range(len(calls)))
+    finished: SimpleQueue[bool] = SimpleQueue()
+
+    def work() -> None:
+        # Each thread takes the next call by itself: handing out calls one by one costs more than a short one.
+        for i in waiting:
+            results[i] = calls[i]()
+            if progress:
+                finished.put(True)
+
     with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(call) for call in calls]
+        workers = [pool.submit(work) for _ in range(min(threads, len(calls)))]
+        for worker in workers:
+            worker.add_done_callback(lambda _: finished.put(False))
         try:
-            for count, future in enumerate(as_completed(futures), 1):
-                future.result()
-                if progress:
+            running, count = len(workers), 0
+            while running:
+                if not finished.get():
+                    running -= 1
+                    for worker in workers:
+                        if worker.done():
+                            worker.result()
+                elif progress:
+                    count += 1
                     progress(count, len(calls))
         except KeyboardInterrupt:
             stop.set()  # the threads return what they have
         except BaseException:
             stop.set()
             raise
-    return [future.result() for future in futures]
+    for worker in workers:
+        worker.result()
+    return results

@@ -21,11 +21,12 @@ from snapdyn.dynamics.kernels.elementary import REASSOCIATE
 from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
+from snapdyn.dynamics.kernels.three_columns import mean_field_rate
 
 STAGES = 12  # of a step; stage 12 is the rate at its end, 13 to 15 serve dense output
 ALL_STAGES = 16
-POLYNOMIALS = 7  # of the dense output
 BLOCK = 256  # numbers: 12 stages of a block are 24 kB
+MOST_USED = 12  # stages in one combination
 
 ERROR_EXPONENT = -1.0 / 8.0
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
@@ -62,22 +63,29 @@ _ROWS[ERROR_5, : STAGES + 1] = DOP853.E5
 _ROWS[ERROR_3, : STAGES + 1] = DOP853.E3
 _ROWS[DENSE:] = DOP853.D
 NUMBER, USED, COEFFICIENTS = _used_stages(_ROWS)
+# The new state and both error estimates use the same eight stages, dense output twelve: each is read once for all.
+ERROR_STAGES = 8
+
+
+_ONES = np.ones(ALL_STAGES)
+_WHERE = np.concatenate([np.arange(3), np.arange(ALL_STAGES)])
 
 
 class Workspace(NamedTuple):
     """Everything that a run changes, so that it can pause and go on; n values of the state."""
 
     states: NDArray[np.float64]  # (3, n)
-    stages: NDArray[np.float64]  # (16, n); after dense output its polynomials in the places of stages 1 to 7
+    stages: NDArray[np.float64]  # (16, n)
     where: NDArray[np.int64]  # (3 + 16,): rows of `states` with (state, state before, scratch), then of each stage
     reals: NDArray[np.float64]  # see the names below
     counts: NDArray[np.int64]  # see the names below
     growth: NDArray[np.float64]  # (16,) dt/dtau at each stage
-    blocks: NDArray[np.float64]  # (3, BLOCK); the first stays 0
+    weights: NDArray[np.float64]  # (2, 12) of the stages in a combination, of two in the error estimates
+    rows: NDArray[np.int64]  # (12,): where those stages stand in `stages`
 
 
-# reals: the integration variable, the same at the step's start, next step, end, tolerances, t_s (0: plain t), loss
-TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, LOSS = range(8)
+# reals: the integration variable, the same at the step's start, next step, end, tolerances, t_s (0: plain t)
+TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE = range(7)
 # counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made
 STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE = range(5)
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
@@ -90,86 +98,93 @@ def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: flo
     return Workspace(
         states=states,
         stages=np.empty((ALL_STAGES, start.size)),
-        where=np.concatenate([np.arange(3), np.arange(ALL_STAGES)]),
-        reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0, 0.0]),
+        where=_WHERE.copy(),
+        reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0]),
         counts=np.zeros(5, dtype=np.int64),
-        growth=np.ones(ALL_STAGES),
-        blocks=np.zeros((3, BLOCK)),
+        growth=_ONES.copy(),
+        weights=np.zeros((2, MOST_USED)),
+        rows=np.zeros(MOST_USED, dtype=np.int64),
     )
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def _combine(out, base, row, factor, stages, where, growth, start):
-    """out = base + factor sum_s a[row, s] growth[s] (stage s)[start:start + n], four stages at once; out, base (n,)."""
-    stop = start + out.size
-    for first in range(0, NUMBER[row], 4):
-        s0, s1, s2, s3 = USED[row, first], USED[row, first + 1], USED[row, first + 2], USED[row, first + 3]
-        k0, k1 = stages[where[STAGE + s0]][start:stop], stages[where[STAGE + s1]][start:stop]
-        k2, k3 = stages[where[STAGE + s2]][start:stop], stages[where[STAGE + s3]][start:stop]
-        w0 = factor * COEFFICIENTS[row, first] * growth[s0]
-        w1 = factor * COEFFICIENTS[row, first + 1] * growth[s1]
-        w2 = factor * COEFFICIENTS[row, first + 2] * growth[s2]
-        w3 = factor * COEFFICIENTS[row, first + 3] * growth[s3]
+@njit(inline="always")
+def _combine(out, base, number, start, stop, weights, rows, stages):
+    """out = base + sum_j weights[j] stages[rows[j]] on start..stop, four stages at once; `number` a multiple of 4."""
+    for first in range(0, number, 4):
+        k0, k1, k2, k3 = stages[rows[first]], stages[rows[first + 1]], stages[rows[first + 2]], stages[rows[first + 3]]
+        w0, w1, w2, w3 = weights[first], weights[first + 1], weights[first + 2], weights[first + 3]
         if first == 0:
-            for i in range(out.size):
+            for i in range(start, stop):
                 out[i] = base[i] + (w0 * k0[i] + w1 * k1[i] + w2 * k2[i] + w3 * k3[i])
         else:
-            for i in range(out.size):
+            for i in range(start, stop):
                 out[i] += w0 * k0[i] + w1 * k1[i] + w2 * k2[i] + w3 * k3[i]
 
 
-@njit(cache=True, error_model="numpy")
-def _stage_state(target, base, s, h, stages, where, growth):
-    """Write the state at which stage s is evaluated, for a step of size h from `base`, to `target`."""
-    for start in range(0, target.size, BLOCK):
-        stop = min(start + BLOCK, target.size)
-        _combine(target[start:stop], base[start:stop], s, h, stages, where, growth, start)
+@njit(inline="always")
+def _weigh(row, factor, weights, rows, where, growth):
+    """Write factor a[row, s] growth[s] to `weights` and where the stages stand to `rows`."""
+    for j in range(NUMBER[row]):
+        stage = USED[row, j]
+        weights[j] = factor * COEFFICIENTS[row, j] * growth[stage]
+        rows[j] = where[STAGE + stage]
+
+
+@njit(inline="always")
+def _end_of_block(start, size):
+    return min(start + np.uint64(BLOCK), np.uint64(size))
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def _error_sums(y, y_new, error_5, error_3, rtol, atol):
-    """Sums over components of (error/scale)^2 for both estimates, scale = atol + rtol max(|y|, |y_new|)."""
-    sum_5, sum_3 = 0.0, 0.0
-    for i in range(y.size):
-        a, b = abs(y[i]), abs(y_new[i])
-        inverse = 1.0 / (atol + rtol * (a if a > b else b))
-        e5, e3 = error_5[i] * inverse, error_3[i] * inverse
-        sum_5 += e5 * e5
-        sum_3 += e3 * e3
-    return sum_5, sum_3
+def _stage_state(s, h, base, states, stages, where, growth, weights, rows):
+    """Write the state at which stage s is evaluated, for a step of size h from row `base`, to the scratch row."""
+    out, origin = states[where[SCRATCH]], states[base]
+    _weigh(s, h, weights[0], rows, where, growth)
+    start = np.uint64(0)
+    while start < np.uint64(out.size):
+        stop = _end_of_block(start, out.size)
+        _combine(out, origin, NUMBER[s], start, stop, weights[0], rows, stages)
+        start = stop
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def _zero_if_finite(x):
-    """0, or NaN if x holds a value that is not finite."""
-    total = 0.0
-    for i in range(x.size):
-        total += 0.0 * x[i]
-    return total
+def _new_state(h, states, stages, where, growth, weights, rows, rtol, atol):
+    """Write the state at the step's end; return (error norm, of which 1 is the tolerance, whether it is finite).
 
-
-@njit(cache=True, error_model="numpy")
-def _new_state(h, work):
-    """Write the state at the step's end; return (error norm, of which 1 is the tolerance, whether it is finite)."""
-    y, y_new = work.states[work.where[STATE]], work.states[work.where[OLD]]
-    rtol, atol = work.reals[RTOL], work.reals[ATOL]
-    stages, where, growth = work.stages, work.where, work.growth
-    norm_5, norm_3, check = 0.0, 0.0, 0.0
-    for start in range(0, y.size, BLOCK):
-        stop = min(start + BLOCK, y.size)
-        zero = work.blocks[0][: stop - start]
-        error_5, error_3 = work.blocks[1][: stop - start], work.blocks[2][: stop - start]
-        new = y_new[start:stop]
-        _combine(new, y[start:stop], STAGES, h, stages, where, growth, start)
-        _combine(error_5, zero, ERROR_5, 1.0, stages, where, growth, start)
-        _combine(error_3, zero, ERROR_3, 1.0, stages, where, growth, start)
-        sum_5, sum_3 = _error_sums(y[start:stop], new, error_5, error_3, rtol, atol)
-        norm_5 += sum_5
-        norm_3 += sum_3
-        check += _zero_if_finite(new)
-    if norm_5 == 0.0 and norm_3 == 0.0:
+    The norm is that of both estimates, of (error/scale)^2 with scale = atol + rtol max(|y|, |y_new|).
+    """
+    y, y_new = states[where[STATE]], states[where[OLD]]
+    sum_5, sum_3, check = 0.0, 0.0, 0.0
+    start = np.uint64(0)
+    while start < np.uint64(y.size):
+        stop = _end_of_block(start, y.size)
+        _weigh(STAGES, h, weights[0], rows, where, growth)
+        _combine(y_new, y, ERROR_STAGES, start, stop, weights[0], rows, stages)
+        _weigh(ERROR_5, 1.0, weights[0], rows, where, growth)
+        _weigh(ERROR_3, 1.0, weights[1], rows, where, growth)
+        a0, a1, a2, a3, a4, a5, a6, a7 = (weights[0, 0], weights[0, 1], weights[0, 2], weights[0, 3],
+                                          weights[0, 4], weights[0, 5], weights[0, 6], weights[0, 7])  # fmt: skip
+        b0, b1, b2, b3, b4, b5, b6, b7 = (weights[1, 0], weights[1, 1], weights[1, 2], weights[1, 3],
+                                          weights[1, 4], weights[1, 5], weights[1, 6], weights[1, 7])  # fmt: skip
+        k0, k1, k2, k3 = stages[rows[0]], stages[rows[1]], stages[rows[2]], stages[rows[3]]
+        k4, k5, k6, k7 = stages[rows[4]], stages[rows[5]], stages[rows[6]], stages[rows[7]]
+        for i in range(start, stop):
+            e5 = (a0 * k0[i] + a1 * k1[i] + a2 * k2[i] + a3 * k3[i]) + (
+                a4 * k4[i] + a5 * k5[i] + a6 * k6[i] + a7 * k7[i]
+            )
+            e3 = (b0 * k0[i] + b1 * k1[i] + b2 * k2[i] + b3 * k3[i]) + (
+                b4 * k4[i] + b5 * k5[i] + b6 * k6[i] + b7 * k7[i]
+            )
+            before, after = abs(y[i]), abs(y_new[i])
+            inverse = 1.0 / (atol + rtol * (before if before > after else after))
+            e5, e3 = e5 * inverse, e3 * inverse
+            sum_5 += e5 * e5
+            sum_3 += e3 * e3
+            check += 0.0 * y_new[i]
+        start = stop
+    if sum_5 == 0.0 and sum_3 == 0.0:
         return 0.0, check == 0.0
-    return h * norm_5 / math.sqrt((norm_5 + 0.01 * norm_3) * y.size), check == 0.0
+    return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * y.size), check == 0.0
 
 
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
@@ -197,7 +212,7 @@ def _first_step(rate, arguments, work):
     y, trial, zero = work.states[work.where[STATE]], work.states[work.where[SCRATCH]], work.states[work.where[OLD]]
     f, f_trial = work.stages[work.where[STAGE]], work.stages[work.where[STAGE + 1]]
     end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
-    work.reals[LOSS] = rate(y, f, *arguments)
+    rate(y, f, *arguments)
     start_growth = work.reals[SCALE] if work.reals[SCALE] > 0.0 else 1.0
     for i in range(n):
         zero[i] = 0.0
@@ -223,6 +238,16 @@ def _first_step(rate, arguments, work):
 
 
 @njit(inline="always")
+def _make_stages(rate, arguments, work, first, last, h, base):
+    """Evaluate the stages first..last-1 of a step of size h from row `base` of the states."""
+    where = work.where
+    for s in range(first, last):
+        _stage_state(s, h, base, work.states, work.stages, where, work.growth, work.weights, work.rows)
+        rate(work.states[where[SCRATCH]], work.stages[where[STAGE + s]], *arguments)
+    work.counts[EVALUATIONS] += last - first
+
+
+@njit(inline="always")
 def _step(rate, arguments, work):
     """Make one accepted step; FINISHED when all is well, else TOO_SMALL_STEP or NOT_FINITE."""
     tau, end = work.reals[TAU], work.reals[END]
@@ -237,13 +262,10 @@ def _step(rate, arguments, work):
         h = tau_new - tau
         size = h
         _set_growth(tau, h, 0, STAGES + 1, work)
-        stages, growth = work.stages, work.growth
-        start, scratch = work.states[where[STATE]], work.states[where[SCRATCH]]
-        for s in range(1, STAGES):
-            _stage_state(scratch, start, s, h, stages, where, growth)
-            rate(scratch, stages[where[STAGE + s]], *arguments)
-        work.counts[EVALUATIONS] += STAGES - 1
-        error, finite = _new_state(h, work)
+        _make_stages(rate, arguments, work, 1, STAGES, h, where[STATE])
+        error, finite = _new_state(
+            h, work.states, work.stages, where, work.growth, work.weights, work.rows, work.reals[RTOL], work.reals[ATOL]
+        )
         if error < 1.0:
             break
         factor = SAFETY * error**ERROR_EXPONENT
@@ -255,86 +277,59 @@ def _step(rate, arguments, work):
     work.reals[TAU_OLD], work.reals[TAU] = tau, tau_new
     if not finite:
         return NOT_FINITE
-    work.reals[LOSS] = rate(work.states[where[STATE]], work.stages[where[STAGE + STAGES]], *arguments)
+    rate(work.states[where[STATE]], work.stages[where[STAGE + STAGES]], *arguments)
     work.counts[EVALUATIONS] += 1
     work.counts[STEPS] += 1
     work.counts[DENSE_MADE] = 0
     return FINISHED
 
 
-@njit(inline="always")
-def _make_dense(rate, arguments, work, width):
-    """Three more stages, and the polynomials of the dense output of the first `width` components."""
-    tau = work.reals[TAU_OLD]
-    h = work.reals[TAU] - tau
-    where, stages = work.where, work.stages
-    _set_growth(tau, h, STAGES + 1, ALL_STAGES, work)
-    start, scratch = work.states[where[OLD]], work.states[where[SCRATCH]]
-    for s in range(STAGES + 1, ALL_STAGES):
-        _stage_state(scratch, start, s, h, stages, where, work.growth)
-        rate(scratch, stages[where[STAGE + s]], *arguments)
-    work.counts[EVALUATIONS] += ALL_STAGES - STAGES - 1
-    _write_polynomials(h, work, width)
-    work.counts[DENSE_MADE] = 1
-
-
-@njit(cache=True, error_model="numpy")
-def _write_polynomials(h, work, width):
-    where, stages = work.where, work.stages
-    # Stages 1 to 4 are not used by the last four polynomials, which take their places; 5 to 7 then go to the others.
-    h_first, h_last = h * work.growth[0], h * work.growth[STAGES]
-    for start in range(0, width, BLOCK):
-        stop = min(start + BLOCK, width)
-        zero = work.blocks[0][: stop - start]
-        for p in range(POLYNOMIALS - 3):
-            target = stages[where[STAGE + 1 + p]][start:stop]
-            _combine(target, zero, DENSE + p, h, stages, where, work.growth, start)
-        _hermite(
-            work.states[where[OLD]][start:stop], work.states[where[STATE]][start:stop],
-            stages[where[STAGE]][start:stop], stages[where[STAGE + STAGES]][start:stop], h_first, h_last,
-            stages[where[STAGE + 5]][start:stop], stages[where[STAGE + 6]][start:stop],
-            stages[where[STAGE + 7]][start:stop],
-        )  # fmt: skip
-
-
 @njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def _hermite(y_old, y, f_old, f, h_first, h_last, p0, p1, p2):
-    """The first three polynomials, from states and rates at both ends."""
-    for i in range(y.size):
-        change, at_first = y[i] - y_old[i], h_first * f_old[i]
-        p0[i] = change
-        p1[i] = at_first - change
-        p2[i] = 2.0 * change - (h_last * f[i] + at_first)
-
-
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
-def _horner(y_old, p0, p1, p2, p3, p4, p5, p6, x, out):
-    """y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), to `out`."""
-    left = 1.0 - x
-    for i in range(out.size):
-        late = x * (p4[i] + left * (p5[i] + x * p6[i]))
-        out[i] = y_old[i] + x * (p0[i] + left * (p1[i] + x * (p2[i] + left * (p3[i] + late))))
-
-
-@njit(cache=True, error_model="numpy")
 def dense_state(tau, work, out):
-    """Write the first components of the state at `tau` within the last step to `out`; dense output must be made."""
-    where, stages, n = work.where, work.stages, out.size
+    """Write the first components of the state at `tau` within the last step to `out`; dense output must be made.
+
+    y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), multiplied out: the weight of each stage is a polynomial in x, and a
+    state costs twelve stages. (The seven polynomials of each component would be cheaper from six saves in a step on.)
+    """
+    where, states, growth, weights, rows = work.where, work.states, work.growth, work.weights[0], work.rows
+    y_old, y = states[where[OLD]], states[where[STATE]]
+    size = np.uint64(out.size)
     if tau >= work.reals[TAU]:
-        state = work.states[where[STATE]]
-        for i in range(n):
-            out[i] = state[i]
+        for i in range(size):
+            out[i] = y[i]
         return
-    x = (tau - work.reals[TAU_OLD]) / (work.reals[TAU] - work.reals[TAU_OLD])
-    _horner(
-        work.states[where[OLD]][:n], stages[where[STAGE + 5]][:n], stages[where[STAGE + 6]][:n],
-        stages[where[STAGE + 7]][:n], stages[where[STAGE + 1]][:n], stages[where[STAGE + 2]][:n],
-        stages[where[STAGE + 3]][:n], stages[where[STAGE + 4]][:n], x, out,
-    )  # fmt: skip
+    h = work.reals[TAU] - work.reals[TAU_OLD]
+    x = (tau - work.reals[TAU_OLD]) / h
+    left = 1.0 - x
+    p1 = x * left  # what p1, p2, ... are multiplied by
+    p2 = p1 * x
+    p3 = p2 * left
+    p4 = p3 * x
+    p5 = p4 * left
+    p6 = p5 * x
+    number = NUMBER[DENSE]
+    for j in range(number):
+        stage = USED[DENSE, j]
+        weight = p3 * COEFFICIENTS[DENSE, j] + p4 * COEFFICIENTS[DENSE + 1, j]
+        weight += p5 * COEFFICIENTS[DENSE + 2, j] + p6 * COEFFICIENTS[DENSE + 3, j]
+        if stage == 0:
+            weight += p1 - p2
+        elif stage == STAGES:
+            weight -= p2
+        weights[j] = h * growth[stage] * weight
+        rows[j] = where[STAGE + stage]
+    change = x - p1 + 2.0 * p2
+    start = np.uint64(0)
+    while start < size:
+        stop = _end_of_block(start, out.size)
+        _combine(out, y_old, number, start, stop, weights, rows, work.stages)
+        for i in range(start, stop):
+            out[i] += change * (y[i] - y_old[i])
+        start = stop
 
 
 @njit(inline="always")
-def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
+def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
     """Body of the functions below, one per right-hand side."""
     counts, where = work.counts, work.where
     if counts[STARTED] == 0:
@@ -347,15 +342,16 @@ def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
             if row == saved.shape[0] and row > 0:
                 return FULL
             tau = save_at[counts[SAVED]]
-            inside = tau < work.reals[TAU]
-            if inside and counts[DENSE_MADE] == 0:
-                _make_dense(rate, arguments, work, saved.shape[1])
+            if tau < work.reals[TAU] and counts[DENSE_MADE] == 0:
+                h = work.reals[TAU] - work.reals[TAU_OLD]
+                _set_growth(work.reals[TAU_OLD], h, STAGES + 1, ALL_STAGES, work)
+                _make_stages(rate, arguments, work, STAGES + 1, ALL_STAGES, h, where[OLD])
+                counts[DENSE_MADE] = 1
             if row == saved.shape[0]:
                 return FULL
             dense_state(tau, work, saved[row])
             if losses.size > 0:
-                scratch = work.states[where[SCRATCH]]
-                losses[row] = rate(saved[row], scratch, *arguments) if inside else work.reals[LOSS]
+                losses[row] = loss(saved[row], work.states[where[SCRATCH]], *arguments)
             counts[SAVED] += 1
         if work.reals[TAU] >= work.reals[END]:
             return FINISHED
@@ -380,19 +376,19 @@ def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(mean_field, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_frozen_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(frozen_decoder, frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_modified_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(modified_decoder, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(modified_decoder, modified_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_single_common_token(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(single_common_token, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(single_common_token, single_common_token, arguments, work, save_at, saved, losses, most_steps)

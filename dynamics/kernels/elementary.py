@@ -20,17 +20,15 @@ _SMALLEST = -708.0
 
 
 @njit(cache=True, fastmath=EXACT)
-def exp_nonpositive(x):
-    """exp(x) for x <= 0, to 1 ulp, in a form the compiler vectorises (libm's exp it does not).
+def exp_any(x):
+    """exp(x) for |x| <= 708, to 1 ulp, in a form the compiler vectorises (libm's exp it does not).
 
     Cody-Waite reduction x = k ln 2 + r, Taylor polynomial of degree 13 in |r| <= ln(2)/2 (remainder below
-    2e-17) by Estrin's scheme (short sums wait for nothing), 2**k assembled in the exponent bits. Below -708
-    (1e-307) the result is held there; NaN gives NaN.
+    2e-17) by Estrin's scheme (short sums wait for nothing), 2**k assembled in the exponent bits. NaN gives NaN.
     """
-    y = _SMALLEST if x < _SMALLEST else x
-    shifted = y * _LOG2_E + _ROUND
+    shifted = x * _LOG2_E + _ROUND
     k = shifted - _ROUND
-    r = (y - k * _LN2_HIGH) - k * _LN2_LOW
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     r2 = r * r
     r4 = r2 * r2
     low = (0.008333333333333333 * r + 0.041666666666666664) * r2 + (0.16666666666666666 * r + 0.5)
@@ -43,6 +41,12 @@ def exp_nonpositive(x):
     p = ((high * r4 + middle) * r4 + low) * r2 + r + 1.0
     power = (np.float64(shifted).view(np.int64) + 1023) << 52
     return p * np.int64(power).view(np.float64)
+
+
+@njit(cache=True, fastmath=EXACT)
+def exp_nonpositive(x):
+    """exp(x) for x <= 0, to 1 ulp; below -708 (1e-307) the result is held there; NaN gives NaN."""
+    return exp_any(_SMALLEST if x < _SMALLEST else x)
 
 
 @njit(cache=True, fastmath={"reassoc", "nsz"}, error_model="numpy")

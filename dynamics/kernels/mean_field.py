@@ -26,7 +26,7 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
     entries (3, nnz) uint32: where the row of Y starts in the state, slot of z, first touch of the row (unsigned,
     because signed indices cost a test for negative ones each); weights (2, nnz): ln P, multiplicity;
     classes (S, 6): first entry, end of entries, output column, start of the query token's row, query_entry, first
-    touch of it; constants: slots, columns, multiplicity of the last column, eta_Y, eta_Z.
+    touch of it; constants: slots, columns, multiplicity of the last column, eta_Y, eta_Z, whether slot i is entry i.
     `work` (4, W) is scratch: c, c times multiplicity, g, logits; W at least the columns, and the entries of a class
     rounded up to `LANES`.
     """

@@ -56,13 +56,19 @@ class MeanField(System):
         self._columns = np.ones(L.num_columns)
         self._columns[-1] = L.last_column_multiplicity
         query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
+        slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
+        scratch = max(L.max_support + LANES, L.num_columns)
+        if L.num_columns == 3:  # `three_columns` holds all classes at once
+            scratch = max(L.entry_row.size + LANES, 4 * classes.num_classes)
         self._arguments = (
             np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
             np.stack([L.log_p, L.multiplicity]),
             np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
             L.prior,
-            np.array([L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z]),
-            np.empty((4, max(L.max_support + LANES, L.num_columns))),
+            np.array(
+                [L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z, slots_are_entries]
+            ),
+            np.empty((4, scratch)),
         )
         self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if pays(L) else None
 

@@ -217,6 +217,11 @@ def test_decoder_is_saved_on_request() -> None:
     assert ours.Y is not None
     assert theirs.Y is not None
     assert np.abs(ours.Y - theirs.Y).max() < tolerance(ours) < 1e-3 * np.abs(theirs.Y).max()
+    states = integrate(mean_field_system(), [0.0, 0.3, 20.0], "compiled", save_decoder=True, z_only=True)
+    np.testing.assert_array_equal(states.Y, ours.Y)
+    np.testing.assert_array_equal(states.z, ours.z)
+    assert np.isnan(states.loss).all()
+    assert states.invariants == {}
 
 
 def test_more_saves_than_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +231,7 @@ def test_more_saves_than_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     times = np.linspace(0.0, 20.0, 50)
     whole = integrate(mean_field_system(), times, "compiled")
     monkeypatch.setattr(
-        importlib.import_module("snapdyn.dynamics.integration"), "NUMBERS_AT_ONCE", 3 * mean_field_system().size
+        importlib.import_module("snapdyn.dynamics.recorder"), "NUMBERS_AT_ONCE", 3 * mean_field_system().size
     )
     parts = integrate(mean_field_system(), times, "compiled")
     np.testing.assert_array_equal(parts.z, whole.z)
@@ -284,7 +289,7 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
 
     module = importlib.import_module("snapdyn.dynamics.integration")
     monkeypatch.setattr(module, "SECONDS_AT_ONCE", 0.0)
-    monkeypatch.setattr(module, "FIRST_STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(module, "FIRST_NUMBERS_AT_ONCE", 0)
     times = np.arange(0.0, 41.0)
     full = integrate(mean_field_system(), times, "compiled")
 
@@ -323,8 +328,6 @@ def test_auto_takes_the_compiled_route_where_there_is_one() -> None:
         assert not integrate(system, [1.0]).stats["compiled"]
         with pytest.raises(InputError, match="use method='DOP853'"):
             integrate(system, [1.0], "compiled")
-    with pytest.raises(InputError, match="received both"):
-        integrate(MeanField(classes, 1.0, 1.0), [1.0], z_only=True, save_decoder=True)
 
 
 def test_each_system_is_compiled_once_and_kept_on_disk() -> None:

@@ -226,21 +226,19 @@ def test_lumping_is_exact() -> None:
 
 
 # -- stiff and large ---------------------------------------------------------------------------------------
-def test_auto_switches_at_a_rate_ratio() -> None:
-    """Assert DOP853 just below eta_Z/eta_Y = 100 and for large states, else BDF; a stated method is kept."""
+def test_a_stated_method_is_kept() -> None:
+    """Assert that a method that is named is used however stiff the system is; what "auto" takes: test_stiff.py."""
     classes = INSTANCE.classes()
-    assert integrate(MeanField(classes, 1.0, 99.9), [0.1]).stats["method"] == "DOP853"
-    assert integrate(MeanField(classes, 1.0, 100.0), [0.1]).stats["method"] == "BDF"
-    assert integrate(MeanField(syn_medium(3), 1.0, 100.0), [0.1]).stats["method"] == "DOP853"
     assert integrate(MeanField(classes, 1.0, 100.0), [0.1], method="RK45").stats["method"] == "RK45"
+    assert integrate(MeanField(classes, 1.0, 1e5), [1e-6], method="compiled").stats["compiled"]
     assert integrate(FrozenDecoder(classes, 100.0), [0.1]).stats["method"] == "DOP853"
 
 
 def test_stiff_ratio_1000_finishes_and_agrees() -> None:
-    """Assert that eta_Z/eta_Y = 1000 runs with "auto" and agrees with an explicit method within tolerance."""
+    """Assert that scipy's BDF runs eta_Z/eta_Y = 1000 and agrees with an explicit method within tolerance."""
     system = MeanField(INSTANCE.classes(), 1.0, 1000.0)
     times = [0.1, 1.0, 10.0]
-    stiff = integrate(system, times)
+    stiff = integrate(system, times, method="BDF")
     explicit = integrate(system, times, method="DOP853")
     assert (stiff.status, stiff.stats["method"]) == ("finished", "BDF")
     error = np.abs(stiff.z - explicit.z).max()
@@ -265,7 +263,7 @@ def test_lsoda_allocates_no_jacobian() -> None:
 @pytest.mark.parametrize("method", ["BDF", "Radau"])
 def test_dense_jacobian_methods_refuse_large_systems(method: str) -> None:
     """Assert that BDF and Radau are refused on 4431 values with a sentence that names what to use."""
-    with pytest.raises(InputError, match="use LSODA or DOP853"):
+    with pytest.raises(InputError, match="use CVODE or DOP853"):
         integrate(MeanField(syn_medium(10), 1.0, 1.0), [1.0], method=method)
 
 
@@ -375,7 +373,12 @@ def test_terminal_event_stops_there() -> None:
     assert run.t.size >= 5
     assert run.z.shape[0] == run.loss.size == run.t.size
     full = integrate(mean_field_system(), np.arange(0.0, 21.0))
-    np.testing.assert_array_equal(run.z, full.z[: run.t.size])
+    assert_equal_up_to_rounding(run.z, full.z[: run.t.size])
+
+
+def assert_equal_up_to_rounding(z: Array, other: Array) -> None:
+    """Dense output sums 16 terms, in another order when it is called from Python."""
+    np.testing.assert_allclose(z, other, rtol=0, atol=16 * 2.3e-16 * np.abs(other).max())
 
 
 def test_terminal_event_of_the_wrong_direction_does_not_stop() -> None:
@@ -387,11 +390,12 @@ def test_terminal_event_of_the_wrong_direction_does_not_stop() -> None:
 
 
 def test_events_do_not_change_the_run() -> None:
-    """Assert that watching costs no accuracy: bit-identical saves with and without events."""
+    """Assert that watching costs no accuracy: the same saves with and without events, up to rounding."""
     times = np.linspace(0.0, 20.0, 41)
     plain = integrate(mean_field_system(), times)
     watched = integrate(mean_field_system(), times, events={"x": Event(lambda t, s: float(s.z[0, 0]) - 0.01)})
-    np.testing.assert_array_equal(plain.z, watched.z)
+    assert_equal_up_to_rounding(watched.z, plain.z)
+    assert plain.stats["steps"] == watched.stats["steps"]
 
 
 @pytest.mark.parametrize(
