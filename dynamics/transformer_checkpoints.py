@@ -1,0 +1,77 @@
+"""Checkpoints of a transformer in training: all that the rest of the run depends on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from snapdyn.dynamics.errors import InputError
+from snapdyn.dynamics.storage import replacing
+from snapdyn.dynamics.transformer_model import Parameters, Tensor, torch_module
+
+FORMAT = "snapdyn transformer checkpoint 1"
+
+
+@dataclass
+class Progressed:
+    """How far a run has come: parameters after `iteration` updates, and what was recorded until then.
+
+    `attention` (the map shown), `entropy`, `loss` and `change` have an entry per record; `previous` is the attention
+    on all validation windows at the last one.
+    """
+
+    parameters: Parameters
+    iteration: int = 0
+    attention: list[Tensor] = field(default_factory=list)
+    entropy: list[float] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    change: list[float] = field(default_factory=list)
+    previous: Tensor | None = None
+
+
+def save_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], progressed: Progressed) -> None:
+    """Write how far the run described by `run` has come."""
+    parameters = {name: value.detach().cpu() for name, value in progressed.parameters.items()}
+    content = {"format": FORMAT, "run": json.dumps(dict(run)), **vars(progressed), "parameters": parameters}
+    with replacing(path) as temporary:
+        torch_module().save(content, temporary)
+
+
+def load_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], device: Any) -> Progressed | None:
+    """Read how far the run described by `run` has come, None when there is no such file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is damaged or no checkpoint, or belongs to a run with other settings or text.
+    """
+    if not Path(path).exists():
+        return None
+    try:
+        content = torch_module().load(path, map_location="cpu", weights_only=True)
+        if content.pop("format") != FORMAT:
+            raise ValueError("of another format")
+        found = json.loads(content.pop("run"))
+        progressed = Progressed(**content)
+        progressed.parameters = {
+            name: value.to(device).requires_grad_() for name, value in progressed.parameters.items()
+        }
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, EOFError, pickle.PickleError) as e:
+        raise InputError(
+            f"expected a checkpoint of a transformer's training, received {str(path)!r}, which cannot be read "
+            f"({type(e).__name__}); remove it to train from the start, or choose another path"
+        ) from e
+    expected = json.loads(json.dumps(dict(run)))
+    other = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
+    if other:
+        name = other[0]
+        raise InputError(
+            f"expected a checkpoint of this run in {str(path)!r}, received one of a run with {name} = "
+            f"{found.get(name)!r} where this one has {expected.get(name)!r}; choose another path"
+        )
+    return progressed
