@@ -16,6 +16,9 @@ from snapdyn.dynamics.transformer_model import Parameters, Tensor, torch_module
 
 FORMAT = "snapdyn transformer checkpoint 1"
 
+# What torch.load raises on files that are no checkpoints or cut short, and what reading one's content may.
+_UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, EOFError, pickle.PickleError)
+
 
 @dataclass
 class Progressed:
@@ -61,11 +64,11 @@ def load_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], device
         progressed.parameters = {
             name: value.to(device).requires_grad_() for name, value in progressed.parameters.items()
         }
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, EOFError, pickle.PickleError) as e:
+    except _UNREADABLE as error:
         raise InputError(
             f"expected a checkpoint of a transformer's training, received {str(path)!r}, which cannot be read "
-            f"({type(e).__name__}); remove it to train from the start, or choose another path"
-        ) from e
+            f"({type(error).__name__}); remove it to train from the start, or choose another path"
+        ) from error
     expected = json.loads(json.dumps(dict(run)))
     other = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
     if other:
