@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import pickle
@@ -15,6 +17,7 @@ from snapdyn.dynamics.storage import replacing
 from snapdyn.dynamics.transformer_model import Parameters, Tensor, torch_module
 
 FORMAT = "snapdyn transformer checkpoint 1"
+DIGEST_SIZE = 32  # of the SHA-256 before what torch saves: torch itself does not notice altered bytes
 
 # What torch.load raises on files that are no checkpoints or cut short, and what reading one's content may.
 _UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, EOFError, pickle.PickleError)
@@ -38,11 +41,13 @@ class Progressed:
 
 
 def save_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], progressed: Progressed) -> None:
-    """Write how far the run described by `run` has come."""
+    """Write how far the run described by `run` has come, after a digest of it."""
     parameters = {name: value.detach().cpu() for name, value in progressed.parameters.items()}
     content = {"format": FORMAT, "run": json.dumps(dict(run)), **vars(progressed), "parameters": parameters}
+    buffer = io.BytesIO()
+    torch_module().save(content, buffer)
     with replacing(path) as temporary:
-        torch_module().save(content, temporary)
+        temporary.write_bytes(hashlib.sha256(buffer.getbuffer()).digest() + buffer.getbuffer())
 
 
 def load_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], device: Any) -> Progressed | None:
@@ -56,7 +61,10 @@ def load_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], device
     if not Path(path).exists():
         return None
     try:
-        content = torch_module().load(path, map_location="cpu", weights_only=True)
+        stored = Path(path).read_bytes()
+        if hashlib.sha256(stored[DIGEST_SIZE:]).digest() != stored[:DIGEST_SIZE]:
+            raise ValueError("damaged")
+        content = torch_module().load(io.BytesIO(stored[DIGEST_SIZE:]), map_location="cpu", weights_only=True)
         if content.pop("format") != FORMAT:
             raise ValueError("of another format")
         found = json.loads(content.pop("run"))
