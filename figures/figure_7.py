@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray
@@ -107,7 +108,8 @@ def draw(dataset: xarray.Dataset) -> Figure:
     """Draw attention maps, a row per depth, a column per iteration; below entropy and pace over the whole run."""
     rows = dataset.sizes["num_layers"]
     figure = Figure(figsize=(DOUBLE_COLUMN, 2.3 + 1.75 * rows))
-    maps, below = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 1.95])
+    parts: Any = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 1.95])
+    maps, below = parts
     panels = maps.subplots(rows, dataset.sizes["frame"], sharex=True, sharey=True, squeeze=False)
     highest = float(dataset.attention.max())
     for row, depth in zip(panels, dataset.num_layers.values, strict=True):

@@ -19,7 +19,7 @@ def learning(
     """Attention that sharpens quickly at first, faster at a larger rate; hardly at all where words were exchanged."""
     length, iteration = 6, np.array([0, 500, 1000, 1500])
     scores = np.random.default_rng(seed).normal(size=(length, length))
-    sharpness = rate * (1 - np.exp(-iteration / 300.0)) * (0.1 if shuffled else 1.0)
+    sharpness = 2 * rate * (1 - np.exp(-iteration / 300.0)) * (0.1 if shuffled else 1.0)
     weights = np.exp(sharpness[:, None, None] * scores) * np.tri(length, k=-1)
     total = weights.sum(axis=2, keepdims=True)
     attention = np.where(weights > 0, weights / np.where(total > 0, total, 1), np.nan)
