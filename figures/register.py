@@ -80,8 +80,8 @@ _ENTRIES = (
     FigureEntry(
         "7",
         "Attention of transformers on text during training",
-        "Attention of the lowest layer on one validation sequence, learning rate 5; above each map the iteration and the "
-        "mean attention entropy on the validation text. Below, over the whole run: that entropy, and the share of "
+        "Attention of the lowest layer on one validation sequence, learning rate 5; above each map the iteration and "
+        "the mean attention entropy on the validation text. Below, over the whole run: that entropy, and the share of "
         "attention that moves elsewhere per 100 iterations. Dashed: the same training on the same text with its words "
         "exchanged at random, where nothing tells the next word.",
         from_runs=True,
