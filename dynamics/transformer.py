@@ -123,7 +123,7 @@ def train_transformer(
     residual : bool, optional
         Whether the query's vector is added (Sec. 7). Default: with more than one layer only; Eq. (1) has none.
     clip : float or None
-        Gradients beyond this norm, all parameters together, are scaled down to it. None: never.
+        Gradients beyond this norm, all parameters together, are scaled down to it. None or infinity: never.
     min_token_count, max_vocab, tokens, headings
         As in `from_text`.
     device : str, optional
@@ -214,7 +214,7 @@ def _checked_settings(**given: Any) -> Settings:
     given["window"] = whole("window", given["window"], 2)
     given["learning_rate"] = positive("learning_rate", given["learning_rate"])
     given["embedding_norm"] = positive("embedding_norm", given["embedding_norm"])
-    given["clip"] = None if given["clip"] is None else positive("clip", given["clip"])
+    given["clip"] = None if given["clip"] in (None, math.inf) else positive("clip", given["clip"])
     if given["normalise"] not in NORMALISATIONS:
         raise unknown_name("normalise", given["normalise"], NORMALISATIONS)
     if given["residual"] is None:

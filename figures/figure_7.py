@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from snapdyn.dynamics.errors import InputError
@@ -111,12 +112,13 @@ def draw(dataset: xarray.Dataset) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 1.95])
     maps, below = parts
     panels = maps.subplots(rows, dataset.sizes["frame"], sharex=True, sharey=True, squeeze=False)
-    highest = float(dataset.attention.max())
+    # The square root: what is spread over 30 words shows, beside what lies on one.
+    colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
     for row, depth in zip(panels, dataset.num_layers.values, strict=True):
         for frame, axes in enumerate(row):
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
-            mesh = axes.imshow(shown.attention, vmin=0, vmax=highest, aspect="equal", interpolation="nearest")
+            mesh = axes.imshow(shown.attention, norm=colours, aspect="equal", interpolation="nearest")
             axes.set_title(f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats")
         row[0].set_ylabel(f"{_layers(depth)}\nquery position")
     for axes in panels[-1]:
@@ -142,6 +144,7 @@ def _draw_series(axes: Axes, dataset: xarray.Dataset, name: str) -> None:
                     f"C{number}{line}",
                     marker=marker,
                     markerfacecolor="white",
+                    clip_on=False,
                     label=_layers(depth) + (f", {text}" if text == SHUFFLED else ""),
                 )
     axes.set_xlabel("iteration")

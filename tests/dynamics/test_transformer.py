@@ -154,6 +154,7 @@ def test_what_a_run_records() -> None:
     assert learned.loss[-1] < learned.loss[0]
     assert_same(learned, train(iterations=60))
     assert not np.array_equal(learned.entropy, train(iterations=60, seed=1).entropy)
+    assert_same(train(clip=np.inf), train(clip=None))
 
 
 def test_options_change_the_model() -> None:
