@@ -68,7 +68,7 @@ def reparameterisation(level: str) -> Evidence:
     mean, error = measured.mean(axis=1), measured.std(axis=1, ddof=1) / np.sqrt(len(seeds))
     of_width: Order = fit_order(1 / widths, mean, error, next_order=0.5)
 
-    small = np.array([64, 256, 1024])
+    small = np.array([128, 256, 1024])
     usual = np.array([[gap(_random(classes, int(d), seed, steps, usual=True)) for seed in seeds] for d in small])
     tried = (64, 128, 256) if level == "quick" else (64, 128, 256, 1024)
     moving = {d: _all_trained(classes, d, steps) for d in tried}
@@ -85,7 +85,7 @@ def reparameterisation(level: str) -> Evidence:
             Check("gap with W_Q and W_K apart, s^2 = 320, d = 68", DESCENT, gaps[-1], BROKEN),
             *order_checks("gap with random fixed U, one rate, in 1/d", DESCENT, of_width, 0.5, 1.0),
             Check(
-                "gap with W_Q, W_K of variance 1/d as usual, U fixed and random, smallest over d = 64, 256, 1024",
+                "gap with W_Q, W_K of variance 1/d as usual, U fixed and random, smallest over d = 128, 256, 1024",
                 DESCENT,
                 float(usual.min()),
                 BROKEN,
