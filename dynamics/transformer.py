@@ -63,7 +63,7 @@ def train_transformer(
     corpus: str | None = None,
     shuffle: bool = False,
     embedding: int = 200,
-    embedding_norm: float = 1.0,
+    embedding_norm: float = 3.0,
     window: int = 35,
     batch_size: int = 20,
     normalise: str = "l2",

@@ -108,8 +108,8 @@ def _frames(run: TransformerRun) -> list[int]:
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw attention maps, a row per depth, a column per iteration; below entropy and pace over the whole run."""
     rows = dataset.sizes["num_layers"]
-    figure = Figure(figsize=(DOUBLE_COLUMN, 2.3 + 1.75 * rows))
-    parts: Any = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 1.95])
+    figure = Figure(figsize=(DOUBLE_COLUMN, 2.5 + 1.75 * rows))
+    parts: Any = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 2.15])
     maps, below = parts
     panels = maps.subplots(rows, dataset.sizes["frame"], sharex=True, sharey=True, squeeze=False)
     # The square root: what is spread over 30 words shows, beside what lies on one.
@@ -119,7 +119,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
             mesh = axes.imshow(shown.attention, norm=colours, aspect="equal", interpolation="nearest")
-            axes.set_title(f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats")
+            axes.set_title(
+                f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats", fontsize="small"
+            )
         row[0].set_ylabel(f"{_layers(depth)}\nquery position")
     for axes in panels[-1]:
         axes.set_xlabel("key position")
