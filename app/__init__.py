@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SingleCommonToken,
         TextClasses,
         Trajectory,
+        TransformerRun,
         fluctuations,
         from_text,
         integrate,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         single_common_token,
         syn_medium,
         syn_small,
+        train_transformer,
     )
     from snapdyn.validation import Check, Evidence, Picture, claim, validate
     from snapdyn.validation.ladder import ladder
@@ -61,6 +63,7 @@ __all__ = [
     "SingleCommonToken",
     "TextClasses",
     "Trajectory",
+    "TransformerRun",
     "__version__",
     "analytic",
     "claim",
@@ -79,6 +82,7 @@ __all__ = [
     "single_common_token",
     "syn_medium",
     "syn_small",
+    "train_transformer",
     "validate",
     "validation",
 ]

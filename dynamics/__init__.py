@@ -18,6 +18,8 @@ from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.text import TextClasses, from_text
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load
+from snapdyn.dynamics.transformer import train_transformer
+from snapdyn.dynamics.transformer_runs import TransformerRun
 
 __all__ = [
     "SGD",
@@ -37,6 +39,7 @@ __all__ = [
     "System",
     "TextClasses",
     "Trajectory",
+    "TransformerRun",
     "fluctuations",
     "from_text",
     "integrate",
@@ -50,5 +53,6 @@ __all__ = [
     "single_common_token",
     "syn_medium",
     "syn_small",
+    "train_transformer",
     "whole_run",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +15,7 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.errors import InputError, positive, real_array, whole, whole_array
 from snapdyn.dynamics.storage import provenance, replacing
 
-FORMAT = "snapdyn transformer run 1"
+FORMAT = "snapdyn transformer run 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,15 @@ class TransformerRun:
         Mean attention entropy of that layer over the validation text, nats.
     tokens : tuple of str
         Words of that sequence, one per position.
+    loss : (N,) array
+        Mean cross entropy of the next word over the validation text, nats.
+    change : (N,) array
+        How far attention is from that at the record before: total variation distance, the share of a query's attention
+        that lies elsewhere, mean over the validation text. NaN at the first record.
+    shuffled : bool
+        Whether the words of the text were exchanged at random first: the control.
+    settings : mapping
+        What else the numbers depend on (`train_transformer`); runs are compared only where these are equal.
     """
 
     corpus: str
@@ -45,6 +57,10 @@ class TransformerRun:
     attention: Floats
     entropy: Floats
     tokens: tuple[str, ...]
+    loss: Floats
+    change: Floats
+    shuffled: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -57,7 +73,8 @@ class TransformerRun:
         put("seed", whole("seed", self.seed, 0))
         put("iteration", whole_array("iteration", self.iteration))
         put("attention", real_array("attention", self.attention))
-        put("entropy", real_array("entropy", self.entropy))
+        for name in ("entropy", "loss", "change"):
+            put(name, real_array(name, getattr(self, name)))
         put("tokens", tuple(map(str, self.tokens)))
         count, length = self.iteration.size, len(self.tokens)
         if self.iteration.ndim != 1 or count == 0 or (np.diff(self.iteration) <= 0).any() or self.iteration[0] < 0:
@@ -67,6 +84,11 @@ class TransformerRun:
                 f"expected attention of shape {(count, length, length)} and entropy of shape {(count,)} for {count} "
                 f"iterations and {length} tokens, received {self.attention.shape} and {self.entropy.shape}"
             )
+        if self.loss.shape != (count,) or self.change.shape != (count,):
+            raise InputError(
+                f"expected a loss and a change of attention for each of {count} iterations, received shapes "
+                f"{self.loss.shape} and {self.change.shape}"
+            )
         attended = ~np.isnan(self.attention).all(axis=2)
         error = np.abs(np.nansum(self.attention, axis=2) - 1)[attended].max(initial=0.0)
         if error > 1e-4 or (self.attention < 0).any() or not np.isfinite(self.entropy).all():
@@ -74,6 +96,14 @@ class TransformerRun:
                 "expected rows of attention that are not negative and sum to 1, and finite entropies, received rows "
                 f"off by {error:.1e}; give softmax weights, NaN where a position may not attend"
             )
+
+        if not np.isfinite(self.loss).all() or not ((self.change[1:] >= 0) & (self.change[1:] <= 1 + 1e-4)).all():
+            raise InputError(
+                "expected finite losses, and changes of attention between 0 and 1 from the second record on, received "
+                f"{self.loss.tolist()!r:.60} and {self.change.tolist()!r:.60}"
+            )
+        put("shuffled", bool(self.shuffled))
+        put("settings", dict(self.settings))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the run to a netCDF file, with provenance, and return its path."""
@@ -83,6 +113,8 @@ class TransformerRun:
             {
                 "attention": (("iteration", "query", "key"), self.attention),
                 "entropy": ("iteration", self.entropy, {"units": "nats"}),
+                "loss": ("iteration", self.loss, {"units": "nats"}),
+                "change": ("iteration", self.change, {"units": "share of attention"}),
                 "tokens": ("position", np.array(self.tokens, dtype=object)),
             },
             {"iteration": ("iteration", self.iteration, {"units": "SGD steps"})},
@@ -92,6 +124,8 @@ class TransformerRun:
                 "num_layers": self.num_layers,
                 "learning_rate": self.learning_rate,
                 "seed": self.seed,
+                "shuffled": int(self.shuffled),
+                "settings": json.dumps(self.settings),
                 "provenance": str(provenance()),
             },
         )
@@ -117,6 +151,10 @@ def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
             attention=dataset.attention.values,
             entropy=dataset.entropy.values,
             tokens=tuple(dataset.tokens.values),
+            loss=dataset.loss.values,
+            change=dataset.change.values,
+            shuffled=bool(dataset.attrs["shuffled"]),
+            settings=json.loads(dataset.attrs["settings"]),
         )
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
         raise InputError(

@@ -14,6 +14,7 @@ from snapdyn.figures.style import SINGLE_COLUMN
 from snapdyn.validation.results import Check
 
 MARKERS = ("o", "s", "^", "D")
+TEXTS = ("as written", "words exchanged")
 
 
 def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
@@ -24,74 +25,116 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
     level : "quick" or "full"
         Says how long the runs were; not used here.
     runs : sequence of TransformerRun
+        Those on text whose words were exchanged at random are the control.
 
     Returns
     -------
     xarray.Dataset
-        entropy (corpus, learning_rate, seed), nats: after the last iteration, NaN where there is no such run.
+        entropy (corpus, text, learning_rate, seed), nats: after the last iteration, NaN where there is no such run;
+        uniform (): entropy of uniform attention, nats.
     """
     shallow = [run for run in runs if run.num_layers == 1]
-    rates = sorted({run.learning_rate for run in shallow})
-    seeds = sorted({run.seed for run in shallow})
-    corpora = sorted({run.corpus for run in shallow})
+    written = [run for run in shallow if not run.shuffled]
+    rates = sorted({run.learning_rate for run in written})
+    seeds = sorted({run.seed for run in written})
+    corpora = sorted({run.corpus for run in written})
     if len(rates) < 2 or len(seeds) < 2:
         raise InputError(
             "expected saved 1-layer runs of at least two learning rates and two seeds for figure 10, received rates "
             f"{rates} and seeds {seeds}"
         )
-    entropy = np.full((len(corpora), len(rates), len(seeds)), np.nan)
+    # Corpora differ in their vocabulary.
+    settings = [{key: value for key, value in run.settings.items() if key != "vocabulary"} for run in shallow]
+    if any(found != settings[0] for found in settings):
+        different = sorted(
+            {key for found in settings for key in {*found, *settings[0]} if found.get(key) != settings[0].get(key)}
+        )
+        raise InputError(
+            f"expected 1-layer runs that differ in rate, seed and corpus alone for figure 10, received different "
+            f"{', '.join(different)}; give a folder of runs of one kind"
+        )
+    entropy = np.full((len(corpora), len(TEXTS), len(rates), len(seeds)), np.nan)
     for run in shallow:
-        cell = corpora.index(run.corpus), rates.index(run.learning_rate), seeds.index(run.seed)
-        entropy[cell] = run.entropy[-1]
+        if run.corpus in corpora and run.learning_rate in rates and run.seed in seeds:
+            cell = corpora.index(run.corpus), int(run.shuffled), rates.index(run.learning_rate), seeds.index(run.seed)
+            entropy[cell] = run.entropy[-1]
+    attended = np.arange(1, len(shallow[0].tokens))
     return xarray.Dataset(
-        {"entropy": (("corpus", "learning_rate", "seed"), entropy, {"units": "nats"})},
-        {"corpus": corpora, "learning_rate": rates, "seed": seeds},
+        {
+            "entropy": (("corpus", "text", "learning_rate", "seed"), entropy, {"units": "nats"}),
+            "uniform": ((), np.log(attended).mean(), {"units": "nats"}),
+        },
+        {"corpus": corpora, "text": list(TEXTS), "learning_rate": rates, "seed": seeds},
     )
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw mean and standard deviation over seeds against the rate, a curve per corpus."""
-    figure = Figure(figsize=(SINGLE_COLUMN, 2.6))
+    """Draw mean and standard deviation over seeds against the rate, a curve per corpus and text."""
+    figure = Figure(figsize=(SINGLE_COLUMN, 2.8))
     axes = figure.subplots()
     for number, corpus in enumerate(dataset.corpus.values):
-        entropy = dataset.entropy.sel(corpus=corpus)
-        axes.errorbar(
-            dataset.learning_rate,
-            entropy.mean("seed"),
-            entropy.std("seed", ddof=1),
-            color=f"C{number}",
-            marker=MARKERS[number % len(MARKERS)],
-            markerfacecolor="white",
-            capsize=2,
-            label=f"{corpus}, {dataset.sizes['seed']} seeds",
-        )
+        for text, line in zip(TEXTS, ("-", "--"), strict=True):
+            entropy = dataset.entropy.sel(corpus=corpus, text=text).dropna("learning_rate", how="all")
+            if entropy.size:
+                several = int(entropy.count("seed").min()) > 1
+                axes.errorbar(
+                    entropy.learning_rate,
+                    entropy.mean("seed"),
+                    entropy.std("seed", ddof=1) if several else None,
+                    color=f"C{number}",
+                    linestyle=line,
+                    marker=MARKERS[number % len(MARKERS)] if line == "-" else "x",
+                    markerfacecolor="white",
+                    capsize=2,
+                    label=f"{corpus}, {dataset.sizes['seed']} seeds" if line == "-" else f"{corpus}, {text}",
+                )
+    axes.axhline(float(dataset.uniform), color="0.45", linestyle=":", label="uniform attention")
     axes.set_xlabel("learning rate of SGD")
     axes.set_ylabel("attention entropy (nats)")
-    axes.legend()
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="best")
     return figure
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """A larger rate gives sparser attention: the entropy at the largest is below that at the smallest."""
-    entropy = dataset.entropy
-    first, last = entropy.isel(learning_rate=0), entropy.isel(learning_rate=-1)
-    count = dataset.sizes["seed"]
-    error = np.hypot(first.std("seed", ddof=1), last.std("seed", ddof=1)) / np.sqrt(count)
-    fall = (first.mean("seed") - last.mean("seed")) / error
+    """A larger rate gives sparser attention: the entropy at the largest is below that at the smallest.
+
+    The control gives every seed's runs the rates of others, turned by one more from seed to seed.
+    """
+    entropy = dataset.entropy.sel(text=TEXTS[0])
+    turned = entropy.copy()
+    for i in range(entropy.sizes["seed"]):
+        turned[{"seed": i}] = entropy.isel(seed=i).roll(learning_rate=i).values
     return [
         Check(
             "entropy at the smallest rate less that at the largest, in standard errors",
             "transformer",
-            float(fall.min()),
+            _fall(entropy),
             3.0,
             ">=",
         ),
         Check(
             "wrong theory: a larger rate gives denser attention, in standard errors",
             "transformer",
-            float((-fall).min()),
+            -_fall(entropy, largest=True),
+            3.0,
+            ">=",
+            role="control",
+        ),
+        Check(
+            "wrong theory: rates that belong to other runs tell the entropy as well, in standard errors",
+            "transformer",
+            _fall(turned),
             3.0,
             ">=",
             role="control",
         ),
     ]
+
+
+def _fall(entropy: xarray.DataArray, largest: bool = False) -> float:
+    """Fall of the entropy from the smallest rate to the largest in standard errors: the smallest over corpora."""
+    first, last = entropy.isel(learning_rate=0), entropy.isel(learning_rate=-1)
+    error = np.sqrt(first.var("seed", ddof=1) / first.count("seed") + last.var("seed", ddof=1) / last.count("seed"))
+    fall = (first.mean("seed") - last.mean("seed")) / error
+    return float(fall.max() if largest else fall.min())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from snapdyn.dynamics.errors import InputError
@@ -15,10 +18,17 @@ from snapdyn.validation.results import Check
 
 LEARNING_RATE = 5.0
 SHOWN = 4  # iterations; the paper shows 0, 500, 1000 and 1500
+WRITTEN, SHUFFLED = "as written", "words exchanged"
+TEXTS = (WRITTEN, SHUFFLED)
+PACE = 100  # iterations
+SPARSE = -np.log(2)  # attention on half as many words, counted as exp(entropy)
+FROZEN = 0.5  # of the fastest pace
 
 
 def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
-    """Take from the saved runs those at rate 5, one per depth (its smallest seed), at four iterations.
+    """Take from the saved runs those at rate 5, one per depth (its smallest seed), with the controls among them.
+
+    A control is a run of the same settings on a text whose words were exchanged at random.
 
     Parameters
     ----------
@@ -29,12 +39,14 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
     Returns
     -------
     xarray.Dataset
-        attention (num_layers, frame, query, key), NaN where a position may not attend; iteration (num_layers, frame);
-        entropy (num_layers, frame), nats. The frames: first, last and what lies nearest to a third and two thirds.
+        attention (num_layers, frame, query, key), NaN where a position may not attend, shown_iteration and
+        shown_entropy (num_layers, frame): first and last record, and what lies nearest to a third and two thirds.
+        iteration, entropy (nats) and pace (share of attention that moves per 100 iterations, since the record before)
+        (num_layers, text, record): all records; NaN where there is none.
     """
     chosen: dict[int, TransformerRun] = {}
     for run in sorted(runs, key=lambda run: run.seed):
-        if run.learning_rate == LEARNING_RATE and run.iteration.size >= SHOWN:
+        if run.learning_rate == LEARNING_RATE and run.iteration.size >= SHOWN and not run.shuffled:
             chosen.setdefault(run.num_layers, run)
     if not chosen:
         rates = sorted({run.learning_rate for run in runs})
@@ -45,60 +57,145 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
     lengths = {len(run.tokens) for run in chosen.values()}
     if len(lengths) > 1:
         raise InputError(f"expected runs on sequences of one length for figure 7, received lengths {sorted(lengths)}")
-    attention, iteration, entropy = [], [], []
-    for _, run in sorted(chosen.items()):
-        wanted = np.linspace(run.iteration[0], run.iteration[-1], SHOWN)
-        frames = [int(np.argmin(np.abs(run.iteration - i))) for i in wanted]
-        attention.append(run.attention[frames])
-        iteration.append(run.iteration[frames])
-        entropy.append(run.entropy[frames])
-    dimensions = ("num_layers", "frame")
+    depths = sorted(chosen)
+    pairs = [(chosen[depth], _control(chosen[depth], runs)) for depth in depths]
+    records = max(run.iteration.size for pair in pairs for run in pair if run)
+    series = {name: np.full((len(pairs), len(TEXTS), records), np.nan) for name in ("iteration", "entropy", "pace")}
+    for row, pair in enumerate(pairs):
+        for column, found in enumerate(pair):
+            if found:
+                place = row, column, slice(found.iteration.size)
+                series["iteration"][place], series["entropy"][place] = found.iteration, found.entropy
+                series["pace"][place] = found.change / np.diff(found.iteration, prepend=np.nan) * PACE
+    frames = [_frames(run) for run, _ in pairs]
+    shown = ("num_layers", "frame")
+    units = {"iteration": "SGD steps", "entropy": "nats", "pace": f"share of attention per {PACE} SGD steps"}
     return xarray.Dataset(
         {
-            "attention": ((*dimensions, "query", "key"), np.array(attention)),
-            "iteration": (dimensions, np.array(iteration), {"units": "SGD steps"}),
-            "entropy": (dimensions, np.array(entropy), {"units": "nats"}),
+            "attention": (
+                (*shown, "query", "key"),
+                np.array([run.attention[f] for (run, _), f in zip(pairs, frames, strict=True)]),
+            ),
+            "shown_iteration": (
+                shown,
+                np.array([run.iteration[f] for (run, _), f in zip(pairs, frames, strict=True)]),
+            ),
+            "shown_entropy": (shown, np.array([run.entropy[f] for (run, _), f in zip(pairs, frames, strict=True)])),
+            **{name: (("num_layers", "text", "record"), s, {"units": units[name]}) for name, s in series.items()},
         },
-        {"num_layers": sorted(chosen)},
-        {"corpus": next(iter(chosen.values())).corpus, "learning_rate": LEARNING_RATE},
+        {"num_layers": depths, "text": list(TEXTS)},
+        {"corpus": pairs[0][0].corpus, "learning_rate": LEARNING_RATE},
     )
 
 
+def _control(run: TransformerRun, runs: Sequence[TransformerRun]) -> TransformerRun | None:
+    """Control of a run, preferably with its seed."""
+    found = [
+        other
+        for other in runs
+        if other.shuffled
+        and (other.corpus, other.num_layers, other.learning_rate) == (run.corpus, run.num_layers, run.learning_rate)
+        and other.settings == run.settings
+    ]
+    return min(found, key=lambda other: (other.seed != run.seed, other.seed), default=None)
+
+
+def _frames(run: TransformerRun) -> list[int]:
+    wanted = np.linspace(run.iteration[0], run.iteration[-1], SHOWN)
+    return [int(np.argmin(np.abs(run.iteration - i))) for i in wanted]
+
+
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw attention maps, a row per depth, a column per iteration."""
+    """Draw attention maps, a row per depth, a column per iteration; below entropy and pace over the whole run."""
     rows = dataset.sizes["num_layers"]
-    figure = Figure(figsize=(DOUBLE_COLUMN, 0.6 + 1.75 * rows))
-    panels = figure.subplots(rows, dataset.sizes["frame"], sharex=True, sharey=True, squeeze=False)
-    highest = float(dataset.attention.max())
+    figure = Figure(figsize=(DOUBLE_COLUMN, 2.5 + 1.75 * rows))
+    parts: Any = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 2.15])
+    maps, below = parts
+    panels = maps.subplots(rows, dataset.sizes["frame"], sharex=True, sharey=True, squeeze=False)
+    # The square root: what is spread over 30 words shows, beside what lies on one.
+    colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
     for row, depth in zip(panels, dataset.num_layers.values, strict=True):
         for frame, axes in enumerate(row):
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
-            mesh = axes.imshow(shown.attention, vmin=0, vmax=highest, aspect="auto", interpolation="nearest")
-            axes.set_title(f"iteration {shown.iteration.item()}, {shown.entropy.item():.2f} nats")
-        row[0].set_ylabel(f"{depth} layer{'s' if depth > 1 else ''}\nquery position")
+            mesh = axes.imshow(shown.attention, norm=colours, aspect="equal", interpolation="nearest")
+            axes.set_title(
+                f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats", fontsize="small"
+            )
+        row[0].set_ylabel(f"{_layers(depth)}\nquery position")
     for axes in panels[-1]:
         axes.set_xlabel("key position")
-    figure.colorbar(mesh, ax=panels, label="attention", aspect=30, pad=0.01)
+    maps.colorbar(mesh, ax=panels, label="attention", aspect=30, pad=0.01)
+    entropy, pace = below.subplots(1, 2)
+    _draw_series(entropy, dataset, "entropy")
+    entropy.set_ylabel("entropy of attention (nats)")
+    _draw_series(pace, dataset, "pace")
+    pace.set_ylabel(f"attention that moves\nper {PACE} iterations")
+    below.legend(*entropy.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
+def _draw_series(axes: Axes, dataset: xarray.Dataset, name: str) -> None:
+    for number, depth in enumerate(dataset.num_layers.values):
+        for text, line, marker in ((WRITTEN, "-", "o"), (SHUFFLED, "--", "x")):
+            run = dataset.sel(num_layers=depth, text=text)
+            if run.iteration.notnull().any():
+                axes.plot(
+                    run.iteration,
+                    run[name],
+                    f"C{number}{line}",
+                    marker=marker,
+                    markerfacecolor="white",
+                    clip_on=False,
+                    label=_layers(depth) + (f", {text}" if text == SHUFFLED else ""),
+                )
+    axes.set_xlabel("iteration")
+    axes.set_xlim(float(dataset.iteration.min()), float(dataset.iteration.max()))
+    axes.set_ylim(bottom=0)
+
+
+def _layers(depth: int) -> str:
+    return f"{depth} layer{'s' if depth > 1 else ''}"
+
+
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Attention becomes sparse, and moves less and less: both for every depth."""
-    fall = dataset.entropy.isel(frame=-1) - dataset.entropy.isel(frame=0)
-    moved = np.abs(dataset.attention.diff("frame")).mean(["query", "key"])
-    slowing = moved.isel(frame=-1) / moved.isel(frame=0)
-    return [
+    """Attention becomes sparse and slows down, for every depth; on text without anything to learn it stays spread."""
+    entropy, pace = dataset.entropy, dataset.pace
+    last = entropy.notnull().sum("record") - 1  # runs may have fewer records than others
+    fall = entropy.isel(record=last) - entropy.isel(record=0)
+    slowing = pace.isel(record=last) / pace.max("record")
+    written = fall.sel(text=WRITTEN)
+    checks = [
         Check(
-            "change of the entropy from first to last frame, largest over depths", "transformer", float(fall.max()), 0.0
-        ),
-        Check("movement of attention, last step over first, largest", "transformer", float(slowing.max()), 1.0),
-        Check(
-            "wrong theory: attention spreads out, smallest change of the entropy",
+            "change of the entropy from first to last record, largest over depths (-ln 2: half as many words attended)",
             "transformer",
-            float(fall.min()),
-            0.0,
-            ">=",
+            float(written.max()),
+            SPARSE,
+        ),
+        Check(
+            "pace of attention, last over fastest, largest over depths",
+            "transformer",
+            float(slowing.sel(text=WRITTEN).max()),
+            FROZEN,
+        ),
+        Check(
+            "wrong theory: attention spreads out, the records backwards, change of the entropy",
+            "transformer",
+            float(-written.max()),
+            SPARSE,
             role="control",
         ),
     ]
+    control = fall.sel(text=SHUFFLED)
+    if control.notnull().any():
+        checks.append(
+            Check(
+                "wrong theory: it becomes sparse whatever it reads; change of the entropy, words exchanged at random, "
+                "smallest over depths",
+                "transformer",
+                float(control.min()),
+                SPARSE,
+                role="control",
+            )
+        )
+    return checks

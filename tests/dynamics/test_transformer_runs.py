@@ -19,7 +19,18 @@ def run(seed: int = 0, length: int = 5) -> TransformerRun:
     total = weights.sum(axis=2, keepdims=True)
     attention = np.where(weights > 0, weights / np.where(total > 0, total, 1), np.nan)
     return TransformerRun(
-        "text", 1, 5.0, seed, np.array([0, 10, 20]), attention, np.array([2.0, 1.5, 1.4]), ("a",) * length
+        "text",
+        1,
+        5.0,
+        seed,
+        np.array([0, 10, 20]),
+        attention,
+        entropy=np.array([2.0, 1.5, 1.4]),
+        tokens=("a",) * length,
+        loss=np.array([3.0, 2.5, 2.4]),
+        change=np.array([np.nan, 0.5, 0.1]),
+        shuffled=True,
+        settings={"embedding": 8, "clip": None},
     )
 
 
@@ -28,9 +39,9 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
     saved = run()
     path = saved.save(tmp_path / "run.nc")
     (found,) = load_transformer_runs(tmp_path)
-    for name in ("corpus", "num_layers", "learning_rate", "seed", "tokens"):
+    for name in ("corpus", "num_layers", "learning_rate", "seed", "tokens", "shuffled", "settings"):
         assert getattr(found, name) == getattr(saved, name)
-    for name in ("iteration", "attention", "entropy"):
+    for name in ("iteration", "attention", "entropy", "loss", "change"):
         np.testing.assert_array_equal(getattr(load_transformer_run(path), name), getattr(saved, name))
 
 
@@ -44,6 +55,10 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
         ({"tokens": ("a",)}, "expected attention of shape"),
         ({"attention": np.full((3, 5, 5), 0.5)}, "sum to 1"),
         ({"entropy": np.array([1.0, np.nan, 1.0])}, "finite entropies"),
+        ({"loss": np.ones(2)}, "a loss and a change of attention for each of 3"),
+        ({"loss": np.array([1.0, np.inf, 1.0])}, "finite losses"),
+        ({"change": np.array([np.nan, np.nan, 0.1])}, "changes of attention between 0 and 1"),
+        ({"change": np.array([np.nan, 1.5, 0.1])}, "changes of attention between 0 and 1"),
     ],
 )
 def test_what_cannot_be_a_run_is_refused(changes: dict[str, object], message: str) -> None:

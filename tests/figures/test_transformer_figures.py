@@ -1,28 +1,46 @@
 """Figures 7 and 10 from saved runs, here made up: one that learns to look, and the same backwards in time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from snapdyn.dynamics.errors import InputError
 from snapdyn.dynamics.transformer_runs import TransformerRun
-from snapdyn.figures import FIGURES, draw
+from snapdyn.figures import FIGURES, draw, figure_7, figure_10
 
 
-def learning(num_layers: int, rate: float, seed: int, backwards: bool = False) -> TransformerRun:
-    """Attention that sharpens quickly at first, faster at a larger rate."""
+def learning(
+    num_layers: int, rate: float, seed: int, backwards: bool = False, shuffled: bool = False
+) -> TransformerRun:
+    """Attention that sharpens quickly at first, faster at a larger rate; hardly at all where words were exchanged."""
     length, iteration = 6, np.array([0, 500, 1000, 1500])
     scores = np.random.default_rng(seed).normal(size=(length, length))
-    sharpness = rate * (1 - np.exp(-iteration / 300.0))
+    sharpness = 2 * rate * (1 - np.exp(-iteration / 300.0)) * (0.1 if shuffled else 1.0)
     weights = np.exp(sharpness[:, None, None] * scores) * np.tri(length, k=-1)
     total = weights.sum(axis=2, keepdims=True)
     attention = np.where(weights > 0, weights / np.where(total > 0, total, 1), np.nan)
     entropy = -np.nansum(attention * np.log(attention), axis=2).mean(axis=1)
     if backwards:
         attention, entropy = attention[::-1], entropy[::-1]
-    return TransformerRun("made up", num_layers, rate, seed, iteration, attention, entropy, tuple("abcdef"))
+    change = np.nansum(np.abs(np.diff(attention, axis=0)), axis=2).mean(axis=1) / 2
+    return TransformerRun(
+        "made up",
+        num_layers,
+        rate,
+        seed,
+        iteration,
+        attention,
+        entropy=entropy,
+        tokens=tuple("abcdef"),
+        loss=np.linspace(3, 2, 4),
+        change=np.insert(change, 0, np.nan),
+        shuffled=shuffled,
+        settings={"embedding": 8},
+    )
 
 
 def save(runs: Sequence[TransformerRun], folder: Path) -> Path:
@@ -34,7 +52,9 @@ def save(runs: Sequence[TransformerRun], folder: Path) -> Path:
 
 def runs(backwards: bool = False) -> list[TransformerRun]:
     return [learning(1, rate, seed, backwards) for rate in (1.0, 3.0, 5.0) for seed in range(4)] + [
-        learning(3, 5.0, 0, backwards)
+        learning(3, 5.0, 0, backwards),
+        learning(1, 5.0, 0, shuffled=True),
+        learning(1, 1.0, 0, shuffled=True),
     ]
 
 
@@ -47,16 +67,54 @@ def test_figures_are_drawn_from_saved_runs_and_again_from_their_data(tmp_path: P
     assert [a.png.read_bytes() for a in again] == [a.png.read_bytes() for a in figures]
 
 
-def test_runs_that_spread_their_attention_are_noticed(tmp_path: Path) -> None:
-    """Assert that neither figure shows what it claims on runs played backwards in time."""
-    spread = draw(["7"], tmp_path / "out", runs=save(runs(backwards=True), tmp_path / "runs"))
-    assert not spread[0].as_claimed
-    slower = [learning(1, 6 - run.learning_rate, run.seed) for run in runs() if run.num_layers == 1]
+def failed(figure: ModuleType, runs: Sequence[TransformerRun]) -> list[str]:
+    """Names of the checks that are not as they must be."""
+    return [check.name for check in figure.check(figure.compute("quick", runs)) if not check.as_expected]
+
+
+def test_runs_that_spread_their_attention_are_noticed() -> None:
+    """Assert that neither figure shows what it claims on runs played backwards in time, or with rates exchanged."""
+    assert failed(figure_7, runs()) == failed(figure_10, runs()) == []
+    assert len(failed(figure_7, runs(backwards=True))) > 1
     swapped = [
-        TransformerRun(r.corpus, 1, 6 - r.learning_rate, r.seed, r.iteration, r.attention, r.entropy, r.tokens)
-        for r in slower
+        replace(learning(1, 6 - run.learning_rate, run.seed), learning_rate=run.learning_rate)
+        for run in runs()
+        if run.num_layers == 1
     ]
-    assert not draw(["10"], tmp_path / "out", runs=save(swapped, tmp_path / "swapped"))[0].as_claimed
+    assert any("smallest rate less" in name for name in failed(figure_10, swapped))
+
+
+def test_attention_that_does_not_slow_down_is_noticed() -> None:
+    """Assert that a run that becomes sparse at a steady pace fails the check of the pace, and that one alone."""
+    steady = replace(learning(1, 5.0, 0), change=np.array([np.nan, 0.2, 0.2, 0.2]))
+    assert ["pace" in name for name in failed(figure_7, [steady])] == [True]
+
+
+def test_a_control_that_becomes_sparse_as_well_takes_the_claim_away() -> None:
+    """Assert that Figure 7 does not show its claim where text with exchanged words gives the same."""
+    same = [learning(1, 5.0, 0), replace(learning(1, 5.0, 0), shuffled=True)]
+    assert ["whatever it reads" in name for name in failed(figure_7, same)] == [True]
+
+
+def test_runs_of_different_kinds_are_not_compared() -> None:
+    """Assert that Figure 10 names the setting in which runs differ."""
+    mixed = [*runs(), replace(learning(1, 2.0, 0), settings={"embedding": 16})]
+    with pytest.raises(InputError, match="received different embedding"):
+        figure_10.compute("quick", mixed)
+
+
+def test_runs_with_fewer_records_than_others() -> None:
+    """Assert that the last record of each run is its own, not the one at which the longest run ends."""
+    short = learning(3, 5.0, 0)
+    long = TransformerRun(
+        **{**vars(learning(1, 5.0, 0)), "iteration": np.arange(5) * 400}
+        | {name: vars(short)[name][[0, 1, 2, 3, 3]] for name in ("attention", "entropy", "loss")}
+        | {"change": np.array([np.nan, 0.4, 0.3, 0.2, 0.0])}
+    )
+    dataset = figure_7.compute("quick", [long, short])
+    assert dataset.entropy.notnull().sum("record").sel(text="as written").values.tolist() == [5, 4]
+    measured = next(check for check in figure_7.check(dataset) if "entropy from first" in check.name).measured
+    assert measured == pytest.approx(short.entropy[-1] - short.entropy[0])
 
 
 def test_without_runs_they_are_left_out_or_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ for _family in (
     "clocks",
     "orders",
     "ladder",
+    "reparameterisation",
     "published",
 ):
     import_module(f"{__name__}.{_family}")

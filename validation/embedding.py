@@ -1,0 +1,120 @@
+"""The model of Eqs. (1)-(2) in its embedding parameterisation on sequence classes, T infinite, in plain numpy.
+
+U (V, d), W_Q, W_K, W_V (d, d) are trained by gradient ascent on the expected objective J. Y = U W_V^T U^T and
+Z = U W_Q W_K^T U^T/sqrt(d) are what the theory moves in their place (Sec. 3.1). The derivation, with K = U U^T,
+A = sum_n p_n f_n (e_n - alpha_n)^T = dJ/dY and B = dJ/dZ:
+
+    U fixed:         Y' = eta K A K,   Z' = (eta/d) [K B (U W_K W_K^T U^T) + (U W_Q W_Q^T U^T) B K].
+
+So Y moves as in Eq. (3) if and only if K = I, and Z as in Eq. (4) if moreover W_Q and W_K keep their Gram matrices
+U W W^T U^T = s^2 I; the rate of attention is then eta_Z = 2 s^2 eta/d. W_Q^T W_Q - W_K^T W_K is conserved by the flow,
+but the Gram matrices are not: from W_Q W_K^T = 0 they become s^2 I + d Z Z^T/(2 s^2) (for W_Q; Z^T Z for W_K) to
+leading order (for one number each: s^2 cosh and s^2 sinh of the same angle). Hence a relative error d |Z|^2/(2 s^4),
+and with one rate for all, s^2 = d/2, an error 2 |Z|^2/d. Random rows of U have K = I + O(1/sqrt(d)).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snapdyn.dynamics import SequenceClasses
+from snapdyn.validation.tools import Floats, softmax
+
+
+class Embedding(NamedTuple):
+    """Parameters U (V, d), W_Q, W_K (d, d') and W_V (d, d), or one number or matrix for each."""
+
+    U: Floats
+    W_Q: Floats
+    W_K: Floats
+    W_V: Floats
+
+    @property
+    def Z(self) -> Floats:
+        """Attention logits (V, V) of this parameterisation."""
+        return np.asarray((self.U @ self.W_Q) @ (self.U @ self.W_K).T / np.sqrt(self.U.shape[1]))
+
+
+class Rates(NamedTuple):
+    """Learning rate of each parameter; 0: it is held fixed."""
+
+    U: float
+    W_Q: float
+    W_K: float
+    W_V: float
+
+
+def attention(classes: SequenceClasses, Z: Floats) -> Floats:
+    """Attention c_n (S, M) of long sequences at logits Z (V, V)."""
+    weights = classes.P.toarray() * np.exp(Z[classes.query, : classes.num_tokens])
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]:
+    """Expected objective J of Eq. (2), nats, and its derivative by each parameter; by hand, without Y and Z.
+
+    The attended sum is normalised itself, as in practice, not its one-hot counterpart; both are one if K = I.
+    """
+    U, W_Q, W_K, W_V = at
+    scale = np.sqrt(U.shape[1])
+    c = np.zeros((classes.num_classes, U.shape[0]))
+    c[:, : classes.num_tokens] = attention(classes, at.Z)
+    summed = c @ U
+    norm = np.linalg.norm(summed, axis=1, keepdims=True)
+    normalised = summed / norm
+    logits = normalised @ W_V.T @ U.T
+    alpha = softmax(logits)
+    own = np.arange(classes.num_classes), classes.next_token
+    error = -alpha
+    error[own] += 1.0
+    error *= classes.prior[:, None]
+    value = float(classes.prior @ np.log(alpha[own]))
+    # Back through decoder, norm and softmax; `summed` does not move along itself, so c . dc = 0.
+    through = error @ U @ W_V
+    dsummed = (through - normalised * (normalised * through).sum(axis=1, keepdims=True)) / norm
+    B = np.zeros((U.shape[0], U.shape[0]))
+    np.add.at(B, classes.query, c * (dsummed @ U.T))
+    B /= scale
+    Q, K = U @ W_Q, U @ W_K
+    dU = error.T @ normalised @ W_V.T + c.T @ dsummed + B @ K @ W_Q.T + B.T @ Q @ W_K.T
+    return value, Embedding(dU, U.T @ B @ K, U.T @ B.T @ Q, U.T @ error.T @ normalised)
+
+
+def ascend(classes: SequenceClasses, start: Embedding, rates: Rates, steps: int) -> Embedding:
+    """Take `steps` steps of gradient ascent on the expectation, all parameters at once."""
+    at = start
+    for _ in range(steps):
+        _, moved = gradient(classes, at)
+        at = Embedding(*(value + rate * step for value, rate, step in zip(at, rates, moved, strict=True)))
+    return at
+
+
+def ascend_fixed(
+    classes: SequenceClasses, gram: Floats, Q: Floats, K: Floats, width: int, eta_V: float, eta_QK: float, steps: int
+) -> Floats:
+    """Attention logits Z (V, V) after `steps` of the same with U fixed and W_V = 0 at the start.
+
+    Only Gram matrices matter then: that of U (V, V), and those of Q = U W_Q and K = U W_K, which may be given as any
+    factors (V, d') with the right Q Q^T, K K^T and Q K^T.
+    """
+    V = gram.shape[0]
+    Y, scale = np.zeros((V, V)), np.sqrt(width)
+    P = np.zeros((classes.num_classes, V))
+    P[:, : classes.num_tokens] = classes.P.toarray()
+    x = np.zeros_like(P)
+    x[np.arange(classes.num_classes), classes.next_token] = 1.0
+    for _ in range(steps):
+        c = P * np.exp((Q[classes.query] @ K.T) / scale)
+        c /= c.sum(axis=1, keepdims=True)
+        norm = np.sqrt(np.einsum("nl,lk,nk->n", c, gram, c))[:, None]
+        f = c / norm
+        error = classes.prior[:, None] * (x - softmax(f @ Y))
+        through = error @ Y.T
+        dc = (through - (f @ gram) * (f * through).sum(axis=1, keepdims=True)) / norm
+        B = np.zeros((V, V))
+        np.add.at(B, classes.query, c * dc / scale)
+        Y = Y + eta_V * gram @ f.T @ error @ gram
+        Q, K = Q + eta_QK * gram @ (B @ K), K + eta_QK * gram @ (B.T @ Q)
+    return np.asarray(Q @ K.T / scale)
