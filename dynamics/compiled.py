@@ -10,6 +10,7 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.events import Clock
 from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.dynamics.layout import scratch
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -58,10 +59,10 @@ class CompiledSolver:
     """
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
-        self._advance, scratch, self.knows_loss = SYSTEMS[type(system)]
+        self._advance, num_scratch, self.knows_loss = SYSTEMS[type(system)]
         given: tuple[Any, ...] = system._arguments  # type: ignore[attr-defined]
-        kept = len(given) - scratch
-        self._arguments = (*given[:kept], *(np.empty_like(array) for array in given[kept:]))
+        kept = len(given) - num_scratch
+        self._arguments = (*given[:kept], *(scratch(*array.shape) for array in given[kept:]))
         self.t_bound = clock.from_time(t_end)
         self._work = kernel.new_workspace(system.initial_state(), self.t_bound, rtol, atol, clock.scale)
         self.rtol, self.atol = rtol, atol

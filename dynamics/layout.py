@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,18 @@ from numpy.typing import NDArray
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 
 Bools = NDArray[np.bool_]
+
+
+def scratch(*shape: int) -> Floats:
+    """Uninitialised array that compiled loops write to, with a wide margin to any other array.
+
+    A vectorised loop is entered after a check that what it reads and writes lie apart, made on generous bounds. Small
+    arrays that the allocator happens to put side by side fail it, and the loop that then runs rounds differently:
+    the same inputs would give other last bits about once in a hundred runs.
+    """
+    size = math.prod(shape)
+    margin = size + 512
+    return np.empty(size + 2 * margin)[margin : margin + size].reshape(shape)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import InputError, positive, real_array, unknown_name, whole, whole_array
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
-from snapdyn.dynamics.layout import Layout, build_layout
+from snapdyn.dynamics.layout import Layout, build_layout, scratch
 from snapdyn.dynamics.systems.base import checked_classes, z_row_sums
 from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
@@ -368,8 +368,8 @@ def _run(run: SGD, prepared: _Prepared, stop: threading.Event) -> Trajectory:
         L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.log_p, L.multiplicity, L.prior, L.column,
         L.query_row, L.query_entry, L.last_column_multiplicity, run.seq_len or 0, np.empty(batch_size, np.int64),
         prepared.cumulative, prepared.conditional, prepared.log_q, np.empty((2, widest + 3), np.int64),
-        np.empty(widest * at_once), np.empty(widest * at_once), np.empty((widest + 3, 4)),
-        np.empty((2, widest + 3)), np.empty((8, L.num_columns)), np.empty((3, at_once)),
+        scratch(widest * at_once), scratch(widest * at_once), scratch(widest + 3, 4),
+        scratch(2, widest + 3), scratch(8, L.num_columns), scratch(3, at_once),
     )  # fmt: skip
     adam = run.optimizer == "adam"
     conserved = not adam and run.weight_decay == 0.0

@@ -13,6 +13,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.errors import InputError
 from snapdyn.dynamics.events import Clock
 from snapdyn.dynamics.kernels.mean_field_jacobian import SCRATCH_ROWS, mean_field_jacobian
+from snapdyn.dynamics.layout import scratch
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 
@@ -72,8 +73,8 @@ class CVODESolver:
         self._state, self._vector = np.empty((2, self.y.size))
         products = None
         if type(system) is MeanField and not system.residual:
-            *given, scratch = system._arguments
-            self._arguments = (*given, np.empty((SCRATCH_ROWS, scratch.shape[1])))
+            *given, own = system._arguments
+            self._arguments = (*given, scratch(SCRATCH_ROWS, own.shape[1]))
             products = CVODEJacTimes(None, self._write_product)
         self._solver = CVODE(
             self._write_rate,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.errors import InputError, whole
 from snapdyn.dynamics.kernels.finite_length import finite_length_mean_field
-from snapdyn.dynamics.layout import build_layout
+from snapdyn.dynamics.layout import build_layout, scratch
 from snapdyn.dynamics.sgd import LONGEST_SEQUENCE
 from snapdyn.dynamics.systems.mean_field import MeanField
 
@@ -77,7 +77,7 @@ class FiniteLengthMeanField(MeanField):
             self.size = self.layout.size
             self._start = self.layout.slots(classes, self.z_initial)
         self._inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
-        self._work = np.empty((9, max(self.layout.max_support, self.layout.num_columns)))
+        self._work = scratch(9, max(self.layout.max_support, self.layout.num_columns))
         start = float(self._count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:
             raise InputError(

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.errors import positive
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
+from snapdyn.dynamics.layout import scratch
 from snapdyn.dynamics.systems.base import System, checked_classes, require_one_class_per_next_token
 
 
@@ -57,7 +58,7 @@ class FrozenDecoder(System):
         mixing = np.eye(classes.num_classes) if self.modified else G
         self._arguments = (
             self.output_token.size, mixing, classes.prior, classes.next_index, self._columns[-1], self.eta_Y,
-            np.empty(self.output_token.size),
+            scratch(self.output_token.size),
         )  # fmt: skip
 
     def initial_state(self) -> Floats:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.errors import InputError, positive
 from snapdyn.dynamics.kernels.mean_field import LANES, mean_field
-from snapdyn.dynamics.layout import build_layout
+from snapdyn.dynamics.layout import build_layout, scratch
 from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
 from snapdyn.dynamics.tiled import TiledRate, pays
 
@@ -57,9 +57,9 @@ class MeanField(System):
         self._columns[-1] = L.last_column_multiplicity
         query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
         slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
-        scratch = max(L.max_support + LANES, L.num_columns)
+        width = max(L.max_support + LANES, L.num_columns)
         if L.num_columns == 3:  # `three_columns` holds all classes at once
-            scratch = max(L.entry_row.size + LANES, 4 * classes.num_classes)
+            width = max(L.entry_row.size + LANES, 4 * classes.num_classes)
         self._arguments = (
             np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
             np.stack([L.log_p, L.multiplicity]),
@@ -68,7 +68,7 @@ class MeanField(System):
             np.array(
                 [L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z, slots_are_entries]
             ),
-            np.empty((4, scratch)),
+            scratch(4, width),
         )
         self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if pays(L) else None
 

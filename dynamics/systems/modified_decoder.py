@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
 from snapdyn.dynamics.errors import positive, unknown_name
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
-from snapdyn.dynamics.layout import build_layout
+from snapdyn.dynamics.layout import build_layout, scratch
 from snapdyn.dynamics.systems.base import (
     System,
     checked_classes,
@@ -61,7 +61,7 @@ class ModifiedDecoder(System):
         self._arguments = (
             L.num_slots, L.indptr, L.entry_slot, np.repeat(np.arange(S), np.diff(L.indptr)), L.log_p,
             L.multiplicity, L.prior, row_indptr.astype(np.int64), by_row, float(classes.vocab_size), self.eta_Y,
-            self.eta_Z, beta == "leading", np.empty(L.entry_row.size), np.empty((4, S, S)),
+            self.eta_Z, beta == "leading", scratch(L.entry_row.size), scratch(4, S, S),
         )  # fmt: skip
 
     @property

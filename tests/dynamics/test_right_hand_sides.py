@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +20,17 @@ from dense_reference import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdyn.dynamics import FrozenDecoder, InputError, MeanField, ModifiedDecoder, SingleCommonToken, syn_small
+from snapdyn.dynamics import (
+    FrozenDecoder,
+    InputError,
+    MeanField,
+    ModifiedDecoder,
+    SingleCommonToken,
+    from_text,
+    syn_small,
+)
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
+from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.kernels.modified_decoder import spd_inverse
 
 pytestmark = pytest.mark.kernel
@@ -376,3 +386,28 @@ def test_mean_field_refuses_more_values_than_its_indices_reach(monkeypatch: pyte
     monkeypatch.setattr("snapdyn.dynamics.systems.mean_field.LARGEST_STATE", 80)
     with pytest.raises(InputError, match=r"at most 80 values, received 85 \(21 rows of Y with 3 columns\)"):
         MeanField(syn_small(), 1.0, 1.0)
+
+
+def test_bits_do_not_depend_on_where_arrays_lie() -> None:
+    """Assert equal bits for scratch at every distance that its margin allows from the entries of P.
+
+    Side by side, as the allocator may put small arrays, about one place in fifty gives other last bits.
+    """
+    classes = from_text(Path(__file__).parents[1] / "data" / "fable.txt", min_count=1, min_token_count=1, window=4)
+    system = MeanField(classes, 1.0, 0.1)
+    state, rate = np.full(system.size, 1e-3), np.empty(system.size)
+    *others, scratch = system._arguments
+    margin = scratch.ctypes.data - scratch.base.ctypes.data
+    assert margin == 8 * (scratch.size + 512)
+    margin //= 8
+    entries = others[1]
+    memory = np.zeros(entries.size + 2 * (margin + scratch.size + 300))
+    start = margin + scratch.size + 300
+    others[1] = memory[start : start + entries.size].reshape(entries.shape)
+    others[1][...] = entries
+    found = set()
+    for further in range(0, 300, 2):
+        for first in (start + entries.size + margin + further, start - margin - scratch.size - further):
+            mean_field(state, rate, *others, memory[first : first + scratch.size].reshape(scratch.shape))
+            found.add(rate.tobytes())
+    assert len(found) == 1
