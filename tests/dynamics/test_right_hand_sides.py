@@ -29,8 +29,8 @@ from snapdyn.dynamics import (
     from_text,
     syn_small,
 )
+from snapdyn.dynamics.kernels import mean_field as kernel
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
-from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.kernels.modified_decoder import spd_inverse
 
 pytestmark = pytest.mark.kernel
@@ -408,6 +408,6 @@ def test_bits_do_not_depend_on_where_arrays_lie() -> None:
     found = set()
     for further in range(0, 300, 2):
         for first in (start + entries.size + margin + further, start - margin - scratch.size - further):
-            mean_field(state, rate, *others, memory[first : first + scratch.size].reshape(scratch.shape))
+            kernel.mean_field(state, rate, *others, memory[first : first + scratch.size].reshape(scratch.shape))
             found.add(rate.tobytes())
     assert len(found) == 1
