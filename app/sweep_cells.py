@@ -206,10 +206,14 @@ def _trained(section: str, folder: str, checkpoint: Path) -> TransformerRun:
 
 
 def _of_transformer(run: TransformerRun, observables: Sequence[str]) -> Values:
-    values: Values = {"entropy": run.entropy[-1]} if "entropy" in observables else {}
-    if "entropy_series" in observables:
-        values |= {"entropy_series": run.entropy, "time": run.iteration.astype(float)}
-    return values
+    time = run.iteration.astype(float)
+    values: dict[str, Values] = {
+        "entropy": {"entropy": run.entropy[-1]},
+        "loss": {"loss": run.loss[-1]},
+        "entropy_series": {"entropy_series": run.entropy, "time": time},
+        "loss_series": {"loss_series": run.loss, "time": time},
+    }
+    return {name: value for observable in observables for name, value in values[observable].items()}
 
 
 def _plain(values: Values) -> Values:

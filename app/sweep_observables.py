@@ -143,11 +143,11 @@ KINDS: dict[str, tuple[str, ...]] = {
     ODE: tuple(OBSERVABLES),
     SGD: tuple(name for name in OBSERVABLES if name not in ("growth_exponent", "phase", "fallen_share")),
     LADDER: ("largest_gap", "gap", "first_break"),
-    TRANSFORMER: ("entropy", "entropy_series"),
+    TRANSFORMER: ("entropy", "loss", "entropy_series", "loss_series"),
 }
 DEFAULTS: dict[str, tuple[str, ...]] = {
     ODE: ("entropy", "loss"),
     SGD: ("entropy", "loss"),
     LADDER: ("largest_gap",),
-    TRANSFORMER: ("entropy",),
+    TRANSFORMER: ("entropy", "loss"),
 }
