@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -578,7 +579,7 @@ def _drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Violation:
             return OUTSIDE
         drift = max(float(np.max(values)) for values in run.invariants.values())
         # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
-        largest = max(1.0, float(np.abs(run.z).max())) * np.log(instance.vocab_size * max(np.e, instance.t_end))
+        largest = max(1.0, float(np.abs(run.z).max())) * np.log(instance.vocab_size * max(math.e, instance.t_end))
         summands = instance.P.shape[1] + instance.P.shape[0]
         return float(drift / (np.finfo(float).eps * run.stats["evaluations"] * summands * largest) - 1)
 
