@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.stats import wishart
@@ -12,7 +12,7 @@ from snapdyn.validation.embedding import Embedding, Rates, ascend, ascend_fixed,
 from snapdyn.validation.ladder import trained
 from snapdyn.validation.orders import Order, fit_order, order_checks
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
+from snapdyn.validation.results import Check, Map, Picture
 from snapdyn.validation.tools import EPS, Floats, softmax
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
@@ -125,6 +125,7 @@ def reparameterisation(level: str) -> Evidence:
             xscale="linear",
         ),
         seeds=seeds,
+        maps=(_map(classes, gap, steps),),
     )
 
 
@@ -142,6 +143,36 @@ def _apart(classes: SequenceClasses, U: Floats, s2: float, steps: int) -> Floats
     )
     rate = 2 * V / (2 * s2)
     return attention(classes, ascend(classes, begin, Rates(0.0, rate, rate, 1.0), steps).Z)
+
+
+def _map(classes: SequenceClasses, gap: Callable[[Floats], float], steps: int) -> Map:
+    """Gap over s^2 and d, U orthonormal, W_Q and W_K apart; only Gram matrices matter, so that any d costs the same.
+
+    The line is the first correction's, which is linear in d/s^4 where it is small.
+    """
+    V = classes.vocab_size
+    small = 160.0
+    slope = gap(_corrected(classes, small, steps)) / (2 * V / small**2)
+    sizes = np.array([10.0, 20.0, 40.0, 80.0, 160.0, 320.0])
+    widths: Floats = V * np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
+    violation = np.empty((widths.size, sizes.size))
+    for i, d in enumerate(widths):
+        for j, s2 in enumerate(sizes):
+            half, none = np.sqrt(s2) * np.eye(V), np.zeros((V, V))
+            Q, K = np.hstack([half, none]), np.hstack([none, half])
+            found = ascend_fixed(classes, np.eye(V), Q, K, int(d), 1.0, d / (2 * s2), steps)
+            violation[i, j] = gap(attention(classes, found))
+    return Map(
+        title="U orthonormal, W_Q and W_K apart: gap in attention over its movement",
+        xlabel="s^2",
+        ylabel="width d",
+        quantity="gap",
+        x=sizes,
+        y=widths,
+        violation=violation,
+        threshold=BROKEN,
+        boundaries=(Picture.line("first correction, 5 %", np.sqrt(slope * widths / BROKEN), widths),),
+    )
 
 
 def _corrected(classes: SequenceClasses, s2: float, steps: int) -> Floats:
