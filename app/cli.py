@@ -16,13 +16,12 @@ import typer
 import snapdyn
 from snapdyn.run_commands import check_target, compare, simulate
 from snapdyn.sweep_command import sweep
-from snapdyn.terminal import progress_bar, say, show_table
+from snapdyn.terminal import BAD_INPUT, DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
 from snapdyn.text_command import text
 
 if TYPE_CHECKING:
     from snapdyn.validation import Check, ClaimResult, Report
 
-DONE, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 FORMATS = {".tex": "latex", ".json": "json"}
 VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.terminal import progress_bar, say, show_table
+from snapdyn.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
 
 if TYPE_CHECKING:
     from snapdyn.configuration import Training
     from snapdyn.dynamics import SequenceClasses, Trajectory
 
-DONE, DIFFERS, INTERRUPTED = 0, 1, 130
 # Classes that the summary of a run lists; the file has them all.
 LISTED_CLASSES = 12
 TOP_TOKENS = 3

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_type_hints
@@ -279,8 +278,9 @@ SIMPLE_TYPES = (bool, int, float, str, NoneType)
 
 def trainer() -> Callable[..., TransformerRun]:
     """Find `snapdyn.dynamics.train_transformer`, which imports PyTorch when it is called."""
-    function: Callable[..., TransformerRun] = import_module("snapdyn.dynamics").train_transformer
-    return function
+    from snapdyn.dynamics import train_transformer
+
+    return train_transformer
 
 
 def transformer_section() -> type[TransformerSection]:

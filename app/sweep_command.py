@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snapdyn.terminal import progress_bar, say, show_table
+from snapdyn.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from snapdyn.sweep_run import SweepResult
 
-DONE, DIFFERS, INTERRUPTED = 0, 1, 130
 LISTED_FAILURES = 10
 
 

@@ -201,7 +201,7 @@ def _outcomes(
                 "to go on, with fewer --jobs"
             ) from error
         except Exception as error:
-            if type(error).__name__ != "KilledWorker":
+            if type(error).__name__ != "KilledWorker":  # by its name: dask, which has it, is an extra
                 raise
             raise WorkersLost(
                 "the cluster's workers died again and again on one portion of cells, of too little memory perhaps; "

@@ -11,6 +11,8 @@ from rich.table import Table
 
 # Wide enough that nothing is wrapped or cut when the output goes to a file or another program.
 PIPE_WIDTH = 10_000
+# Exit codes; what each means is in `snapdyn.cli.main`.
+DONE, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 def say(sentence: str) -> None:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snapdyn.terminal import progress_bar, say, show_table
+from snapdyn.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import Trajectory
     from snapdyn.dynamics.text import TextClasses
 
-DONE, DIFFERS, INTERRUPTED = 0, 1, 130
 LISTED = 12
 TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
 SAVES = 16  # each costs an evaluation, for the loss

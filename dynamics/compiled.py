@@ -60,7 +60,7 @@ class CompiledSolver:
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
         self._advance, num_scratch, self.knows_loss = SYSTEMS[type(system)]
-        given: tuple[Any, ...] = system._arguments  # type: ignore[attr-defined]
+        given = system._arguments
         kept = len(given) - num_scratch
         self._arguments = (*given[:kept], *(scratch(*array.shape) for array in given[kept:]))
         self.t_bound = clock.from_time(t_end)

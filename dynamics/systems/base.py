@@ -30,6 +30,7 @@ class System(ABC):
     z_initial: Floats
     eta_Y: float
     size: int
+    _arguments: tuple[Any, ...]  # of the compiled right-hand side after state and out, where there is one
 
     @property
     def name(self) -> str:

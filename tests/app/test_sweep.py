@@ -305,7 +305,9 @@ observables = ["largest_gap", "gap", "first_break"]
     cell = data.sel(vocab_size=200)
     np.testing.assert_array_equal(cell.gap.sel(rung=largest.rung.values), largest.values)
     assert cell.largest_gap == largest.max()
-    assert cell.first_break.item() == direct.first_break().rung  # type: ignore[union-attr]
+    first_break = direct.first_break()
+    assert first_break is not None
+    assert cell.first_break.item() == first_break.rung
 
 
 def test_the_reduced_system(tmp_path: Path) -> None:
