@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
-from snapdyn.dynamics.kernels.elementary import EXACT, REASSOCIATE
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def stage(rate, f, y, last, before, slope, a, rest, mu, nu):
     """Replace `rate`, f(last), by rest y + mu last + nu before + slope (rate - a f), the next stage."""
     for i in range(rate.size):
         rate[i] = rest * y[i] + mu * last[i] + nu * before[i] + slope * (rate[i] - a * f[i])
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def local_error(y, new, f, f_new, h, rtol, atol):
     """Root mean square of (0.8 (y - new) + 0.4 h (f + f_new))/(atol + rtol max(|y|, |new|))."""
     total = 0.0

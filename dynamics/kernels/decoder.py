@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.elementary import softmax_error
 
-from snapdyn.dynamics.kernels.elementary import EXACT, softmax_error
 
-
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def frozen_decoder(
     state, out, num_columns, mixing, prior, column, last_multiplicity, eta_Y, logits
 ):  # fmt: skip
@@ -39,14 +38,14 @@ def frozen_decoder(
     return loss
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def scaled_h_rate(u, rate, V):
     """d(V h)/dt = rate V/(V - 1 + exp(V h)), u = V h (44); overflow-free."""
     decay = math.exp(-u)
     return rate * V * decay / ((V - 1.0) * decay + 1.0)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def speed(u, V):
     """gamma = (V-1)^2 h/(V - 1 + exp(V h)), u = V h (85); overflow-free."""
     decay = math.exp(-u)

@@ -16,8 +16,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
+from snapdyn.dynamics.kernels.compilation import REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.kernels.elementary import REASSOCIATE
 from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
@@ -135,7 +135,7 @@ def _end_of_block(start, size):
     return min(start + np.uint64(BLOCK), np.uint64(size))
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _stage_state(s, h, base, states, stages, where, growth, weights, rows):
     """Write the state at which stage s is evaluated, for a step of size h from row `base`, to the scratch row."""
     out, origin = states[where[SCRATCH]], states[base]
@@ -147,7 +147,7 @@ def _stage_state(s, h, base, states, stages, where, growth, weights, rows):
         start = stop
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _new_state(h, states, stages, where, growth, weights, rows, rtol, atol):
     """Write the state at the step's end; return (error norm, of which 1 is the tolerance, whether it is finite).
 
@@ -187,7 +187,7 @@ def _new_state(h, states, stages, where, growth, weights, rows, rtol, atol):
     return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * y.size), check == 0.0
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _scaled_norm(x, other, y, rtol, atol):
     """Root mean square of (x - other)/(atol + rtol |y|)."""
     total = 0.0
@@ -197,7 +197,7 @@ def _scaled_norm(x, other, y, rtol, atol):
     return math.sqrt(total / x.size)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel()
 def _set_growth(tau, h, first, last, work):
     """Write dt/dtau at the stages first..last-1: t_s exp(tau) in log time, else the 1 that stands there."""
     if work.reals[SCALE] > 0.0:
@@ -284,7 +284,7 @@ def _step(rate, arguments, work):
     return FINISHED
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def dense_state(tau, work, out):
     """Write the first components of the state at `tau` within the last step to `out`; dense output must be made.
 
@@ -374,21 +374,21 @@ def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
 # integration variable. With a `saved` of no rows, a call makes the dense output of the step that holds the next time.
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(nogil=True)
 def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
     return _advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(nogil=True)
 def advance_frozen_decoder(arguments, work, save_at, saved, losses, most_steps):
     return _advance(frozen_decoder, frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(nogil=True)
 def advance_modified_decoder(arguments, work, save_at, saved, losses, most_steps):
     return _advance(modified_decoder, modified_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(nogil=True)
 def advance_single_common_token(arguments, work, save_at, saved, losses, most_steps):
     return _advance(single_common_token, single_common_token, arguments, work, save_at, saved, losses, most_steps)

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-# Sums may be reassociated (vector lanes) and contracted (fused multiply-add); NaN and infinity keep their
-# meaning, so that a run that diverges is seen.
-REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
-EXACT: set[str] = {"contract"}
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490
@@ -19,7 +15,7 @@ _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer held 
 _SMALLEST = -708.0
 
 
-@njit(cache=True, fastmath=EXACT)
+@kernel(fastmath=EXACT)
 def exp_any(x):
     """exp(x) for |x| <= 708, to 1 ulp, in a form the compiler vectorises (libm's exp it does not).
 
@@ -43,13 +39,13 @@ def exp_any(x):
     return p * np.int64(power).view(np.float64)
 
 
-@njit(cache=True, fastmath=EXACT)
+@kernel(fastmath=EXACT)
 def exp_nonpositive(x):
     """exp(x) for x <= 0, to 1 ulp; below -708 (1e-307) the result is held there; NaN gives NaN."""
     return exp_any(_SMALLEST if x < _SMALLEST else x)
 
 
-@njit(cache=True, fastmath={"reassoc", "nsz"}, error_model="numpy")
+@kernel(fastmath={"reassoc", "nsz"})
 def maximum(x):
     """Largest value of x, (n,)."""
     largest = x[0]
@@ -58,7 +54,7 @@ def maximum(x):
     return largest
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def exp_shifted(x):
     """Replace x by exp(x - max x), in place."""
     largest = maximum(x)
@@ -66,7 +62,7 @@ def exp_shifted(x):
         x[i] = exp_nonpositive(x[i] - largest)
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def weighted_square_sum(x, weight):
     """Sum of weight x**2."""
     total = 0.0
@@ -75,7 +71,7 @@ def weighted_square_sum(x, weight):
     return total
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def combine_rows(Y, rows, coefficients, out):
     """out = sum_i coefficients[i] Y[rows[i], :]; four rows at a time save three passes over `out`."""
     C = out.size
@@ -103,7 +99,7 @@ def combine_rows(Y, rows, coefficients, out):
         i += 1
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def row_dots(Y, rows, r, last_multiplicity, out):
     """out[i] = Y[rows[i], :] . r with the last column counted `last_multiplicity` times."""
     C = r.size
@@ -129,7 +125,7 @@ def row_dots(Y, rows, r, last_multiplicity, out):
         out[i] = s0 + extra * y0[C - 1]
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def add_scaled(target, scale, r, overwrite):
     """target += scale r, or target = scale r where this is the first touch."""
     if overwrite:
@@ -140,7 +136,7 @@ def add_scaled(target, scale, r, overwrite):
             target[j] += scale * r[j]
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def prediction_error(r, column, last_multiplicity):
     """Turn exp-shifted logits r into e_n - alpha_n in place and return -ln alpha_n[column].
 
@@ -161,14 +157,14 @@ def prediction_error(r, column, last_multiplicity):
     return math.log1p(others / own)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def softmax_error(r, column, last_multiplicity):
     """Turn logits r into e_n - alpha_n in place; return the loss -ln alpha_n[column]."""
     exp_shifted(r)
     return prediction_error(r, column, last_multiplicity)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def normalized_attention(z, slots, log_p, multiplicity, f):
     """f = c_n / |c_n| on the entries of one class: exp(ln P + z) over its 2-norm."""
     for i in range(f.size):

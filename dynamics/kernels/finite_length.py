@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import (
-    EXACT,
-    REASSOCIATE,
     add_scaled,
     combine_rows,
     normalized_attention,
@@ -17,7 +14,7 @@ from snapdyn.dynamics.kernels.elementary import (
 )
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def finite_length_mean_field(
     state, out, num_slots, num_columns, indptr, entry_row, entry_slot, entry_first, log_p, multiplicity, prior,
     column, last_multiplicity, eta_Y, eta_Z, inverse_length, work,
@@ -109,7 +106,7 @@ def finite_length_mean_field(
     return loss
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _along_token(
     y, a, r, own, last_multiplicity, fk, w_counted, r_prime, r_second_sum
 ):  # fmt: skip

@@ -6,12 +6,13 @@ import math
 
 from numba import njit
 
-from snapdyn.dynamics.kernels.elementary import EXACT, REASSOCIATE, exp_nonpositive
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.elementary import exp_nonpositive
 
 LANES = 4  # numbers in a vector register
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def mean_field(state, out, entries, weights, classes, prior, constants, work):
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
 
@@ -35,13 +36,13 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
     return _any_columns(state, out, entries, weights, classes, prior, constants, work)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _three_columns(state, out, entries, weights, classes, prior, constants, work):
     """Two next tokens and the shared column: loops of a known length take half the time."""
     return _rate(3, state, out, entries, weights, classes, prior, constants, work)
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _any_columns(state, out, entries, weights, classes, prior, constants, work):
     return _rate(int(constants[1]), state, out, entries, weights, classes, prior, constants, work)
 
@@ -145,7 +146,7 @@ def _softmax_error(num_columns, r, column, last_multiplicity):
     return math.log1p(others / own)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _through_residual(m, query_entry, scale, shrink, g_query, overlap, c, g):
     """Replace g on the entries by d = (I - u u^T) g shrink, u = (f + e_q) shrink; return f . d, given f . g."""
     f_query = scale * c[query_entry] if query_entry >= 0 else 0.0

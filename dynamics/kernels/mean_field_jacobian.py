@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
-from snapdyn.dynamics.kernels.elementary import REASSOCIATE, exp_shifted, softmax_error
+from snapdyn.dynamics.kernels.compilation import REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.elementary import exp_shifted, softmax_error
 
 SCRATCH_ROWS = 7
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constants, work):
     """Write J v to `out`, J the derivative of `mean_field` at `state`; arguments as there, `work` (SCRATCH_ROWS, W).
 

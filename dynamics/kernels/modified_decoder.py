@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
-from snapdyn.dynamics.kernels.elementary import EXACT, normalized_attention
+from snapdyn.dynamics.kernels.elementary import normalized_attention
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def spd_inverse(G, L, inverse):
     """Write G^{-1} to `inverse` for a symmetric positive definite G (S, S); `L` (S, S) is scratch.
 
@@ -43,7 +42,7 @@ def spd_inverse(G, L, inverse):
             inverse[i, c] = inverse[c, i]
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def gradient_coefficients(u, V, inverse, leading, a):
     """Write a (S, S) with g_n = sum_k a[n, k] f_k, from u = V h (S,) and G^{-1} = I - E' (S, S).
 
@@ -68,7 +67,7 @@ def gradient_coefficients(u, V, inverse, leading, a):
                 a[n, k] = factor * q0 * total + (q1 - q0) * gamma * inverse[k, n]
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def modified_decoder(
     state, out, num_slots, indptr, entry_slot, entry_class, log_p, multiplicity, prior,
     row_indptr, row_entry, V, eta_Y, eta_Z, leading, f, square,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from snapdyn.dynamics.kernels.elementary import EXACT, REASSOCIATE, exp_nonpositive, maximum
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.elementary import exp_nonpositive, maximum
 
 # Below this variance inversion, whose loop grows with the mean, takes less than rejection, which is valid from 9 on.
 _LEAST_VARIANCE = 12.0
@@ -42,7 +42,7 @@ def _ziggurat():
 _WIDTH, _INNER, _HEIGHT = _ziggurat()
 
 
-@njit(cache=True)
+@kernel()
 def random(stream):
     """Uniform double in [0, 1): the same numbers as numpy's Generator(SFC64).random().
 
@@ -57,7 +57,7 @@ def random(stream):
     return np.float64(result >> _11) * _DOUBLE
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _uniforms(stream, out):
     """Fill `out` with the next numbers of `random`."""
     a, b, c, d = stream[0], stream[1], stream[2], stream[3]
@@ -71,7 +71,7 @@ def _uniforms(stream, out):
     stream[0], stream[1], stream[2], stream[3] = a, b, c, d
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _inversion(stream, n, p, log_q):
     """Binomial(n, p) for p <= 1/2, log_q = ln(1 - p), by summing masses from 0 on."""
     odds = p / (1.0 - p)
@@ -85,7 +85,7 @@ def _inversion(stream, n, p, log_q):
     return k
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _inversions(u, n, p, log_q, mass, k):
     """Write Binomial(n[a], p), p <= 1/2, to k[a] for uniform u[a], all in one loop over the masses; mass scratch."""
     odds = p / (1.0 - p)
@@ -110,7 +110,7 @@ def _inversions(u, n, p, log_q, mass, k):
         k[a] = min(k[a], n[a])
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _beside_box(stream, layer, x):
     """A normal proposal x outside the inner box of its layer: the proposal, in the lowest layer one of the tail
     instead (Marsaglia 1964), and whether it is accepted."""
@@ -123,7 +123,7 @@ def _beside_box(stream, layer, x):
     return x, height < math.exp(-0.5 * x * x)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def normals(stream, out):
     """Fill `out` with standard normals: the ziggurat (G. Marsaglia, W. W. Tsang, J. Stat. Softw. 5(8), 2000)."""
     a, b, c, d = stream[0], stream[1], stream[2], stream[3]
@@ -148,14 +148,14 @@ def normals(stream, out):
     stream[0], stream[1], stream[2], stream[3] = a, b, c, d
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _proposal(g, n, p):
     """The integer nearest to the normal g brought to the mean, variance and skewness of Binomial(n, p)."""
     mean = n * p
     return np.floor(mean + math.sqrt(mean * (1.0 - p) - _12TH) * g + (1.0 - 2.0 * p) / 6.0 * (g * g - 1.0) + 0.5)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _propose(g, v, n, p, k, surplus):
     """Write the proposal from each normal g[a] to k[a], and to surplus[a] a number >= 0 if v[a] surely accepts it."""
     for a in range(k.size):
@@ -164,7 +164,7 @@ def _propose(g, v, n, p, k, surplus):
         surplus[a] = (1.0 - v[a]) * (n[a] * p * (1.0 - p)) - (_SHORT + _SHORT_4 * square * square)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _stirling_error(k):
     """ln k! - ln(sqrt(2 pi k) (k/e)^k) for k >= 1."""
     if k < 16.0:
@@ -173,7 +173,7 @@ def _stirling_error(k):
     return (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0))) / k
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def log_mass(k, n, p):
     """ln of Binomial(n, p)'s mass at k in 0..n, without cancellation (C. Loader, 2000)."""
     other = n - k
@@ -187,7 +187,7 @@ def log_mass(k, n, p):
     return errors - deviance - 0.5 * math.log(2.0 * math.pi * k * (other / n))
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def acceptance(k, n, p):
     """Probability with which proposal k is accepted: its binomial mass over what _EXCESS times the proposals have."""
     if not 0.0 <= k <= n:
@@ -205,7 +205,7 @@ def acceptance(k, n, p):
     return math.exp(log_mass(k, n, p) - _EXCESS / (mean * (1.0 - p))) / proposed
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _rejections(stream, n, p, k, values):
     """Write Binomial(n[a], p), n p (1 - p) >= _LEAST_VARIANCE, p <= 1/2, to k[a]; values (3 sequences,) scratch.
 
@@ -227,7 +227,7 @@ def _rejections(stream, n, p, k, values):
                 v[a] = random(stream)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def multinomial(stream, n, conditional, log_q, counts, values):
     """Write Multinomial(n, p) to each column of counts (m, sequences) floats; cost independent of n.
 
@@ -258,7 +258,7 @@ def multinomial(stream, n, conditional, log_q, counts, values):
             left[a] -= drawn[a]
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT, allocates=True)  # the sort does
 def draw_classes(stream, cumulative, drawn):
     """Write independent classes with the prior whose cumulative sums are given to `drawn`, in increasing order."""
     last = cumulative.size - 1

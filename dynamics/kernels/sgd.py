@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import (
-    EXACT,
-    REASSOCIATE,
     add_scaled,
     combine_rows,
     exp_nonpositive,
@@ -21,7 +18,7 @@ from snapdyn.dynamics.kernels.elementary import (
 from snapdyn.dynamics.kernels.sampling import draw_classes, multinomial
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def through_residual(
     Y, query_row, query_entry, r, last_multiplicity, scale, f_counted, f, g
 ):  # fmt: skip
@@ -41,7 +38,7 @@ def through_residual(
         g[i] = (g[i] - u * projection) * scale
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _add_gradient(
     Y, dz, dY, rows, slots, f, weight, column, query_row, query_position, last_multiplicity, g, r
 ):  # fmt: skip
@@ -76,7 +73,7 @@ def _add_gradient(
     return loss
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _combine_rows_4(Y, rows, f, r):
     """r[a] = sum_i f[i, a] Y[rows[i], :] for four sequences a; rows come in fours."""
     for a in (0, 2):
@@ -93,7 +90,7 @@ def _combine_rows_4(Y, rows, f, r):
                 r1[j] += e0 * y0[j] + e1 * y1[j] + e2 * y2[j] + e3 * y3[j]
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _softmax_error_4(r, column, last_multiplicity, shifted, overlap, odds):
     """Turn logits r (4, columns) into errors e_n - alpha_n; write (logits . error) and others/own to (4,) arrays.
 
@@ -125,7 +122,7 @@ def _softmax_error_4(r, column, last_multiplicity, shifted, overlap, odds):
         odds[a] = others / own
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _add_rows_4(Y, dY, rows, f, r, last_multiplicity, g):
     """dY[rows[i]] += d_i = sum_a f[i, a] r[a] and g[i] = Y[rows[i]] . d_i; rows come in pairs.
 
@@ -150,7 +147,7 @@ def _add_rows_4(Y, dY, rows, f, r, last_multiplicity, g):
         g[i + 1] = x_dot
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _add_gradient_4(
     Y, dz, dY, rows, slots, f, lanes, weight, column, query_row, query_position, last_multiplicity, g, r, lane_values
 ):  # fmt: skip
@@ -199,7 +196,7 @@ def _add_gradient_4(
     return loss
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _counted_attention(z, slots, counts, e, total, f):
     """f[:, a] = q/|q| of each sequence a, q = counts exp(z); counts and f (m, sequences), e and total scratch."""
     for i in range(slots.size):
@@ -223,7 +220,7 @@ def _counted_attention(z, slots, counts, e, total, f):
             f_i[a] *= total[a]
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _rare_attention(z, slots, counts, f, a):
     """Write q to f[:, a], return |q|^2, for a sequence whose tokens have a far lower logit than others of its class."""
     largest = -math.inf
@@ -237,7 +234,7 @@ def _rare_attention(z, slots, counts, f, a):
     return total
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def _tokens_that_occur(f, first, start, entry_row, entry_slot, query_entry, places, used_f):
     """Write rows, slots and f of the tokens in sequences first..first+3; return their number, the query's place.
 
@@ -255,13 +252,13 @@ def _tokens_that_occur(f, first, start, entry_row, entry_slot, query_entry, plac
             used_f[used, 0], used_f[used, 1], used_f[used, 2], used_f[used, 3] = f0, f1, f2, f3
             used += 1
     while used % 4:
-        places[:, used] = places[:, 0]
+        places[0, used], places[1, used] = places[0, 0], places[1, 0]
         used_f[used] = 0.0
         used += 1
     return used, query_position
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def batch_gradient(
     stream, state, gradient, num_slots, num_columns, indptr, entry_row, entry_slot, log_p, ones, prior, column,
     query_row, query_entry, last_multiplicity, seq_len, drawn, cumulative, conditional, log_q, places, count_values,
@@ -331,7 +328,7 @@ def batch_gradient(
     return loss
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _sgd_update(x, gradient, rate, momentum, weight_decay):
     """torch.optim.SGD on the loss -J (no dampening, not Nesterov); NaN if x is not finite.
 
@@ -347,7 +344,7 @@ def _sgd_update(x, gradient, rate, momentum, weight_decay):
     return check
 
 
-@njit(cache=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(fastmath=REASSOCIATE)
 def _adam_update(x, gradient, first, second, step, rate, beta_1, beta_2, eps, weight_decay):
     """torch.optim.Adam on the loss -J, step counted from 1, gradient cleared; NaN if x is not finite."""
     step_size = rate / (1.0 - beta_1**step)
@@ -363,7 +360,7 @@ def _adam_update(x, gradient, first, second, step, rate, beta_1, beta_2, eps, we
     return check
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def row_sums(Y, last_multiplicity, sums):
     """sums = sum over all outputs of each row of Y, (rows,)."""
     for i in range(Y.shape[0]):
@@ -373,7 +370,7 @@ def row_sums(Y, last_multiplicity, sums):
         sums[i] = total
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy", nogil=True)
+@kernel(fastmath=EXACT, nogil=True, allocates=True)  # numba allocates where one slice is assigned to another
 def sgd_steps(
     stream, state, gradient, first_moment, second_moment, step, stop, steps, saved, record, saved_z, saved_loss,
     saved_Y, saved_row_sums, adam, eta_Y, eta_Z, momentum, beta_1, beta_2, eps, weight_decay, batch,

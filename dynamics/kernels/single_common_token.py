@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
-from snapdyn.dynamics.kernels.elementary import EXACT
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def single_common_token(state, out, num_classes, V, eta_Y, eta_Z, coupling, exponent_share):
     """Write d(state)/dt to `out`; state = [z_c, B, V h], t counts batch-size-1 steps.
 

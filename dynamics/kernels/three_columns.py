@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from snapdyn.dynamics.kernels.elementary import EXACT, exp_any, exp_nonpositive
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.elementary import exp_any, exp_nonpositive
 from snapdyn.dynamics.kernels.mean_field import LANES, mean_field
 
 # Attention is not shifted by its largest logit, which would be waited for, but cut off at this; the norm shows when
@@ -22,7 +22,7 @@ SMALLEST_SQUARE, LARGEST_SQUARE = 1e-100, 1e250
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-@njit(cache=True, fastmath=EXACT, error_model="numpy")
+@kernel(fastmath=EXACT)
 def mean_field_rate(state, out, entries, weights, classes, prior, constants, work):
     """Write d(state)/dt of the mean field to `out` (t counts batch-size-1 steps); arguments as in `mean_field`.
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from snapdyn.dynamics.kernels.elementary import EXACT, REASSOCIATE, exp_nonpositive
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.elementary import exp_nonpositive
 
 TILE = 48  # output columns: a thousand classes make a tile of 0.4 MB
 
 
-@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+@kernel(nogil=True, fastmath=EXACT)
 def attention_pass(first, last, state, indptr, slots, place, log_p, multiplicity, f, f_by_row):
     """f = c/|c| of classes first..last-1 from the logits z, the first values of the state."""
     for n in range(first, last):
@@ -41,7 +41,7 @@ def attention_pass(first, last, state, indptr, slots, place, log_p, multiplicity
             f_by_row[place[i]] = f[i]
 
 
-@njit(cache=True, nogil=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(nogil=True, fastmath=REASSOCIATE, allocates=True)
 def logits_pass(first, last, Y, row_start, class_by_row, row_multiplicity, f_by_row, tiles):
     """Y^T f of all classes in the tiles first..last-1; `tiles` (tiles, S, TILE), columns beyond the last are 0."""
     rows, columns = Y.shape
@@ -72,7 +72,7 @@ def logits_pass(first, last, Y, row_start, class_by_row, row_multiplicity, f_by_
                     logits_0[j] += f_0 * y[j]
 
 
-@njit(cache=True, nogil=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(nogil=True, fastmath=REASSOCIATE, allocates=True)
 def error_pass(first, last, num_columns, column, last_multiplicity, prior, tiles, losses):
     """Turn the logits of classes first..last-1 into p_n (e_n - alpha_n); losses[n] = -p_n ln alpha_n[next]."""
     r = np.empty(tiles.shape[0] * TILE)
@@ -100,7 +100,7 @@ def error_pass(first, last, num_columns, column, last_multiplicity, prior, tiles
                 tiles[k, n, j] = r[k * TILE + j]
 
 
-@njit(cache=True, nogil=True, fastmath=REASSOCIATE, error_model="numpy")
+@kernel(nogil=True, fastmath=REASSOCIATE, allocates=True)
 def decoder_pass(first, last, Y, row_start, class_by_row, f_by_row, last_multiplicity, eta_Y, tiles, g_by_row, rate):
     """Rows first..last-1 of Y' to `rate`, and p_n g_n = p_n Y (e_n - alpha_n) on their entries."""
     columns = Y.shape[1]
@@ -148,7 +148,7 @@ def decoder_pass(first, last, Y, row_start, class_by_row, f_by_row, last_multipl
                 rate[l, begin + j] = eta_Y * change[j]
 
 
-@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+@kernel(nogil=True, fastmath=EXACT)
 def attention_rate_pass(indptr, slots, place, multiplicity, f, g_by_row, eta_Z, rate):
     """z' to `rate` (slots,) from f and p_n g_n of all classes."""
     for i in range(rate.size):
