@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from snapdyn.dynamics.kernels.compilation import REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.mean_field import mean_field
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
@@ -26,7 +26,6 @@ from snapdyn.dynamics.kernels.three_columns import mean_field_rate
 STAGES = 12  # of a step; stage 12 is the rate at its end, 13 to 15 serve dense output
 ALL_STAGES = 16
 BLOCK = 256  # numbers: 12 stages of a block are 24 kB
-MOST_USED = 12  # stages in one combination
 
 ERROR_EXPONENT = -1.0 / 8.0
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
@@ -63,11 +62,6 @@ _ROWS[ERROR_5, : STAGES + 1] = DOP853.E5
 _ROWS[ERROR_3, : STAGES + 1] = DOP853.E3
 _ROWS[DENSE:] = DOP853.D
 NUMBER, USED, COEFFICIENTS = _used_stages(_ROWS)
-# The new state and both error estimates use the same eight stages, dense output twelve: each is read once for all.
-ERROR_STAGES = 8
-
-
-_ONES = np.ones(ALL_STAGES)
 _WHERE = np.concatenate([np.arange(3), np.arange(ALL_STAGES)])
 
 
@@ -79,9 +73,7 @@ class Workspace(NamedTuple):
     where: NDArray[np.int64]  # (3 + 16,): rows of `states` with (state, state before, scratch), then of each stage
     reals: NDArray[np.float64]  # see the names below
     counts: NDArray[np.int64]  # see the names below
-    growth: NDArray[np.float64]  # (16,) dt/dtau at each stage
-    weights: NDArray[np.float64]  # (2, 12) of the stages in a combination, of two in the error estimates
-    rows: NDArray[np.int64]  # (12,): where those stages stand in `stages`
+    weights: NDArray[np.float64]  # (12,) of the stages in dense output
 
 
 # reals: the integration variable, the same at the step's start, next step, end, tolerances, t_s (0: plain t)
@@ -101,19 +93,19 @@ def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: flo
         where=_WHERE.copy(),
         reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0]),
         counts=np.zeros(5, dtype=np.int64),
-        growth=_ONES.copy(),
-        weights=np.zeros((2, MOST_USED)),
-        rows=np.zeros(MOST_USED, dtype=np.int64),
+        weights=np.zeros(NUMBER[DENSE]),
     )
 
 
 @njit(inline="always")
-def _combine(out, base, number, start, stop, weights, rows, stages):
-    """out = base + sum_j weights[j] stages[rows[j]] on start..stop, four stages at once; `number` a multiple of 4."""
-    for first in range(0, number, 4):
-        k0, k1, k2, k3 = stages[rows[first]], stages[rows[first + 1]], stages[rows[first + 2]], stages[rows[first + 3]]
-        w0, w1, w2, w3 = weights[first], weights[first + 1], weights[first + 2], weights[first + 3]
-        if first == 0:
+def _combine(out, base, h, row, weights, start, stop, stages, where):
+    """out = base + h sum_j weights[j] stages[USED[row, j]] on start..stop, four stages at once."""
+    used = USED[row]
+    for j in range(0, NUMBER[row], 4):
+        w0, w1, w2, w3 = h * weights[j], h * weights[j + 1], h * weights[j + 2], h * weights[j + 3]
+        k0, k1 = stages[where[STAGE + used[j]]], stages[where[STAGE + used[j + 1]]]
+        k2, k3 = stages[where[STAGE + used[j + 2]]], stages[where[STAGE + used[j + 3]]]
+        if j == 0:
             for i in range(start, stop):
                 out[i] = base[i] + (w0 * k0[i] + w1 * k1[i] + w2 * k2[i] + w3 * k3[i])
         else:
@@ -122,58 +114,44 @@ def _combine(out, base, number, start, stop, weights, rows, stages):
 
 
 @njit(inline="always")
-def _weigh(row, factor, weights, rows, where, growth):
-    """Write factor a[row, s] growth[s] to `weights` and where the stages stand to `rows`."""
-    for j in range(NUMBER[row]):
-        stage = USED[row, j]
-        weights[j] = factor * COEFFICIENTS[row, j] * growth[stage]
-        rows[j] = where[STAGE + stage]
-
-
-@njit(inline="always")
 def _end_of_block(start, size):
     return min(start + np.uint64(BLOCK), np.uint64(size))
 
 
 @kernel(fastmath=REASSOCIATE)
-def _stage_state(s, h, base, states, stages, where, growth, weights, rows):
+def _stage_state(s, h, base, states, stages, where):
     """Write the state at which stage s is evaluated, for a step of size h from row `base`, to the scratch row."""
     out, origin = states[where[SCRATCH]], states[base]
-    _weigh(s, h, weights[0], rows, where, growth)
     start = np.uint64(0)
     while start < np.uint64(out.size):
         stop = _end_of_block(start, out.size)
-        _combine(out, origin, NUMBER[s], start, stop, weights[0], rows, stages)
+        _combine(out, origin, h, s, COEFFICIENTS[s], start, stop, stages, where)
         start = stop
 
 
 @kernel(fastmath=REASSOCIATE)
-def _new_state(h, states, stages, where, growth, weights, rows, rtol, atol):
+def _new_state(h, states, stages, where, rtol, atol):
     """Write the state at the step's end; return (error norm, of which 1 is the tolerance, whether it is finite).
 
     The norm is that of both estimates, of (error/scale)^2 with scale = atol + rtol max(|y|, |y_new|).
     """
     y, y_new = states[where[STATE]], states[where[OLD]]
+    used, a, b = USED[STAGES], COEFFICIENTS[ERROR_5], COEFFICIENTS[ERROR_3]  # all three use the same eight stages
+    k0, k1, k2, k3 = (stages[where[STAGE + used[0]]], stages[where[STAGE + used[1]]],
+                      stages[where[STAGE + used[2]]], stages[where[STAGE + used[3]]])  # fmt: skip
+    k4, k5, k6, k7 = (stages[where[STAGE + used[4]]], stages[where[STAGE + used[5]]],
+                      stages[where[STAGE + used[6]]], stages[where[STAGE + used[7]]])  # fmt: skip
     sum_5, sum_3, check = 0.0, 0.0, 0.0
     start = np.uint64(0)
     while start < np.uint64(y.size):
         stop = _end_of_block(start, y.size)
-        _weigh(STAGES, h, weights[0], rows, where, growth)
-        _combine(y_new, y, ERROR_STAGES, start, stop, weights[0], rows, stages)
-        _weigh(ERROR_5, 1.0, weights[0], rows, where, growth)
-        _weigh(ERROR_3, 1.0, weights[1], rows, where, growth)
-        a0, a1, a2, a3, a4, a5, a6, a7 = (weights[0, 0], weights[0, 1], weights[0, 2], weights[0, 3],
-                                          weights[0, 4], weights[0, 5], weights[0, 6], weights[0, 7])  # fmt: skip
-        b0, b1, b2, b3, b4, b5, b6, b7 = (weights[1, 0], weights[1, 1], weights[1, 2], weights[1, 3],
-                                          weights[1, 4], weights[1, 5], weights[1, 6], weights[1, 7])  # fmt: skip
-        k0, k1, k2, k3 = stages[rows[0]], stages[rows[1]], stages[rows[2]], stages[rows[3]]
-        k4, k5, k6, k7 = stages[rows[4]], stages[rows[5]], stages[rows[6]], stages[rows[7]]
+        _combine(y_new, y, h, STAGES, COEFFICIENTS[STAGES], start, stop, stages, where)
         for i in range(start, stop):
-            e5 = (a0 * k0[i] + a1 * k1[i] + a2 * k2[i] + a3 * k3[i]) + (
-                a4 * k4[i] + a5 * k5[i] + a6 * k6[i] + a7 * k7[i]
+            e5 = (a[0] * k0[i] + a[1] * k1[i] + a[2] * k2[i] + a[3] * k3[i]) + (
+                a[4] * k4[i] + a[5] * k5[i] + a[6] * k6[i] + a[7] * k7[i]
             )
-            e3 = (b0 * k0[i] + b1 * k1[i] + b2 * k2[i] + b3 * k3[i]) + (
-                b4 * k4[i] + b5 * k5[i] + b6 * k6[i] + b7 * k7[i]
+            e3 = (b[0] * k0[i] + b[1] * k1[i] + b[2] * k2[i] + b[3] * k3[i]) + (
+                b[4] * k4[i] + b[5] * k5[i] + b[6] * k6[i] + b[7] * k7[i]
             )
             before, after = abs(y[i]), abs(y_new[i])
             inverse = 1.0 / (atol + rtol * (before if before > after else after))
@@ -197,54 +175,54 @@ def _scaled_norm(x, other, y, rtol, atol):
     return math.sqrt(total / x.size)
 
 
-@kernel()
-def _set_growth(tau, h, first, last, work):
-    """Write dt/dtau at the stages first..last-1: t_s exp(tau) in log time, else the 1 that stands there."""
+@njit(inline="always")
+def _evaluate(rate, arguments, work, state, stage, tau):
+    """Write d(state)/dtau at row `state` of the states and at `tau` to a stage; dt/dtau = t_s exp(tau) in log time."""
+    out = work.stages[work.where[STAGE + stage]]
+    rate(work.states[state], out, *arguments)
     if work.reals[SCALE] > 0.0:
-        for s in range(first, last):
-            work.growth[s] = work.reals[SCALE] * math.exp(tau + STAGE_TIMES[s] * h)
+        _multiply(out, work.reals[SCALE] * math.exp(tau))
+    work.counts[EVALUATIONS] += 1
+
+
+@kernel(fastmath=EXACT)
+def _multiply(x, factor):
+    for i in range(x.size):
+        x[i] *= factor
 
 
 @njit(inline="always")
 def _first_step(rate, arguments, work):
     """Evaluate the rate at the start and choose the first step as scipy does (Hairer et al., Sec. II.4)."""
-    n = work.states.shape[1]
-    y, trial, zero = work.states[work.where[STATE]], work.states[work.where[SCRATCH]], work.states[work.where[OLD]]
-    f, f_trial = work.stages[work.where[STAGE]], work.stages[work.where[STAGE + 1]]
+    where, n = work.where, work.states.shape[1]
+    y, trial, zero = work.states[where[STATE]], work.states[where[SCRATCH]], work.states[where[OLD]]
+    f, f_trial = work.stages[where[STAGE]], work.stages[where[STAGE + 1]]
     end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
-    rate(y, f, *arguments)
-    start_growth = work.reals[SCALE] if work.reals[SCALE] > 0.0 else 1.0
+    _evaluate(rate, arguments, work, where[STATE], 0, 0.0)
     for i in range(n):
         zero[i] = 0.0
     d0 = _scaled_norm(y, zero, y, rtol, atol)
-    d1 = start_growth * _scaled_norm(f, zero, y, rtol, atol)
+    d1 = _scaled_norm(f, zero, y, rtol, atol)
     h0 = 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1
     h0 = min(h0, end)
     for i in range(n):
-        trial[i] = y[i] + h0 * start_growth * f[i]
-    rate(trial, f_trial, *arguments)
-    if work.reals[SCALE] > 0.0:
-        trial_growth = math.exp(h0)
-        for i in range(n):
-            f_trial[i] *= trial_growth
-    d2 = start_growth * _scaled_norm(f_trial, f, y, rtol, atol) / h0
+        trial[i] = y[i] + h0 * f[i]
+    _evaluate(rate, arguments, work, where[SCRATCH], 1, h0)
+    d2 = _scaled_norm(f_trial, f, y, rtol, atol) / h0
     h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1.0 / 8.0)
     h = 100.0 * h0
     if h1 < h:
         h = h1
     work.reals[STEP] = min(h, end)
-    work.counts[EVALUATIONS] += 2
     work.counts[STARTED] = 1
 
 
 @njit(inline="always")
-def _make_stages(rate, arguments, work, first, last, h, base):
-    """Evaluate the stages first..last-1 of a step of size h from row `base` of the states."""
-    where = work.where
+def _make_stages(rate, arguments, work, first, last, tau, h, base):
+    """Evaluate the stages first..last-1 of a step of size h from `tau` and from row `base` of the states."""
     for s in range(first, last):
-        _stage_state(s, h, base, work.states, work.stages, where, work.growth, work.weights, work.rows)
-        rate(work.states[where[SCRATCH]], work.stages[where[STAGE + s]], *arguments)
-    work.counts[EVALUATIONS] += last - first
+        _stage_state(s, h, base, work.states, work.stages, work.where)
+        _evaluate(rate, arguments, work, work.where[SCRATCH], s, tau + STAGE_TIMES[s] * h)
 
 
 @njit(inline="always")
@@ -261,11 +239,8 @@ def _step(rate, arguments, work):
         tau_new = min(tau + size, end)
         h = tau_new - tau
         size = h
-        _set_growth(tau, h, 0, STAGES + 1, work)
-        _make_stages(rate, arguments, work, 1, STAGES, h, where[STATE])
-        error, finite = _new_state(
-            h, work.states, work.stages, where, work.growth, work.weights, work.rows, work.reals[RTOL], work.reals[ATOL]
-        )
+        _make_stages(rate, arguments, work, 1, STAGES, tau, h, where[STATE])
+        error, finite = _new_state(h, work.states, work.stages, where, work.reals[RTOL], work.reals[ATOL])
         if error < 1.0:
             break
         factor = SAFETY * error**ERROR_EXPONENT
@@ -277,8 +252,7 @@ def _step(rate, arguments, work):
     work.reals[TAU_OLD], work.reals[TAU] = tau, tau_new
     if not finite:
         return NOT_FINITE
-    rate(work.states[where[STATE]], work.stages[where[STAGE + STAGES]], *arguments)
-    work.counts[EVALUATIONS] += 1
+    _evaluate(rate, arguments, work, where[STATE], STAGES, tau_new)
     work.counts[STEPS] += 1
     work.counts[DENSE_MADE] = 0
     return FINISHED
@@ -291,7 +265,7 @@ def dense_state(tau, work, out):
     y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), multiplied out: the weight of each stage is a polynomial in x, and a
     state costs twelve stages. (The seven polynomials of each component would be cheaper from six saves in a step on.)
     """
-    where, states, growth, weights, rows = work.where, work.states, work.growth, work.weights[0], work.rows
+    where, states, weights = work.where, work.states, work.weights
     y_old, y = states[where[OLD]], states[where[STATE]]
     size = np.uint64(out.size)
     if tau >= work.reals[TAU]:
@@ -307,8 +281,7 @@ def dense_state(tau, work, out):
     p4 = p3 * x
     p5 = p4 * left
     p6 = p5 * x
-    number = NUMBER[DENSE]
-    for j in range(number):
+    for j in range(weights.size):
         stage = USED[DENSE, j]
         weight = p3 * COEFFICIENTS[DENSE, j] + p4 * COEFFICIENTS[DENSE + 1, j]
         weight += p5 * COEFFICIENTS[DENSE + 2, j] + p6 * COEFFICIENTS[DENSE + 3, j]
@@ -316,13 +289,12 @@ def dense_state(tau, work, out):
             weight += p1 - p2
         elif stage == STAGES:
             weight -= p2
-        weights[j] = h * growth[stage] * weight
-        rows[j] = where[STAGE + stage]
+        weights[j] = weight
     change = x - p1 + 2.0 * p2
     start = np.uint64(0)
     while start < size:
         stop = _end_of_block(start, out.size)
-        _combine(out, y_old, number, start, stop, weights, rows, work.stages)
+        _combine(out, y_old, h, DENSE, weights, start, stop, work.stages, where)
         for i in range(start, stop):
             out[i] += change * (y[i] - y_old[i])
         start = stop
@@ -343,9 +315,9 @@ def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
                 return FULL
             tau = save_at[counts[SAVED]]
             if tau < work.reals[TAU] and counts[DENSE_MADE] == 0:
-                h = work.reals[TAU] - work.reals[TAU_OLD]
-                _set_growth(work.reals[TAU_OLD], h, STAGES + 1, ALL_STAGES, work)
-                _make_stages(rate, arguments, work, STAGES + 1, ALL_STAGES, h, where[OLD])
+                before_step = work.reals[TAU_OLD]
+                h = work.reals[TAU] - before_step
+                _make_stages(rate, arguments, work, STAGES + 1, ALL_STAGES, before_step, h, where[OLD])
                 counts[DENSE_MADE] = 1
             if row == saved.shape[0]:
                 return FULL
