@@ -80,7 +80,7 @@ class CompiledSolver:
     @property
     def y(self) -> Floats:
         """State at `t`, (n,); the next step but one overwrites it."""
-        return self._work.states[self._work.where[kernel.STATE]]
+        return self._work.vectors[self._work.where[kernel.STATE]]
 
     @property
     def steps(self) -> int:

@@ -62,15 +62,12 @@ _ROWS[ERROR_5, : STAGES + 1] = DOP853.E5
 _ROWS[ERROR_3, : STAGES + 1] = DOP853.E3
 _ROWS[DENSE:] = DOP853.D
 NUMBER, USED, COEFFICIENTS = _used_stages(_ROWS)
-_WHERE = np.concatenate([np.arange(3), np.arange(ALL_STAGES)])
-
 
 class Workspace(NamedTuple):
     """Everything that a run changes, so that it can pause and go on; n values of the state."""
 
-    states: NDArray[np.float64]  # (3, n)
-    stages: NDArray[np.float64]  # (16, n)
-    where: NDArray[np.int64]  # (3 + 16,): rows of `states` with (state, state before, scratch), then of each stage
+    vectors: NDArray[np.float64]  # (3 + 16, n): three states, then the stages
+    where: NDArray[np.int64]  # (3 + 16,): rows of `vectors` with (state, state before, scratch), then each stage
     reals: NDArray[np.float64]  # see the names below
     counts: NDArray[np.int64]  # see the names below
     weights: NDArray[np.float64]  # (12,) of the stages in dense output
@@ -85,12 +82,11 @@ STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
 
 def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: float, scale: float | None) -> Workspace:
     """Workspace for a run from `start` (n,) at 0 to `end` (> 0), in log time if a scale t_s is given."""
-    states = np.empty((3, start.size))
-    states[0] = start
+    vectors = np.empty((STAGE + ALL_STAGES, start.size))
+    vectors[STATE] = start
     return Workspace(
-        states=states,
-        stages=np.empty((ALL_STAGES, start.size)),
-        where=_WHERE.copy(),
+        vectors=vectors,
+        where=np.arange(STAGE + ALL_STAGES),
         reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0]),
         counts=np.zeros(5, dtype=np.int64),
         weights=np.zeros(NUMBER[DENSE]),
@@ -98,13 +94,13 @@ def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: flo
 
 
 @njit(inline="always")
-def _combine(out, base, h, row, weights, start, stop, stages, where):
-    """out = base + h sum_j weights[j] stages[USED[row, j]] on start..stop, four stages at once."""
+def _combine(out, base, h, row, weights, start, stop, vectors, where):
+    """out = base + h sum_j weights[j] times stage USED[row, j] on start..stop, four stages at once."""
     used = USED[row]
     for j in range(0, NUMBER[row], 4):
         w0, w1, w2, w3 = h * weights[j], h * weights[j + 1], h * weights[j + 2], h * weights[j + 3]
-        k0, k1 = stages[where[STAGE + used[j]]], stages[where[STAGE + used[j + 1]]]
-        k2, k3 = stages[where[STAGE + used[j + 2]]], stages[where[STAGE + used[j + 3]]]
+        k0, k1 = vectors[where[STAGE + used[j]]], vectors[where[STAGE + used[j + 1]]]
+        k2, k3 = vectors[where[STAGE + used[j + 2]]], vectors[where[STAGE + used[j + 3]]]
         if j == 0:
             for i in range(start, stop):
                 out[i] = base[i] + (w0 * k0[i] + w1 * k1[i] + w2 * k2[i] + w3 * k3[i])
@@ -119,33 +115,33 @@ def _end_of_block(start, size):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _stage_state(s, h, base, states, stages, where):
+def _stage_state(s, h, base, vectors, where):
     """Write the state at which stage s is evaluated, for a step of size h from row `base`, to the scratch row."""
-    out, origin = states[where[SCRATCH]], states[base]
+    out, origin = vectors[where[SCRATCH]], vectors[base]
     start = np.uint64(0)
     while start < np.uint64(out.size):
         stop = _end_of_block(start, out.size)
-        _combine(out, origin, h, s, COEFFICIENTS[s], start, stop, stages, where)
+        _combine(out, origin, h, s, COEFFICIENTS[s], start, stop, vectors, where)
         start = stop
 
 
 @kernel(fastmath=REASSOCIATE)
-def _new_state(h, states, stages, where, rtol, atol):
+def _new_state(h, vectors, where, rtol, atol):
     """Write the state at the step's end; return (error norm, of which 1 is the tolerance, whether it is finite).
 
     The norm is that of both estimates, of (error/scale)^2 with scale = atol + rtol max(|y|, |y_new|).
     """
-    y, y_new = states[where[STATE]], states[where[OLD]]
+    y, y_new = vectors[where[STATE]], vectors[where[OLD]]
     used, a, b = USED[STAGES], COEFFICIENTS[ERROR_5], COEFFICIENTS[ERROR_3]  # all three use the same eight stages
-    k0, k1, k2, k3 = (stages[where[STAGE + used[0]]], stages[where[STAGE + used[1]]],
-                      stages[where[STAGE + used[2]]], stages[where[STAGE + used[3]]])  # fmt: skip
-    k4, k5, k6, k7 = (stages[where[STAGE + used[4]]], stages[where[STAGE + used[5]]],
-                      stages[where[STAGE + used[6]]], stages[where[STAGE + used[7]]])  # fmt: skip
+    k0, k1, k2, k3 = (vectors[where[STAGE + used[0]]], vectors[where[STAGE + used[1]]],
+                      vectors[where[STAGE + used[2]]], vectors[where[STAGE + used[3]]])  # fmt: skip
+    k4, k5, k6, k7 = (vectors[where[STAGE + used[4]]], vectors[where[STAGE + used[5]]],
+                      vectors[where[STAGE + used[6]]], vectors[where[STAGE + used[7]]])  # fmt: skip
     sum_5, sum_3, check = 0.0, 0.0, 0.0
     start = np.uint64(0)
     while start < np.uint64(y.size):
         stop = _end_of_block(start, y.size)
-        _combine(y_new, y, h, STAGES, COEFFICIENTS[STAGES], start, stop, stages, where)
+        _combine(y_new, y, h, STAGES, COEFFICIENTS[STAGES], start, stop, vectors, where)
         for i in range(start, stop):
             e5 = (a[0] * k0[i] + a[1] * k1[i] + a[2] * k2[i] + a[3] * k3[i]) + (
                 a[4] * k4[i] + a[5] * k5[i] + a[6] * k6[i] + a[7] * k7[i]
@@ -177,9 +173,9 @@ def _scaled_norm(x, other, y, rtol, atol):
 
 @njit(inline="always")
 def _evaluate(rate, arguments, work, state, stage, tau):
-    """Write d(state)/dtau at row `state` of the states and at `tau` to a stage; dt/dtau = t_s exp(tau) in log time."""
-    out = work.stages[work.where[STAGE + stage]]
-    rate(work.states[state], out, *arguments)
+    """Write d(state)/dtau at the state in row `state` and at `tau` to a stage; dt/dtau = t_s exp(tau) in log time."""
+    out = work.vectors[work.where[STAGE + stage]]
+    rate(work.vectors[state], out, *arguments)
     if work.reals[SCALE] > 0.0:
         _multiply(out, work.reals[SCALE] * math.exp(tau))
     work.counts[EVALUATIONS] += 1
@@ -194,9 +190,10 @@ def _multiply(x, factor):
 @njit(inline="always")
 def _first_step(rate, arguments, work):
     """Evaluate the rate at the start and choose the first step as scipy does (Hairer et al., Sec. II.4)."""
-    where, n = work.where, work.states.shape[1]
-    y, trial, zero = work.states[where[STATE]], work.states[where[SCRATCH]], work.states[where[OLD]]
-    f, f_trial = work.stages[where[STAGE]], work.stages[where[STAGE + 1]]
+    vectors, where = work.vectors, work.where
+    n = vectors.shape[1]
+    y, trial, zero = vectors[where[STATE]], vectors[where[SCRATCH]], vectors[where[OLD]]
+    f, f_trial = vectors[where[STAGE]], vectors[where[STAGE + 1]]
     end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
     _evaluate(rate, arguments, work, where[STATE], 0, 0.0)
     for i in range(n):
@@ -221,7 +218,7 @@ def _first_step(rate, arguments, work):
 def _make_stages(rate, arguments, work, first, last, tau, h, base):
     """Evaluate the stages first..last-1 of a step of size h from `tau` and from row `base` of the states."""
     for s in range(first, last):
-        _stage_state(s, h, base, work.states, work.stages, work.where)
+        _stage_state(s, h, base, work.vectors, work.where)
         _evaluate(rate, arguments, work, work.where[SCRATCH], s, tau + STAGE_TIMES[s] * h)
 
 
@@ -240,7 +237,7 @@ def _step(rate, arguments, work):
         h = tau_new - tau
         size = h
         _make_stages(rate, arguments, work, 1, STAGES, tau, h, where[STATE])
-        error, finite = _new_state(h, work.states, work.stages, where, work.reals[RTOL], work.reals[ATOL])
+        error, finite = _new_state(h, work.vectors, where, work.reals[RTOL], work.reals[ATOL])
         if error < 1.0:
             break
         factor = SAFETY * error**ERROR_EXPONENT
@@ -265,8 +262,8 @@ def dense_state(tau, work, out):
     y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), multiplied out: the weight of each stage is a polynomial in x, and a
     state costs twelve stages. (The seven polynomials of each component would be cheaper from six saves in a step on.)
     """
-    where, states, weights = work.where, work.states, work.weights
-    y_old, y = states[where[OLD]], states[where[STATE]]
+    where, vectors, weights = work.where, work.vectors, work.weights
+    y_old, y = vectors[where[OLD]], vectors[where[STATE]]
     size = np.uint64(out.size)
     if tau >= work.reals[TAU]:
         for i in range(size):
@@ -294,7 +291,7 @@ def dense_state(tau, work, out):
     start = np.uint64(0)
     while start < size:
         stop = _end_of_block(start, out.size)
-        _combine(out, y_old, h, DENSE, weights, start, stop, work.stages, where)
+        _combine(out, y_old, h, DENSE, weights, start, stop, vectors, where)
         for i in range(start, stop):
             out[i] += change * (y[i] - y_old[i])
         start = stop
@@ -323,7 +320,7 @@ def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
                 return FULL
             dense_state(tau, work, saved[row])
             if losses.size > 0:
-                losses[row] = loss(saved[row], work.states[where[SCRATCH]], *arguments)
+                losses[row] = loss(saved[row], work.vectors[where[SCRATCH]], *arguments)
             counts[SAVED] += 1
         if work.reals[TAU] >= work.reals[END]:
             return FINISHED

@@ -27,7 +27,7 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
     """Write d(state)/dt of the mean field to `out` (t counts batch-size-1 steps); arguments as in `mean_field`.
 
     With three columns and without residual connection as this file says, else by `mean_field`. `work` (4, W) then
-    holds, for all classes: c; g; logits and their exponentials; factors that make c f. W is at least the number of
+    holds, for all classes: c; logits and their exponentials; sums of c Y, and 1/|c|. W is at least the number of
     entries, and four numbers per class, rounded up to `LANES`.
     """
     if constants[1] != 3.0 or classes[0, 3] >= 0:
@@ -36,7 +36,7 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
     last_multiplicity, eta_Y, eta_Z = constants[2], constants[3], constants[4]
     rows, slots, first = entries[0], entries[1], entries[2]
     log_p, multiplicity = weights[0], weights[1]
-    c, g, r, scales = work[0], work[1], work[2], work[3]
+    c, r, sums = work[0], work[1], work[2]
     number, num_classes = np.uint64(rows.size), np.uint64(prior.size)
     padded = (number + np.uint64(LANES - 1)) // np.uint64(LANES) * np.uint64(LANES)
     slots_are_entries = constants[5] == 1.0
@@ -70,7 +70,7 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
         largest = r0 if r0 > r1 else r1
         largest = largest if largest > r2 else r2
         k = _4 * n
-        scales[n] = scale
+        sums[k], sums[k + _1], sums[k + _2], sums[k + _3] = r0, r1, r2, scale
         r[k], r[k + _1], r[k + _2] = (r0 - largest) * scale, (r1 - largest) * scale, (r2 - largest) * scale
         r[k + _3] = 0.0
     for k in range(_4 * num_classes):
@@ -88,25 +88,22 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
             r1 = (a0 + a2) * total
         else:
             last = (a0 + a1) * total
-        pace = eta_Y * prior[n] * scales[n]
+        scale = sums[k + _3]
+        pace = eta_Y * prior[n] * scale
         p0, p1, p2 = pace * r0, pace * r1, pace * (last / last_multiplicity)
-        overlap = 0.0
+        pace = eta_Z * prior[n] * scale
+        # f . g, over |c|: by the sums of above, since g is Y (e - alpha).
+        overlap = (sums[k] * r0 + sums[k + _1] * r1 + sums[k + _2] * last) * scale * scale
         for i in range(np.uint64(classes[n, 0]), np.uint64(classes[n, 1])):
-            y = rows[i]
-            dot = r0 * state[y] + r1 * state[y + _1] + last * state[y + _2]
-            g[i] = dot
-            overlap += multiplicity[i] * c[i] * dot
-            if first[i] == 1:
-                out[y], out[y + _1], out[y + _2] = c[i] * p0, c[i] * p1, c[i] * p2
+            y, share = rows[i], c[i]
+            change = pace * share * (r0 * state[y] + r1 * state[y + _1] + last * state[y + _2] - share * overlap)
+            if slots_are_entries:
+                out[i] = change
             else:
-                out[y] += c[i] * p0
-                out[y + _1] += c[i] * p1
-                out[y + _2] += c[i] * p2
-        overlap *= scales[n] * scales[n]
-        pace = eta_Z * prior[n] * scales[n]
-        if slots_are_entries:
-            for i in range(np.uint64(classes[n, 0]), np.uint64(classes[n, 1])):
-                out[i] = pace * c[i] * (g[i] - c[i] * overlap)
-        else:
-            for i in range(np.uint64(classes[n, 0]), np.uint64(classes[n, 1])):
-                out[slots[i]] += pace * c[i] * (g[i] - c[i] * overlap)
+                out[slots[i]] += change
+            if first[i] == 1:
+                out[y], out[y + _1], out[y + _2] = share * p0, share * p1, share * p2
+            else:
+                out[y] += share * p0
+                out[y + _1] += share * p1
+                out[y + _2] += share * p2
