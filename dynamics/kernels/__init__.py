@@ -1,7 +1,7 @@
 """Compiled right-hand sides over plain arrays: no objects, no globals, no allocation.
 
-Two rules of numba decide how these files are written. A function without its own `fastmath` inherits that
-of the caller that compiles it first, so every function states its own: `exp` must not be reassociated. And
-inner loops run over slices (a computed index such as `a[offset + j]` may be negative, which stops the
-vectoriser).
+Three rules of numba decide how these files are written. A function without its own options inherits those of the
+caller that compiles it first, so every function states its `fastmath` (`compilation.kernel` does the rest): `exp`
+must not be reassociated. Inner loops run over slices (a computed index such as `a[offset + j]` may be negative, which
+stops the vectoriser). And where one slice is assigned to another numba may allocate a copy: loops do not.
 """

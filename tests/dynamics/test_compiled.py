@@ -430,3 +430,17 @@ def test_late_times_cost_little_more() -> None:
     )
     assert (early.status, late.status) == ("finished", "finished")
     assert late.stats["evaluations"] < 2 * early.stats["evaluations"]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_array_is_given_back(name: str) -> None:
+    """Assert that compiled code, which counts no references itself, leaves those to every array as they were."""
+    system = SYSTEMS[name]()
+    solver = CompiledSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
+    saved, losses = np.empty((40, system.size)), np.empty(40)
+    arrays = [array for array in (*solver._arguments, *solver._work, saved, losses) if isinstance(array, np.ndarray)]
+    assert len(arrays) >= 7
+    before = [sys.getrefcount(array) for array in arrays]
+    solver.advance(np.linspace(0.0, 5.0, 40), saved, losses if solver.knows_loss else NOTHING, 10**6)
+    assert solver.status == "finished"
+    assert [sys.getrefcount(array) for array in arrays] == before
