@@ -20,9 +20,12 @@ COUNTS_REFERENCES = "_nrt" if hasattr(DefaultOptions, "_nrt") else None
 
 
 def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
-    """Decorate a kernel that keeps and returns no array; `options` are numba's: `fastmath` (always) and `nogil`.
+    """Decorate a kernel that keeps and returns no array; `options` are numba's.
 
-    Stated for every kernel, because one that does not say inherits it from the caller that compiles it first.
+    `allocates` is stated for every kernel, because one that does not say inherits it from the caller that compiles it
+    first. `forceinline`: besides the call it saves this. A function that is not inlined is compiled twice, on its own
+    and with its caller, which may round differently; the process that compiles uses the one, all later processes the
+    other. A test compares the two; what differs is inlined.
     """
     if COUNTS_REFERENCES:
         options[COUNTS_REFERENCES] = allocates

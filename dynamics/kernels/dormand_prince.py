@@ -114,7 +114,7 @@ def _end_of_block(start, size):
     return min(start + np.uint64(BLOCK), np.uint64(size))
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def _stage_state(s, h, base, vectors, where):
     """Write the state at which stage s is evaluated, for a step of size h from row `base`, to the scratch row."""
     out, origin = vectors[where[SCRATCH]], vectors[base]
@@ -195,16 +195,17 @@ def _first_step(rate, arguments, work):
     y, trial, zero = vectors[where[STATE]], vectors[where[SCRATCH]], vectors[where[OLD]]
     f, f_trial = vectors[where[STAGE]], vectors[where[STAGE + 1]]
     end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
-    _evaluate(rate, arguments, work, where[STATE], 0, 0.0)
-    for i in range(n):
-        zero[i] = 0.0
-    d0 = _scaled_norm(y, zero, y, rtol, atol)
-    d1 = _scaled_norm(f, zero, y, rtol, atol)
-    h0 = 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1
-    h0 = min(h0, end)
-    for i in range(n):
-        trial[i] = y[i] + h0 * f[i]
-    _evaluate(rate, arguments, work, where[SCRATCH], 1, h0)
+    h0, d1 = 0.0, 0.0
+    for s in range(2):
+        _evaluate(rate, arguments, work, where[SCRATCH] if s == 1 else where[STATE], s, h0)
+        if s == 0:
+            for i in range(n):
+                zero[i] = 0.0
+            d0 = _scaled_norm(y, zero, y, rtol, atol)
+            d1 = _scaled_norm(f, zero, y, rtol, atol)
+            h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, end)
+            for i in range(n):
+                trial[i] = y[i] + h0 * f[i]
     d2 = _scaled_norm(f_trial, f, y, rtol, atol) / h0
     h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1.0 / 8.0)
     h = 100.0 * h0
@@ -212,14 +213,6 @@ def _first_step(rate, arguments, work):
         h = h1
     work.reals[STEP] = min(h, end)
     work.counts[STARTED] = 1
-
-
-@njit(inline="always")
-def _make_stages(rate, arguments, work, first, last, tau, h, base):
-    """Evaluate the stages first..last-1 of a step of size h from `tau` and from row `base` of the states."""
-    for s in range(first, last):
-        _stage_state(s, h, base, work.vectors, work.where)
-        _evaluate(rate, arguments, work, work.where[SCRATCH], s, tau + STAGE_TIMES[s] * h)
 
 
 @njit(inline="always")
@@ -236,8 +229,15 @@ def _step(rate, arguments, work):
         tau_new = min(tau + size, end)
         h = tau_new - tau
         size = h
-        _make_stages(rate, arguments, work, 1, STAGES, tau, h, where[STATE])
-        error, finite = _new_state(h, work.vectors, where, work.reals[RTOL], work.reals[ATOL])
+        error, finite = math.inf, True
+        for s in range(1, STAGES + 1):
+            if s < STAGES:
+                _stage_state(s, h, where[STATE], work.vectors, where)
+            else:
+                error, finite = _new_state(h, work.vectors, where, work.reals[RTOL], work.reals[ATOL])
+                if not (error < 1.0 and finite):
+                    break
+            _evaluate(rate, arguments, work, where[SCRATCH] if s < STAGES else where[OLD], s, tau + STAGE_TIMES[s] * h)
         if error < 1.0:
             break
         factor = SAFETY * error**ERROR_EXPONENT
@@ -249,7 +249,6 @@ def _step(rate, arguments, work):
     work.reals[TAU_OLD], work.reals[TAU] = tau, tau_new
     if not finite:
         return NOT_FINITE
-    _evaluate(rate, arguments, work, where[STATE], STAGES, tau_new)
     work.counts[STEPS] += 1
     work.counts[DENSE_MADE] = 0
     return FINISHED
@@ -314,7 +313,9 @@ def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
             if tau < work.reals[TAU] and counts[DENSE_MADE] == 0:
                 before_step = work.reals[TAU_OLD]
                 h = work.reals[TAU] - before_step
-                _make_stages(rate, arguments, work, STAGES + 1, ALL_STAGES, before_step, h, where[OLD])
+                for s in range(STAGES + 1, ALL_STAGES):
+                    _stage_state(s, h, where[OLD], work.vectors, where)
+                    _evaluate(rate, arguments, work, where[SCRATCH], s, before_step + STAGE_TIMES[s] * h)
                 counts[DENSE_MADE] = 1
             if row == saved.shape[0]:
                 return FULL

@@ -22,17 +22,27 @@ SMALLEST_SQUARE, LARGEST_SQUARE = 1e-100, 1e250
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-@kernel(fastmath=EXACT)
+@kernel(fastmath=EXACT, forceinline=True)
 def mean_field_rate(state, out, entries, weights, classes, prior, constants, work):
     """Write d(state)/dt of the mean field to `out` (t counts batch-size-1 steps); arguments as in `mean_field`.
 
-    With three columns and without residual connection as this file says, else by `mean_field`. `work` (4, W) then
-    holds, for all classes: c; logits and their exponentials; sums of c Y, and 1/|c|. W is at least the number of
-    entries, and four numbers per class, rounded up to `LANES`.
+    With three columns and without residual connection as this file says, else by `mean_field`.
     """
-    if constants[1] != 3.0 or classes[0, 3] >= 0:
+    if not (
+        constants[1] == 3.0
+        and classes[0, 3] < 0
+        and _three_column_rate(state, out, entries, weights, classes, prior, constants, work)
+    ):
         mean_field(state, out, entries, weights, classes, prior, constants, work)
-        return
+
+
+@kernel(fastmath=EXACT, forceinline=True)
+def _three_column_rate(state, out, entries, weights, classes, prior, constants, work):
+    """Write the rate, or return False where logits are too large.
+
+    `work` (4, W) holds, for all classes: c; logits and their exponentials; sums of c Y, and 1/|c|. W is at least the
+    number of entries, and four numbers per class, rounded up to `LANES`.
+    """
     last_multiplicity, eta_Y, eta_Z = constants[2], constants[3], constants[4]
     rows, slots, first = entries[0], entries[1], entries[2]
     log_p, multiplicity = weights[0], weights[1]
@@ -64,8 +74,7 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
             r1 += counted * state[y + _1]
             r2 += counted * state[y + _2]
         if not SMALLEST_SQUARE < square < LARGEST_SQUARE:
-            mean_field(state, out, entries, weights, classes, prior, constants, work)
-            return
+            return False
         scale = 1.0 / math.sqrt(square)
         largest = r0 if r0 > r1 else r1
         largest = largest if largest > r2 else r2
@@ -107,3 +116,4 @@ def mean_field_rate(state, out, entries, weights, classes, prior, constants, wor
                 out[y] += share * p0
                 out[y + _1] += share * p1
                 out[y + _2] += share * p2
+    return True

@@ -350,6 +350,46 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     assert (run.returncode, run.stdout.strip()) == (0, "0"), run.stderr
 
 
+def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: Path) -> None:
+    """Assert equal bits with an empty cache of compiled code, with a full one, and in another order.
+
+    A function and its copy in a caller may be compiled to different roundings, and which of them runs depends on
+    what the process has compiled or loaded before.
+    """
+    code = """if True:
+        import hashlib, sys
+        import numpy as np
+        from snapdyn.dynamics import MeanField, integrate, log_times, sgd, single_common_token, syn_medium, syn_small
+        sets = [single_common_token(K, D, 0.2, 50) for K in (1, 2, 3, 5) for D in (1, 3, 4)]
+        sets += [syn_small(), syn_medium(1), syn_medium(2)]
+        runs = {}
+        for name in range(len(sets)) if sys.argv[1] == "forward" else reversed(range(len(sets))):
+            system = MeanField(sets[name], 1.0, 0.3)
+            if sys.argv[1] == "backward":
+                system.loss(system.initial_state())
+            runs[name] = [integrate(system, log_times(0.1, 1e4, 12), "compiled")]
+            if name % 4 == 0:
+                settings = {"steps": 30, "batch_size": 8, "seq_len": 100, "momentum": 0.5}
+                runs[name].append(sgd(sets[name], 0.5, 0.3, **settings))
+                runs[name].append(sgd(sets[name], 0.5, 0.3, **settings, init="uniform", seed=1))
+        for name in sorted(runs):
+            print(name, *(hashlib.md5(run.z_support.tobytes() + run.loss.tobytes()).hexdigest() for run in runs[name]))
+    """
+    outputs = []
+    for order in ("forward", "forward", "backward"):
+        run = subprocess.run(
+            [sys.executable, "-c", code, order],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        )
+        assert run.returncode == 0, run.stderr
+        outputs.append(run.stdout.splitlines())
+    assert len(outputs[0]) == 15
+    assert outputs[1] == outputs[0]
+    assert outputs[2] == outputs[0]
+
+
 # -- ensembles ---------------------------------------------------------------------------------------------
 def members() -> list[System]:
     rng = np.random.default_rng(0)
