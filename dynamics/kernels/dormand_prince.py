@@ -63,6 +63,7 @@ _ROWS[ERROR_3, : STAGES + 1] = DOP853.E3
 _ROWS[DENSE:] = DOP853.D
 NUMBER, USED, COEFFICIENTS = _used_stages(_ROWS)
 
+
 class Workspace(NamedTuple):
     """Everything that a run changes, so that it can pause and go on; n values of the state."""
 

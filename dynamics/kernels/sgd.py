@@ -73,7 +73,7 @@ def _add_gradient(
     return loss
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def _combine_rows_4(Y, rows, f, r):
     """r[a] = sum_i f[i, a] Y[rows[i], :] for four sequences a; rows come in fours."""
     for a in (0, 2):
@@ -90,7 +90,7 @@ def _combine_rows_4(Y, rows, f, r):
                 r1[j] += e0 * y0[j] + e1 * y1[j] + e2 * y2[j] + e3 * y3[j]
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def _softmax_error_4(r, column, last_multiplicity, shifted, overlap, odds):
     """Turn logits r (4, columns) into errors e_n - alpha_n; write (logits . error) and others/own to (4,) arrays.
 
@@ -122,7 +122,7 @@ def _softmax_error_4(r, column, last_multiplicity, shifted, overlap, odds):
         odds[a] = others / own
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def _add_rows_4(Y, dY, rows, f, r, last_multiplicity, g):
     """dY[rows[i]] += d_i = sum_a f[i, a] r[a] and g[i] = Y[rows[i]] . d_i; rows come in pairs.
 
@@ -147,7 +147,7 @@ def _add_rows_4(Y, dY, rows, f, r, last_multiplicity, g):
         g[i + 1] = x_dot
 
 
-@kernel(fastmath=EXACT)
+@kernel(fastmath=EXACT, forceinline=True)
 def _add_gradient_4(
     Y, dz, dY, rows, slots, f, lanes, weight, column, query_row, query_position, last_multiplicity, g, r, lane_values
 ):  # fmt: skip
@@ -196,7 +196,7 @@ def _add_gradient_4(
     return loss
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def _counted_attention(z, slots, counts, e, total, f):
     """f[:, a] = q/|q| of each sequence a, q = counts exp(z); counts and f (m, sequences), e and total scratch."""
     for i in range(slots.size):
@@ -220,7 +220,7 @@ def _counted_attention(z, slots, counts, e, total, f):
             f_i[a] *= total[a]
 
 
-@kernel(fastmath=EXACT)
+@kernel(fastmath=EXACT, forceinline=True)
 def _rare_attention(z, slots, counts, f, a):
     """Write q to f[:, a], return |q|^2, for a sequence whose tokens have a far lower logit than others of its class."""
     largest = -math.inf
@@ -234,7 +234,7 @@ def _rare_attention(z, slots, counts, f, a):
     return total
 
 
-@kernel(fastmath=EXACT)
+@kernel(fastmath=EXACT, forceinline=True)
 def _tokens_that_occur(f, first, start, entry_row, entry_slot, query_entry, places, used_f):
     """Write rows, slots and f of the tokens in sequences first..first+3; return their number, the query's place.
 
@@ -328,7 +328,7 @@ def batch_gradient(
     return loss
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def _sgd_update(x, gradient, rate, momentum, weight_decay):
     """torch.optim.SGD on the loss -J (no dampening, not Nesterov); NaN if x is not finite.
 
@@ -344,7 +344,7 @@ def _sgd_update(x, gradient, rate, momentum, weight_decay):
     return check
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def _adam_update(x, gradient, first, second, step, rate, beta_1, beta_2, eps, weight_decay):
     """torch.optim.Adam on the loss -J, step counted from 1, gradient cleared; NaN if x is not finite."""
     step_size = rate / (1.0 - beta_1**step)
