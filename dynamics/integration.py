@@ -26,7 +26,7 @@ from snapdyn.dynamics.trajectory import Trajectory
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
 # steps stability holds down (docs/integrators.md): CVODE steps through Python, which small systems feel.
-STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 8e5
+STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 2e6
 STIFF_RATIO_WITHOUT_COMPILED = 30.0
 # Without scikit-sundae, and where there is no compiled integrator: BDF in log time from this ratio on.
 STIFF_RATIO_FOR_BDF = 100.0

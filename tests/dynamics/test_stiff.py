@@ -194,8 +194,8 @@ def chosen(system: System) -> str:
 def test_auto_takes_cvode_where_it_is_faster() -> None:
     """Assert both sides of the thresholds: by size where there is a compiled integrator, 30 where there is none."""
     small, medium = syn_small(), syn_medium(10)  # 85 and 4431 state values
-    assert chosen(MeanField(small, 1.0, 8e5 / 85 - 1)) == "DOP853"
-    assert chosen(MeanField(small, 1.0, 8e5 / 85 + 1)) == "CVODE"
+    assert chosen(MeanField(small, 1.0, 2e6 / 85 - 1)) == "DOP853"
+    assert chosen(MeanField(small, 1.0, 2e6 / 85 + 1)) == "CVODE"
     assert chosen(MeanField(medium, 1.0, 499.0)) == "DOP853"
     assert chosen(MeanField(medium, 1.0, 500.0)) == "CVODE"
     assert chosen(FiniteLengthMeanField(small, 1.0, 29.0, 1000)) == "DOP853"
