@@ -197,7 +197,7 @@ def _first_step(rate, arguments, work):
     f, f_trial = vectors[where[STAGE]], vectors[where[STAGE + 1]]
     end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
     h0, d1 = 0.0, 0.0
-    for s in range(2):
+    for s in range(2):  # here and below one call of the rate in a loop: it is inlined, and takes long to compile
         _evaluate(rate, arguments, work, where[SCRATCH] if s == 1 else where[STATE], s, h0)
         if s == 0:
             for i in range(n):
