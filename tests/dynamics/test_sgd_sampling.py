@@ -11,6 +11,7 @@ import pytest
 from numba import njit
 from scipy import special, stats
 
+from snapdyn.dynamics.kernels import sampling
 from snapdyn.dynamics.kernels.sampling import acceptance, draw_classes, log_mass, multinomial, normals, random
 
 LEVEL = 0.001
@@ -153,8 +154,8 @@ VARIANCES = (12.0, 13.0, 16.0, 25.0, 60.0, 400.0, 1e4)
 def test_proposals_enclose_the_binomial(p: float) -> None:
     """Assert the bounds that make rejection exact and quick, from the ratios of masses and scipy's normal law.
 
-    With g the normal that is nearest to 0 among those that lead to k: mass <= e^(0.13/variance) proposed, so that
-    accepting with probability mass/(that) is possible; and mass >= (1 - (0.3 + 0.03 g^4)/variance) of it, so that
+    With g the normal that is nearest to 0 among those that lead to k: mass <= e^(_EXCESS/variance) proposed, so that
+    accepting with probability mass/(that) is possible; and mass >= (1 - (_SHORT + _SHORT_4 g^4)/variance) of it, so that
     the quick acceptance never accepts what the exact one would not. A lower bound half as far off does not hold.
     """
     largest, shortfall = 0.0, 0.0
@@ -174,14 +175,14 @@ def test_proposals_enclose_the_binomial(p: float) -> None:
         low, high = np.where(upper, -g[1:], g[:-1]), np.where(upper, -g[:-1], g[1:])
         log_ratio = log_masses(k, n, p) - np.log(special.ndtr(high) - special.ndtr(low))
         nearest = np.where(g[:-1] * g[1:] < 0, 0.0, np.minimum(*np.abs([g[:-1], g[1:]])))
-        short = variance * -np.expm1(log_ratio - 0.13 / variance)
+        short = variance * -np.expm1(log_ratio - sampling._EXCESS / variance)
         largest = max(largest, (variance * log_ratio).max())
-        shortfall = max(shortfall, (short / (0.3 + 0.03 * nearest**4)).max())
+        shortfall = max(shortfall, (short / (sampling._SHORT + sampling._SHORT_4 * nearest**4)).max())
         near = np.abs(k - mean) < 5 * math.sqrt(variance)
         ours = [acceptance(at, float(n), p) for at in k[near]]
         # Rounding: a sum of some thousand ratios, and differences of normal probabilities 1/deviation apart.
-        np.testing.assert_allclose(ours, np.exp(log_ratio[near] - 0.13 / variance), rtol=1e-10)
-    assert largest <= 0.13
+        np.testing.assert_allclose(ours, np.exp(log_ratio[near] - sampling._EXCESS / variance), rtol=1e-10)
+    assert largest <= sampling._EXCESS
     assert shortfall <= 1.0
     assert shortfall > 0.5
     assert acceptance(-1.0, 100.0, 0.3) == acceptance(101.0, 100.0, 0.3) == 0.0
