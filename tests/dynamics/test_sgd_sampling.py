@@ -155,8 +155,8 @@ def test_proposals_enclose_the_binomial(p: float) -> None:
     """Assert the bounds that make rejection exact and quick, from the ratios of masses and scipy's normal law.
 
     With g the normal that is nearest to 0 among those that lead to k: mass <= e^(_EXCESS/variance) proposed, so that
-    accepting with probability mass/(that) is possible; and mass >= (1 - (_SHORT + _SHORT_4 g^4)/variance) of it, so that
-    the quick acceptance never accepts what the exact one would not. A lower bound half as far off does not hold.
+    accepting with probability mass/(that) is possible; and mass >= (1 - (_SHORT + _SHORT_4 g^4)/variance) of it, so
+    that the quick acceptance never accepts what the exact one would not. A lower bound half as far off does not hold.
     """
     largest, shortfall = 0.0, 0.0
     for variance in VARIANCES:
