@@ -224,7 +224,19 @@ def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
             raise unknown_name("an axis in [phase]", name, axes)
     if phase.x == phase.y:
         raise InputError(f"expected two different axes in [phase], received {phase.x!r} twice; change one of them")
+    for name in (phase.x, phase.y):
+        values = next(axis for axis in sweep.design.axes if axis.name == name).parameters.values()
+        if axes[name] < 2 or any(isinstance(value, (bool, str)) for column in values for value in column):
+            raise InputError(
+                f"expected at least two numbers on the axis {name} of [phase], received "
+                f"{'one' if axes[name] < 2 else 'texts or true/false'}; take another axis, or no [phase]"
+            )
     variables = [name for name in sweep.variables if not VARIABLES[name].dims and not VARIABLES[name].text]
+    if not variables:
+        raise InputError(
+            f"expected an observable with one number per cell with a section [phase], received "
+            f"{', '.join(sweep.observables)}; add one, such as entropy, to observables"
+        )
     if phase.variable not in variables:
         raise unknown_name("variable in [phase]", phase.variable, variables)
     others = [name for name, length in axes.items() if name not in (phase.x, phase.y, "seed") and length > 1]

@@ -20,7 +20,7 @@ LISTED_FAILURES = 10
 
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see examples/sweep_*.toml.")],
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes; default all cores.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes; default all cores.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the workers of this dask scheduler instead.")
     ] = None,
@@ -44,6 +44,8 @@ def sweep(
     saved = [str(result.path)]
     if described.phase is not None and result.stopped == "":
         saved.append(_draw(result, described.phase.x, described.phase.y, described.phase.variable))
+    elif described.phase is not None and (picture := result.path.with_suffix(".png")).exists():
+        say(f"{picture} is of an earlier run; the same command draws it anew when all cells are there")
     print(f"saved      {', '.join(saved)}")
     for number, (cell, reason) in enumerate(result.failures.items()):
         if number == LISTED_FAILURES:

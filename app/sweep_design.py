@@ -191,4 +191,6 @@ def _checked_list(name: str, entry: Any) -> list[Value]:
             f"expected {name} of [sweep] as a list of numbers, texts or true/false, received {entry!r:.60}; "
             "write, for example, [0.1, 1.0]"
         )
+    if not all(math.isfinite(value) for value in entry if isinstance(value, float)):
+        raise InputError(f"expected finite numbers for {name} of [sweep], received {entry!r:.60}; leave out the others")
     return entry

@@ -15,6 +15,7 @@ import joblib
 import xarray
 
 from snapdyn.dynamics import InputError
+from snapdyn.dynamics.errors import whole
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.threads import cores
 from snapdyn.sweep import Sweep
@@ -106,9 +107,12 @@ def run_sweep(
     Raises
     ------
     InputError
-        Values of the wrong type, a folder that cannot be written to, a scheduler that does not answer.
+        Values of the wrong type, a folder that cannot be written to, a scheduler that does not answer, the same
+        failure of all cells.
     """
     started = time.perf_counter()
+    if jobs is not None:
+        whole("--jobs", jobs, 1)
     if jobs is not None and scheduler is not None:
         raise InputError("expected --jobs or --scheduler, received both; the scheduler knows how many workers it has")
     code = code_hash()
@@ -151,6 +155,8 @@ def run_sweep(
         stopped = "interrupted"
     except WorkersLost as error:
         stopped = str(error)
+    if not stopped and failed == total == len(places) and len(set(found.reasons.values())) == 1:
+        raise InputError(f"expected a cell that can be run, received the same of all {total}: {found.reasons[0]}")
     path = folder / f"{sweep.name}.nc"
     dataset = assemble(sweep, found.values, found.reasons)
     write(dataset, path)
@@ -220,11 +226,14 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
         return
     try:
         from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
     except ImportError as error:
         raise InputError(
             f"expected dask for --scheduler {scheduler}, received none; install it with pip install 'snapdyn[cluster]'"
         ) from error
     try:
+        # A client that is given no address fails again, and aloud, when it is cleared away.
+        get_address_host_port(scheduler)
         client = Client(scheduler, timeout=10, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(

@@ -13,9 +13,9 @@ from snapdyn.dynamics.errors import InputError, suggest, unknown_name
 
 
 class Section(BaseModel):
-    """A part of a run file: only known keys, and types as written (no "1" for 1)."""
+    """A part of a run file: only known keys, types as written (no "1" for 1), and finite numbers."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     def files(self, folder: Path) -> list[Path]:
         """Files and folders that the section names, which its results depend on; relative ones lie in `folder`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from snapdyn.dynamics.trajectory import Trajectory
 
 
 def integrate_many(
-    systems: Sequence[System],
+    systems: Iterable[System],
     t_eval: ArrayLike,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -27,7 +27,7 @@ def integrate_many(
 
     Parameters
     ----------
-    systems : sequence of System
+    systems : iterable of System
         The same system may stand there more than once.
     t_eval : (N,) array
         Times in batch-size-1 steps, for every member.
@@ -49,6 +49,12 @@ def integrate_many(
     InputError
         As `integrate`, and when a member is no system.
     """
+    if not isinstance(systems, Iterable):
+        raise InputError(
+            f"expected a list of systems, received {type(systems).__name__}; write [system], or take integrate for one"
+        )
+    if progress is not None and not callable(progress):
+        raise InputError(f"expected progress to be a function (finished, total), received {progress!r}")
     systems = list(systems)
     for system in systems:
         if not isinstance(system, System):

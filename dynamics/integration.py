@@ -101,6 +101,8 @@ def integrate(
         that are not positive.
     """
     request = checked_request(t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only)
+    if not isinstance(stop, threading.Event | None):
+        raise InputError(f"expected stop as a threading.Event, received {type(stop).__name__}")
     return run(system, request, stop or NEVER)
 
 
@@ -233,7 +235,9 @@ def _checked_times(t_eval: ArrayLike) -> Floats:
     falls = times[1:] <= times[:-1]
     if falls.any():
         i = int(np.flatnonzero(falls)[0])
-        raise InputError(f"expected strictly increasing t_eval, received {times[i]:g} before {times[i + 1]:g}; sort it")
+        raise InputError(
+            f"expected strictly increasing t_eval, received {times[i]:g} before {times[i + 1]:g}; sort it, each once"
+        )
     return times
 
 

@@ -164,13 +164,20 @@ def test_ctrl_c_keeps_what_is_finished(
 
     monkeypatch.setattr(sweep_run, "run_cells", interrupted)
     monkeypatch.setattr(sweep_run, "MOST_AT_ONCE", 1)
-    assert swept(GOOD, tmp_path) == 130
-    assert "snapdyn: interrupted" in capsys.readouterr().err
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "grid.png").touch()
+    assert swept(GOOD + PHASE, tmp_path) == 130
+    error = capsys.readouterr().err
+    assert "snapdyn: interrupted" in error
+    assert "grid.png is of an earlier run" in error
     assert (dataset(tmp_path).failure == "not run yet").sum() == 2
     assert dataset(tmp_path).attrs["finished"] == "2 of 4 cells"
     monkeypatch.undo()
-    assert swept(GOOD, tmp_path) == 0
-    assert "2 computed, 2 taken over" in capsys.readouterr().out
+    assert swept(GOOD + PHASE, tmp_path) == 0
+    captured = capsys.readouterr()
+    assert "2 computed, 2 taken over" in captured.out
+    assert "earlier run" not in captured.err
+    assert (tmp_path / "out" / "grid.png").stat().st_size > 0
     assert (dataset(tmp_path).failure == "").all()
 
 
@@ -477,6 +484,10 @@ PHASE = '[phase]\nx = "eta_Z"\ny = "num_classes"\nvariable = "entropy"\n'
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 400_000 }", "at most 1000000 cells"),
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 4_000_000 }", "count in system.eta_Z"),
         ("[0.1, 0.5]", "{ low = 0.1, high = 1.0 }", "'low'"),
+        ("[0.1, 0.5]", "[nan, 0.1]", "finite numbers for system.eta_Z"),
+        ("[0.1, 0.5]", "{ first = 0.1, last = inf, count = 3 }", "last in system.eta_Z"),
+        ("common_probability = 0.3", "common_probability = nan", "common_probability in [classes]"),
+        ("vocab_size = 20", "vocab_size = 1", "received the same of all 6: expected vocab_size"),
         ("[2, 3, 25]", "[2.5, 3]", "num_classes in [classes]"),
         ('["entropy", ', '["entorpy", ', "did you mean 'entropy'"),
         ('["entropy", "class_entropy", "transition_time", "loss_series"]', "[]", "at least one observable"),
@@ -488,6 +499,7 @@ PHASE = '[phase]\nx = "eta_Z"\ny = "num_classes"\nvariable = "entropy"\n'
         ("[sweep]", PHASE.replace('"num_classes"', '"eta_Z"') + "[sweep]", "two different axes"),
         ("[sweep]", PHASE.replace("entropy", "entrop") + "[sweep]", "did you mean 'entropy'"),
         ("classes.num_classes = [2, 3, 25]", PHASE, "grid of at least two parameters"),
+        ("[2, 3, 25]", "[2]\n" + PHASE, "two numbers on the axis num_classes of [phase], received one"),
         ("[sweep]", PHASE + '[sweep]\n"system.eta_Y" = [1.0, 2.0]', "received eta_Y with several values"),
     ],
 )

@@ -422,6 +422,9 @@ def test_failure_of_one_member_stops_no_other() -> None:
     assert integrate_many([], [1.0]) == []
     bad: list[Callable[[], Any]] = [
         lambda: integrate_many([3], [1.0]),  # type: ignore[list-item]  # that is the point
+        lambda: integrate_many(systems[0], [1.0]),  # type: ignore[arg-type]
+        lambda: integrate_many(systems, [1.0], progress="a"),  # type: ignore[arg-type]
+        lambda: integrate(systems[0], [1.0], stop="a"),  # type: ignore[arg-type]
         lambda: integrate_many(systems, [1.0], threads=0),
         lambda: integrate_many(systems, [2.0, 1.0]),
         lambda: integrate_many(systems, [1.0], method="compile"),
