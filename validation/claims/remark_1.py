@@ -185,8 +185,9 @@ def remark1(level: str) -> Evidence:
         ],
         conclusion=(
             f"At K = V = 5 and eta_Y t = 200 the printed form errs by {errors[5, 5, 'printed'][-1]:.1e} of the largest "
-            f"logit, the recomputed one by at most {worst[5, 5, 'recomputed']:.0e} up to there, on the ladder's original "
-            f"flow; against descent by {upper[DESCENT, 'printed']:.1e} and {upper[DESCENT, 'recomputed']:.0e}, against the "
+            f"logit, the recomputed one by at most {worst[5, 5, 'recomputed']:.0e} up to there, on the "
+            "ladder's original flow; "
+            f"against descent by {upper[DESCENT, 'printed']:.1e} and {upper[DESCENT, 'recomputed']:.0e}, against the "
             f"mean of SGD by {upper[SGD, 'printed']:.1e} and {upper[SGD, 'recomputed']:.0e} beyond its noise. There "
             "beta/iota = 1/(V-1) exactly. "
             f"For K < V neither holds: {errors[5, 50, 'recomputed'][-1]:.1e} (K = 5, V = 50), "
