@@ -6,6 +6,7 @@ import html
 import io
 import re
 import textwrap
+from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,7 @@ def claim_svg(picture: Picture) -> str:
         for line in picture.lines:
             dashes = {"linestyle": next(bound_dashes)} if line.kind == "bound" else {}
             _plot(axes, line, picture, dashes)
+        readable_ticks(axes, (axes.get_xlim(), axes.get_ylim()))
         for row, (label, x) in enumerate(picture.verticals):
             axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
             # Above the axes, clear of the lines; alternate rows keep neighbours apart.
@@ -218,7 +220,7 @@ def _threshold_lines(map: Map, values: Floats) -> list[Floats]:
     return lines
 
 
-def readable_ticks(axes: Axes, edges: tuple[Floats, Floats]) -> None:
+def readable_ticks(axes: Axes, edges: tuple[Sequence[float] | Floats, Sequence[float] | Floats]) -> None:
     """Name 1, 2, 5 on logarithmic axes of less than three decades, powers of ten on longer ones."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
