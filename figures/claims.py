@@ -17,6 +17,7 @@ from snapdyn.figures.style import house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from snapdyn.validation.results import Line, Map, Picture
@@ -221,16 +222,21 @@ def _threshold_lines(map: Map, values: Floats) -> list[Floats]:
 
 
 def readable_ticks(axes: Axes, edges: tuple[Sequence[float] | Floats, Sequence[float] | Floats]) -> None:
-    """Name 1, 2, 5 on logarithmic axes of less than three decades, powers of ten on longer ones."""
+    """As `readable_axis`, on both axes."""
+    for axis, edge in zip((axes.xaxis, axes.yaxis), edges, strict=True):
+        readable_axis(axis, edge)
+
+
+def readable_axis(axis: Axis, edge: Sequence[float] | Floats) -> None:
+    """Name 1, 2, 5 on a logarithmic axis of less than three decades, powers of ten on a longer one."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    for axis, edge in zip((axes.xaxis, axes.yaxis), edges, strict=True):
-        if axis.get_scale() != "log":
-            continue
-        if edge[-1] < 1e3 * edge[0]:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    if axis.get_scale() != "log":
+        return
+    if edge[-1] < 1e3 * edge[0]:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def cell_edges(points: Floats, scale: str) -> Floats:

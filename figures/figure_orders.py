@@ -6,6 +6,7 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
+from snapdyn.figures.claims import readable_axis
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.claims.orders import Fit, measured_fits
 from snapdyn.validation.orders import order_checks
@@ -94,7 +95,10 @@ def draw(dataset: xarray.Dataset) -> Figure:
         axes.set_title(f"{what}\nfitted {fit.order.corrected:.3f} $\\pm$ {fit.order.standard_error:.1g}", fontsize=7)
         axes.tick_params(labelsize=6)
         axes.minorticks_off()
+        readable_axis(axes.yaxis, axes.get_ylim())
         axes.legend(handlelength=1.2)
+    for axes in figure.axes[::columns]:
+        axes.set_ylabel("gap")
     for axes in figure.axes[dataset.sizes["fit"] :]:
         axes.axis("off")
     return figure
