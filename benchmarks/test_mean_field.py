@@ -78,7 +78,7 @@ def _repeated() -> Any:
     from numba import njit
 
     @njit
-    def repeat(calls, state, out, arguments):  # type: ignore[no-untyped-def]
+    def repeat(calls: int, state: Any, out: Any, arguments: Any) -> None:
         for _ in range(calls):
             mean_field(state, out, *arguments)
 

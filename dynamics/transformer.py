@@ -244,7 +244,7 @@ def _device(name: str | None) -> Any:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:  # torch has one per kind of device
         raise InputError(
             f"expected a device that torch can use here, received {name!r} ({str(error).splitlines()[0]}); leave "
             "device out, or give 'cpu'"

@@ -3,6 +3,9 @@
 References: the recursion (33) run step by step, roots of (45) at 50 digits, dense linear algebra, complex steps.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -94,10 +97,12 @@ SMALL, LARGE = (0.8, 50, 3.0), (1.3, 2000, 400.0)  # eta_Y, V, visits: before an
         ("gamma-late-stage", lambda u, V: (V - 1) ** 2 / V * u / (V - 1 + mp.exp(u))),
     ],
 )
-def test_the_stages_of_lemma_9_are_identities(id_: str, reference: object, eta_Y: float, V: int, s: float) -> None:
+def test_the_stages_of_lemma_9_are_identities(
+    id_: str, reference: Callable[..., Any], eta_Y: float, V: int, s: float
+) -> None:
     """Assert that (53), (54), (56), (57) give h and gamma at the root of (45), before and after the transition."""
     u = scaled_h(s, eta_Y, V)
-    assert value(id_, u=u, V=V, eta_Y=eta_Y, s=s) == pytest.approx(float(reference(u, V)), rel=1e-12)  # type: ignore[operator]
+    assert value(id_, u=u, V=V, eta_Y=eta_Y, s=s) == pytest.approx(float(reference(u, V)), rel=1e-12)
 
 
 @pytest.mark.parametrize("V", [4, 5, 100, 10**6])

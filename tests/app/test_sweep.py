@@ -516,6 +516,12 @@ def test_bad_files_are_refused(
     assert not list(tmp_path.glob("out/cells/*"))
 
 
+def test_a_diagram_needs_one_number_per_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert one sentence where no observable has that."""
+    assert swept(GOOD.replace('["entropy", "loss"]', '["class_entropy"]') + PHASE, tmp_path) == 2
+    assert "expected an observable with one number per cell" in capsys.readouterr().err
+
+
 def test_a_sweep_without_dask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -137,13 +137,14 @@ def train(run: SGD, Y: Array, z: Array, optimizer: Optimizer | None = None) -> t
     """Y (N, rows, V), z (N, Q, M) and the loss (N,) at steps 0..steps, from the given start."""
     make = optimizer or (Adam if run.optimizer == "adam" else Momentum)
     update_Y, update_z = make(run, run.eta_Y), make(run, run.eta_Z)
-    kept: tuple[list[Array], list[Array], list[float]] = ([], [], [])
+    kept_Y, kept_z, losses = [], [], []
     for batch in drawn_batches(run):
         loss, dY, dz = loss_gradient(run, batch, Y, z)
-        for values, value in zip(kept, (Y, z, loss), strict=True):
-            values.append(value)  # type: ignore[arg-type]
+        kept_Y.append(Y)
+        kept_z.append(z)
+        losses.append(loss)
         Y, z = update_Y(Y, dY), update_z(z, dz)
-    return np.array(kept[0]), np.array(kept[1]), np.array(kept[2])
+    return np.array(kept_Y), np.array(kept_z), np.array(losses)
 
 
 def full_decoder(trajectory: Trajectory, run: SGD) -> Array:

@@ -112,7 +112,7 @@ def test_pushing_gets_further_than_drawing() -> None:
     assert pushed.worst > drawn.worst
     assert 0.95 < pushed.worst + 2 < 1
     assert drawn.tried == 10
-    assert pushed.tried > drawn.tried  # how many depends on the last digits
+    assert drawn.tried < pushed.tried <= 10 + 150  # how many lie inside the family depends on the last digits
 
 
 def test_the_same_seed_gives_the_same_search() -> None:
