@@ -73,20 +73,27 @@ class Recorder:
     def _observables(self, states: Floats, losses: Floats | None = None) -> dict[Any, Floats]:
         system = self.system
         z = system.z_support(states)
-        z = z if z.flags.owndata else z.copy()
-        found: dict[Any, Floats] = {"z": z}
+        found: dict[Any, Floats] = {"z": z if z.flags.owndata else z.copy()}
         if self.z_only:
             found["loss"] = np.empty(len(states))
             found["loss"].fill(np.nan)
         else:
-            found["loss"] = np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
-            found |= {("invariant", name): np.array(values) for name, values in system.invariants(states).items()}
-            found |= {("extra", name): np.array(values) for name, values in system.extra(states).items()}
+            found |= self._more(states, losses)
         if self._ids[0] is not None:
             # The mean field's Y is part of its state.
             carried = isinstance(system, MeanField)
             found["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
         return found
+
+    @np.errstate(all="ignore")  # of a run that overflows
+    def _more(self, states: Floats, losses: Floats | None) -> dict[Any, Floats]:
+        """Loss, invariants and extra quantities."""
+        system = self.system
+        found: dict[Any, Floats] = {
+            "loss": np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
+        }
+        found |= {("invariant", name): np.array(values) for name, values in system.invariants(states).items()}
+        return found | {("extra", name): np.array(values) for name, values in system.extra(states).items()}
 
     def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
         interrupted = False

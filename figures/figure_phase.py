@@ -31,19 +31,24 @@ from snapdyn.validation.tools import Floats
 
 SAVES = 100
 K, V, D = 5, 1000, 5
-GAP_RATES, GAP_TIME = (1e-2, 1e-5), 1e4  # attention so slow that it does not disturb the decoder
-PANELS = {
+GAP_RATES = 1e-2, 1e-5  # attention so slow that it does not disturb the decoder
+GAP_RUN = {"first": 1.0, "last": 1e4, "count": 10, "seeds": 0}
+GAP_SHARE = 0.03  # of the common token, where it is one number
+PANELS = {  # name: x, y, variable, title
     "entropy": ("eta_Y", "eta_Z", "entropy", "final entropy, mean field"),
     "fallen": ("eta_Y", "eta_Z", "fallen_share", "distinct tokens that fall, mean field"),
     "times": ("vocab_size", "num_classes", "transition_time", "transition, mean field"),
-    "gaps": ("vocab_size", "common_probability", "largest_gap", "largest gap of the ladder, $K = 5$"),
+    "gaps": ("vocab_size", "common_probability", "largest_gap", "largest gap, $K = 5$"),
+    "number_gaps": ("vocab_size", "num_classes", "largest_gap", "largest gap, common token of 0.03"),
+    "rate_gaps": ("eta_Y", "eta_Z", "largest_gap", "largest gap, $K = 5$, $V = 1000$"),
     "flow": ("common_probability", "eta_Z", "phase", r"mean field, $\eta_Y = 1$"),
     "modified": ("common_probability", "eta_Z", "phase", r"Eq. (10), $\eta_Y = 1$"),
 }
+GAPS = ("gaps", "number_gaps", "rate_gaps")
 
 
 def compute(level: str) -> xarray.Dataset:
-    """Run the cells of six diagrams.
+    """Run the cells of eight diagrams.
 
     Parameters
     ----------
@@ -95,9 +100,24 @@ def compute(level: str) -> xarray.Dataset:
             (sizes, np.geomspace(1e-3, 0.3, 13 if full else 5)),
             {
                 "classes": {"kind": "single_common_token", "num_classes": K, "num_distinct": D},
-                "ladder": {"eta_Y": GAP_RATES[0], "eta_Z": GAP_RATES[1], "last": GAP_TIME, "seeds": 0},
+                "ladder": {"eta_Y": GAP_RATES[0], "eta_Z": GAP_RATES[1], **GAP_RUN},
             },
-            lambda size, share: _gap(single_common_token(K, D, share, int(size))),
+            lambda size, share: _gap(K, int(size), share),
+        ),
+        _panel(
+            "number_gaps",
+            (sizes, numbers),
+            {
+                "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": GAP_SHARE},
+                "ladder": {"eta_Y": GAP_RATES[0], "eta_Z": GAP_RATES[1], **GAP_RUN},
+            },
+            lambda size, number: _gap(int(number), int(size), GAP_SHARE),
+        ),
+        _panel(
+            "rate_gaps",
+            (rates[0], np.geomspace(1e-6, 1, 13 if full else 7)),
+            {"classes": common | {"common_probability": GAP_SHARE}, "ladder": GAP_RUN},
+            lambda eta_Y, eta_Z: _gap(K, V, GAP_SHARE, eta_Y, eta_Z),
         ),
         _panel(
             "flow",
@@ -152,8 +172,14 @@ def _transition(num_classes: int, vocab_size: int, last: float) -> float:
     return run.events[0].t if run.events else np.inf
 
 
-def _gap(classes: SequenceClasses) -> float:
-    return float(ladder(classes, *GAP_RATES, log_times(1.0, GAP_TIME, 10), seeds=0).gaps.gap.max())
+def _gap(
+    num_classes: int, vocab_size: int, share: float, eta_Y: float = GAP_RATES[0], eta_Z: float = GAP_RATES[1]
+) -> float:
+    if vocab_size < num_classes:
+        return np.nan
+    classes = single_common_token(num_classes, D, share, vocab_size)
+    times = log_times(GAP_RUN["first"], GAP_RUN["last"], int(GAP_RUN["count"]))
+    return float(ladder(classes, eta_Y, eta_Z, times, seeds=int(GAP_RUN["seeds"])).gaps.gap.max())
 
 
 def _phase(system: System, last: float) -> float:
@@ -175,9 +201,9 @@ def panel_of(dataset: xarray.Dataset, panel: str) -> xarray.Dataset:
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw the six diagrams, each with its own colours and legend."""
-    figure = Figure(figsize=(DOUBLE_COLUMN, 9.6))
-    parts = figure.subfigures(3, 2, squeeze=False).flat
+    """Draw the eight diagrams, each with its own colours and legend."""
+    figure = Figure(figsize=(DOUBLE_COLUMN, 12.8))
+    parts = figure.subfigures(4, 2, squeeze=False).flat
     for part, (panel, (x, y, variable, title)) in zip(parts, PANELS.items(), strict=True):
         axes = part.subplots()
         handles = draw_panel(axes, panel_of(dataset, panel), x, y, variable)
@@ -201,14 +227,16 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     fallen = panel_of(dataset, "fallen").fallen_share
     slowness = _theory(dataset, "fallen").slowness
     winner = {name: panel_of(dataset, name).phase == phases.WINNER for name in ("flow", "modified")}
-    gap, of_gaps = panel_of(dataset, "gaps").largest_gap.values, _theory(dataset, "gaps")
-    rho = of_gaps.rho
-    # beta is E' + 1/V under Eq. (10), 1/V in the mean field and E' in the leading order: relative gaps V rho, and
-    # 1/(1 + V rho). Left out: rho u in the mean field's beta, which grows with the lead u <= V h(t/K); E' against rho;
-    # K of V outputs; the decoder's memory of old attention (F10). Where they are below 1/2 in all.
-    left_out = rho * (_lead(of_gaps) + of_gaps.K) + of_gaps.K / of_gaps.V + of_gaps.slowness
-    law = np.maximum(of_gaps.V * rho, 1 / (1 + of_gaps.V * rho))
+    gap, law, printed, left_out = (
+        np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)
+    )
     known = left_out < 0.5
+    rate_gap, rate_law, *_ = _gaps(dataset, "rate_gaps")
+    rate_slowness = _theory(dataset, "rate_gaps").slowness.ravel()
+
+    def grown(onset: float) -> float:
+        return float((rate_gap / rate_law)[rate_slowness < onset].max())
+
     return [
         Check("|measured time of the transition/t* - 1| over K/V, largest", "mean field", off("peak"), 1.0),
         Check("wrong theory: the same with t0 for t*", "mean field", off("end"), 1.0, role="control"),
@@ -239,15 +267,46 @@ def check(dataset: xarray.Dataset) -> list[Check]:
             float((np.abs(gap / law - 1) / left_out)[known].max()),
             1.0,
         ),
-        Check("smallest of the largest gaps: no V and rho keep all rungs", "modified decoder", gap.min(), 0.05, ">="),
+        Check(
+            f"largest gap over the same law where (eta_Z/eta_Y)(V h)^2 < {ONSET:g}, over the rates, largest",
+            "modified decoder",
+            grown(ONSET),
+            1.1,
+        ),
+        Check(
+            f"wrong theory: the same below {100 * ONSET:g}", "modified decoder", grown(100 * ONSET), 1.1, role="control"
+        ),
+        Check(
+            "smallest of the largest gaps: no V, rho, K or rates keep all rungs",
+            "modified decoder",
+            gap.min(),
+            0.05,
+            ">=",
+        ),
         Check(
             "wrong theory: the largest gap is rho K(K-1), from the printed condition",
             "modified decoder",
-            float((np.abs(gap / (rho * of_gaps.K * (of_gaps.K - 1)) - 1) / left_out)[known].max()),
+            float((np.abs(gap / printed - 1) / left_out)[known].max()),
             1.0,
             role="control",
         ),
     ]
+
+
+def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
+    """Largest gaps of one diagram's cells, their law, the printed condition's, the order of what the law leaves out.
+
+    beta is E' + 1/V under Eq. (10), 1/V in the mean field and E' in the leading order: relative gaps V rho, and
+    1/(1 + V rho). Left out: rho u in the mean field's beta, which grows with the lead u <= V h(t/K); E' against rho;
+    K of V outputs; the decoder's memory of old attention (F10). A beta that is off by a share d changes the former gap,
+    (1 + V rho)/(1 + d) - 1, by d (1 + 1/(V rho)) of itself, and the latter by less than d.
+    """
+    gap, theory = panel_of(dataset, panel).largest_gap.values, _theory(dataset, panel)
+    rho, K, V = theory.rho, theory.K, theory.V
+    law = np.maximum(V * rho, 1 / (1 + V * rho))
+    left_out = (1 + np.where(V * rho == law, 1 / law, 0)) * (rho * (_lead(theory) + K) + K / V + theory.slowness)
+    there = np.isfinite(gap)
+    return [np.broadcast_to(x, gap.shape)[there] for x in (gap, law, rho * K * (K - 1), left_out)]
 
 
 def _lead(theory: Theory) -> Floats:

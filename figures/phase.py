@@ -108,8 +108,7 @@ REACHED: tuple[Line, ...] = (
     ("$t^*$ = end of the run", lambda theory: np.log(theory.time("peak") / theory.T)),
     ("$t_0$ = end of the run", lambda theory: np.log(theory.time("end") / theory.T)),
 )
-ATTENTION: tuple[Line, ...] = (
-    *REACHED,
+MEMORY: tuple[Line, ...] = (
     (rf"$(\eta_Z/\eta_Y)(Vh)^2$ = {ONSET:g} at the end (F10)", lambda theory: np.log(theory.slowness / ONSET)),
 )
 SNAPPING: tuple[Line, ...] = (
@@ -118,6 +117,7 @@ SNAPPING: tuple[Line, ...] = (
 LADDER: tuple[Line, ...] = (
     (r"printed: $\rho = 1/K(K-1)$", lambda theory: np.log(theory.rho * theory.K * (theory.K - 1))),
     (r"$V\rho = 1$ (F4)", lambda theory: np.log(theory.V * theory.rho)),
+    *MEMORY,
 )
 
 
@@ -129,7 +129,7 @@ def lines_of(variable: str, theory: Theory) -> tuple[Line, ...]:
         return LADDER
     if variable in ("phase", "late_speed", "winner_share") and theory.modified:
         return (*REACHED, *SNAPPING)
-    return ATTENTION
+    return (*REACHED, *MEMORY)
 
 
 def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:

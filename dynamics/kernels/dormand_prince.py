@@ -79,19 +79,17 @@ TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE = range(7)
 # counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made
 STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE = range(5)
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
+VECTORS = STAGE + ALL_STAGES
+# What a workspace starts with: to copy is faster than to make, and a small run feels it.
+START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(5, np.int64), np.zeros(NUMBER[DENSE])
 
 
 def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: float, scale: float | None) -> Workspace:
     """Workspace for a run from `start` (n,) at 0 to `end` (> 0), in log time if a scale t_s is given."""
-    vectors = np.empty((STAGE + ALL_STAGES, start.size))
+    vectors = np.empty((VECTORS, start.size))
     vectors[STATE] = start
-    return Workspace(
-        vectors=vectors,
-        where=np.arange(STAGE + ALL_STAGES),
-        reals=np.array([0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0]),
-        counts=np.zeros(5, dtype=np.int64),
-        weights=np.zeros(NUMBER[DENSE]),
-    )
+    reals = np.array((0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0))
+    return Workspace(vectors, START_WHERE.copy(), reals, START_COUNTS.copy(), START_WEIGHTS.copy())
 
 
 @njit(inline="always")

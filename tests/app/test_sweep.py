@@ -457,7 +457,7 @@ def test_examples(example: Path, tmp_path: Path) -> None:
 
 def test_examples_exist() -> None:
     """Assert that the examples were found."""
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
 
 
 PHASE = '[phase]\nx = "eta_Z"\ny = "num_classes"\nvariable = "entropy"\n'
