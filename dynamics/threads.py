@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
@@ -16,24 +14,6 @@ import joblib
 def cores() -> int:
     """Cores that this process may use; joblib knows affinity, containers, and processes that run side by side."""
     return int(joblib.cpu_count())
-
-
-# Seconds after which a thread that waits for the interpreter asks for it: Python's 5 ms are ten short runs long.
-SWITCH_INTERVAL = 1e-4
-
-
-@contextmanager
-def _quick_switches() -> Iterator[None]:
-    """Let threads that come back from compiled code have the interpreter soon; only the main thread may change that."""
-    before = sys.getswitchinterval()
-    if threading.current_thread() is not threading.main_thread() or before <= SWITCH_INTERVAL:
-        yield
-        return
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def in_threads(
@@ -57,7 +37,7 @@ def in_threads(
             if progress:
                 finished.put(True)
 
-    with _quick_switches(), ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         workers = [pool.submit(work) for _ in range(min(threads, len(calls)))]
         for worker in workers:
             worker.add_done_callback(lambda _: finished.put(False))

@@ -25,7 +25,7 @@ from snapdyn.validation.phases import PHASES
 from snapdyn.validation.tools import Floats
 
 MESH = 200  # points along each axis at which the theory's lines are found
-ONSET = 4.5  # of (eta_Z/eta_Y) (V h)^2, between the 4 and 5 that slow_attention_map fits (F10)
+ONSET = 4.5  # of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens seen (F10, docs/sweeps.md)
 LABELS = {
     "eta_Y": r"$\eta_Y$",
     "eta_Z": r"$\eta_Z$",

@@ -1,27 +1,34 @@
-"""Work in threads: results in order, the interpreter's switch interval put back."""
+"""Work in threads: results in order, errors passed on."""
 
 from __future__ import annotations
 
-import sys
 import threading
+import time
+from functools import partial
 
 import pytest
 
-from snapdyn.dynamics.threads import SWITCH_INTERVAL, in_threads
+from snapdyn.dynamics.threads import in_threads
+
+
+def later(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
 
 
 def fail() -> None:
     raise ValueError("a call that fails")
 
 
-def test_switch_interval_is_put_back() -> None:
-    """Assert short switches during the calls, the caller's interval afterwards, also after an error."""
-    before = sys.getswitchinterval()
-    assert in_threads([sys.getswitchinterval, threading.get_ident], 2, threading.Event())[0] == pytest.approx(
-        SWITCH_INTERVAL
-    )
-    assert sys.getswitchinterval() == before
+def test_results_stand_in_the_order_of_the_calls() -> None:
+    """Assert the order of calls that end in another one, more calls than threads."""
+    seconds = [0.05, 0.0, 0.03, 0.0, 0.01]
+    assert in_threads([partial(later, s) for s in seconds], 2, threading.Event()) == seconds
+
+
+def test_an_error_ends_all() -> None:
+    """Assert that the caller receives the error and that the other calls are told to stop."""
+    stop = threading.Event()
     with pytest.raises(ValueError, match="a call that fails"):
-        in_threads([fail, fail], 2, threading.Event())
-    assert sys.getswitchinterval() == before
-    assert before > SWITCH_INTERVAL
+        in_threads([fail, partial(later, 0.01)], 2, stop)
+    assert stop.is_set()
