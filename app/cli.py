@@ -22,7 +22,7 @@ from snapdyn.text_command import text
 if TYPE_CHECKING:
     from snapdyn.validation import Check, ClaimResult, Report
 
-FORMATS = {".tex": "latex", ".json": "json"}
+FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
 
 Level = Annotated[
@@ -101,7 +101,8 @@ def validate(
         typer.Option(help="Print the verdicts as a table for a paper, or as JSON, instead."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write that table to a file; .tex and .json tell the format.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write that table to a file; .tex, .json and .txt tell the format."),
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the verdicts as JSON.")] = None,
 ) -> int:
@@ -118,6 +119,10 @@ def validate(
     for target in (output, json):
         if target:
             check_target(target)
+    if output and not format and output.suffix.lower() not in FORMATS:
+        raise snapdyn.InputError(
+            f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
+        )
     _load(load)
     report, interrupted = _check_claims(ids, level, jobs)
     if format and not output:
@@ -129,7 +134,7 @@ def validate(
             say(claim.fault)
     if report.claims:
         if output:
-            _write(output, _exported(report, format or FORMATS.get(output.suffix.lower(), "text")))
+            _write(output, _exported(report, format or FORMATS[output.suffix.lower()]))
         if json:
             _write(json, report.to_json())
     if interrupted:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import SequenceClasses
-from snapdyn.dynamics.errors import InputError, positive, unknown_name, whole
+from snapdyn.dynamics.errors import InputError, flag, positive, unknown_name, whole
 
 NUM_COMMON = 10
 NUM_DISTINCT = 10
@@ -115,6 +115,7 @@ def random_classes(
         raise InputError(f"expected at most one query per class ({K}), received num_queries = {Q}")
     if correlation not in ("weak", "strong"):
         raise unknown_name("correlation", correlation, ("weak", "strong"))
+    uniform_prior = flag("uniform_prior", uniform_prior)
     rng = np.random.default_rng(np.random.SeedSequence(whole("seed", seed, 0)))
     common_profiles = rng.dirichlet(np.full(common, 2.0), size=K)
     distinct_profiles = rng.dirichlet(np.full(distinct, 2.0), size=K)

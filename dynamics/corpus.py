@@ -190,13 +190,17 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     try:
-        given = [Path(path) for path in paths]
+        given = [Path(path) if str(path) else None for path in paths]
     except TypeError as error:
         raise InputError(f"expected a path or a list of paths of text, received {paths!r:.60}") from error
     if not given:
         raise InputError("expected at least one path of a text, received an empty list")
     files: list[Path] = []
     for path in given:
+        if path is None:
+            raise InputError(
+                "expected a text file or a folder of them, received an empty path; write '.' for this folder"
+            )
         if path.is_dir():
             files += _files_of_folder(path)
         elif path.is_file():

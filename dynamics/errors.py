@@ -50,6 +50,13 @@ def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> i
     return int(value)
 
 
+def flag(name: str, value: bool) -> bool:
+    """Return `value` as a bool after checking that it is one: "no" and 0 are not False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"expected {name} to be true or false, received {value!r}")
+    return bool(value)
+
+
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
     """Return `values` as a fresh float64 array after checking that it holds real numbers in a regular shape."""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.errors import InputError
+from snapdyn.dynamics.errors import InputError, flag
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord
 
@@ -70,6 +70,7 @@ class Event:
             raise InputError(f"expected an event function (t, state) -> float, received {self.function!r}")
         if self.direction not in (-1, 0, 1):
             raise InputError(f"expected direction -1, 0 or 1 of an event, received {self.direction!r}")
+        flag("terminal", self.terminal)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.compiled import NOTHING, CompiledSolver, is_supported
-from snapdyn.dynamics.errors import InputError, positive, real_array, unknown_name, whole
+from snapdyn.dynamics.errors import InputError, flag, positive, real_array, unknown_name, whole
 from snapdyn.dynamics.events import Clock, DenseStep, Event, EventWatcher
 from snapdyn.dynamics.recorder import Recorder
 from snapdyn.dynamics.stabilised import RKC
@@ -135,23 +135,21 @@ def checked_request(
     """Check the arguments of `integrate`; an ensemble does it once for all members."""
     times = _checked_times(t_eval)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)
-    if rtol < SMALLEST_RTOL:
-        raise InputError(
-            f"expected rtol of at least {SMALLEST_RTOL:.1e}, received {rtol:g}; floats carry no more digits"
-        )
+    if not SMALLEST_RTOL <= rtol < 1:
+        raise InputError(f"expected rtol from {SMALLEST_RTOL:.1e}, where floats end, to below 1, received {rtol:g}")
     if not isinstance(events, Mapping | None):
         raise InputError(f"expected events as a mapping of name to Event, received {type(events).__name__}")
     events = dict(events or {})
     for name, event in events.items():
         if not isinstance(event, Event):
             raise InputError(f"expected Event(function) for event {name!r}, received {type(event).__name__}")
-    if log_time is not None and not isinstance(log_time, bool):
-        raise InputError(f"expected log_time to be True, False or None, received {log_time!r}")
+    log_time = None if log_time is None else flag("log_time", log_time)
+    save_decoder, z_only = flag("save_decoder", save_decoder), flag("z_only", z_only)
     if progress is not None and not callable(progress):
         raise InputError(f"expected progress to be a function (t, fraction), received {progress!r}")
     if method not in ("auto", *METHODS):
         raise unknown_name("method", method, ("auto", *METHODS))
-    return Request(times, method, rtol, atol, log_time, events, bool(save_decoder), progress, bool(z_only))
+    return Request(times, method, rtol, atol, log_time, events, save_decoder, progress, z_only)
 
 
 def run(system: System, request: Request, stop: threading.Event) -> Trajectory:

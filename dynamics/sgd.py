@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.errors import InputError, positive, real_array, unknown_name, whole, whole_array
+from snapdyn.dynamics.errors import InputError, flag, positive, real_array, unknown_name, whole, whole_array
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
 from snapdyn.dynamics.layout import Layout, build_layout, scratch
 from snapdyn.dynamics.systems.base import checked_classes, z_row_sums
@@ -95,8 +95,7 @@ class SGD:
         put("eps", positive("eps", self.eps))
         put("seed", whole("seed", self.seed, 0))
         for name in ("residual", "save_decoder"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"expected {name} to be True or False, received {getattr(self, name)!r}")
+            put(name, flag(name, getattr(self, name)))
         put("record", _checked_record(self.record, self.steps))
         put("init", self._checked_init())
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.corpus import Corpus, read_corpus
-from snapdyn.dynamics.errors import InputError, whole
+from snapdyn.dynamics.errors import InputError, flag, whole
 from snapdyn.dynamics.storage import replacing
 
 # Counts wait until there are this many, or as many as are counted already, before they are merged.
@@ -185,8 +185,7 @@ def from_text(
     max_classes = None if max_classes is None else whole("max_classes", max_classes, 1)
     if progress is not None and not callable(progress):
         raise InputError(f"expected progress to be a function (done, total, label), received {progress!r}")
-    if not isinstance(sequences, bool):
-        raise InputError(f"expected sequences to be True or False, received {sequences!r}")
+    sequences = flag("sequences", sequences)
     max_sequences = None if max_sequences is None else whole("max_sequences", max_sequences, 1)
     seed = whole("seed", seed, 0)
     with read_corpus(paths, tokens, headings, min_token_count, max_vocab, progress) as corpus:

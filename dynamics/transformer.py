@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.errors import InputError, positive, unknown_name, whole, whole_array
+from snapdyn.dynamics.errors import InputError, flag, positive, unknown_name, whole, whole_array
 from snapdyn.dynamics.transformer_checkpoints import Progressed, load_checkpoint, save_checkpoint
 from snapdyn.dynamics.transformer_model import (
     NORMALISATIONS,
@@ -220,9 +220,7 @@ def _checked_settings(**given: Any) -> Settings:
     if given["residual"] is None:
         given["residual"] = given["num_layers"] > 1
     for name in ("shuffle", "tied", "residual"):
-        if not isinstance(given[name], (bool, np.bool_)):
-            raise InputError(f"expected {name} to be true or false, received {given[name]!r}")
-        given[name] = bool(given[name])
+        given[name] = flag(name, given[name])
     iterations = given["iterations"]
     if given["record"] is None:
         given["record"] = np.unique(np.round(np.linspace(0, iterations, 4)))

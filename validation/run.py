@@ -178,6 +178,8 @@ def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> l
     if not isinstance(only, Iterable | None):
         raise InputError(f"expected {what} ids as a list of strings, received {only!r}")
     wanted = known if only is None else [only] if isinstance(only, str) else list(only)
+    if not wanted:
+        raise InputError(f"expected at least one {what} id, received none; leave them out for all")
     for id_ in wanted:
         if id_ not in known:
             raise unknown_name(what, str(id_), known)

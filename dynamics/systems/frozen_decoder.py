@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
-from snapdyn.dynamics.errors import positive
+from snapdyn.dynamics.errors import flag, positive
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.layout import scratch
 from snapdyn.dynamics.systems.base import System, checked_classes, require_one_class_per_next_token
@@ -43,7 +43,7 @@ class FrozenDecoder(System):
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y = positive("eta_Y", eta_Y)
         self.z_initial = classes.check_z(z_initial)
-        self.modified, self.residual = bool(modified), bool(residual)
+        self.modified, self.residual = flag("modified", modified), flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
         self._inputs = classes.decoder_inputs(self.z_initial, self.residual)
         self._gram = G = classes.gram(self.z_initial, self.residual)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.errors import InputError, positive
+from snapdyn.dynamics.errors import InputError, flag, positive
 from snapdyn.dynamics.kernels.mean_field import LANES, mean_field
 from snapdyn.dynamics.layout import build_layout, scratch
 from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
@@ -43,7 +43,7 @@ class MeanField(System):
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
         self.z_initial = classes.check_z(z_initial)
-        self.residual = bool(residual)
+        self.residual = flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
         self.layout = L = build_layout(classes, self.z_initial, self.residual)
         self.size = L.size

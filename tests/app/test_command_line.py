@@ -286,6 +286,13 @@ def test_table_in_a_file(
     assert "decisive check" in capsys.readouterr().out
 
 
+def test_table_in_a_file_of_unknown_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that --output with an ending that tells no form is refused before anything runs."""
+    assert main(["validate", "--output", str(tmp_path / "table.pdf")]) == 2
+    assert "to end in .tex, .json or .txt, received 'table.pdf'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("command", ["validate", "report"])
 def test_jobs_below_one(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that a number of processes below 1 is refused in one sentence."""

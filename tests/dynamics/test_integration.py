@@ -26,6 +26,7 @@ from snapdyn.dynamics import (
     Trajectory,
     integrate,
     log_times,
+    random_classes,
     syn_medium,
     syn_small,
 )
@@ -579,6 +580,33 @@ def test_bad_rates_and_tolerances_are_refused(value: Any) -> None:
     ):
         with pytest.raises(InputError, match=f"^expected {name} "):
             build()
+
+
+@pytest.mark.parametrize("value", ["no", 0, 1, None])
+def test_flags_are_true_or_false(value: Any) -> None:
+    """Assert that what is no bool is refused by name: the text "no" would count as true."""
+    classes, system = INSTANCE.classes(), mean_field_system()
+    for name, build in (
+        ("residual", lambda: MeanField(classes, 1.0, 1.0, residual=value)),
+        ("residual", lambda: FrozenDecoder(classes, 1.0, residual=value)),
+        ("modified", lambda: FrozenDecoder(classes, 1.0, modified=value)),
+        ("save_decoder", lambda: integrate(system, [1.0], save_decoder=value)),
+        ("z_only", lambda: integrate(system, [1.0], z_only=value)),
+        ("terminal", lambda: Event(lambda t, state: t - 0.5, terminal=value)),
+        ("uniform_prior", lambda: random_classes(uniform_prior=value)),
+    ):
+        with pytest.raises(InputError, match=f"^expected {name} to be true or false, received"):
+            build()
+    with pytest.raises(InputError, match=r"^expected log_time to be true or false, received 'no'"):
+        integrate(system, [1.0], log_time="no")  # type: ignore[arg-type]
+    assert integrate(system, [1.0], z_only=np.True_).status == "finished"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rtol", [1e-15, 1.0, 2.0])
+def test_tolerances_that_mean_nothing_are_refused(rtol: float) -> None:
+    """Assert that a relative tolerance beyond the digits of floats, or of everything, is refused."""
+    with pytest.raises(InputError, match=r"^expected rtol from .* to below 1, received"):
+        integrate(mean_field_system(), [1.0], rtol=rtol)
 
 
 def test_unknown_names_are_refused_with_a_suggestion() -> None:

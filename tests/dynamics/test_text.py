@@ -337,6 +337,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         (empty, "received none"),
         (folder, "text files in the folder"),
         ([], "empty list"),
+        ("", "empty path"),
         (3, "path"),
         (broken, "readable"),
         (damaged, "readable"),

@@ -240,6 +240,8 @@ def test_unknown_claim_and_level_are_named_with_a_suggestion() -> None:
         validate(["theorem-4"])
     with pytest.raises(InputError, match="did you mean 'quick'"):
         validate(["lemma8"], level="quik")
+    with pytest.raises(InputError, match="at least one claim id, received none"):
+        validate([])
 
 
 def test_a_claim_id_is_registered_once() -> None:
