@@ -200,7 +200,7 @@ def _show_report(report: Report) -> None:
 
 def _in_words(check: Check) -> str:
     fails = "" if check.passed else " fails"
-    return f"{check.name}: {check.measured:.3g} {check.relation} {check.bound:.3g}{fails}"
+    return f"{check.name}: {check.comparison}{fails}"
 
 
 # -- equations ---------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def _check_row(check: Check) -> tuple[str, str, str]:
     outcome = "ok" if check.as_expected else "FAILS"
     if check.role == "control":
         outcome = "rejected, as it must be" if check.as_expected else "NOT REJECTED"
-    return check.name, f"{check.measured:.4g} {check.relation} {check.bound:.4g}", outcome
+    return check.name, check.comparison, outcome
 
 
 # -- report ------------------------------------------------------------------------------------------------

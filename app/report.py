@@ -186,14 +186,14 @@ def _equations(report: Report) -> Sequence[EquationRow]:
     return equation_table(report.claims) if whole else ()
 
 
-def _number(value: float) -> Markup | str:
-    """Three digits, with powers of ten as people write them where they save room."""
+def _number(value: float, digits: int = 3) -> Markup | str:
+    """So many digits, with powers of ten as people write them where they save room."""
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    text = f"{value:.3g}"
+    text = f"{value:.{digits}g}"
     mantissa, _, exponent = text.partition("e")
     if not exponent or 0 < int(exponent) < 5:
-        return f"{float(text):g}"
+        return f"{float(text):.{max(digits, 6)}g}"
     power = f"10<sup>{int(exponent)}</sup>"
     return Markup(power if mantissa == "1" else f"{mantissa}·{power}")
 

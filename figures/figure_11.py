@@ -51,7 +51,7 @@ def draw_recall(dataset: xarray.Dataset, columns: str, curves: str) -> Figure:
                 label = f"${NAMES[curves]}$ = {value:g}"
                 axes.plot(threshold, mean, STYLES[number], color=f"C{number}", label=label)
                 axes.fill_between(threshold, mean - spread, mean + spread, color=f"C{number}", alpha=0.12, linewidth=0)
-            axes.set(xlim=(threshold[0], threshold[-1]), ylim=(0.2, 1))
+            axes.set(xlim=(threshold[0], threshold[-1]), ylim=(0.1, 1))
             axes.locator_params(axis="x", nbins=3)
         row[0].set_ylabel(f"recall, {Q}/{2 * Q}")
     for axes, column in zip(panels[0], settings[1], strict=True):

@@ -76,6 +76,17 @@ class Check:
             return math.inf
         return measured / bound if bound > 0 else bound / measured
 
+    @property
+    def digits(self) -> int:
+        """Significant digits, 3 or more, that tell the measured number from the bound: not 1 <= 1."""
+        enough = (d for d in range(3, 17) if f"{self.measured:.{d}g}" != f"{self.bound:.{d}g}")
+        return 3 if self.measured == self.bound else next(enough, 17)
+
+    @property
+    def comparison(self) -> str:
+        """Measured, relation and bound as text."""
+        return f"{self.measured:.{self.digits}g} {self.relation} {self.bound:.{self.digits}g}"
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `passed` of a control says that the wrong theory was rejected."""
         return {

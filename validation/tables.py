@@ -117,7 +117,7 @@ def _measured(result: ClaimResult) -> tuple[str, str]:
     if check is None:
         return NO_CHECK
     relation = check.relation if check.passed else {"<=": "not <=", ">=": "not >="}[check.relation]
-    return f"{check.measured:.3g} {relation} {check.bound:.3g}", check.rung
+    return check.comparison.replace(check.relation, relation), check.rung
 
 
 def latex_text(text: str) -> str:

@@ -417,6 +417,22 @@ def test_distance_to_the_bound(measured: float, relation: Any, bound: float, exc
     assert check.passed == (excess <= 1)
 
 
+@pytest.mark.parametrize(
+    ("measured", "bound", "text"),
+    [
+        (0.123456, 1.0, "0.123 <= 1"),
+        (1.0042, 1.0, "1.004 <= 1"),
+        (1.0000001, 1.0, "1.0000001 <= 1"),
+        (1234567.0, 1234568.0, "1234567 <= 1234568"),
+        (0.05, 0.05, "0.05 <= 0.05"),
+        (math.nan, 1.0, "nan <= 1"),
+    ],
+)
+def test_comparison_tells_the_numbers_apart(measured: float, bound: float, text: str) -> None:
+    """Assert three digits, and more where three would show two different numbers as one."""
+    assert Check("measured", "", measured, bound).comparison == text
+
+
 def test_signal_is_that_of_the_weakest_control() -> None:
     """Assert that signal over tolerance looks at controls only, takes the smallest, and is NaN without one."""
 
