@@ -136,7 +136,9 @@ def checked_request(
     times = _checked_times(t_eval)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)
     if not SMALLEST_RTOL <= rtol < 1:
-        raise InputError(f"expected rtol from {SMALLEST_RTOL:.1e}, where floats end, to below 1, received {rtol:g}")
+        raise InputError(
+            f"expected rtol of at least {SMALLEST_RTOL:.1e} (the digits of floats) and below 1, received {rtol:g}"
+        )
     if not isinstance(events, Mapping | None):
         raise InputError(f"expected events as a mapping of name to Event, received {type(events).__name__}")
     events = dict(events or {})
