@@ -366,6 +366,7 @@ def test_summary_names_rungs_gaps_and_the_break() -> None:
         ({"eta_Y": -1.0}, "eta_Y"),
         ({"form": "consistant"}, "did you mean 'consistent'"),
         ({"branch": "decodr"}, "did you mean 'decoder'"),
+        ({"branch": ["decoder"]}, "branch to be one of attention, decoder"),
         # Refused inside a rung, which must not pass for the rung's absence.
         ({"batch_size": 10**9}, "batch_size"),
         ({"seq_len": 10**12}, "seq_len"),
