@@ -142,8 +142,10 @@ def read_sweep(path: Path) -> Sweep:
     parameters = dict(_dotted({key: value for key, value in entry.items() if key not in own}))
     settings: SweepSection = read_section(SweepSection, own, where)
     whole_numbers = {name: _takes_whole_numbers(name, sections, known, where) for name in parameters}
-    design = build_design(settings.design, parameters, whole_numbers, settings.count, settings.seed, TAKEN)
-    if kind == SGD and SEED not in parameters:
+    seeds_are_an_axis = kind == SGD and SEED not in parameters
+    taken = TAKEN | {"seed"} if seeds_are_an_axis else TAKEN
+    design = build_design(settings.design, parameters, whole_numbers, settings.count, settings.seed, taken)
+    if seeds_are_an_axis:
         model: SGDSection = read_section(SGDSection, _first(sections["sgd"], design, "sgd"), f"[sgd] of {str(path)!r}")
         seeds = model.seed_list()
         if not seeds or len(set(seeds)) < len(seeds):
@@ -202,7 +204,7 @@ def _takes_whole_numbers(
             return False
         model = read_kind(model, sections[section], f"[{section}]")
     if key not in model.model_fields:
-        raise unknown(f"key of [{section}]", key, model.model_fields, where)
+        raise unknown("key", key, model.model_fields, f"[{section}], to vary in {where}")
     annotation = model.model_fields[key].annotation
     types = set(get_args(annotation) or (annotation,))
     return int in types and float not in types
@@ -218,7 +220,10 @@ def read_kind(model: Mapping[str, type[Section]], values: Mapping[str, Any], whe
 def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
     axes = {axis.name: len(axis) for axis in sweep.design.axes if axis.name != "cell"}
     if len(axes) < 2:
-        raise InputError("expected a grid of at least two parameters with a section [phase], received another design")
+        raise InputError(
+            "expected a grid of at least two parameters with a section [phase], received "
+            f"{'a grid of one' if axes else 'another design'}; vary another parameter on a grid, or leave out [phase]"
+        )
     for name in (phase.x, phase.y):
         if name not in axes:
             raise unknown_name("an axis in [phase]", name, axes)

@@ -28,10 +28,10 @@ class Range(Section):
     count: int = Field(ge=1, le=MOST_CELLS)
     spacing: Literal["linear", "log"] = "linear"
 
-    def values(self, whole_numbers: bool) -> list[Value]:
-        """The values; whole numbers are rounded, and doubles dropped."""
+    def values(self, name: str, whole_numbers: bool) -> list[Value]:
+        """The values of a parameter; whole numbers are rounded, and doubles dropped."""
         if self.spacing == "log":
-            first, last = positive("first", self.first), positive("last", self.last)
+            first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)
         else:
             numbers = np.linspace(self.first, self.last, self.count)
@@ -47,15 +47,20 @@ class Spread(Section):
     high: float
     distribution: Literal["uniform", "log-uniform"] = "uniform"
 
-    def draw(self, rng: np.random.Generator, count: int, whole_numbers: bool) -> list[Value]:
-        """Draw; whole numbers from low to high, both included."""
+    def draw(self, name: str, rng: np.random.Generator, count: int, whole_numbers: bool) -> list[Value]:
+        """Draw values of a parameter; whole numbers from low to high, both included."""
         low, high = self.low, self.high
         if not low < high:
-            raise InputError(f"expected low below high, received {low:g} and {high:g}; exchange them")
+            raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
         if whole_numbers:
             low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
+            if not low < high:
+                raise InputError(
+                    f"expected a whole number from low to high for {name}, received {self.low:g} and {self.high:g}; "
+                    "widen the range"
+                )
         if self.distribution == "log-uniform":
-            positive("low", self.low)
+            positive(f"low of {name}", self.low)
             numbers = np.exp(rng.uniform(np.log(low), np.log(high), count))
         else:
             numbers = rng.uniform(low, high, count)
@@ -171,8 +176,8 @@ def build_design(
 def _listed(name: str, entry: Any, whole_numbers: bool) -> list[Value]:
     if isinstance(entry, dict):
         spaced: Range = read_section(Range, entry, f"{name} of [sweep]")
-        return spaced.values(whole_numbers)
-    return _checked_list(name, entry)
+        return spaced.values(name, whole_numbers)
+    return _checked_list(name, entry, whole_numbers)
 
 
 def _drawn(name: str, entry: Any, whole_numbers: bool, count: int, seed: int) -> list[Value]:
@@ -180,12 +185,12 @@ def _drawn(name: str, entry: Any, whole_numbers: bool, count: int, seed: int) ->
     rng = np.random.default_rng(np.random.SeedSequence(key))
     if isinstance(entry, dict):
         spread: Spread = read_section(Spread, entry, f"{name} of [sweep]")
-        return spread.draw(rng, count, whole_numbers)
-    choices = _checked_list(name, entry)
+        return spread.draw(name, rng, count, whole_numbers)
+    choices = _checked_list(name, entry, whole_numbers)
     return [choices[i] for i in (rng.random(count) * len(choices)).astype(int)]
 
 
-def _checked_list(name: str, entry: Any) -> list[Value]:
+def _checked_list(name: str, entry: Any, whole_numbers: bool) -> list[Value]:
     if not isinstance(entry, list) or not entry or not all(isinstance(value, Value) for value in entry):
         raise InputError(
             f"expected {name} of [sweep] as a list of numbers, texts or true/false, received {entry!r:.60}; "
@@ -193,4 +198,6 @@ def _checked_list(name: str, entry: Any) -> list[Value]:
         )
     if not all(math.isfinite(value) for value in entry if isinstance(value, float)):
         raise InputError(f"expected finite numbers for {name} of [sweep], received {entry!r:.60}; leave out the others")
+    if whole_numbers:  # 100.0 is one, 1e5 too
+        return [int(value) if isinstance(value, float) and value.is_integer() else value for value in entry]
     return entry

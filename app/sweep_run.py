@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -28,6 +29,14 @@ from snapdyn.sweep_storage import Cells, Values, code_hash
 # more, and what runs when the sweep is stopped is lost.
 SECONDS_AT_ONCE = 0.3
 MOST_AT_ONCE = 1000
+
+# What went wrong on the cluster, by the name of the error: dask, which has them, is an extra.
+LOST = {
+    "KilledWorker": "the cluster's workers died again and again on one portion of cells, of too little memory perhaps",
+    "FutureCancelledError": "the dask scheduler no longer answers",
+    "CancelledError": "the dask scheduler no longer answers",
+    "CommClosedError": "the dask scheduler no longer answers",
+}
 
 
 @dataclass
@@ -207,11 +216,10 @@ def _outcomes(
                 "to go on, with fewer --jobs"
             ) from error
         except Exception as error:
-            if type(error).__name__ != "KilledWorker":  # by its name: dask, which has it, is an extra
+            if type(error).__name__ not in LOST:
                 raise
             raise WorkersLost(
-                "the cluster's workers died again and again on one portion of cells, of too little memory perhaps; "
-                "finished cells are kept: run the command again to go on"
+                f"{LOST[type(error).__name__]}; finished cells are kept: run the command again to go on"
             ) from error
         finally:
             portions.close()
@@ -231,6 +239,8 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
         raise InputError(
             f"expected dask for --scheduler {scheduler}, received none; install it with pip install 'snapdyn[cluster]'"
         ) from error
+    # A lost scheduler is told in one sentence (LOST), not in distributed's traceback.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         # A client that is given no address fails again, and aloud, when it is cleared away.
         get_address_host_port(scheduler)

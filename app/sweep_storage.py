@@ -22,8 +22,9 @@ Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or list
 
 @cache
 def code_hash() -> str:
-    """Hash of the code that numbers come from: the rooms analytic, dynamics and validation, and what runs a cell."""
-    own = [Path(__file__).with_name(name).read_bytes() for name in ("sweep_cells.py", "sweep_observables.py")]
+    """Hash of the code that numbers come from: analytic, dynamics, validation, and what reads and runs a cell."""
+    here = Path(__file__).parent
+    own = [file.read_bytes() for file in (*sorted(here.glob("*.py")), here / "figures" / "comparison.py")]
     return hashlib.sha256(b"".join([source_hash().encode(), *own])).hexdigest()
 
 

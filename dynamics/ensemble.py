@@ -47,7 +47,7 @@ def integrate_many(
     Raises
     ------
     InputError
-        As `integrate`, and when a member is no system.
+        As `integrate`, with the member's number, and when a member is no system.
     """
     if not isinstance(systems, Iterable):
         raise InputError(
@@ -64,5 +64,12 @@ def integrate_many(
     threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
     request = checked_request(t_eval, **options)
-    calls = [partial(run, system, request, stop) for system in systems]
+
+    def member(number: int, system: System) -> Trajectory:
+        try:
+            return run(system, request, stop)
+        except InputError as error:
+            raise InputError(f"member {number} (from 0): {error}") from error
+
+    calls = [partial(member, number, system) for number, system in enumerate(systems)]
     return in_threads(calls, threads, stop, progress)

@@ -45,6 +45,8 @@ PANELS = {  # name: x, y, variable, title
     "flow": ("common_probability", "eta_Z", "phase", r"mean field, $\eta_Y = 1$"),
     "modified": ("common_probability", "eta_Z", "phase", r"Eq. (10), $\eta_Y = 1$"),
 }
+MEAN_FIELD, MODIFIED = "mean field", "modified decoder"
+SLOWNESS = "(eta_Z/eta_Y)(V h)^2"
 GAPS = ("gaps", "number_gaps", "rate_gaps")
 
 
@@ -213,81 +215,108 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """The transition is at t*; tokens fall beyond the onset of F10 only; a winner takes all under Eq. (10) only."""
+    """What the diagrams show, each with a wrong theory that they reject."""
+    return [*_on_transition(dataset), *_on_falls(dataset), *_on_phases(dataset), *_on_gaps(dataset)]
+
+
+def _on_transition(dataset: xarray.Dataset) -> list[Check]:
     times = panel_of(dataset, "times").transition_time
     K, V = np.broadcast_arrays(times.num_classes.values[:, None], times.vocab_size.values)
     there = np.isfinite(times.values)
     # K - 1 of the V outputs, those of overlapping classes, are ahead of the others: of order K/V in alpha.
-    bound = K[there] / V[there]
+    order = K[there] / V[there]
 
     def off(kind: str) -> float:
         theory = np.asarray(analytic.transition_time(K[there], V[there], 1.0, kind=kind))
-        return float((np.abs(times.values[there] / theory - 1) / bound).max())
+        return float((np.abs(times.values[there] / theory - 1) / order).max())
 
-    fallen = panel_of(dataset, "fallen").fallen_share
-    slowness = _theory(dataset, "fallen").slowness
-    winner = {name: panel_of(dataset, name).phase == phases.WINNER for name in ("flow", "modified")}
+    return [
+        Check("|measured time of the transition/t* - 1| over K/V, largest", MEAN_FIELD, off("peak"), 0.02),
+        Check("wrong theory: the same with t0 for t*", MEAN_FIELD, off("end"), 0.02, role="control"),
+    ]
+
+
+def _on_falls(dataset: xarray.Dataset) -> list[Check]:
+    share, slowness = panel_of(dataset, "fallen").fallen_share.values, _theory(dataset, "fallen").slowness
+
+    def below(onset: float) -> float:
+        return float(share[slowness < onset].max())
+
+    name = f"share of distinct tokens that fall where {SLOWNESS} < {ONSET:g}, largest"
+    return [
+        Check(name, MEAN_FIELD, below(ONSET), 0.0),
+        Check(f"wrong theory: the same below {100 * ONSET:g}", MEAN_FIELD, below(100 * ONSET), 0.0, role="control"),
+    ]
+
+
+def _on_phases(dataset: xarray.Dataset) -> list[Check]:
+    seen = {name: panel_of(dataset, name).phase.values for name in ("flow", "modified")}
+    theory = {name: _theory(dataset, name) for name in seen}
+
+    def smallest(name: str, quantity: Floats) -> float:
+        still = seen[name] >= phases.SNAPPED
+        return float(np.broadcast_to(quantity, still.shape)[still].min())
+
+    driven = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4"
+    winners = {name: float((seen[name] == phases.WINNER).sum()) for name in seen}
+    return [
+        Check("cells in which a winner takes all", MEAN_FIELD, winners["flow"], 0.0),
+        Check("cells in which a winner takes all", MODIFIED, winners["modified"], 1.0, ">="),
+        Check(
+            f"{driven} where attention has snapped, smallest",
+            MODIFIED,
+            smallest("modified", theory["modified"].driven_by_transition),
+            1.0,
+            ">=",
+        ),
+        Check(
+            "wrong theory: the same in the mean field",
+            MEAN_FIELD,
+            smallest("flow", theory["flow"].driven_by_transition),
+            1.0,
+            ">=",
+            role="control",
+        ),
+        Check(
+            f"{SLOWNESS} where attention has snapped, smallest",
+            MEAN_FIELD,
+            smallest("flow", theory["flow"].slowness),
+            ONSET,
+            ">=",
+        ),
+    ]
+
+
+def _on_gaps(dataset: xarray.Dataset) -> list[Check]:
     gap, law, printed, left_out = (
         np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)
     )
     known = left_out < 0.5
-    rate_gap, rate_law, *_ = _gaps(dataset, "rate_gaps")
-    rate_slowness = _theory(dataset, "rate_gaps").slowness.ravel()
 
-    def grown(onset: float) -> float:
-        return float((rate_gap / rate_law)[rate_slowness < onset].max())
+    def off(theory: Floats) -> float:
+        return float((np.abs(gap / theory - 1) / left_out)[known].max())
 
+    over_rates, law_of_rates, *_ = _gaps(dataset, "rate_gaps")
+    growth, slowness = over_rates / law_of_rates, _theory(dataset, "rate_gaps").slowness.ravel()
+    much = 10 * ONSET
     return [
-        Check("|measured time of the transition/t* - 1| over K/V, largest", "mean field", off("peak"), 1.0),
-        Check("wrong theory: the same with t0 for t*", "mean field", off("end"), 1.0, role="control"),
         Check(
-            f"share of distinct tokens that fall where (eta_Z/eta_Y)(V h)^2 < {ONSET:g}, largest",
-            "mean field",
-            float(fallen.values[slowness < ONSET].max()),
-            0.0,
+            "|largest gap/max(V rho, 1/(1 + V rho)) - 1| over the order of what is left out", MODIFIED, off(law), 1.0
         ),
+        Check("wrong theory: rho K(K-1), from the printed condition", MODIFIED, off(printed), 1.0, role="control"),
+        Check("smallest of the largest gaps: no V, rho, K or rates keep all rungs", MODIFIED, gap.min(), 0.05, ">="),
         Check(
-            f"wrong theory: the same below {100 * ONSET:g}",
-            "mean field",
-            float(fallen.values[slowness < 100 * ONSET].max()),
-            0.0,
-            role="control",
-        ),
-        Check("cells in which a winner takes all, mean field", "mean field", float(winner["flow"].sum()), 0.0),
-        Check(
-            "cells in which a winner takes all, Eq. (10)",
-            "modified decoder",
-            float(winner["modified"].sum()),
-            1.0,
-            ">=",
-        ),
-        Check(
-            "|largest gap/max(V rho, 1/(1 + V rho)) - 1| over the order of what is left out, largest",
-            "modified decoder",
-            float((np.abs(gap / law - 1) / left_out)[known].max()),
-            1.0,
-        ),
-        Check(
-            f"largest gap over the same law where (eta_Z/eta_Y)(V h)^2 < {ONSET:g}, over the rates, largest",
-            "modified decoder",
-            grown(ONSET),
+            f"largest gap over that law where {SLOWNESS} < {ONSET:g}, over the rates, largest",
+            MODIFIED,
+            growth[slowness < ONSET].max(),
             1.1,
         ),
+        Check(f"the same beyond {much:g}, smallest", MODIFIED, growth[slowness > much].min(), 1.1, ">="),
         Check(
-            f"wrong theory: the same below {100 * ONSET:g}", "modified decoder", grown(100 * ONSET), 1.1, role="control"
-        ),
-        Check(
-            "smallest of the largest gaps: no V, rho, K or rates keep all rungs",
-            "modified decoder",
-            gap.min(),
-            0.05,
-            ">=",
-        ),
-        Check(
-            "wrong theory: the largest gap is rho K(K-1), from the printed condition",
-            "modified decoder",
-            float((np.abs(gap / printed - 1) / left_out)[known].max()),
-            1.0,
+            f"wrong theory: below {much:g} as below {ONSET:g}",
+            MODIFIED,
+            growth[slowness < much].max(),
+            1.1,
             role="control",
         ),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +20,8 @@ from matplotlib.patheffects import withStroke
 from snapdyn import analytic
 from snapdyn.dynamics import InputError
 from snapdyn.dynamics.errors import unknown_name
-from snapdyn.figures.claims import cell_edges, readable_ticks
+from snapdyn.figures.claims import cell_edges, readable_axis, readable_ticks
+from snapdyn.figures.comparison import OF_THEORY
 from snapdyn.figures.style import SINGLE_COLUMN
 from snapdyn.validation.phases import PHASES
 from snapdyn.validation.tools import Floats
@@ -38,6 +40,7 @@ LABELS = {
     "largest_gap": "largest gap of the ladder",
     "fallen_share": "share of distinct tokens that fall",
     "distinct_entropy": "entropy over distinct tokens (nats)",
+    "late_speed": "speed at the end over the fastest, per ln $t$",
 }
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
@@ -54,7 +57,7 @@ class Theory:
     """What the theory's lines depend on, each a number or an array over the diagram; NaN where it is not known.
 
     K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; V below 4 is not known; rho0 = |c~_n|/P(l_c|n) of
-    classes with one common token; `modified`: whether the run is under Eq. (10).
+    classes with one common token; `system`: what is integrated, "" for SGD and ladders.
     """
 
     K: Floats
@@ -63,7 +66,7 @@ class Theory:
     eta_Z: Floats
     T: Floats
     rho0: Floats
-    modified: bool
+    system: str
 
     @property
     def slowness(self) -> Floats:
@@ -115,7 +118,7 @@ SNAPPING: tuple[Line, ...] = (
     (r"$2K(K-1)u_+^2\eta_Z/\eta_Y = \rho_0^4$", lambda theory: np.log(theory.driven_by_transition)),
 )
 LADDER: tuple[Line, ...] = (
-    (r"printed: $\rho = 1/K(K-1)$", lambda theory: np.log(theory.rho * theory.K * (theory.K - 1))),
+    (r"printed: $\rho = 1/(K(K-1))$", lambda theory: np.log(theory.rho * theory.K * (theory.K - 1))),
     (r"$V\rho = 1$ (F4)", lambda theory: np.log(theory.V * theory.rho)),
     *MEMORY,
 )
@@ -127,9 +130,10 @@ def lines_of(variable: str, theory: Theory) -> tuple[Line, ...]:
         return REACHED[:1]
     if variable in ("largest_gap", "gap"):
         return LADDER
-    if variable in ("phase", "late_speed", "winner_share") and theory.modified:
+    if theory.system == "ModifiedDecoder" and variable in ("phase", "late_speed", "winner_share"):
         return (*REACHED, *SNAPPING)
-    return (*REACHED, *MEMORY)
+    remembers = theory.system in ("", "MeanField")  # old attention, in a decoder of its own
+    return (*REACHED, *MEMORY) if remembers else REACHED
 
 
 def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:
@@ -161,6 +165,8 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
         rho0 = np.hypot(share, (1 - share) * norm) / share
     times = sections.get("run") or sections.get("ladder") or {}
     T = number(times, "last", max(times.get("times") or [np.nan]))
+    if any(np.any(np.asarray(rates.get(name, usual)) != usual) for name, usual in OF_THEORY.items()):
+        V = np.asarray(np.nan)  # Adam, a random start, weight decay: t*, t0 and V h are of plain descent
     if "sgd" in sections:
         T = number(rates, "steps") / (1 - number(rates, "momentum", 0.0))  # late
     # Beyond the outermost cells of a linear axis there may be values that are none.
@@ -168,7 +174,7 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
         np.where(value > 0, value, np.nan) for value in (number(rates, "eta_Y"), number(rates, "eta_Z"), T)
     )
     K, V = np.where(K >= 1, K, np.nan), np.where(V >= 4, V, np.nan)
-    return Theory(K, V, eta_Y, eta_Z, T, rho0, rates.get("kind") == "ModifiedDecoder")
+    return Theory(K, V, eta_Y, eta_Z, T, rho0, str(rates.get("kind", "")))
 
 
 def _profile_norm(num_distinct: float) -> float:
@@ -193,15 +199,33 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str) -> Figure:
     InputError
         Names that the dataset does not have, or further dimensions.
     """
-    figure = Figure(figsize=(1.3 * SINGLE_COLUMN, 1.15 * SINGLE_COLUMN))
-    handles = draw_panel(figure.subplots(), dataset, x, y, variable)
+    figure = Figure(figsize=(1.3 * SINGLE_COLUMN, 1.25 * SINGLE_COLUMN))
+    axes = figure.subplots()
+    handles = draw_panel(axes, dataset, x, y, variable)
+    axes.set_title(textwrap.fill(_fixed(dataset), 80), fontsize=6.5)
     figure.legend(handles=handles, loc="outside lower center", ncols=1 if len(handles) < 3 else 2, fontsize=6.5)
     return figure
 
 
+def _fixed(dataset: xarray.Dataset) -> str:
+    """What is run, and the settings that all cells share."""
+    sections: dict[str, dict[str, Any]] = json.loads(dataset.attrs["settings"])
+    run = next((name for name in sections if name not in ("classes", "run")), "")
+    of_classes = sections.get("classes", {}).get("kind")
+    name = str(sections.get(run, {}).get("kind", run)) + (f" of {of_classes}" if of_classes else "")
+    values = [
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for section in sections.values()
+        for key, value in section.items()
+        if key not in ("kind", "first", "count")
+    ]
+    return f"{name}: {', '.join(values)}"
+
+
 def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Any]:
     """Draw the diagram on `axes`, with its colour bar; return the handles of its legend."""
-    field = _field(dataset, x, y, variable)
+    field = _field(dataset, x, y, variable).sortby([x, y])
+    dataset = dataset.sortby([x, y])  # cells have edges between neighbours
     scales = {name: _scale(dataset[name].values) for name in (x, y)}
     edges = {name: cell_edges(dataset[name].values.astype(float), scales[name]) for name in (x, y)}
     axes.spines[["top", "right"]].set_visible(True)
@@ -229,6 +253,8 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         bar = figure.colorbar(mesh, ax=axes, pad=0.02)
         bar.set_label(LABELS.get(variable, dataset[variable].attrs.get("long_name", variable)))
         bar.ax.minorticks_off()
+        if isinstance(norm, LogNorm):
+            readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
         handles = []
     handles += _draw_lines(axes, dataset, {x: edges[x], y: edges[y]}, scales, variable)
     if variable == "transition_time":
@@ -275,7 +301,10 @@ def _colours(variable: str, values: Floats) -> tuple[Any, Any]:
     if variable in LOGARITHMIC and (seen > 0).any():
         low = seen[seen > 0].min()
         return "cividis", LogNorm(low, max(seen.max(), 1.01 * low))
-    return "cividis", Normalize(seen.min(initial=np.inf), seen.max(initial=-np.inf)) if seen.size else Normalize(0, 1)
+    if not seen.size:
+        return "cividis", Normalize(0, 1)
+    low, high = seen.min(), seen.max()
+    return "cividis", Normalize(low, high if high > low else low + 1)
 
 
 def _mesh(

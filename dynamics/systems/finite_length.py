@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.dynamics.errors import InputError, whole
+from snapdyn.dynamics.errors import InputError, flag, whole
 from snapdyn.dynamics.kernels.finite_length import finite_length_mean_field
 from snapdyn.dynamics.layout import build_layout, scratch
 from snapdyn.dynamics.sgd import LONGEST_SEQUENCE
@@ -72,7 +72,7 @@ class FiniteLengthMeanField(MeanField):
         super().__init__(classes, eta_Y, eta_Z, z_initial)
         self.seq_len = None if seq_len is None else whole("seq_len", seq_len, 1, LONGEST_SEQUENCE)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "seq_len": self.seq_len}
-        if not lump:
+        if not flag("lump", lump):
             self.layout = build_layout(classes, self.z_initial, lump=False)
             self.size = self.layout.size
             self._start = self.layout.slots(classes, self.z_initial)

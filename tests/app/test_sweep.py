@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +226,8 @@ def test_random_designs(tmp_path: Path) -> None:
     assert abs(rates.mean() + 1) < 5 * np.sqrt(1 / 3 / 4000)
     assert rates.min() >= -2
     assert rates.max() <= 0
+    with pytest.raises(snapdyn.InputError, match="whole number from low to high for classes.num_classes"):
+        drawn(RANDOM.replace("low = 2, high = 4", "low = 2.2, high = 2.8"))
     assert swept(RANDOM.replace("SPREAD", SPREAD), tmp_path, name="random") == 0
     data = dataset(tmp_path, "random")
     assert data.entropy.dims == ("cell",)
@@ -273,6 +275,63 @@ def test_seeds_of_sgd_are_a_dimension(tmp_path: Path) -> None:
     assert (data.transition_time / data.t_end < 0.6).all()
     assert swept(text.replace("steps = 1500", 'steps = 9\noptimizer = "adam"'), tmp_path, name="adam") == 0
     assert dataset(tmp_path, "adam").t_peak.isnull().all()
+
+
+def test_seeds_of_classes_beside_those_of_sgd(tmp_path: Path) -> None:
+    """Assert two dimensions of different names where both seeds vary, and the values of a cell."""
+    text = """
+[classes]
+kind = "random_classes"
+[sgd]
+eta_Y = 0.1
+eta_Z = 0.1
+steps = 9
+seeds = 2
+[sweep]
+design = "grid"
+observables = ["entropy"]
+classes.seed = [0, 1, 2]
+"""
+    assert swept(text, tmp_path) == 0
+    data = dataset(tmp_path)
+    assert dict(data.sizes) == {"classes.seed": 3, "seed": 2}
+    run = snapdyn.sgd(snapdyn.random_classes(seed=2), 0.1, 0.1, 9, seed=1)
+    assert float(data.entropy[2, 1]) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)
+
+
+def test_whole_numbers_may_be_written_as_others(tmp_path: Path) -> None:
+    """Assert that 2.0 is taken as 2 where a key takes whole numbers."""
+    assert swept(GOOD.replace("[2, 3]", "[2.0, 3e0]"), tmp_path) == 0
+    assert dataset(tmp_path).num_classes.values.tolist() == [2, 3]
+
+
+class FutureCancelledError(Exception):
+    """As distributed's, told by its name."""
+
+
+def test_a_lost_scheduler_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one sentence, exit code 1 and the dataset so far where the scheduler vanishes after the first portion."""
+
+    class Parallel:
+        def __init__(self, **options: Any) -> None:
+            pass
+
+        def __call__(self, calls: Iterator[Any]) -> Iterator[Any]:
+            function, arguments, options = next(calls)
+            yield function(*arguments, **options)
+            raise FutureCancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("snapdyn.sweep_run.joblib.Parallel", Parallel)
+        assert swept(GOOD, tmp_path) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("snapdyn: the dask scheduler no longer answers; finished cells are kept")
+    assert "1 of 4 cells" in captured.out
+    assert dataset(tmp_path).entropy.notnull().sum() == 1
+    assert swept(GOOD, tmp_path) == 0
+    assert "3 computed, 1 taken over" in capsys.readouterr().out
 
 
 def test_series_whose_times_differ(tmp_path: Path) -> None:
@@ -480,10 +539,15 @@ PHASE = '[phase]\nx = "eta_Z"\ny = "num_classes"\nvariable = "entropy"\n'
         ("[0.1, 0.5]", "[0.1, 0.1]", "different values of system.eta_Z"),
         ("[0.1, 0.5]", '[0.1, "a"]', "eta_Z in [system]"),
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0 }", "count in system.eta_Z"),
-        ("[0.1, 0.5]", '{ first = 0.0, last = 1.0, count = 3, spacing = "log" }', "first to be a positive"),
+        (
+            "[0.1, 0.5]",
+            '{ first = 0.0, last = 1.0, count = 3, spacing = "log" }',
+            "first of system.eta_Z to be a positive",
+        ),
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 400_000 }", "at most 1000000 cells"),
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 4_000_000 }", "count in system.eta_Z"),
         ("[0.1, 0.5]", "{ low = 0.1, high = 1.0 }", "'low'"),
+        ("system.eta_Z", "system.eta_X", "expected only known keys in [system], to vary in [sweep]"),
         ("[0.1, 0.5]", "[nan, 0.1]", "finite numbers for system.eta_Z"),
         ("[0.1, 0.5]", "{ first = 0.1, last = inf, count = 3 }", "last in system.eta_Z"),
         ("common_probability = 0.3", "common_probability = nan", "common_probability in [classes]"),

@@ -16,6 +16,7 @@ from scipy.stats import linregress
 
 from snapdyn.dynamics import (
     Event,
+    FiniteLengthMeanField,
     FrozenDecoder,
     InputError,
     MeanField,
@@ -593,6 +594,7 @@ def test_flags_are_true_or_false(value: Any) -> None:
         ("save_decoder", lambda: integrate(system, [1.0], save_decoder=value)),
         ("z_only", lambda: integrate(system, [1.0], z_only=value)),
         ("terminal", lambda: Event(lambda t, state: t - 0.5, terminal=value)),
+        ("lump", lambda: FiniteLengthMeanField(classes, 1.0, 1.0, None, lump=value)),
         ("uniform_prior", lambda: random_classes(uniform_prior=value)),
     ):
         with pytest.raises(InputError, match=f"^expected {name} to be true or false, received"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -20,7 +21,7 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.figures.phase import draw, theory_of
+from snapdyn.figures.phase import draw, lines_of, theory_of
 from snapdyn.validation import phases
 
 matplotlib.use("agg")
@@ -144,6 +145,41 @@ def test_lines_lie_where_the_theory_says() -> None:
         expected = float(transition_time(3, 10, 1.0, kind="end")) / last
         assert any(abs(np.log(x / expected)) < 0.03 for x in drawn[last])
     assert not np.allclose(min(drawn[50.0]), min(drawn[100.0]), rtol=0.1)
+
+
+def test_cells_stand_in_the_order_of_their_values() -> None:
+    """Assert that the order in which a sweep lists its values does not change the picture."""
+    mixed = diagram().isel(eta_Y=[2, 0, 3, 1], eta_Z=[1, 2, 0])
+    cells = [draw(data, "eta_Y", "eta_Z", "entropy").axes[0].collections[0] for data in (diagram(), mixed)]
+    np.testing.assert_array_equal(cells[0].get_array(), cells[1].get_array())
+    np.testing.assert_array_equal(cells[0]._coordinates, cells[1]._coordinates)
+
+
+@pytest.mark.parametrize(
+    ("changes", "variable", "labels"),
+    [
+        ({}, "entropy", ["t^*", "t_0", "F10"]),
+        ({"system": SETTINGS["system"] | {"kind": "ModifiedDecoder"}}, "entropy", ["t^*", "t_0"]),
+        ({"system": SETTINGS["system"] | {"kind": "SingleCommonToken"}}, "entropy", ["t^*", "t_0"]),
+        ({"system": SETTINGS["system"] | {"kind": "ModifiedDecoder"}}, "phase", ["t^*", "t_0", "2K(K-1)"]),
+        ({}, "largest_gap", ["printed", "(F4)", "F10"]),
+    ],
+)
+def test_lines_belong_to_what_is_run(changes: dict[str, dict[str, Any]], variable: str, labels: list[str]) -> None:
+    """Assert that a decoder's memory is drawn only where there is a decoder of its own."""
+    lines = lines_of(variable, theory_of(SETTINGS | changes, {}))
+    assert len(lines) == len(labels)
+    for (label, _), part in zip(lines, labels, strict=True):
+        assert part in label
+
+
+@pytest.mark.parametrize(("key", "value"), [("optimizer", "adam"), ("weight_decay", 0.1), ("init", "normal")])
+def test_no_theory_for_other_descent(key: str, value: Any) -> None:
+    """Assert that t* and V h are not known for Adam, weight decay and a random start, and are for plain descent."""
+    sgd = {"eta_Y": 0.1, "eta_Z": 0.1, "steps": 100}
+    sections = {"classes": SETTINGS["classes"], "sgd": sgd}
+    assert np.isfinite(theory_of(sections, {}).time("peak"))
+    assert np.isnan(theory_of(sections | {"sgd": sgd | {key: value}}, {}).time("peak"))
 
 
 @pytest.mark.parametrize(
