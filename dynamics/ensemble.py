@@ -69,7 +69,7 @@ def integrate_many(
         try:
             return run(system, request, stop)
         except InputError as error:
-            raise InputError(f"member {number} (from 0): {error}") from error
+            raise InputError(f"{error} (systems[{number}])") from error
 
     calls = [partial(member, number, system) for number, system in enumerate(systems)]
     return in_threads(calls, threads, stop, progress)

@@ -432,6 +432,9 @@ def test_failure_of_one_member_stops_no_other() -> None:
     for call in bad:
         with pytest.raises(InputError, match=r"^expected "):
             call()
+    without_decoder = ModifiedDecoder(random_instance(3).classes(), 1.0, 1.0)
+    with pytest.raises(InputError, match=r"^expected a system that carries Y.* \(systems\[1\]\)$"):
+        integrate_many([systems[0], without_decoder], [1.0], save_decoder=True)
 
 
 def test_ctrl_c_in_an_ensemble_keeps_finished_members() -> None:
