@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
+from snapdyn.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, progress_bar, say, show_table
 
 if TYPE_CHECKING:
     from snapdyn.configuration import Training
@@ -44,8 +44,7 @@ def simulate(
     system = simulation.build()
     check_target(target)
     with progress_bar("integrating") as update:
-        report = (lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")) if update else None
-        trajectory = simulation.run.integrate(system, report)
+        trajectory = simulation.run.integrate(system, of_integration(update))
     _show_trajectory(trajectory)
     if trajectory.t.size:
         trajectory.save(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ from rich.table import Table
 PIPE_WIDTH = 10_000
 # Exit codes; what each means is in `snapdyn.cli.main`.
 DONE, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+SECONDS_BETWEEN_LINES = 60.0
 
 
 def say(sentence: str) -> None:
@@ -40,11 +42,11 @@ def _console() -> Console:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None] | None]:
-    """Yield ``update(done, total, label)`` for a bar on stderr; None when stderr is not a terminal."""
+def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
+    """Yield ``update(done, total, label)`` for a bar on stderr; a line a minute when stderr is not a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield None
+        yield _lines(what)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -57,3 +59,21 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None] | No
             bar.update(task, completed=done, total=total, description=f"{what}{count} {label}")
 
         yield update
+
+
+def of_integration(update: Callable[[float, float, str], None]) -> Callable[[float, float], None]:
+    """The progress (t, fraction) of `integrate`, shown by the update of a bar."""
+    return lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")
+
+
+def _lines(what: str) -> Callable[[float, float, str], None]:
+    """What a batch job's log shows of a long run."""
+    last = time.monotonic()
+
+    def update(done: float, total: float, label: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"{what} {f'{done:.0f}/{total:.0f}' if total > 1 else f'{done:.0%}'} {label}")
+
+    return update

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snapdyn.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
+from snapdyn.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, progress_bar, say, show_table
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import Trajectory
@@ -115,9 +115,8 @@ def _integrated(classes: TextClasses, eta_Y: float, eta_Z: float, last_time: flo
     if end is None:
         end = float(transition_time(classes.num_classes, classes.vocab_size, eta_Y, kind="peak"))
     with progress_bar("integrating") as update:
-        report = (lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")) if update else None
         times = log_times(min(FIRST_TIME, end / 10), end, SAVES)
-        run = integrate(MeanField(classes, eta_Y, eta_Z), times, "RKC", RTOL, ATOL, progress=report)
+        run = integrate(MeanField(classes, eta_Y, eta_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
     if run.t.size:
         print(
             f"mean field: eta_Y = {eta_Y:g}, eta_Z = {eta_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, loss "

@@ -305,6 +305,17 @@ def test_whole_numbers_may_be_written_as_others(tmp_path: Path) -> None:
     assert dataset(tmp_path).num_classes.values.tolist() == [2, 3]
 
 
+def test_a_log_shows_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert lines with the finished cells and the remaining time where stderr is no terminal."""
+    monkeypatch.setattr("snapdyn.terminal.SECONDS_BETWEEN_LINES", 0.0)
+    assert swept(GOOD, tmp_path) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("snapdyn: cells 1/4 about ")
+    assert lines[-1] == "snapdyn: cells 4/4 about 0 s left"
+
+
 class FutureCancelledError(Exception):
     """As distributed's, told by its name."""
 
