@@ -15,6 +15,7 @@ from pydantic import Field, create_model
 
 from snapdyn.dynamics import (
     Event,
+    FiniteLengthMeanField,
     FrozenDecoder,
     InputError,
     MeanField,
@@ -62,6 +63,18 @@ class MeanFieldSection(ClassSystem):
         return MeanField(classes, self.eta_Y, self.eta_Z, z_initial=self.checked_z(), residual=self.residual)
 
 
+class FiniteLengthMeanFieldSection(ClassSystem):
+    """The mean field of sequences of seq_len = T-1 contextual tokens, to second order."""
+
+    kind: Literal["FiniteLengthMeanField"]
+    eta_Z: float
+    seq_len: int
+    lump: bool = True
+
+    def build(self, classes: SequenceClasses) -> System:
+        return FiniteLengthMeanField(classes, self.eta_Y, self.eta_Z, self.seq_len, self.checked_z(), self.lump)
+
+
 class FrozenDecoderSection(ClassSystem):
     """The decoder alone, Eq. (7) or (8)."""
 
@@ -101,9 +114,16 @@ class SingleCommonTokenSection(Section):
         return SingleCommonToken(**self.model_dump(exclude={"kind"}))
 
 
-SystemSection = MeanFieldSection | FrozenDecoderSection | ModifiedDecoderSection | SingleCommonTokenSection
+SystemSection = (
+    MeanFieldSection
+    | FiniteLengthMeanFieldSection
+    | FrozenDecoderSection
+    | ModifiedDecoderSection
+    | SingleCommonTokenSection
+)
 SYSTEMS: dict[str, type[Section]] = {
     "MeanField": MeanFieldSection,
+    "FiniteLengthMeanField": FiniteLengthMeanFieldSection,
     "FrozenDecoder": FrozenDecoderSection,
     "ModifiedDecoder": ModifiedDecoderSection,
     "SingleCommonToken": SingleCommonTokenSection,

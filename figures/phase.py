@@ -132,7 +132,7 @@ def lines_of(variable: str, theory: Theory) -> tuple[Line, ...]:
         return LADDER
     if theory.system == "ModifiedDecoder" and variable in ("phase", "late_speed", "winner_share"):
         return (*REACHED, *SNAPPING)
-    remembers = theory.system in ("", "MeanField")  # old attention, in a decoder of its own
+    remembers = theory.system in ("", "MeanField", "FiniteLengthMeanField")  # old attention, in a decoder of its own
     return (*REACHED, *MEMORY) if remembers else REACHED
 
 

@@ -190,6 +190,7 @@ BUILDERS: dict[str, Callable[..., object]] = {
     "single_common_token": snapdyn.single_common_token,
     "random_classes": snapdyn.random_classes,
     "MeanField": snapdyn.MeanField,
+    "FiniteLengthMeanField": snapdyn.FiniteLengthMeanField,
     "FrozenDecoder": snapdyn.FrozenDecoder,
     "ModifiedDecoder": snapdyn.ModifiedDecoder,
     "SingleCommonToken": snapdyn.SingleCommonToken,

@@ -299,6 +299,17 @@ classes.seed = [0, 1, 2]
     assert float(data.entropy[2, 1]) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)
 
 
+def test_the_length_of_sequences_varies(tmp_path: Path) -> None:
+    """Assert the loss of sequences of 9 and 99 contextual tokens against the library's."""
+    text = GOOD.replace('"MeanField"', '"FiniteLengthMeanField"').replace("classes.num_classes = [2, 3]", "")
+    assert swept(text + '"system.seq_len" = [9, 99]\n', tmp_path) == 0
+    data = dataset(tmp_path)
+    classes, times = snapdyn.single_common_token(3, 2, 0.3, 20), snapdyn.log_times(1, 100, 5)
+    for seq_len in (9, 99):
+        run = snapdyn.integrate(snapdyn.FiniteLengthMeanField(classes, 1.0, 0.5, seq_len), times)
+        assert float(data.loss.sel(eta_Z=0.5, seq_len=seq_len)) == run.loss[-1]
+
+
 def test_whole_numbers_may_be_written_as_others(tmp_path: Path) -> None:
     """Assert that 2.0 is taken as 2 where a key takes whole numbers."""
     assert swept(GOOD.replace("[2, 3]", "[2.0, 3e0]"), tmp_path) == 0
