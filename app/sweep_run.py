@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -29,6 +30,8 @@ from snapdyn.sweep_storage import Cells, Values, code_hash
 # more, and what runs when the sweep is stopped is lost.
 SECONDS_AT_ONCE = 0.3
 MOST_AT_ONCE = 1000
+# Reasons that differ only in numbers are one.
+NUMBER = re.compile(r"-?\d[\d.]*(e[-+]?\d+)?")
 
 # What went wrong on the cluster, by the name of the error: dask, which has them, is an extra.
 LOST = {
@@ -164,7 +167,8 @@ def run_sweep(
         stopped = "interrupted"
     except WorkersLost as error:
         stopped = str(error)
-    if not stopped and failed == total == len(places) and len(set(found.reasons.values())) == 1:
+    kinds = {NUMBER.sub("#", reason) for reason in found.reasons.values()}
+    if not stopped and failed == total == len(places) and len(kinds) == 1:
         raise InputError(f"expected a cell that can be run, received the same of all {total}: {found.reasons[0]}")
     path = folder / f"{sweep.name}.nc"
     dataset = assemble(sweep, found.values, found.reasons)

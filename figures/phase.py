@@ -43,6 +43,7 @@ LABELS = {
     "late_speed": "speed at the end over the fastest, per ln $t$",
 }
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
+SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
 TIME_LINES: tuple[tuple[str, str, Literal["-", "--", ":"]], ...] = (
     ("$t^*$", "peak", "-"),
@@ -228,6 +229,8 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
     dataset = dataset.sortby([x, y])  # cells have edges between neighbours
     scales = {name: _scale(dataset[name].values) for name in (x, y)}
     edges = {name: cell_edges(dataset[name].values.astype(float), scales[name]) for name in (x, y)}
+    for name in SHARES & edges.keys():
+        edges[name] = np.clip(edges[name], 0.0, 1.0)  # no cell reaches beyond
     axes.spines[["top", "right"]].set_visible(True)
     axes.set(
         xlabel=LABELS.get(x, x),

@@ -299,6 +299,14 @@ classes.seed = [0, 1, 2]
     assert float(data.entropy[2, 1]) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)
 
 
+def test_one_mistake_in_all_cells_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert exit code 2 and no list of cells where all fail alike, but for the value."""
+    assert swept(GOOD.replace("[0.1, 0.5]", "[-1.0, -2.5e-3]"), tmp_path) == 2
+    error = capsys.readouterr().err
+    assert "received the same of all 4: expected eta_Z to be a positive finite number" in error
+    assert error.count("\n") == 1
+
+
 def test_the_length_of_sequences_varies(tmp_path: Path) -> None:
     """Assert the loss of sequences of 9 and 99 contextual tokens against the library's."""
     text = GOOD.replace('"MeanField"', '"FiniteLengthMeanField"').replace("classes.num_classes = [2, 3]", "")
