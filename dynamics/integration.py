@@ -171,14 +171,17 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         if t_end == 0 or not compiled or events:  # else the integrator saves the start too
             recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
         if t_end > 0:
-            if compiled:
-                solver = CompiledSolver(system, clock, t_end, rtol, atol)
-            else:
-                solver = _solver(system, method, clock, t_end, rtol, atol)
             if compiled and not events:
+                solver = CompiledSolver(system, clock, t_end, rtol, atol)
                 status, message = _run_compiled(solver, system, clock, recorder, progress, stop)
             else:
-                status, message = _run(solver, system, clock, recorder, events, progress, stop)
+                # A run that overflows is reported with its time and quantity, not by numpy's warning.
+                with np.errstate(all="ignore"):
+                    if compiled:
+                        solver = CompiledSolver(system, clock, t_end, rtol, atol)
+                    else:
+                        solver = _solver(system, method, clock, t_end, rtol, atol)
+                    status, message = _run(solver, system, clock, recorder, events, progress, stop)
     except KeyboardInterrupt:
         t = clock.to_time(solver.t) if solver is not None else 0.0
         status = "interrupted"
@@ -273,7 +276,6 @@ def _choose(system: System, method: str, log_time: bool | None, t_end: float) ->
     return method, compiled, Clock(scale if log_time else None)
 
 
-@np.errstate(all="ignore")
 def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float, atol: float) -> Any:
     if method == "CVODE":
         return CVODESolver(system, clock, t_end, rtol, atol)
@@ -291,7 +293,6 @@ def _solver(system: System, method: str, clock: Clock, t_end: float, rtol: float
     )
 
 
-@np.errstate(all="ignore")  # a run that overflows is reported with its time and quantity
 def _run(
     solver: Any,
     system: System,

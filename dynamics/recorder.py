@@ -85,15 +85,15 @@ class Recorder:
             found["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
         return found
 
-    @np.errstate(all="ignore")  # of a run that overflows
     def _more(self, states: Floats, losses: Floats | None) -> dict[Any, Floats]:
         """Loss, invariants and extra quantities."""
         system = self.system
-        found: dict[Any, Floats] = {
-            "loss": np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
-        }
-        found |= {("invariant", name): np.array(values) for name, values in system.invariants(states).items()}
-        return found | {("extra", name): np.array(values) for name, values in system.extra(states).items()}
+        with np.errstate(all="ignore"):  # of a run that overflows
+            found: dict[Any, Floats] = {
+                "loss": np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
+            }
+            found |= {("invariant", name): np.array(values) for name, values in system.invariants(states).items()}
+            return found | {("extra", name): np.array(values) for name, values in system.extra(states).items()}
 
     def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
         interrupted = False
