@@ -150,7 +150,8 @@ def read_sweep(path: Path) -> Sweep:
         seeds = model.seed_list()
         if not seeds or len(set(seeds)) < len(seeds):
             raise InputError(f"expected different seeds in [sgd], at least one, received {model.seeds!r:.60}")
-        design = Design((*design.axes, Axis("seed", {SEED: list(seeds)})))
+        name = SEED if "classes.seed" in {axis.name for axis in design.axes} else "seed"
+        design = Design((*design.axes, Axis(name, {SEED: list(seeds)})))
     elif SEED in parameters and "seeds" in sections["sgd"]:
         raise InputError(f"expected seeds in [sgd] or {SEED} in {where}, received both; keep one of them")
     observables = tuple(DEFAULTS[kind] if settings.observables is None else settings.observables)
@@ -204,7 +205,7 @@ def _takes_whole_numbers(
             return False
         model = read_kind(model, sections[section], f"[{section}]")
     if key not in model.model_fields:
-        raise unknown("key", key, model.model_fields, f"[{section}], to vary in {where}")
+        raise unknown("key", key, model.model_fields, f"[{section}] (to vary it in {where})")
     annotation = model.model_fields[key].annotation
     types = set(get_args(annotation) or (annotation,))
     return int in types and float not in types
@@ -219,10 +220,11 @@ def read_kind(model: Mapping[str, type[Section]], values: Mapping[str, Any], whe
 
 def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
     axes = {axis.name: len(axis) for axis in sweep.design.axes if axis.name != "cell"}
-    if len(axes) < 2:
+    is_grid = sweep.design.axes[0].name != "cell"
+    if len(axes) < 2 or not is_grid:
         raise InputError(
             "expected a grid of at least two parameters with a section [phase], received "
-            f"{'a grid of one' if axes else 'another design'}; vary another parameter on a grid, or leave out [phase]"
+            f"{'a grid of one' if is_grid else 'another design'}; vary two on a grid, or leave out [phase]"
         )
     for name in (phase.x, phase.y):
         if name not in axes:

@@ -69,6 +69,7 @@ class Outcome:
     seconds: float
     values: Values | None = None
     reason: str = ""
+    bad_input: bool = False  # whether that is the reason
     run: TransformerRun | None = None
 
 
@@ -100,7 +101,8 @@ def run_cells(
             found = Outcome(cell.number, time.perf_counter() - started, _plain(values), run=run)
         except Exception as error:  # whatever goes wrong in one cell is that cell's result
             reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
-            found = Outcome(cell.number, time.perf_counter() - started, reason=" ".join(reason.split()))
+            seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
+            found = Outcome(cell.number, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
         outcomes.append(found)
     return outcomes
 

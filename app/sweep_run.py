@@ -146,7 +146,7 @@ def run_sweep(
         for number in numbers:
             found.values[number] = values
     total, taken_over = len(waiting), len(places) - len(waiting)
-    done, failed, stopped = 0, 0, ""
+    done, failed, bad_input, stopped = 0, 0, 0, ""
     began = time.perf_counter()
     try:
         with contextlib.closing(_outcomes(sweep, folder, code, waiting, jobs, scheduler)) as portions:
@@ -154,6 +154,7 @@ def run_sweep(
                 for outcome in portion:
                     cell, parameters = cells[outcome.number]
                     failed += outcome.values is None
+                    bad_input += outcome.bad_input
                     if outcome.values is not None:
                         store.put(cell.key, parameters, outcome.values, outcome.run)
                     for number in places[cell.key]:
@@ -167,9 +168,13 @@ def run_sweep(
         stopped = "interrupted"
     except WorkersLost as error:
         stopped = str(error)
-    kinds = {NUMBER.sub("#", reason) for reason in found.reasons.values()}
-    if not stopped and failed == total == len(places) and len(kinds) == 1:
-        raise InputError(f"expected a cell that can be run, received the same of all {total}: {found.reasons[0]}")
+    if (
+        not stopped
+        and bad_input == total == len(places)
+        and len({NUMBER.sub("#", r) for r in found.reasons.values()}) == 1
+    ):
+        alike = "the same" if len(set(found.reasons.values())) == 1 else "the like"
+        raise InputError(f"expected a cell that can be run, received {alike} of all {total}: {found.reasons[0]}")
     path = folder / f"{sweep.name}.nc"
     dataset = assemble(sweep, found.values, found.reasons)
     write(dataset, path)
@@ -243,8 +248,6 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
         raise InputError(
             f"expected dask for --scheduler {scheduler}, received none; install it with pip install 'snapdyn[cluster]'"
         ) from error
-    # A lost scheduler is told in one sentence (LOST), not in distributed's traceback.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         # A client that is given no address fails again, and aloud, when it is cleared away.
         get_address_host_port(scheduler)
@@ -254,6 +257,8 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
             f"expected a dask scheduler at {scheduler!r}, received no answer ({error}); start one with "
             "`dask scheduler` and give the address that it prints"
         ) from error
+    # A lost scheduler is told in one sentence (LOST), not in distributed's traceback.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     with client:
         workers = sum(client.ncores().values())
         if not workers:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from snapdyn.dynamics.transformer_runs import TransformerRun, load_transformer_r
 from snapdyn.validation.storage import source_hash
 
 FORMAT = 1
+READ_AND_RUN = (
+    "toml_files", "class_sections", "sections", "configuration", "figures.comparison", "sweep_design", "sweep",
+    "sweep_observables", "sweep_cells",
+)  # fmt: skip
 MIDDLE = ', "cell": '
 Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or lists of them
 
@@ -23,9 +28,11 @@ Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or list
 @cache
 def code_hash() -> str:
     """Hash of the code that numbers come from: analytic, dynamics, validation, and what reads and runs a cell."""
-    here = Path(__file__).parent
-    own = [file.read_bytes() for file in (*sorted(here.glob("*.py")), here / "figures" / "comparison.py")]
-    return hashlib.sha256(b"".join([source_hash().encode(), *own])).hexdigest()
+    digest = hashlib.sha256(source_hash().encode())
+    for name in READ_AND_RUN:
+        content = Path(str(import_module(f"snapdyn.{name}").__file__)).read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mapping[str, str]) -> str:

@@ -47,7 +47,7 @@ def integrate_many(
     Raises
     ------
     InputError
-        As `integrate`, with the member's number, and when a member is no system.
+        As `integrate`, and when a member is no system; what concerns a member names it.
     """
     if not isinstance(systems, Iterable):
         raise InputError(
@@ -56,10 +56,11 @@ def integrate_many(
     if progress is not None and not callable(progress):
         raise InputError(f"expected progress to be a function (finished, total), received {progress!r}")
     systems = list(systems)
-    for system in systems:
+    for number, system in enumerate(systems):
         if not isinstance(system, System):
             raise InputError(
-                f"expected systems such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
+                f"expected systems such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__} "
+                f"(systems[{number}])"
             )
     threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()

@@ -53,7 +53,7 @@ def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> i
 def flag(name: str, value: bool) -> bool:
     """Return `value` as a bool after checking that it is one: "no" and 0 are not False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"expected {name} to be true or false, received {value!r}")
+        raise InputError(f"expected {name} to be true or false, received {value!r}; write it without quotes")
     return bool(value)
 
 

@@ -136,9 +136,7 @@ def checked_request(
     times = _checked_times(t_eval)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)
     if not SMALLEST_RTOL <= rtol < 1:
-        raise InputError(
-            f"expected rtol of at least {SMALLEST_RTOL:.1e} (the digits of floats) and below 1, received {rtol:g}"
-        )
+        raise InputError(f"expected rtol of at least {SMALLEST_RTOL:.1e} and below 1, received {rtol:g}; 1e-8 is usual")
     if not isinstance(events, Mapping | None):
         raise InputError(f"expected events as a mapping of name to Event, received {type(events).__name__}")
     events = dict(events or {})
@@ -339,7 +337,10 @@ def _run_compiled(
 ) -> tuple[str, str]:
     """Let the compiled integrator make the steps and the saves, some tenth of a second at a time."""
     times = recorder.times
-    save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
+    save_at = times
+    if clock.scale is not None:
+        with np.errstate(all="ignore"):  # beyond the largest float; the run then says so
+            save_at = np.array([clock.from_time(t) for t in times])
     # With the decoder all states are kept: the trajectory then looks into this array.
     rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
     saved = np.empty((rows, recorder.width))

@@ -166,8 +166,9 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
         rho0 = np.hypot(share, (1 - share) * norm) / share
     times = sections.get("run") or sections.get("ladder") or {}
     T = number(times, "last", max(times.get("times") or [np.nan]))
-    if any(np.any(np.asarray(rates.get(name, usual)) != usual) for name, usual in OF_THEORY.items()):
-        V = np.asarray(np.nan)  # Adam, a random start, weight decay: t*, t0 and V h are of plain descent
+    # Not of Adam, a random start, weight decay: t*, t0 and V h are of plain descent.
+    for name, usual in OF_THEORY.items():
+        V = np.where(np.asarray(rates.get(name, usual)) == usual, V, np.nan)
     if "sgd" in sections:
         T = number(rates, "steps") / (1 - number(rates, "momentum", 0.0))  # late
     # Beyond the outermost cells of a linear axis there may be values that are none.
@@ -209,18 +210,24 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str) -> Figure:
 
 
 def _fixed(dataset: xarray.Dataset) -> str:
-    """What is run, and the settings that all cells share."""
+    """What is run, and the numbers and names that all cells share."""
     sections: dict[str, dict[str, Any]] = json.loads(dataset.attrs["settings"])
     run = next((name for name in sections if name not in ("classes", "run")), "")
     of_classes = sections.get("classes", {}).get("kind")
     name = str(sections.get(run, {}).get("kind", run)) + (f" of {of_classes}" if of_classes else "")
-    values = [
+    values = {f"{section}.{key}": value for section, keys in sections.items() for key, value in keys.items()}
+    for coordinate in dataset.coords.values():
+        if "parameter" in coordinate.attrs:
+            swept = coordinate.attrs["parameter"]
+            values.pop(swept, None)
+            if coordinate.size == 1:
+                values[swept] = coordinate.values.item()
+    shown = [
         f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
-        for section in sections.values()
-        for key, value in section.items()
-        if key not in ("kind", "first", "count")
+        for key, value in ((dotted.partition(".")[2], value) for dotted, value in values.items())
+        if key not in ("kind", "first", "count") and not isinstance(value, (list, dict))
     ]
-    return f"{name}: {', '.join(values)}"
+    return f"{name}: {', '.join(shown)}".replace("$", r"\$")
 
 
 def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Any]:
@@ -229,8 +236,9 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
     dataset = dataset.sortby([x, y])  # cells have edges between neighbours
     scales = {name: _scale(dataset[name].values) for name in (x, y)}
     edges = {name: cell_edges(dataset[name].values.astype(float), scales[name]) for name in (x, y)}
-    for name in SHARES & edges.keys():
-        edges[name] = np.clip(edges[name], 0.0, 1.0)  # no cell reaches beyond
+    for name in (x, y):
+        if str(dataset[name].attrs.get("parameter", name)).rpartition(".")[2] in SHARES:
+            edges[name] = np.clip(edges[name], 0.0, 1.0)  # no cell reaches beyond
     axes.spines[["top", "right"]].set_visible(True)
     axes.set(
         xlabel=LABELS.get(x, x),

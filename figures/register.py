@@ -183,8 +183,8 @@ _ENTRIES = (
         "phase",
         "Phase diagrams of training",
         "Above, mean field over the rates: final entropy (K = 5, V = 1000, a common token of probability 0.5, t = "
-        "1000) changes after the transition and has done most of it where (eta_Z/eta_Y)(V h)^2 is 4.5; only beyond "
-        "it do distinct tokens fall (random classes, K = 3, V = 100, t = 1e4; F10). Second row, left: the measured "
+        "1000) changes after the transition, most of it before (eta_Z/eta_Y)(V h)^2 reaches 4.5; only beyond it do "
+        "distinct tokens fall (random classes, K = 3, V = 100, t = 1e4; F10). Second row, left: the measured "
         "transition lies on t*, within 2 % of K/V, not on t0' or t0. Then the largest gap of the ladder. With slow "
         "attention it is max(V rho, 1/(1 + V rho)), whatever K: where V rho is large Eq. (10) breaks (F4), where it "
         "is small the leading beta, so that no V, rho or K keeps every rung; the printed condition rho < 1/(K(K-1)) "
@@ -192,8 +192,8 @@ _ENTRIES = (
         "attention. Below, K = 2, V = 100, t = 1e4: attention still moving at the end, snapped (the last decade of "
         "t moves it at less than a tenth of its fastest, per unit of ln t), or with more than half on one distinct "
         "token: a winner takes all under Eq. (10) only. Under Eq. (10) attention has snapped only above the line "
-        "from which most of its way is done by t0, by a factor of about ten in eta_Z; in the mean field only beyond "
-        "the 4.5.",
+        "from which most of its way is done by t0, by a factor of 7 or more in eta_Z; in the mean field only where "
+        "(eta_Z/eta_Y)(V h)^2 is above 4.5.",
     ),
     FigureEntry(
         "animation",

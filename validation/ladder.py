@@ -116,7 +116,7 @@ def ladder(
     batch_size = whole("batch_size", batch_size, 1)
     if form not in ("consistent", "printed"):
         raise unknown_name("form", form, ("consistent", "printed"))
-    if branch not in tuple(BRANCHES):  # a list is no key
+    if branch not in tuple(BRANCHES):  # a list has no hash, so it cannot be looked for in a dict
         raise unknown_name("branch", branch, BRANCHES)
     decoder = branch == "decoder"
     times, steps = _rounded(t_eval, momentum, whole("max_steps", max_steps, 1))

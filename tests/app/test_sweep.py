@@ -277,8 +277,8 @@ def test_seeds_of_sgd_are_a_dimension(tmp_path: Path) -> None:
     assert dataset(tmp_path, "adam").t_peak.isnull().all()
 
 
-def test_seeds_of_classes_beside_those_of_sgd(tmp_path: Path) -> None:
-    """Assert two dimensions of different names where both seeds vary, and the values of a cell."""
+def test_seeds_of_classes_beside_those_of_sgd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert two dimensions of different names where both seeds vary, a cell, and the diagram over them."""
     text = """
 [classes]
 kind = "random_classes"
@@ -286,7 +286,7 @@ kind = "random_classes"
 eta_Y = 0.1
 eta_Z = 0.1
 steps = 9
-seeds = 2
+seeds = [5, 7]
 [sweep]
 design = "grid"
 observables = ["entropy"]
@@ -294,16 +294,23 @@ classes.seed = [0, 1, 2]
 """
     assert swept(text, tmp_path) == 0
     data = dataset(tmp_path)
-    assert dict(data.sizes) == {"classes.seed": 3, "seed": 2}
-    run = snapdyn.sgd(snapdyn.random_classes(seed=2), 0.1, 0.1, 9, seed=1)
-    assert float(data.entropy[2, 1]) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)
+    assert dict(data.sizes) == {"classes.seed": 3, "sgd.seed": 2}
+    assert [data[name].attrs["parameter"] for name in data.dims] == list(data.dims)
+    run = snapdyn.sgd(snapdyn.random_classes(seed=2), 0.1, 0.1, 9, seed=7)
+    found = data.entropy.sel({"classes.seed": 2, "sgd.seed": 7})
+    assert float(found) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)
+    phase = '[phase]\nx = "classes.seed"\ny = "sgd.seed"\nvariable = "entropy"\n'
+    assert swept(text + phase, tmp_path) == 0
+    assert (tmp_path / "out" / "grid.png").is_file()
+    assert swept((text + phase).replace('"grid"', '"list"'), tmp_path) == 2
+    assert "received another design" in capsys.readouterr().err
 
 
 def test_one_mistake_in_all_cells_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert exit code 2 and no list of cells where all fail alike, but for the value."""
     assert swept(GOOD.replace("[0.1, 0.5]", "[-1.0, -2.5e-3]"), tmp_path) == 2
     error = capsys.readouterr().err
-    assert "received the same of all 4: expected eta_Z to be a positive finite number" in error
+    assert "received the like of all 4: expected eta_Z to be a positive finite number" in error
     assert error.count("\n") == 1
 
 
@@ -577,7 +584,7 @@ PHASE = '[phase]\nx = "eta_Z"\ny = "num_classes"\nvariable = "entropy"\n'
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 400_000 }", "at most 1000000 cells"),
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 4_000_000 }", "count in system.eta_Z"),
         ("[0.1, 0.5]", "{ low = 0.1, high = 1.0 }", "'low'"),
-        ("system.eta_Z", "system.eta_X", "expected only known keys in [system], to vary in [sweep]"),
+        ("system.eta_Z", "system.eta_X", "expected only known keys in [system] (to vary it in [sweep]"),
         ("[0.1, 0.5]", "[nan, 0.1]", "finite numbers for system.eta_Z"),
         ("[0.1, 0.5]", "{ first = 0.1, last = inf, count = 3 }", "last in system.eta_Z"),
         ("common_probability = 0.3", "common_probability = nan", "common_probability in [classes]"),
@@ -629,7 +636,17 @@ def test_a_sweep_without_dask(
     assert "expected --jobs or --scheduler, received both" in capsys.readouterr().err
 
 
-def test_the_code_hash_is_of_the_files() -> None:
-    """Assert that it is stable within a process."""
-    assert code_hash() == code_hash()
-    assert len(code_hash()) == 64
+def test_the_code_hash_is_of_what_reads_and_runs_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that another content of such a module changes the hash, and that one of the command line does not."""
+    read = Path.read_bytes
+    before = code_hash.__wrapped__()
+
+    def edited(name: str) -> str:
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * (self.name == name))
+            return str(code_hash.__wrapped__())
+
+    assert before == code_hash()
+    for name in ("sections.py", "comparison.py", "sweep_cells.py"):
+        assert edited(name) != before
+    assert edited("cli.py") == before

@@ -21,7 +21,8 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.figures.phase import draw, lines_of, theory_of
+from snapdyn.figures.comparison import OF_THEORY
+from snapdyn.figures.phase import _fixed, draw, lines_of, theory_of
 from snapdyn.validation import phases
 
 matplotlib.use("agg")
@@ -173,6 +174,17 @@ def test_lines_belong_to_what_is_run(changes: dict[str, dict[str, Any]], variabl
         assert part in label
 
 
+def test_the_title_has_what_all_cells_share() -> None:
+    """Assert the settings of all cells in the title, none that is swept, and what an axis of one value holds."""
+    data = diagram().isel(eta_Z=[1])
+    data["eta_Z"].attrs["parameter"] = "system.eta_Z"
+    title = draw(diagram(), "eta_Y", "eta_Z", "entropy").axes[0].get_title()
+    assert " ".join(title.split()) == (
+        "MeanField of single_common_token: num_distinct 3, num_classes 3, common_probability 0.2, last 50"
+    )
+    assert _fixed(data).endswith("last 50, eta_Z 0.1")
+
+
 @pytest.mark.parametrize(("key", "value"), [("optimizer", "adam"), ("weight_decay", 0.1), ("init", "normal")])
 def test_no_theory_for_other_descent(key: str, value: Any) -> None:
     """Assert that t* and V h are not known for Adam, weight decay and a random start, and are for plain descent."""
@@ -180,6 +192,9 @@ def test_no_theory_for_other_descent(key: str, value: Any) -> None:
     sections = {"classes": SETTINGS["classes"], "sgd": sgd}
     assert np.isfinite(theory_of(sections, {}).time("peak"))
     assert np.isnan(theory_of(sections | {"sgd": sgd | {key: value}}, {}).time("peak"))
+    usual = OF_THEORY[key]
+    along = theory_of(sections, {f"sgd.{key}": np.array([usual, value], dtype=object)}).time("peak")
+    np.testing.assert_array_equal(np.isfinite(along), [True, False])
 
 
 @pytest.mark.parametrize(
