@@ -224,7 +224,7 @@ def _outcomes(
                 "a worker process died, of too little memory perhaps; finished cells are kept: run the command again "
                 "to go on, with fewer --jobs"
             ) from error
-        except Exception as error:
+        except Exception as error:  # raised again but for those that are known by name only
             if type(error).__name__ not in LOST:
                 raise
             raise WorkersLost(

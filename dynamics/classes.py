@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.dynamics.errors import InputError, real_array, whole, whole_array
+from snapdyn.dynamics.errors import InputError, flag, real_array, whole, whole_array
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.assumptions import Condition
@@ -234,7 +234,7 @@ class SequenceClasses:
         norms = np.sqrt(np.add.reduceat(attention**2, self.P.indptr[:-1]))
         f = attention / np.repeat(norms, np.diff(self.P.indptr))
         inputs = sparse.csr_array((f, self.P.indices, self.P.indptr), shape=self.P.shape)
-        if not residual:
+        if not flag("residual", residual):
             return inputs
         rows = max(self.num_tokens, int(self.query.max()) + 1)
         inputs.resize((self.num_classes, rows))

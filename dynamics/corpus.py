@@ -244,6 +244,7 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
         with file.open("rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
+            # Both have readline; to mypy a GzipFile is no IO[bytes].
             source: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
             while data := source.readline(LONGEST_PIECE):
                 data = rest + data

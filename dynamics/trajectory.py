@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.errors import InputError
+from snapdyn.dynamics.errors import InputError, flag
 from snapdyn.dynamics.storage import provenance, replacing
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Trajectory:
         """
         classes = self._require_classes()
         c = self.attention_entries
-        if distinct_only:
+        if flag("distinct_only", distinct_only):
             c = np.where(classes.omega_size[classes.P.indices] == 1, c, 0.0)
         starts = classes.P.indptr[:-1]
         total = np.add.reduceat(c, starts, axis=-1)

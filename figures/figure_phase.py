@@ -216,7 +216,31 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 def check(dataset: xarray.Dataset) -> list[Check]:
     """What the diagrams show, and wrong theories that they reject."""
-    return [*_on_transition(dataset), *_on_falls(dataset), *_on_phases(dataset), *_on_gaps(dataset)]
+    own = (_on_entropy, _on_falls, _on_transition, _on_gaps, _on_phases)
+    return [check for checks in own for check in checks(dataset)]
+
+
+def _on_entropy(dataset: xarray.Dataset) -> list[Check]:
+    entropy, theory = panel_of(dataset, "entropy").entropy.values, _theory(dataset, "entropy")
+    over = np.broadcast_to(theory.time("end") < theory.T, entropy.shape)
+    low, high = entropy.min(axis=0), entropy.max(axis=0)  # over eta_Z
+    done = (entropy - low) / (high - low)
+
+    def least(onset: float) -> float:
+        return float(done[over & (theory.slowness > onset)].min())
+
+    name = f"share of the change of entropy that is done where {SLOWNESS} > {ONSET:g} and t0 is over, smallest"
+    return [
+        Check(name, MEAN_FIELD, least(ONSET), 0.5, ">="),
+        Check(
+            f"wrong theory: the same where it is above {ONSET / 100:g}",
+            MEAN_FIELD,
+            least(ONSET / 100),
+            0.5,
+            ">=",
+            role="control",
+        ),
+    ]
 
 
 def _on_transition(dataset: xarray.Dataset) -> list[Check]:

@@ -420,8 +420,8 @@ def test_failure_of_one_member_stops_no_other() -> None:
     assert "failed at t = " in runs[1].message
     assert [run.t.size for run in runs] == [2, 0, 2]
     assert integrate_many([], [1.0]) == []
-    bad: list[Callable[[], Any]] = [
-        lambda: integrate_many([3], [1.0]),  # type: ignore[list-item]  # that is the point
+    bad: list[Callable[[], Any]] = [  # wrong types are the point of the ignored errors
+        lambda: integrate_many([3], [1.0]),  # type: ignore[list-item]
         lambda: integrate_many(systems[0], [1.0]),  # type: ignore[arg-type]
         lambda: integrate_many(systems, [1.0], progress="a"),  # type: ignore[arg-type]
         lambda: integrate(systems[0], [1.0], stop="a"),  # type: ignore[arg-type]

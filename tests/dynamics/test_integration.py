@@ -593,6 +593,8 @@ def test_flags_are_true_or_false(value: Any) -> None:
         ("modified", lambda: FrozenDecoder(classes, 1.0, modified=value)),
         ("save_decoder", lambda: integrate(system, [1.0], save_decoder=value)),
         ("z_only", lambda: integrate(system, [1.0], z_only=value)),
+        ("residual", lambda: classes.gram(residual=value)),
+        ("distinct_only", lambda: integrate(system, [1.0]).entropy(distinct_only=value)),
         ("terminal", lambda: Event(lambda t, state: t - 0.5, terminal=value)),
         ("lump", lambda: FiniteLengthMeanField(classes, 1.0, 1.0, None, lump=value)),
         ("uniform_prior", lambda: random_classes(uniform_prior=value)),
