@@ -13,18 +13,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from snapdyn import analytic, dynamics, figures, validation
+    from snapdyn import analytic, dynamics, experiments, figures, validation
     from snapdyn.dynamics import (
         SGD,
         Event,
         FiniteLengthMeanField,
         Fluctuations,
         FrozenDecoder,
-        InputError,
         MeanField,
         ModifiedDecoder,
         SequenceClasses,
         SingleCommonToken,
+        System,
         TextClasses,
         Trajectory,
         TransformerRun,
@@ -42,69 +42,42 @@ if TYPE_CHECKING:
         syn_small,
         train_transformer,
     )
-    from snapdyn.validation import Check, Evidence, Picture, claim, validate
-    from snapdyn.validation.ladder import ladder
+    from snapdyn.errors import InputError
+    from snapdyn.validation import Check, Evidence, Picture, claim, ladder, validate
 
     __version__: str
 
-__all__ = [
-    "SGD",
-    "Check",
-    "Event",
-    "Evidence",
-    "FiniteLengthMeanField",
-    "Fluctuations",
-    "FrozenDecoder",
-    "InputError",
-    "MeanField",
-    "ModifiedDecoder",
-    "Picture",
-    "SequenceClasses",
-    "SingleCommonToken",
-    "TextClasses",
-    "Trajectory",
-    "TransformerRun",
-    "__version__",
-    "analytic",
-    "claim",
-    "dynamics",
-    "figures",
-    "fluctuations",
-    "from_text",
-    "integrate",
-    "integrate_many",
-    "ladder",
-    "load",
-    "log_times",
-    "random_classes",
-    "sgd",
-    "sgd_runs",
-    "single_common_token",
-    "syn_medium",
-    "syn_small",
-    "train_transformer",
-    "validate",
-    "validation",
-]
+_ROOMS = ("analytic", "dynamics", "experiments", "figures", "validation")
+# Where each public name lives.
+_HOMES = {
+    **dict.fromkeys(
+        (
+            "SGD", "Event", "FiniteLengthMeanField", "Fluctuations", "FrozenDecoder", "MeanField", "ModifiedDecoder",
+            "SequenceClasses", "SingleCommonToken", "System", "TextClasses", "Trajectory", "TransformerRun",
+            "fluctuations", "from_text", "integrate", "integrate_many", "load", "log_times", "random_classes", "sgd",
+            "sgd_runs", "single_common_token", "syn_medium", "syn_small", "train_transformer",
+        ),
+        "snapdyn.dynamics",
+    ),
+    **dict.fromkeys(("Check", "Evidence", "Picture", "claim", "ladder", "validate"), "snapdyn.validation"),
+    "InputError": "snapdyn.errors",
+}  # fmt: skip
 
-_ROOMS = ("analytic", "dynamics", "figures", "validation")
-_OF_VALIDATION = ("Check", "Evidence", "Picture", "claim", "ladder", "validate")
+__all__ = sorted([*_ROOMS, *_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: Any
     if name in _ROOMS:
         return import_module(f"snapdyn.{name}")  # the import itself sets the attribute
+    value: Any
     if name == "__version__":
         from importlib import metadata
 
         value = metadata.version("snapdyn")
-    elif name in _OF_VALIDATION:
-        value = getattr(import_module("snapdyn.validation"), name)
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
     else:
-        value = getattr(import_module("snapdyn.dynamics"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from snapdyn.cli import main
+from snapdyn.commands.main import main
 
 sys.exit(main())

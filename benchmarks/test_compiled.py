@@ -12,7 +12,7 @@ import pytest
 from cases import ATOL, CASES, RTOL, Floats, system, times
 
 from snapdyn.dynamics import MeanField, integrate, syn_small
-from snapdyn.dynamics.ensemble import integrate_many
+from snapdyn.dynamics.integration.ensemble import integrate_many
 
 ROUTES: dict[str, dict[str, Any]] = {
     "compiled": {"method": "compiled"},

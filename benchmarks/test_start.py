@@ -10,7 +10,9 @@ import pytest
 
 
 @pytest.mark.benchmark(group="start")
-@pytest.mark.parametrize("command", ["pass", "import snapdyn", "from snapdyn.cli import main; main(['--help'])"])
+@pytest.mark.parametrize(
+    "command", ["pass", "import snapdyn", "from snapdyn.commands.main import main; main(['--help'])"]
+)
 def test_start(benchmark: Any, command: str) -> None:
     """Time of a fresh interpreter that does this and nothing else ("pass": the interpreter itself)."""
     benchmark.pedantic(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import snapdyn
-from snapdyn.sweep import Sweep, read_sweep
-from snapdyn.sweep_run import run_sweep
+from snapdyn.experiments.sweep.execution import run_sweep
+from snapdyn.experiments.sweep.files import Sweep, read_sweep
 
 CELLS = 1000
 SWEEP = f"""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import operator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.dynamics.errors import InputError, flag, real_array, whole, whole_array
-
-if TYPE_CHECKING:
-    from snapdyn.dynamics.assumptions import Condition
+from snapdyn.errors import InputError, flag, real_array, whole, whole_array
 
 # Rows of P are probabilities; a single-precision table still sums to 1 within this.
 ROW_SUM_TOLERANCE = 1e-6
@@ -264,12 +261,6 @@ class SequenceClasses:
         """Eigenvalues of E, (S,), by decreasing absolute value: lambda_1 first."""
         values = np.linalg.eigvalsh(self.E(z)).astype(np.float64)
         return values[np.argsort(-np.abs(values), kind="stable")]
-
-    def assumptions(self, z: ArrayLike | None = None) -> list[Condition]:
-        """What Assumption 2 and weak correlation require, what is measured, satisfied or not."""
-        from snapdyn.dynamics.assumptions import assumption_2
-
-        return assumption_2(self, z)
 
 
 def _read_only(array: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -14,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from snapdyn.dynamics.errors import InputError
+from snapdyn.errors import InputError
 
 LIBRARIES = ("numpy", "scipy", "numba", "sympy", "matplotlib", "xarray", "h5netcdf")
 
@@ -51,6 +52,21 @@ def library_versions() -> dict[str, str]:
     return versions
 
 
+@cache
+def source_hash(*modules: str) -> str:
+    """Hash of the source and data files of modules and packages of snapdyn, such as "dynamics" and "errors"."""
+    digest = hashlib.sha256()
+    package = Path(__file__).absolute().parent.parent
+    for name in modules:
+        path = package / name
+        files = sorted(path.rglob("*")) if path.is_dir() else [path.with_suffix(".py")]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                content = file.read_bytes()
+                digest.update(f"{file.relative_to(package)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
 def provenance(**facts: Any) -> dict[str, Any]:
     """Facts that reproduce a result: code and library versions and whatever the caller adds."""
     return {"snapdyn": code_version(), "versions": library_versions(), **facts}
@@ -69,6 +85,13 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
             "choose another folder"
         ) from error
     return folder
+
+
+def check_target(path: Path) -> None:
+    """Check before any work that a file can be written at `path`."""
+    if path.is_dir():
+        raise InputError(f"expected a file to write to, received the folder {str(path)!r}; add a file name")
+    output_folder(path.parent)
 
 
 @contextmanager

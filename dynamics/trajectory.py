@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.errors import InputError, flag
 from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.errors import InputError, flag
 
 if TYPE_CHECKING:
     import xarray

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import snapdyn as sd
-from snapdyn.validation.windows import agreement, independent_fluctuation, norm_fluctuation
+from snapdyn.validation.window_agreement import agreement, independent_fluctuation, norm_fluctuation
 
 ETA_Y, ETA_Z, STEPS, BATCH = 1.0, 0.1, 206, 16
 FORMAT = "{:>7} {:>9} {:>9} {:>12} {:>22} {:>22} {:>22}"

@@ -3,7 +3,7 @@
 Importing this package loads no plotting library; drawing does.
 """
 
-from snapdyn.figures.claims import claim_svg
+from snapdyn.figures.claim_pictures import claim_svg
 from snapdyn.figures.drawing import DrawnFigure, draw
 from snapdyn.figures.register import FIGURES, FigureEntry
 

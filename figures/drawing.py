@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.dynamics.errors import InputError, unknown_name
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
-from snapdyn.dynamics.transformer_runs import TransformerRun, load_transformer_runs
+from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
+from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style
 from snapdyn.validation.run import LEVELS, chosen_ids

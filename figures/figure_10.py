@@ -8,8 +8,8 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from snapdyn.dynamics.errors import InputError
-from snapdyn.dynamics.transformer_runs import TransformerRun
+from snapdyn.dynamics.training.transformer.runs import TransformerRun
+from snapdyn.errors import InputError
 from snapdyn.figures.style import SINGLE_COLUMN
 from snapdyn.validation.results import Check
 

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
 from snapdyn.dynamics import MeanField, SequenceClasses
-from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.results import Check
+from snapdyn.validation.runs import TOLERANCES, figure_run
 
 # Two classes of one query: three distinct tokens each and one common token, the most frequent of all.
 DISTINCT, COMMON_PROBABILITY = (0.2, 0.12, 0.08), 0.6

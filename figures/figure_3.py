@@ -9,9 +9,9 @@ from matplotlib.lines import Line2D
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
-from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.results import Check
+from snapdyn.validation.runs import TOLERANCES, figure_run
 
 NUM_CLASSES, VOCAB_SIZE, ETA_Z = 10, 1000, 0.5
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])

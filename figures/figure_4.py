@@ -7,10 +7,10 @@ import xarray
 from matplotlib.figure import Figure
 
 from snapdyn.dynamics import MeanField, momentum_clock, sgd, syn_small
-from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS, SEEDS, SETUP, attention_of, draw_strip, runs
 from snapdyn.validation.results import Check
+from snapdyn.validation.runs import TOLERANCES, figure_run
 
 DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0
 MOMENTUM = 0.9

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from snapdyn.dynamics.errors import InputError
-from snapdyn.dynamics.transformer_runs import TransformerRun
+from snapdyn.dynamics.training.transformer.runs import TransformerRun
+from snapdyn.errors import InputError
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.results import Check
 

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.results import Check
+from snapdyn.validation.runs import TOLERANCES, figure_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

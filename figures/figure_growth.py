@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, sgd, single_common_token
-from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import SINGLE_COLUMN
 from snapdyn.validation.results import Check
+from snapdyn.validation.runs import TOLERANCES, figure_run
 
 NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE = 5, 3, 0.3, 1000
 ETA = 0.1  # both rates

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from snapdyn.dynamics import single_common_token
 from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation.ladder import ladder
 from snapdyn.validation.results import Check
+from snapdyn.validation.rungs.runs import ladder
 
 NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE = 5, 4, 0.05, 1000
 ETA = 0.1  # both rates

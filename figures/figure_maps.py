@@ -9,9 +9,9 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from snapdyn.figures.claims import draw_map
+from snapdyn.figures.claim_pictures import draw_map
 from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation.boundaries import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
+from snapdyn.validation.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
 from snapdyn.validation.results import Check, Line, Map
 
 TEXT_FIELDS = ("title", "xlabel", "ylabel", "quantity", "threshold", "xscale", "yscale", "scale")

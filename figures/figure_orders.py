@@ -6,11 +6,11 @@ import numpy as np
 import xarray
 from matplotlib.figure import Figure
 
-from snapdyn.figures.claims import readable_axis
+from snapdyn.figures.claim_pictures import readable_axis
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.claims.orders import Fit, measured_fits
-from snapdyn.validation.orders import order_checks
 from snapdyn.validation.results import Check
+from snapdyn.validation.statistics import order_checks
 
 
 def compute(level: str) -> xarray.Dataset:

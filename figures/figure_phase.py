@@ -22,12 +22,12 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
-from snapdyn.figures.phase import ONSET, Theory, draw_panel, theory_of
+from snapdyn.dynamics.classes import Floats
+from snapdyn.figures.phase_diagrams import ONSET, Theory, draw_panel, theory_of
 from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation import phases
-from snapdyn.validation.ladder import ladder
+from snapdyn.validation import observables
 from snapdyn.validation.results import Check
-from snapdyn.validation.tools import Floats
+from snapdyn.validation.rungs.runs import ladder
 
 SAVES = 100
 K, V, D = 5, 1000, 5
@@ -164,14 +164,14 @@ def _entropy(system: System, last: float) -> float:
 def _fallen(members: Sequence[SequenceClasses], eta_Y: float, eta_Z: float, last: float) -> float:
     times = log_times(0.1, last, SAVES)
     runs = [whole_run(MeanField(classes, eta_Y, eta_Z), times) for classes in members]
-    return float(np.mean([phases.fallen_share(run) for run in runs]))
+    return float(np.mean([observables.fallen_share(run) for run in runs]))
 
 
 def _transition(num_classes: int, vocab_size: int, last: float) -> float:
     if vocab_size < num_classes:
         return np.nan
     system = MeanField(single_common_token(num_classes, D, 0.05, vocab_size), 1.0, 0.01)
-    run = integrate(system, [last], events={"transition": phases.transition_event(vocab_size)})
+    run = integrate(system, [last], events={"transition": observables.transition_event(vocab_size)})
     return run.events[0].t if run.events else np.inf
 
 
@@ -187,11 +187,11 @@ def _gap(
 def _phase(system: System, last: float) -> float:
     run = whole_run(system, log_times(0.1, last, SAVES))
     assert run.classes is not None
-    return float(phases.phase(run, phases.transition_between(run.t, run.loss, run.classes.vocab_size)))
+    return float(observables.phase(run, observables.transition_between(run.t, run.loss, run.classes.vocab_size)))
 
 
 def panel_of(dataset: xarray.Dataset, panel: str) -> xarray.Dataset:
-    """One panel's data as a sweep would give them, for `snapdyn.figures.phase`."""
+    """One panel's data as a sweep would give them, for `snapdyn.figures.phase_diagrams`."""
     x, y, variable, _ = PANELS[panel]
     names = {f"{panel}_{name}": name for name in (x, y, variable)}
     own = dataset[[f"{panel}_{variable}"]].rename(names)
@@ -278,11 +278,11 @@ def _on_phases(dataset: xarray.Dataset) -> list[Check]:
     theory = {name: _theory(dataset, name) for name in seen}
 
     def smallest(name: str, quantity: Floats) -> float:
-        still = seen[name] >= phases.SNAPPED
+        still = seen[name] >= observables.SNAPPED
         return float(np.broadcast_to(quantity, still.shape)[still].min())
 
     driven = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4"
-    winners = {name: float((seen[name] == phases.WINNER).sum()) for name in seen}
+    winners = {name: float((seen[name] == observables.WINNER).sum()) for name in seen}
     return [
         Check("cells in which a winner takes all", MEAN_FIELD, winners["flow"], 0.0),
         Check("cells in which a winner takes all", MODIFIED, winners["modified"], 1.0, ">="),

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
-from snapdyn.figures.runs import TOLERANCES, figure_run
 from snapdyn.figures.style import SINGLE_COLUMN
 from snapdyn.validation.results import Check
+from snapdyn.validation.runs import TOLERANCES, figure_run
 
 NUM_CLASSES, VOCAB_SIZE, ETA_Y, ETA_Z = 10, 1000, 1.0, 0.5
 RHO0 = NUM_CLASSES**0.25  # C0 = 1, as in Figure 3

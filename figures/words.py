@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
 from snapdyn.dynamics import Trajectory
-from snapdyn.dynamics.text import TextClasses
+from snapdyn.dynamics.text.text_classes import TextClasses
 from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation.text import ROLES, winners_and_losers
+from snapdyn.validation.text_theorems import ROLES, winners_and_losers
 
 PANELS = 6
 WORDS = 5  # of each kind in a panel

@@ -2,12 +2,12 @@
 
 from snapdyn.validation.equations import EquationRow, equation_table, equation_text
 from snapdyn.validation.findings import FINDINGS
-from snapdyn.validation.gaps import Break, Ladder, Rung
-from snapdyn.validation.ladder import ladder
-from snapdyn.validation.orders import Order, fit_order
 from snapdyn.validation.register import CLAIMS, Evidence, claim, load_claims
 from snapdyn.validation.results import Check, ClaimResult, Line, Map, Picture, Report
 from snapdyn.validation.run import validate
+from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
+from snapdyn.validation.rungs.runs import ladder
+from snapdyn.validation.statistics import Order, fit_order
 
 __all__ = [
     "CLAIMS",

@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.tools import Floats, softmax
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.dense_algebra import softmax
 
 
 class Embedding(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import SGD, Trajectory, sgd_runs, syn_medium, syn_small
-from snapdyn.validation.tools import Floats
+from snapdyn.dynamics.classes import Floats
 
 # Fig. 6 (the paper's Appendix and logs): SGD with momentum, start uniform in +-1/sqrt(V), 127 contextual tokens.
 FIGURE_6: dict[str, Any] = {"steps": 100, "batch_size": 128, "seq_len": 127, "momentum": 0.9, "init": "uniform"}

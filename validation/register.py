@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import get_args
 
-from snapdyn.dynamics.assumptions import Condition
-from snapdyn.dynamics.errors import InputError, unknown_name
+from snapdyn.errors import InputError, unknown_name
+from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.results import Check, Map, Picture, Verdict
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.dynamics.assumptions import Condition
+from snapdyn.validation.assumptions import Condition
 
 Verdict = Literal["holds", "corrected", "conditional", "refuted"]
 Role = Literal["statement", "corrected", "outside", "control"]

@@ -17,10 +17,10 @@ import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 from threadpoolctl import threadpool_limits
 
-from snapdyn.dynamics.errors import InputError, unknown_name, whole
+from snapdyn.errors import InputError, unknown_name, whole
 from snapdyn.validation.register import CLAIMS, Claim, Evidence, described, file_of
 from snapdyn.validation.results import Check, ClaimResult, Report, Verdict
-from snapdyn.validation.storage import FinishedClaims, finished_claims
+from snapdyn.validation.store import FinishedClaims, finished_claims
 
 LEVELS = ("quick", "full")
 # (done, total, names of the claims that run)
@@ -60,7 +60,7 @@ def validate(
 
     Notes
     -----
-    Finished claims are kept on disk (`snapdyn.validation.storage`) until the run is complete: after Ctrl-C the
+    Finished claims are kept on disk (`snapdyn.validation.store`) until the run is complete: after Ctrl-C the
     next run takes them over, and its `notes` say how many.
     """
     started = time.perf_counter()

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, Trajectory, log_times, whole_run
+from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.storage import replacing
-from snapdyn.validation.tools import Floats
 
 Ints = NDArray[np.int64]
 # Size of the first simplex of the directed search: a factor exp(0.5) in every number of the instance.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.errors import InputError
-from snapdyn.dynamics.layout import Layout
+from snapdyn.dynamics.systems.layout import Layout
+from snapdyn.errors import InputError
 
 
 class System(ABC):

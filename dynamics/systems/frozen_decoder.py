@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
-from snapdyn.dynamics.errors import flag, positive
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.layout import scratch
 from snapdyn.dynamics.systems.base import System, checked_classes, require_one_class_per_next_token
+from snapdyn.dynamics.systems.layout import scratch
+from snapdyn.errors import flag, positive
 
 
 class FrozenDecoder(System):

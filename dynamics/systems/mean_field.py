@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.errors import InputError, flag, positive
-from snapdyn.dynamics.kernels.mean_field import LANES, mean_field
-from snapdyn.dynamics.layout import build_layout, scratch
+from snapdyn.dynamics.kernels.mean_field.dispatch import LANES, mean_field
 from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
-from snapdyn.dynamics.tiled import TiledRate, pays
+from snapdyn.dynamics.systems.layout import build_layout, scratch
+from snapdyn.dynamics.systems.tiled import TiledRate, pays
+from snapdyn.errors import InputError, flag, positive
 
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
 

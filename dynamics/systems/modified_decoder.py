@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
-from snapdyn.dynamics.errors import positive, unknown_name
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
-from snapdyn.dynamics.layout import build_layout, scratch
 from snapdyn.dynamics.systems.base import (
     System,
     checked_classes,
     require_one_class_per_next_token,
     z_row_sums,
 )
+from snapdyn.dynamics.systems.layout import build_layout, scratch
+from snapdyn.errors import positive, unknown_name
 
 
 class ModifiedDecoder(System):

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.errors import positive, unknown_name, whole
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
 from snapdyn.dynamics.systems.base import System
+from snapdyn.errors import positive, unknown_name, whole
 
 
 class SingleCommonToken(System):

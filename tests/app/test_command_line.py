@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import snapdyn
-from snapdyn.cli import main
+from snapdyn.commands.main import main
 from snapdyn.validation import CLAIMS, Check
 from snapdyn.validation.register import Claim, Evidence
 from snapdyn.validation.results import Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import xarray
 
-from snapdyn.cli import main
+from snapdyn.commands.main import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = """

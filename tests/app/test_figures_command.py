@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import xarray
 
-from snapdyn.cli import main
+from snapdyn.commands.main import main
 
 
 def test_check_says_what_the_figure_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

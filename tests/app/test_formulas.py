@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from snapdyn.analytic.symbolic import derivations
-from snapdyn.formulas import formula_html
+from snapdyn.report.formulas import formula_html
 from snapdyn.validation import CLAIMS, claims  # noqa: F401  (importing claims fills the register)
 
 FORMULAS = {d.id: d.latex() for d in derivations()} | {f"claim {c.id}": c.latex for c in CLAIMS.values()}

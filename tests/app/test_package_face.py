@@ -31,7 +31,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = snapdyn.integrat
 
 
-@pytest.mark.parametrize("module", ["snapdyn", "snapdyn.cli"])
+@pytest.mark.parametrize("module", ["snapdyn", "snapdyn.commands.main"])
 def test_import_is_light(module: str) -> None:
     """Assert that importing the package or its command line loads no library that is slow or compiles."""
     code = (

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import snapdyn.figures
-import snapdyn.report
+import snapdyn.report.page
 import snapdyn.validation
 from snapdyn.analytic.symbolic import derivations
-from snapdyn.cli import main
-from snapdyn.dynamics.assumptions import Condition
-from snapdyn.report import BuiltReport, VerifiedDerivation, build_report, ranges, render
+from snapdyn.commands.main import main
+from snapdyn.report.page import BuiltReport, VerifiedDerivation, build_report, ranges, render
 from snapdyn.validation import CLAIMS, Check, ClaimResult, Map, Picture, Report
+from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.equations import EquationRow
 from snapdyn.validation.results import VERDICTS, Verdict
 from snapdyn.validation.run import check_claims
@@ -90,9 +90,11 @@ def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> Clai
 def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltReport:
     """A report on some real claims, one real figure and some real derivations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapdyn.report, "check_claims", lambda only, *rest: check_claims(["lemma8", "lemma5"], *rest))
-        patch.setattr(snapdyn.report, "draw", partial(snapdyn.figures.draw, ["9"]))
-        patch.setattr(snapdyn.report, "derivations", lambda: derivations()[-6:])
+        patch.setattr(
+            snapdyn.report.page, "check_claims", lambda only, *rest: check_claims(["lemma8", "lemma5"], *rest)
+        )
+        patch.setattr(snapdyn.report.page, "draw", partial(snapdyn.figures.draw, ["9"]))
+        patch.setattr(snapdyn.report.page, "derivations", lambda: derivations()[-6:])
         return build_report(tmp_path_factory.mktemp("report") / "new", jobs=1)
 
 
@@ -134,8 +136,8 @@ def page_text() -> Iterator[str]:
         EquationRow("(2)", "c", (), (), (), "not recomputed", ""),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapdyn.report, "CLAIMS", {claim.id: None for claim in claims})
-        patch.setattr(snapdyn.report, "equation_table", lambda results: rows)
+        patch.setattr(snapdyn.report.page, "CLAIMS", {claim.id: None for claim in claims})
+        patch.setattr(snapdyn.report.page, "equation_table", lambda results: rows)
         yield render(Report("full", (*claims, broken), 125.0, ("resumed: 2 of 6 claims",)), [], entries, 150.0)
 
 
@@ -210,13 +212,13 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(snapdyn.report, "check_claims", lambda only, *rest: check_claims("lemma8", *rest))
-    monkeypatch.setattr(snapdyn.report, "derivations", list)
-    monkeypatch.setattr(snapdyn.report, "draw", interrupted)
+    monkeypatch.setattr(snapdyn.report.page, "check_claims", lambda only, *rest: check_claims("lemma8", *rest))
+    monkeypatch.setattr(snapdyn.report.page, "derivations", list)
+    monkeypatch.setattr(snapdyn.report.page, "draw", interrupted)
     with pytest.raises(KeyboardInterrupt):
         build_report(tmp_path / "report")
     told: list[str] = []
-    monkeypatch.setattr(snapdyn.report, "draw", lambda **options: [])
+    monkeypatch.setattr(snapdyn.report.page, "draw", lambda **options: [])
     build_report(tmp_path / "report", tell=told.append)
     assert told == ["resumed: 1 of 1 claims from an interrupted run"]
     assert list((tmp_path / "cache" / "claims").iterdir()) == []
@@ -234,6 +236,6 @@ def test_command(
     """Assert that the command says where the page is, and that a verdict that differs gives exit code 1."""
     news = BuiltReport(built.page, Report("quick", (invented("claim-news", "refuted", expected="holds"),)))
     for result, code in ((built, 0), (news, 1)):
-        monkeypatch.setattr(snapdyn.report, "build_report", lambda *arguments, result=result: result)
+        monkeypatch.setattr(snapdyn.report.page, "build_report", lambda *arguments, result=result: result)
         assert main(["report", "--out", str(tmp_path)]) == code
         assert str(built.page) in capsys.readouterr().out

@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 import snapdyn
-from snapdyn.cli import main
-from snapdyn.configuration import CLASSES, SYSTEMS, Run, read_simulation
+from snapdyn.commands.main import main
+from snapdyn.experiments.run_files import CLASSES, SYSTEMS, Run, read_simulation
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith(("compare_", "sweep_")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -14,13 +15,15 @@ import pytest
 import xarray
 
 import snapdyn
-from snapdyn import dynamics, sweep_run
-from snapdyn.cli import main
-from snapdyn.dynamics.transformer_runs import TransformerRun, load_transformer_runs
-from snapdyn.sweep import read_sweep
-from snapdyn.sweep_cells import Cell, run_cells
-from snapdyn.sweep_storage import code_hash
-from snapdyn.validation.ladder import ladder
+from snapdyn import dynamics
+from snapdyn.commands.main import main
+from snapdyn.dynamics.storage import source_hash
+from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
+from snapdyn.experiments.sweep import execution as sweep_run
+from snapdyn.experiments.sweep.cells import Cell, run_cells
+from snapdyn.experiments.sweep.files import read_sweep
+from snapdyn.experiments.sweep.store import SOURCES, code_hash
+from snapdyn.validation.rungs.runs import ladder
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("sweep_*.toml"))
 GRID = """
@@ -113,8 +116,8 @@ def test_a_rerun_does_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_another_code_computes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that cells of another version of the code are not taken over, and workers of another one refused."""
     assert swept(GOOD, tmp_path) == 0
-    for module in ("sweep_run", "sweep_cells"):
-        monkeypatch.setattr(f"snapdyn.{module}.code_hash", lambda: "another")
+    for module in ("execution", "cells"):
+        monkeypatch.setattr(f"snapdyn.experiments.sweep.{module}.code_hash", lambda: "another")
     assert swept(GOOD, tmp_path) == 0
     assert len(kept(tmp_path)) == 8
     with pytest.raises(snapdyn.InputError, match="workers with the code of this sweep"):
@@ -335,7 +338,7 @@ def test_a_log_shows_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Assert lines with the finished cells and the remaining time where stderr is no terminal."""
-    monkeypatch.setattr("snapdyn.terminal.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("snapdyn.commands.terminal.SECONDS_BETWEEN_LINES", 0.0)
     assert swept(GOOD, tmp_path) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("snapdyn: cells 1/4 about ")
@@ -361,7 +364,7 @@ def test_a_lost_scheduler_keeps_what_is_finished(
             raise FutureCancelledError
 
     with monkeypatch.context() as patched:
-        patched.setattr("snapdyn.sweep_run.joblib.Parallel", Parallel)
+        patched.setattr("snapdyn.experiments.sweep.execution.joblib.Parallel", Parallel)
         assert swept(GOOD, tmp_path) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("snapdyn: the dask scheduler no longer answers; finished cells are kept")
@@ -636,17 +639,26 @@ def test_a_sweep_without_dask(
     assert "expected --jobs or --scheduler, received both" in capsys.readouterr().err
 
 
-def test_the_code_hash_is_of_what_reads_and_runs_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that another content of such a module changes the hash, and that one of the command line does not."""
+def test_the_code_hash_covers_what_a_cell_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that a change in any module below the figures changes the hash, and a style sheet or a figure does not."""
+    package = Path(snapdyn.__file__).parent
     read = Path.read_bytes
-    before = code_hash.__wrapped__()
+    before = source_hash.__wrapped__(*SOURCES)
 
-    def edited(name: str) -> str:
+    def edited(file: Path) -> str:
         with monkeypatch.context() as patched:
-            patched.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * (self.name == name))
-            return str(code_hash.__wrapped__())
+            patched.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * (self == file))
+            return str(source_hash.__wrapped__(*SOURCES))
 
     assert before == code_hash()
-    for name in ("sections.py", "comparison.py", "sweep_cells.py"):
-        assert edited(name) != before
-    assert edited("cli.py") == before
+    modules = [
+        file
+        for room in ("analytic", "dynamics", "validation", "experiments")
+        for file in (package / room).rglob("*.py")
+    ]
+    assert len(modules) > 100
+    for file in [package / "errors.py", *random.Random(0).sample(modules, 12)]:
+        assert edited(file) != before, file
+    for name in ("figures/snapdyn.mplstyle", "figures/figure_3.py", "commands/sweep.py", "report/templates/report.css"):
+        assert (package / name).exists()
+        assert edited(package / name) == before

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import xarray
 
-from snapdyn import sweep_run
-from snapdyn.cli import main
-from snapdyn.sweep import read_sweep
-from snapdyn.sweep_storage import Cells
+from snapdyn.commands.main import main
+from snapdyn.experiments.sweep import execution as sweep_run
+from snapdyn.experiments.sweep.files import read_sweep
+from snapdyn.experiments.sweep.store import Cells
 
 SWEEP = """
 [classes]

@@ -15,7 +15,7 @@ import pytest
 import xarray
 
 from snapdyn import MeanField, TextClasses, load
-from snapdyn.cli import main
+from snapdyn.commands.main import main
 
 FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
 SMALL = ["--window", "4", "--min-count", "2", "--min-token-count", "2", "--time", "30"]

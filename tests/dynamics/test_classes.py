@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from snapdyn.dynamics import InputError, SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics import SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.errors import InputError
+from snapdyn.validation.assumptions import assumption_2
 
 # Rounding of a few dozen products and of a 10 x 10 inverse near the identity.
 ROUNDING = 1e-13
@@ -342,7 +344,7 @@ def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
     for V, possible in ((threshold - 1, False), (math.ceil(1.01 * threshold), True)):
         verdicts = []
         for rho in grid:
-            conditions = {c.name: c.satisfied for c in identical_overlaps(K, float(rho), V).assumptions()}
+            conditions = {c.name: c.satisfied for c in assumption_2(identical_overlaps(K, float(rho), V))}
             verdicts.append(conditions["weak correlation"] and conditions["lower bound on overlap"])
         assert any(verdicts) is possible
 
@@ -350,7 +352,7 @@ def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
 def test_assumptions_report_what_is_measured() -> None:
     """Assert bounds and measured values against the definition, each condition able to fail and to hold."""
     classes = identical_overlaps(3, 0.1, 400)
-    conditions = {c.name: c for c in classes.assumptions()}
+    conditions = {c.name: c for c in assumption_2(classes)}
     assert set(conditions) == {"large vocabulary", "weak correlation", "lower bound on overlap"}
     weak = conditions["weak correlation"]
     assert math.isclose(weak.measured, 0.2, rel_tol=1e-12)
@@ -363,7 +365,7 @@ def test_assumptions_report_what_is_measured() -> None:
     large = conditions["large vocabulary"]
     assert math.isclose(large.measured, 400 / 9)
     assert large.satisfied
-    strong = {c.name: c for c in identical_overlaps(3, 0.2, 40).assumptions()}
+    strong = {c.name: c for c in assumption_2(identical_overlaps(3, 0.2, 40))}
     assert not strong["weak correlation"].satisfied
     assert not strong["large vocabulary"].satisfied
     assert "yes" in str(weak)
@@ -375,7 +377,7 @@ def test_assumptions_follow_the_logits() -> None:
     classes = identical_overlaps(3, 0.2, 400)
     z = np.zeros((1, 4))
     z[0, 0] = -1.0
-    at = {c.name: c.measured for c in classes.assumptions(z)}["weak correlation"]
+    at = {c.name: c.measured for c in assumption_2(classes, z)}["weak correlation"]
     squared = 0.25 * math.exp(-2)  # c^2 against distinct weight 1
     assert math.isclose(at, 2 * squared / (1 + squared), rel_tol=1e-12)
 

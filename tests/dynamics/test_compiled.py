@@ -19,7 +19,6 @@ from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
     FrozenDecoder,
-    InputError,
     MeanField,
     ModifiedDecoder,
     SingleCommonToken,
@@ -28,11 +27,12 @@ from snapdyn.dynamics import (
     log_times,
     syn_small,
 )
-from snapdyn.dynamics.compiled import NOTHING, CompiledSolver
-from snapdyn.dynamics.compiled import SYSTEMS as COMPILED
-from snapdyn.dynamics.ensemble import integrate_many
-from snapdyn.dynamics.events import Clock
+from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.dormand_prince import NOTHING, CompiledSolver
+from snapdyn.dynamics.integration.dormand_prince import SYSTEMS as COMPILED
+from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.errors import InputError
 
 
 def equal_steps(scale: float | None, step: float, steps: int) -> CompiledSolver:
@@ -231,7 +231,9 @@ def test_more_saves_than_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     times = np.linspace(0.0, 20.0, 50)
     whole = integrate(mean_field_system(), times, "compiled")
     monkeypatch.setattr(
-        importlib.import_module("snapdyn.dynamics.recorder"), "NUMBERS_AT_ONCE", 3 * mean_field_system().size
+        importlib.import_module("snapdyn.dynamics.integration.recorder"),
+        "NUMBERS_AT_ONCE",
+        3 * mean_field_system().size,
     )
     parts = integrate(mean_field_system(), times, "compiled")
     np.testing.assert_array_equal(parts.z, whole.z)
@@ -287,7 +289,7 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt between calls keeps the saves made so far, equal to those of a full run."""
     import importlib
 
-    module = importlib.import_module("snapdyn.dynamics.integration")
+    module = importlib.import_module("snapdyn.dynamics.integration.driver")
     monkeypatch.setattr(module, "SECONDS_AT_ONCE", 0.0)
     monkeypatch.setattr(module, "FIRST_NUMBERS_AT_ONCE", 0)
     times = np.arange(0.0, 41.0)
@@ -341,7 +343,7 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     code = """if True:
         from test_integration import SYSTEMS
         from snapdyn.dynamics import integrate
-        from snapdyn.dynamics.compiled import SYSTEMS as COMPILED
+        from snapdyn.dynamics.integration.dormand_prince import SYSTEMS as COMPILED
         for build in SYSTEMS.values():
             integrate(build(), [1.0], "compiled")
         print(sum(sum(advance.stats.cache_misses.values()) for advance, _, _ in COMPILED.values()))

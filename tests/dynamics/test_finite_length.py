@@ -15,7 +15,6 @@ from scipy.integrate import solve_ivp
 from snapdyn.dynamics import (
     ExpansionWarning,
     FiniteLengthMeanField,
-    InputError,
     MeanField,
     SequenceClasses,
     fluctuations,
@@ -23,6 +22,7 @@ from snapdyn.dynamics import (
     load,
     syn_small,
 )
+from snapdyn.errors import InputError
 
 ETA_Y, ETA_Z = 0.7, 1.3
 

@@ -12,7 +12,6 @@ from scipy.stats import binom
 
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
-    InputError,
     MeanField,
     SequenceClasses,
     fluctuations,
@@ -23,7 +22,8 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.fluctuations import LinearNoise, poisson_nodes
+from snapdyn.dynamics.training.linear_noise import LinearNoise, poisson_nodes
+from snapdyn.errors import InputError
 
 # A false alarm in one comparison of a family of m has probability ALARM/m.
 ALARM = 1e-3

@@ -18,7 +18,6 @@ from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
     FrozenDecoder,
-    InputError,
     MeanField,
     ModifiedDecoder,
     SingleCommonToken,
@@ -31,6 +30,7 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
+from snapdyn.errors import InputError
 
 METHODS = ["DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau"]
 EPS = 2.3e-16
@@ -419,7 +419,7 @@ def test_bad_events_are_refused(events: Any) -> None:
 @pytest.mark.parametrize("method", ["DOP853", "LSODA"])
 def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that times and fractions never fall and end at the last time and 1."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.driver"), "PROGRESS_INTERVAL", 0.0)
     calls: list[tuple[float, float]] = []
     run = integrate(mean_field_system(), [1e3], method=method, progress=lambda t, share: calls.append((t, share)))
     times, shares = np.array(calls).T
@@ -458,7 +458,7 @@ BREAK_TIME = 5 * (math.expm1(2.0) + 99 * 2.0) / 100
 @pytest.mark.parametrize("method", METHODS)
 def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt returns the saves made so far, equal to those of a full run."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.driver"), "PROGRESS_INTERVAL", 0.0)
     times = np.arange(0.0, 41.0)
 
     def interrupt(t: float, *_: Any) -> float:

@@ -20,18 +20,11 @@ from dense_reference import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdyn.dynamics import (
-    FrozenDecoder,
-    InputError,
-    MeanField,
-    ModifiedDecoder,
-    SingleCommonToken,
-    from_text,
-    syn_small,
-)
-from snapdyn.dynamics.kernels import mean_field as kernel
+from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, from_text, syn_small
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
+from snapdyn.dynamics.kernels.mean_field import dispatch as kernel
 from snapdyn.dynamics.kernels.modified_decoder import spd_inverse
+from snapdyn.errors import InputError
 
 pytestmark = pytest.mark.kernel
 

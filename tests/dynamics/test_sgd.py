@@ -21,7 +21,6 @@ from sgd_reference import (
 
 from snapdyn.dynamics import (
     SGD,
-    InputError,
     MeanField,
     SequenceClasses,
     integrate,
@@ -31,6 +30,7 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
+from snapdyn.errors import InputError
 
 INSTANCE = random_instance(1)
 CLASSES = INSTANCE.classes()

@@ -14,16 +14,16 @@ from test_integration import SYSTEMS, mean_field_system, reference_z, tolerance
 from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
-    InputError,
     MeanField,
     System,
     integrate,
     log_times,
-    stiff,
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.kernels.mean_field_jacobian import SCRATCH_ROWS, mean_field_jacobian
+from snapdyn.dynamics.integration import cvode as stiff
+from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
+from snapdyn.errors import InputError
 
 needs_sundials = pytest.mark.skipif(not stiff.is_installed(), reason="scikit-sundae is not installed (extra stiff)")
 
@@ -206,8 +206,10 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert one sentence that says what to install, and that "auto" does without it."""
     import importlib
 
-    for name in ("stiff", "integration"):
-        monkeypatch.setattr(importlib.import_module(f"snapdyn.dynamics.{name}"), "is_installed", lambda: False)
+    for name in ("cvode", "driver"):
+        monkeypatch.setattr(
+            importlib.import_module(f"snapdyn.dynamics.integration.{name}"), "is_installed", lambda: False
+        )
     with pytest.raises(InputError, match=r"^expected scikit-sundae .* pip install 'snapdyn\[stiff\]'"):
         integrate(mean_field_system(), [1.0], "CVODE")
     small = syn_small()

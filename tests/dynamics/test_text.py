@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import InputError, MeanField, TextClasses, from_text, integrate, sgd
-from snapdyn.dynamics import corpus as corpus_module
-from snapdyn.dynamics import text as text_module
+from snapdyn.dynamics import MeanField, TextClasses, from_text, integrate, sgd
+from snapdyn.dynamics.text import corpus as corpus_module
+from snapdyn.dynamics.text import text_classes as text_module
+from snapdyn.errors import InputError
 
 FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
 SMALL: dict[str, Any] = {"window": 4, "min_count": 2, "min_token_count": 2}

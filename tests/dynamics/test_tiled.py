@@ -7,8 +7,8 @@ import pytest
 from dense_reference import Instance, mean_field, random_instance
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate
-from snapdyn.dynamics.kernels.tiled import TILE
-from snapdyn.dynamics.tiled import TiledRate, pays
+from snapdyn.dynamics.kernels.mean_field.tiled import TILE
+from snapdyn.dynamics.systems.tiled import TiledRate, pays
 
 # As in test_right_hand_sides: thousands of ulp of sums of products, ten orders below any wrong term.
 RELATIVE = 1e-12

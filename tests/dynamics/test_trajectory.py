@@ -15,7 +15,6 @@ from dense_reference import Array, Instance, attention
 from snapdyn.dynamics import (
     Event,
     FrozenDecoder,
-    InputError,
     MeanField,
     ModifiedDecoder,
     SingleCommonToken,
@@ -25,6 +24,7 @@ from snapdyn.dynamics import (
     load,
     random_classes,
 )
+from snapdyn.errors import InputError
 
 # A handful of exp, log and sums of at most 9 terms.
 ROUNDING = 1e-13

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import InputError, SequenceClasses, TransformerRun, train_transformer
-from snapdyn.dynamics.transformer_model import forward, initial_parameters, loss, step
-from snapdyn.dynamics.transformer_text import split_text
+from snapdyn.dynamics import SequenceClasses, TransformerRun, train_transformer
+from snapdyn.dynamics.training.transformer.model import forward, initial_parameters, loss, step
+from snapdyn.dynamics.training.transformer.text import split_text
+from snapdyn.errors import InputError
 from snapdyn.validation.embedding import Embedding, gradient
 
 torch = pytest.importorskip("torch", reason="torch is not installed: transformers are not tested")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn.figures import claim_svg
-from snapdyn.figures.claims import MOST_POINTS, _thinned, _threshold_lines, cell_edges, map_svg
+from snapdyn.figures.claim_pictures import MOST_POINTS, _thinned, _threshold_lines, cell_edges, map_svg
 from snapdyn.validation.results import Map, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FiniteLengthMeanField, InputError, SequenceClasses, single_common_token, syn_small
-from snapdyn.figures.comparison import Observable, compute, draw
+from snapdyn.dynamics import FiniteLengthMeanField, SequenceClasses, single_common_token, syn_small
+from snapdyn.errors import InputError
+from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
-from snapdyn.validation.tools import single_common_profile
+from snapdyn.validation.comparison import Observable, compute
+from snapdyn.validation.instances import single_common_profile
 
 COMMON = Observable("growth_factor", (0, 0))
 OBSERVABLES = [Observable("loss"), Observable("entropy", (1,)), COMMON, Observable("relative_gain", (0, 2, 1))]

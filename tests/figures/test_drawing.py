@@ -14,7 +14,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, integrate
-from snapdyn.dynamics.errors import InputError
+from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, DrawnFigure, draw, drawing
 
 COMPUTED = [id_ for id_, entry in FIGURES.items() if not entry.from_runs]
@@ -171,7 +171,7 @@ def test_no_figure_is_drawn_from_half_a_run(
     def half(system: System, times: ArrayLike, **options: float) -> Trajectory:
         return replace(integrate(system, times, **options), status=status, message="stopped half-way")
 
-    monkeypatch.setattr(import_module("snapdyn.dynamics.integration"), "integrate", half)
+    monkeypatch.setattr(import_module("snapdyn.dynamics.integration.driver"), "integrate", half)
     with pytest.raises(raised):
         draw("attention", tmp_path)
     assert list(tmp_path.iterdir()) == []

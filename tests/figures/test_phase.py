@@ -13,7 +13,6 @@ import xarray
 from snapdyn.analytic import transition_time
 from snapdyn.dynamics import (
     FrozenDecoder,
-    InputError,
     MeanField,
     SequenceClasses,
     Trajectory,
@@ -21,9 +20,10 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.figures.comparison import OF_THEORY
-from snapdyn.figures.phase import _fixed, draw, lines_of, theory_of
-from snapdyn.validation import phases
+from snapdyn.errors import InputError
+from snapdyn.figures.phase_diagrams import _fixed, draw, lines_of, theory_of
+from snapdyn.validation import observables
+from snapdyn.validation.comparison import OF_THEORY
 
 matplotlib.use("agg")
 
@@ -34,7 +34,9 @@ def test_the_event_is_the_peak_of_gamma(vocab_size: int) -> None:
     K = min(4, vocab_size)
     system = FrozenDecoder(single_common_token(K, 3, 0.1, vocab_size), 0.7, modified=True)
     t_star = float(transition_time(K, vocab_size, 0.7, kind="peak"))
-    run = integrate(system, [2 * t_star], rtol=1e-10, atol=1e-12, events={"it": phases.transition_event(vocab_size)})
+    run = integrate(
+        system, [2 * t_star], rtol=1e-10, atol=1e-12, events={"it": observables.transition_event(vocab_size)}
+    )
     # Local errors of 1e-10 over some hundred steps.
     assert run.events[0].t == pytest.approx(t_star, rel=1e-7)
     # Control: t0' = K ln V/eta_Y is another time.
@@ -47,8 +49,8 @@ def test_the_crossing_between_saves() -> None:
     t = np.linspace(0.5, 2, 200) * t_star
     run = integrate(FrozenDecoder(single_common_token(4, 3, 0.1, V), 0.7, modified=True), t)
     # The chord of a step of 0.75 % of t* is off by the curvature, the square of that.
-    assert phases.transition_between(run.t, run.loss, V) == pytest.approx(t_star, rel=1e-4)
-    assert phases.transition_between(run.t[:60], run.loss[:60], V) == np.inf
+    assert observables.transition_between(run.t, run.loss, V) == pytest.approx(t_star, rel=1e-4)
+    assert observables.transition_between(run.t[:60], run.loss[:60], V) == np.inf
 
 
 def made(logits: list[list[float]], t: list[float]) -> Trajectory:
@@ -64,20 +66,22 @@ def test_phases_of_runs_made_by_hand() -> None:
     still, moving = [[0.0, 0.0], [0.4, -0.4], [0.4, -0.4]], [[0.0, 0.0], [0.1, -0.1], [0.2, -0.2]]
     winner = [[0.0, 0.0], [1.0, -1.0], [3.0, -3.0]]
     # Both tokens are distinct, so the larger half of the attention is always a winner's: two more tokens share it.
-    assert phases.winner_share(made(winner, t)) == pytest.approx(1 / (1 + np.exp(-6)))
-    assert phases.phase(made(winner, t), 5.0) == phases.WINNER
-    assert phases.late_speed(made(still, t)) == 0.0
-    assert phases.late_speed(made(moving, t)) == pytest.approx(0.981, abs=0.001)  # (f(0.4) - f(0.2))/(f(0.2) - f(0))
-    assert np.isnan(phases.late_speed(made(still[:2], [1.0, 9.0])))
+    assert observables.winner_share(made(winner, t)) == pytest.approx(1 / (1 + np.exp(-6)))
+    assert observables.phase(made(winner, t), 5.0) == observables.WINNER
+    assert observables.late_speed(made(still, t)) == 0.0
+    assert observables.late_speed(made(moving, t)) == pytest.approx(
+        0.981, abs=0.001
+    )  # (f(0.4) - f(0.2))/(f(0.2) - f(0))
+    assert np.isnan(observables.late_speed(made(still[:2], [1.0, 9.0])))
 
 
-@pytest.mark.parametrize(("speed", "expected"), [(0.09, phases.SNAPPED), (0.11, phases.MOVING)])
+@pytest.mark.parametrize(("speed", "expected"), [(0.09, observables.SNAPPED), (0.11, observables.MOVING)])
 def test_both_sides_of_the_threshold_of_snapping(speed: float, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert what counts as snapped, and that nothing does before the transition."""
     run = made([[0.0, 0.0], [0.0, 0.0]], [1.0, 100.0])
-    monkeypatch.setattr(phases, "late_speed", lambda run: speed)
-    assert phases.phase(run, 5.0) == expected
-    assert phases.phase(run, np.inf) == phases.SCANNING
+    monkeypatch.setattr(observables, "late_speed", lambda run: speed)
+    assert observables.phase(run, 5.0) == expected
+    assert observables.phase(run, np.inf) == observables.SCANNING
 
 
 def test_fallen_tokens_are_counted() -> None:
@@ -88,18 +92,22 @@ def test_fallen_tokens_are_counted() -> None:
         ([[0.0, 0.0], [0.3, 0.1], [0.2, 0.2]], 0.5),
         ([[-0.1, 0.0], [0.3, 0.1], [0.2, -0.2]], 1.0),
     ):
-        assert phases.fallen_share(made(logits, t)) == share
+        assert observables.fallen_share(made(logits, t)) == share
     common = SequenceClasses(np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]), query=[0, 0])
     run = integrate(MeanField(common, 1.0, 0.1), log_times(1, 100, 20))
     assert run.z[-1, 0, 0] < 0
-    assert phases.fallen_share(run) == 0.0
+    assert observables.fallen_share(run) == 0.0
 
 
 def test_theory_has_no_times_where_weights_differ() -> None:
     """Assert NaN for classes of different weights, for which t* is not derived."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
-    assert np.isnan(list(phases.transition_times(SequenceClasses(P, [0, 0], weights=[1.0, 2.0]), 1.0).values())).all()
-    assert phases.transition_times(SequenceClasses(P, [0, 0], vocab_size=9), 2.0)["t_start"] == pytest.approx(np.log(9))
+    assert np.isnan(
+        list(observables.transition_times(SequenceClasses(P, [0, 0], weights=[1.0, 2.0]), 1.0).values())
+    ).all()
+    assert observables.transition_times(SequenceClasses(P, [0, 0], vocab_size=9), 2.0)["t_start"] == pytest.approx(
+        np.log(9)
+    )
 
 
 SETTINGS = {

@@ -8,8 +8,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from snapdyn.dynamics.errors import InputError
-from snapdyn.dynamics.transformer_runs import TransformerRun
+from snapdyn.dynamics.training.transformer.runs import TransformerRun
+from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, draw, figure_7, figure_10
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, Trajectory, integrate, single_common_token
-from snapdyn.validation import boundaries
-from snapdyn.validation.boundaries import (
+from snapdyn.validation import maps
+from snapdyn.validation.maps import (
     classes_of_overlap,
     common_logit_ratio,
     correlated_classes,
@@ -137,8 +137,8 @@ def test_map_holds_the_mean_of_the_measure(monkeypatch: pytest.MonkeyPatch) -> N
         correlations.append(abs(run.classes.eigenvalues()[0]) * run.classes.num_classes)
         return float(ratios[-1] * correlations[-1])
 
-    original = boundaries._flow
-    monkeypatch.setattr(boundaries, "_flow", lambda classes, ratio, times: original(classes, ratio, times[:1]))
+    original = maps._flow
+    monkeypatch.setattr(maps, "_flow", lambda classes, ratio, times: original(classes, ratio, times[:1]))
     found = ratio_correlation_map("quick", "title", "product", measure, threshold=1.0)
     np.testing.assert_allclose(found.violation, np.outer(found.y, found.x), rtol=1e-6)
     assert (found.title, found.quantity, found.threshold) == ("title", "product", 1.0)

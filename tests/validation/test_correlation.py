@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdyn.dynamics import ModifiedDecoder, whole_run
+from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims import correlation
 from snapdyn.validation.claims.assumption_2 import best_slack, pairs_overlap, smallest_vocabulary
 from snapdyn.validation.claims.remark_1 import equal_overlap
 from snapdyn.validation.claims.theorem_1a import printed_growth, prior_counterexample, strong_counterexample
+from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
+from snapdyn.validation.instances import random_attention
 from snapdyn.validation.register import CLAIMS
 from snapdyn.validation.run import check_claim
-from snapdyn.validation.tools import growth_over_gamma, overlap, random_attention, spectral_norm
 
 
 @given(
@@ -91,9 +93,9 @@ def test_smallest_vocabulary_is_the_bound_and_one_more() -> None:
     """Assert V = 145 for two classes, by the conditions at chosen rho, and 36 K^2 + 1 for six that overlap in pairs."""
     assert smallest_vocabulary(lambda rho, V: equal_overlap(2, V, rho), 2, 1.0) == 145
     # At V = 144 the lower bound 6/sqrt(V) = 1/2 is the upper one; at V = 145 it is 0.49827.
-    assert all(c.satisfied for c in equal_overlap(2, 145, 0.499).assumptions()[1:])
+    assert all(c.satisfied for c in assumption_2(equal_overlap(2, 145, 0.499))[1:])
     assert not any(
-        all(c.satisfied for c in equal_overlap(2, 144, rho).assumptions()[1:]) for rho in np.linspace(0.01, 0.99, 99)
+        all(c.satisfied for c in assumption_2(equal_overlap(2, 144, rho))[1:]) for rho in np.linspace(0.01, 0.99, 99)
     )
     assert smallest_vocabulary(lambda rho, V: pairs_overlap(6, V, rho), 6, 1.0) == 36 * 36 + 1
 

@@ -12,7 +12,6 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    InputError,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
@@ -25,10 +24,11 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
 )
+from snapdyn.errors import InputError
 from snapdyn.validation import Ladder, Rung, ladder, validate
 from snapdyn.validation.claims import clocks, remark_1, theorem_1
-from snapdyn.validation.gaps import attention_observables
-from snapdyn.validation.ladder import (
+from snapdyn.validation.rungs.gaps import attention_observables
+from snapdyn.validation.rungs.runs import (
     BRANCHES,
     CLOSED,
     DESCENT,
@@ -272,7 +272,7 @@ def test_break_over_absent_rungs_gives_the_reasons_of_all_that_is_given_up(monke
         raise InputError("dependent")
 
     neighbours = {found.rung: found for found in ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0).breaks()}
-    monkeypatch.setattr(import_module("snapdyn.validation.ladder"), "require_independent", dependent)
+    monkeypatch.setattr(import_module("snapdyn.validation.rungs.runs"), "require_independent", dependent)
     apart = ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0)
     assert apart.absent[EXACT] == apart.absent[LEADING] == "dependent"
     broken = next(found for found in apart.breaks() if found.rung == ORBIT)

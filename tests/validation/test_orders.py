@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdyn.dynamics import InputError
+from snapdyn.errors import InputError
 from snapdyn.validation import fit_order
-from snapdyn.validation.orders import order_checks
+from snapdyn.validation.statistics import order_checks
 
 X = 0.2 * 2.0 ** -np.arange(6)
 

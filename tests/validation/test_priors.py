@@ -7,7 +7,7 @@ import pytest
 
 from snapdyn.dynamics import MeanField, random_classes, sgd, whole_run
 from snapdyn.validation.claims import priors
-from snapdyn.validation.tools import dense_attention
+from snapdyn.validation.dense_algebra import dense_attention
 
 
 def test_reweighting_gives_the_attention_of_the_bias() -> None:

@@ -14,25 +14,18 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    FrozenDecoder,
-    InputError,
-    MeanField,
-    ModifiedDecoder,
-    SingleCommonToken,
-    System,
-    integrate,
-    log_times,
-)
-from snapdyn.dynamics.assumptions import Condition
+from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System, integrate, log_times
+from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, Check, ClaimResult, Report, load_claims, validate
 from snapdyn.validation import claims as _register  # noqa: F401  (importing it fills the register)
+from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.claims.attention import counterexample
+from snapdyn.validation.dense_algebra import growth_rate
+from snapdyn.validation.observables import largest_fall
 from snapdyn.validation.register import Claim, Evidence, claim
 from snapdyn.validation.results import Role
 from snapdyn.validation.run import check_claim, verdict_of
-from snapdyn.validation.storage import encoded
-from snapdyn.validation.tools import growth_rate, largest_fall
+from snapdyn.validation.store import encoded
 
 # Every statement of the paper that the register must hold.
 REQUIRED = [
@@ -480,6 +473,6 @@ def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch,
     for kind in kinds:
         monkeypatch.setattr(kind, "write_rate", interrupted)
     # scipy's route, which asks the system for its rate; the compiled one has it inside.
-    monkeypatch.setattr("snapdyn.dynamics.integration.is_supported", lambda system: False)
+    monkeypatch.setattr("snapdyn.dynamics.integration.driver.is_supported", lambda system: False)
     with pytest.raises(KeyboardInterrupt):
         validate([id_])

@@ -21,6 +21,7 @@ from snapdyn.validation.claims.attention import (
     speed_shortfall,
 )
 from snapdyn.validation.claims.gains import PERCENT, bounds_violation, gain_violation
+from snapdyn.validation.dense_algebra import modified_decoder_gradient
 from snapdyn.validation.search import (
     OUTSIDE,
     Counterexample,
@@ -33,7 +34,6 @@ from snapdyn.validation.search import (
     store,
     turned_back,
 )
-from snapdyn.validation.tools import modified_decoder_gradient
 
 STORED = {
     "theorem2a-priors": speed_shortfall,

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
 from snapdyn.validation.claims import readings, stages, transition
-from snapdyn.validation.tools import attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 
 
 def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> np.ndarray:

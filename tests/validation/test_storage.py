@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics.assumptions import Condition
 from snapdyn.validation import CLAIMS, Check, ClaimResult, Line, Map, Picture, load_claims, validate
+from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.register import Claim
-from snapdyn.validation.storage import FinishedClaims, cache_folder, decoded, encoded
+from snapdyn.validation.store import FinishedClaims, cache_folder, decoded, encoded
 
 # Smallest and largest floats, one without a short decimal form, both zeros, and what is not finite.
 AWKWARD = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1 / 3, 0.0, -0.0, math.inf, -math.inf, math.nan]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import (
-    InputError,
     MeanField,
     SequenceClasses,
     from_text,
@@ -19,8 +18,9 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
 )
-from snapdyn.validation import text
-from snapdyn.validation.text import (
+from snapdyn.errors import InputError
+from snapdyn.validation import text_theorems as text
+from snapdyn.validation.text_theorems import (
     ROLES,
     assumption_2_on,
     overlap_spectrum,

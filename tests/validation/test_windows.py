@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from snapdyn.dynamics import InputError, MeanField, SequenceClasses, from_text, integrate
-from snapdyn.validation.windows import agreement, independent_fluctuation, norm_fluctuation
+from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
+from snapdyn.errors import InputError
+from snapdyn.validation.window_agreement import agreement, independent_fluctuation, norm_fluctuation
 
 FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
 SMALL = {"min_count": 2, "min_token_count": 2}

@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, single_common_token, syn_medium, syn_small
-from snapdyn.dynamics.assumptions import MUCH_LARGER
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import MUCH_LARGER, assumption_2
 from snapdyn.validation.claims.remark_1 import equal_overlap
+from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, ROUNDING, overlap, smallest_growth
+from snapdyn.validation.instances import random_attention
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import LINEAR_ALGEBRA, ROUNDING, Floats, overlap, random_attention, smallest_growth
 
 
 def best_slack(eigenvalues: Floats, num_classes: int, vocab_size: float) -> float:
@@ -35,7 +37,7 @@ def smallest_vocabulary(pattern: Callable[[float, int], SequenceClasses], num_cl
 
     def satisfied(V: int) -> bool:
         middle = np.sqrt(6 * condition / np.sqrt(V) / num_classes)
-        return all(c.satisfied for c in pattern(float(middle) / unit, V).assumptions()[1:])
+        return all(c.satisfied for c in assumption_2(pattern(float(middle) / unit, V))[1:])
 
     low, high = num_classes, 10**12
     while high - low > 1:
@@ -110,9 +112,9 @@ def assumption2(level: str) -> Evidence:
     conditions = [
         replace(condition, name=f"{name}: {condition.name}")
         for name, classes in data.items()
-        for condition in classes.assumptions()
+        for condition in assumption_2(classes)
     ]
-    met = [all(c.satisfied for c in classes.assumptions()) for classes in data.values()]
+    met = [all(c.satisfied for c in assumption_2(classes)) for classes in data.values()]
     K_axis = np.array(sizes, dtype=float)
     return Evidence(
         checks=[

@@ -19,7 +19,17 @@ from snapdyn.dynamics import (
     syn_medium,
     whole_run,
 )
-from snapdyn.validation.boundaries import common_rise_map, distinct_fall_map, fall_onset
+from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.dense_algebra import (
+    attention_drift,
+    dense_attention,
+    growth_rate,
+    largest_relative,
+    modified_decoder_gradient,
+)
+from snapdyn.validation.instances import weak_instances
+from snapdyn.validation.maps import common_rise_map, distinct_fall_map, fall_onset
+from snapdyn.validation.observables import largest_fall
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
 from snapdyn.validation.search import (
@@ -32,16 +42,7 @@ from snapdyn.validation.search import (
     search,
     turned_back,
 )
-from snapdyn.validation.tools import (
-    attention_drift,
-    dense_attention,
-    growth_rate,
-    largest_fall,
-    largest_relative,
-    modified_decoder_gradient,
-    symbolic,
-    weak_instances,
-)
+from snapdyn.validation.symbolic_checks import symbolic
 
 # A drop below the running maximum of this share of the largest logit is more than the solvers' error at
 # rtol 1e-8 (some hundred steps).
@@ -374,7 +375,7 @@ def theorem2a(level: str) -> Evidence:
             ),
             yscale="symlog",
         ),
-        conditions=instances[0].assumptions(),
+        conditions=assumption_2(instances[0]),
     )
 
 
@@ -477,7 +478,7 @@ def theorem2b(level: str) -> Evidence:
             ),
         ),
         maps=(common_rise_map(level),),
-        conditions=instances[0].assumptions()[1:2],
+        conditions=assumption_2(instances[0])[1:2],
     )
 
 

@@ -15,12 +15,12 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
-from snapdyn.validation.boundaries import momentum_map
-from snapdyn.validation.ladder import DESCENT, EXACT, SGD, ladder, trained
-from snapdyn.validation.orders import fit_order, order_checks
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.maps import momentum_map
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.tools import Floats
+from snapdyn.validation.rungs.runs import DESCENT, EXACT, SGD, ladder, trained
+from snapdyn.validation.statistics import fit_order, order_checks
 
 MOMENTUM = 0.9
 LAG = MOMENTUM / (1 - MOMENTUM)  # steps by which the velocity trails

@@ -5,28 +5,20 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
-    SequenceClasses,
-    System,
-    Trajectory,
-    log_times,
-    sgd,
-    whole_run,
-)
-from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import (
+from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, System, Trajectory, log_times, sgd, whole_run
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.dense_algebra import (
     EPS,
     LINEAR_ALGEBRA,
-    Floats,
     attention_drift,
     dense_attention,
     modified_decoder_gradient,
     overlap,
     spectral_norm,
 )
+from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.results import Check, Map, Picture
 
 # A rise of this share of the largest logit is more than the solvers' error at rtol 1e-8 (some hundred steps).
 RISE = 1e-5
@@ -340,7 +332,7 @@ def corollary2(level: str) -> Evidence:
                 for (K, correlation), values in share.items()
             ),
         ),
-        conditions=[*small.assumptions()[1:2], *uneven.assumptions()[1:2]],
+        conditions=[*assumption_2(small)[1:2], *assumption_2(uneven)[1:2]],
         maps=(
             Map(
                 title="Rate of a common token, two classes", xlabel="f_1l/f_2l", ylabel="f_1.f_2",

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    Condition,
-    SequenceClasses,
-    sgd,
-)
+from snapdyn.dynamics import SequenceClasses, sgd
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.claims.decoder import (
     discrete_logits,
     own_lead,
@@ -21,10 +19,10 @@ from snapdyn.validation.claims.decoder import (
     visits_of,
 )
 from snapdyn.validation.claims.gradient import FROZEN
-from snapdyn.validation.orders import fit_order, order_checks
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import Floats, symbolic
+from snapdyn.validation.statistics import fit_order, order_checks
+from snapdyn.validation.symbolic_checks import symbolic
 
 # Shares of seeds are compared at this family level: normal quantile of LEVEL/(2 number of comparisons).
 LEVEL = 1e-4

@@ -8,22 +8,20 @@ import numpy as np
 import sympy as sp
 
 from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, random_classes, whole_run
+from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.remark_1 import equal_overlap
-from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.tools import (
+from snapdyn.validation.dense_algebra import (
     EPS,
     LINEAR_ALGEBRA,
     ROUNDING,
-    Floats,
-    climb,
     dense_attention,
     e_prime,
     overlap,
-    random_attention,
     spectral_norm,
-    star,
 )
+from snapdyn.validation.instances import climb, random_attention, star
+from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.results import Check, Picture
 
 # -- instances ---------------------------------------------------------------------------------------------------------
 

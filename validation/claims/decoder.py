@@ -11,21 +11,15 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    Condition,
-    FrozenDecoder,
-    SequenceClasses,
-    Trajectory,
-    log_times,
-    random_classes,
-    sgd,
-    whole_run,
-)
+from snapdyn.dynamics import FrozenDecoder, SequenceClasses, Trajectory, log_times, random_classes, sgd, whole_run
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import Condition, assumption_2
 from snapdyn.validation.claims.gradient import FROZEN
-from snapdyn.validation.orders import fit_order
+from snapdyn.validation.dense_algebra import dense_attention, largest_relative, softmax
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.tools import Floats, dense_attention, largest_relative, softmax, symbolic, symbolic_printed
+from snapdyn.validation.statistics import fit_order
+from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 ROUNDING = 1e-12
 
@@ -159,7 +153,7 @@ def lemma3(level: str) -> Evidence:
                 float(np.linalg.cond(classes.gram())),
                 bool(np.linalg.cond(classes.gram()) < 1e8),
             ),
-            *classes.assumptions()[1:2],
+            *assumption_2(classes)[1:2],
         ],
         seeds=(3,),
     )

@@ -10,20 +10,17 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, random_classes, whole_run
-from snapdyn.validation.boundaries import common_logit_maps, ratio_correlation_map
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention import INDEPENDENT, SEED, WEAK, regular, stored_check
+from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
+from snapdyn.validation.instances import weak_instances
+from snapdyn.validation.maps import common_logit_maps, ratio_correlation_map
+from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
 from snapdyn.validation.search import OUTSIDE, Family, Instance, Violation, flow, search
-from snapdyn.validation.tools import (
-    Floats,
-    attention_drift,
-    growth_integral,
-    modified_decoder_gradient,
-    symbolic,
-    symbolic_printed,
-    weak_instances,
-)
+from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 # rtol 1e-10 per step over some hundred steps.
 SOLVER = 1e-7
@@ -319,7 +316,7 @@ def theorem3_bounds(level: str) -> Evidence:
                 Picture.line("2 B", times, curves[2]),
             ),
         ),
-        conditions=instances[0].assumptions()[1:2],
+        conditions=assumption_2(instances[0])[1:2],
     )
 
 

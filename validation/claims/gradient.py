@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics import Condition, MeanField, SequenceClasses, sgd
+from snapdyn.dynamics import MeanField, SequenceClasses, sgd
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.dense_algebra import dense_attention, largest_relative, softmax
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.tools import Floats, dense_attention, largest_relative, softmax
 
 ROUNDING = 1e-12
 # Attention frozen in SGD: this rate times any gradient changes no logit.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn.dynamics import Trajectory, log_times, random_classes, single_common_token
-from snapdyn.validation.boundaries import slow_attention_map
 from snapdyn.validation.claims.attention import FALL, counterexample
-from snapdyn.validation.gaps import Ints
-from snapdyn.validation.ladder import (
+from snapdyn.validation.maps import slow_attention_map
+from snapdyn.validation.observables import largest_fall
+from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.results import Check, Picture, Role
+from snapdyn.validation.rungs.gaps import Ints
+from snapdyn.validation.rungs.runs import (
     CLOSED,
     DESCENT,
     EXACT,
@@ -21,9 +24,6 @@ from snapdyn.validation.ladder import (
     SGD,
     ladder,
 )
-from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture, Role
-from snapdyn.validation.tools import largest_fall
 
 # Rungs on which the counterexample is looked at, and whether the statement speaks of them.
 COUNTEREXAMPLE: tuple[tuple[str, Role], ...] = (

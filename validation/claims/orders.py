@@ -17,12 +17,12 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
+from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.clocks import strongly_correlated_classes
-from snapdyn.validation.ladder import LEADING, MEAN_FIELD, REDUCED, SGD, trained
-from snapdyn.validation.orders import Order, fit_order, order_checks
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Line, Picture
-from snapdyn.validation.tools import Floats
+from snapdyn.validation.rungs.runs import LEADING, MEAN_FIELD, REDUCED, SGD, trained
+from snapdyn.validation.statistics import Order, fit_order, order_checks
 
 TIME = 40.0  # eta t at which runs of different rates are compared
 STEP, LENGTH = "descent to mean field, in eta", "bias of finite T, in 1/(T-1)"

@@ -20,10 +20,12 @@ from snapdyn.dynamics import (
     syn_medium,
     whole_run,
 )
-from snapdyn.validation.orders import fit_order, order_checks
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.dense_algebra import dense_attention, largest_relative, softmax
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import Floats, dense_attention, largest_relative, softmax
+from snapdyn.validation.statistics import fit_order, order_checks
 
 # -- initial logits ----------------------------------------------------------------------------------------------
 
@@ -746,7 +748,7 @@ def residual(level: str) -> Evidence:
                 Picture.line("without", times, runs[1.0, False].z[:, 0, ACROSS[0]], "control"),
             ),
         ),
-        conditions=classes.assumptions()[:2],
+        conditions=assumption_2(classes)[:2],
         maps=(_locality_map(level),),
         seeds=seeds,
     )

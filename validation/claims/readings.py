@@ -24,11 +24,12 @@ from snapdyn.dynamics import (
     syn_medium,
     whole_run,
 )
+from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.stages import log_growth, transition
 from snapdyn.validation.published import FIGURE_6, published_cells
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import Floats, symbolic, symbolic_printed
+from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
 ATTENTION_RATES = np.array([0.5, 1.0, 2.0, 3.0])  # of Fig. 6

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn.dynamics import FrozenDecoder, SequenceClasses, log_times, whole_run
-from snapdyn.validation.gaps import Ladder
-from snapdyn.validation.ladder import (
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.results import Check, Picture, Role
+from snapdyn.validation.rungs.gaps import Ladder
+from snapdyn.validation.rungs.runs import (
     CLOSED,
     DESCENT,
     MEAN_FIELD,
@@ -16,9 +19,6 @@ from snapdyn.validation.ladder import (
     ladder,
     modified_logits,
 )
-from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture, Role
-from snapdyn.validation.tools import Floats
 
 ROLES: tuple[tuple[str, Role], ...] = (("printed", "statement"), ("recomputed", "corrected"))
 

@@ -8,12 +8,13 @@ import numpy as np
 from scipy.stats import wishart
 
 from snapdyn.dynamics import SequenceClasses, syn_small
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.dense_algebra import EPS, softmax
 from snapdyn.validation.embedding import Embedding, Rates, ascend, ascend_fixed, attention
-from snapdyn.validation.ladder import trained
-from snapdyn.validation.orders import Order, fit_order, order_checks
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import EPS, Floats, softmax
+from snapdyn.validation.rungs.runs import trained
+from snapdyn.validation.statistics import Order, fit_order, order_checks
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder

@@ -6,12 +6,14 @@ import numpy as np
 from scipy.special import stdtrit
 
 from snapdyn import analytic
-from snapdyn.dynamics import Condition, FrozenDecoder, Trajectory, sgd, single_common_token, whole_run
+from snapdyn.dynamics import FrozenDecoder, Trajectory, sgd, single_common_token, whole_run
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.claims.decoder import own_lead, single_token_classes
 from snapdyn.validation.claims.gradient import FROZEN
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.tools import Floats, symbolic
+from snapdyn.validation.symbolic_checks import symbolic
 
 ROUNDING = 1e-12
 

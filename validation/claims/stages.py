@@ -10,7 +10,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    Condition,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
@@ -22,9 +21,10 @@ from snapdyn.dynamics import (
     syn_small,
     whole_run,
 )
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import Condition, assumption_2
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import Floats
 
 # rtol 1e-10 per step over some hundred steps.
 SOLVER = 1e-7
@@ -380,7 +380,7 @@ def scanning(level: str) -> Evidence:
             yscale="log",
             verticals=(("t0'", start),),
         ),
-        conditions=shown.assumptions(),
+        conditions=assumption_2(shown),
         seeds=(seed, *seeds),
         tried=tried,
     )

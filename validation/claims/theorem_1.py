@@ -16,13 +16,13 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
-from snapdyn.validation.boundaries import common_logit_law, common_logit_maps
 from snapdyn.validation.claims.remark_1 import original_flow
-from snapdyn.validation.ladder import CLOSED, MEAN_FIELD, MODIFIED, ORIGINAL, ladder
-from snapdyn.validation.orders import DECISIVE, fit_order
+from snapdyn.validation.maps import common_logit_law, common_logit_maps
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.tools import symbolic
+from snapdyn.validation.rungs.runs import CLOSED, MEAN_FIELD, MODIFIED, ORIGINAL, ladder
+from snapdyn.validation.statistics import DECISIVE, fit_order
+from snapdyn.validation.symbolic_checks import symbolic
 
 SLOW = 1e-6  # eta_Z/eta_Y at which the mean field stands for frozen attention
 

@@ -8,29 +8,26 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, log_times, whole_run
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.remark_1 import ORIGINAL, original_flow
-from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import (
+from snapdyn.validation.dense_algebra import (
     EPS,
     LINEAR_ALGEBRA,
     ROUNDING,
-    Floats,
-    climb,
     dense_attention,
     e_prime,
     growth_over_gamma,
     growth_rate,
     leading_growth,
     overlap,
-    random_attention,
     smallest_growth,
     spectral_norm,
-    star,
-    symbolic,
-    symbolic_printed,
-    weak_instances,
 )
+from snapdyn.validation.instances import climb, random_attention, star, weak_instances
+from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.results import Check, Map, Picture
+from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 # Two least squares err by a modest polynomial of K and V times the unit below; wrong theories are off by 1e14 units.
 UNITS = 1e3
@@ -259,7 +256,7 @@ def theorem1a(level: str) -> Evidence:
         conditions=[
             replace(condition, name=f"{name}: {condition.name}")
             for name, classes in (("strong counterexample", strong), ("unequal priors", unequal))
-            for condition in classes.assumptions()[1:2]
+            for condition in assumption_2(classes)[1:2]
         ],
         maps=(map_,),
         seeds=(100, 101, 900),

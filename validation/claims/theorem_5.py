@@ -6,14 +6,8 @@ import numpy as np
 from scipy.stats import binom
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    FrozenDecoder,
-    SequenceClasses,
-    random_classes,
-    sgd,
-    single_common_token,
-    whole_run,
-)
+from snapdyn.dynamics import FrozenDecoder, SequenceClasses, random_classes, sgd, single_common_token, whole_run
+from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.concentration import (
     Numbers,
     hoeffding,
@@ -31,10 +25,11 @@ from snapdyn.validation.claims.decoder import (
 )
 from snapdyn.validation.claims.gradient import FROZEN
 from snapdyn.validation.claims.remark_1 import original_flow
-from snapdyn.validation.orders import fit_order, order_checks
+from snapdyn.validation.dense_algebra import dense_attention, softmax
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.tools import Floats, dense_attention, softmax, symbolic
+from snapdyn.validation.statistics import fit_order, order_checks
+from snapdyn.validation.symbolic_checks import symbolic
 
 
 @claim(

@@ -20,10 +20,12 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
-from snapdyn.validation.orders import fit_order, order_checks
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.tools import Floats, growth_integral, symbolic, symbolic_printed
+from snapdyn.validation.statistics import fit_order, order_checks
+from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 
 @claim(

@@ -1,0 +1,23 @@
+"""`snapdyn equations`: the displayed equations of the paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapdyn.commands.terminal import DONE
+
+if TYPE_CHECKING:
+    pass
+
+
+def equations() -> int:
+    """List every displayed equation of the paper: what recomputes it, and its verdict on record.
+
+    `snapdyn report` shows the table as measured in that run.
+
+    Example: snapdyn equations
+    """
+    from snapdyn.validation import equation_text
+
+    print(equation_text(), end="")
+    return DONE

@@ -1,0 +1,39 @@
+"""`snapdyn report`: everything on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from snapdyn.commands.options import Jobs, Level, Load, load_files
+from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say
+
+if TYPE_CHECKING:
+    pass
+
+
+def report(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the page.")] = Path("report"),
+    level: Level = "quick",
+    jobs: Jobs = None,
+    load: Load = None,
+) -> int:
+    """Check every claim, draw every figure, and write one self-contained page, DIR/index.html.
+
+    Exit code 1: a verdict is not the one in the register. Claims that an interrupted run finished are taken over.
+
+    Example: snapdyn report --out report
+    """
+    from snapdyn.report.page import build_report
+    from snapdyn.validation.tables import summary
+
+    load_files(load)
+    with progress_bar("reporting") as update:
+        built = build_report(out, level, update, jobs, say)
+    for claim in built.report.claims:
+        if claim.fault:
+            say(claim.fault)
+    print(f"{built.page}: {summary(built.report)}")
+    return DONE if built.report.as_expected else DIFFERS

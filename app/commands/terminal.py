@@ -1,0 +1,79 @@
+"""What the command line shows: sentences, tables, progress. Plain text wherever it is not a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.table import Table
+
+# Wide enough that nothing is wrapped or cut when the output goes to a file or another program.
+PIPE_WIDTH = 10_000
+# Exit codes; what each means is in `snapdyn.commands.main`.
+DONE, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+SECONDS_BETWEEN_LINES = 60.0
+
+
+def say(sentence: str) -> None:
+    """Print one sentence on stderr."""
+    print(f"snapdyn: {sentence}", file=sys.stderr)
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None) -> None:
+    """Print a table on stdout: aligned columns, with lines and a style per row on a terminal."""
+    console = _console()
+    # Sources such as "[own]" are text, not markup.
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=True)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for number, row in enumerate(rows):
+        table.add_row(*row, style=styles[number] if styles and console.is_terminal else None)
+    console.print(table)
+
+
+def _console() -> Console:
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
+    """Yield ``update(done, total, label)`` for a bar on stderr; a line a minute when stderr is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(what)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def update(done: float, total: float, label: str) -> None:
+            count = f" {done:.0f}/{total:.0f}" if total > 1 else ""
+            bar.update(task, completed=done, total=total, description=f"{what}{count} {label}")
+
+        yield update
+
+
+def of_integration(update: Callable[[float, float, str], None]) -> Callable[[float, float], None]:
+    """The progress (t, fraction) of `integrate`, shown by the update of a bar."""
+    return lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")
+
+
+def _lines(what: str) -> Callable[[float, float, str], None]:
+    """What a batch job's log shows of a long run."""
+    last = time.monotonic()
+
+    def update(done: float, total: float, label: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"{what} {f'{done:.0f}/{total:.0f}' if total > 1 else f'{done:.0%}'} {label}")
+
+    return update

@@ -1,0 +1,38 @@
+"""Integration variable of a run: the time t in batch-size-1 steps, or its logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.systems.base import System
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Integration variable: t itself, or tau = log(1 + t/scale)."""
+
+    scale: float | None
+
+    def to_time(self, tau: float) -> float:
+        return tau if self.scale is None else float(self.scale * np.expm1(tau))
+
+    def from_time(self, t: float) -> float:
+        return t if self.scale is None else float(np.log1p(t / self.scale))
+
+    def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
+        """Right-hand side in this variable."""
+        if self.scale is None:
+            return system.derivative
+        scale = self.scale
+
+        def in_log_time(tau: float, state: Floats) -> Floats:
+            growth = scale * np.exp(tau)  # dt/dtau
+            out = system.derivative(growth - scale, state)
+            out *= growth
+            return out
+
+        return in_log_time

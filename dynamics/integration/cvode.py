@@ -1,0 +1,132 @@
+"""Stiff systems: BDF of variable order without a Jacobian matrix, by CVODE of SUNDIALS through scikit-sundae."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.layout import scratch
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.errors import InputError
+
+# Dimension of the Krylov space of GMRES. Calls (evaluations and products) on Syn-Small at eta_Z/eta_Y = 1000 with
+# 5, 10, 20: 3011, 1921, 1911; on Syn-Medium, Q = 10: 3378, 2312, 2172.
+KRYLOV_DIMENSION = 10
+
+
+def is_installed() -> bool:
+    """Whether scikit-sundae is there; it is not imported."""
+    return importlib.util.find_spec("sksundae") is not None
+
+
+class CVODESolver:
+    """BDF of order 1 to 5 with Newton's method and GMRES, with the attributes of scipy's solvers that `integrate` uses.
+
+    The Jacobian enters through its products with vectors: analytic for MeanField without residual connection, else
+    SUNDIALS' difference quotients. No preconditioner. Linear invariants are kept to rounding, because analytic
+    products keep them.
+
+    Parameters
+    ----------
+    system : System
+    clock : Clock
+        t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
+    t_end : float
+        In batch-size-1 steps.
+    rtol, atol : float
+
+    Attributes
+    ----------
+    nfev : int
+        Evaluations of the right-hand side, and products with its Jacobian (about twice the cost), together.
+
+    Raises
+    ------
+    InputError
+        scikit-sundae is not installed.
+    """
+
+    def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
+        if not is_installed():
+            raise InputError(
+                "expected scikit-sundae for method='CVODE', received a Python without it; run pip install "
+                "'snapdyn[stiff]', or choose BDF (small systems) or DOP853"
+            )
+        from sksundae.cvode import CVODE, CVODEJacTimes
+
+        self.rtol, self.atol = rtol, atol
+        self._system, self._clock, self._scale = system, clock, clock.scale
+        self.t = self.t_old = 0.0
+        self.t_bound = clock.from_time(t_end)
+        self.y: Floats = system.initial_state()
+        self.status = "running"
+        self.nfev = 0
+        # The arrays of SUNDIALS are read-only; for those the kernels would be compiled again.
+        self._state, self._vector = np.empty((2, self.y.size))
+        products = None
+        if type(system) is MeanField and not system.residual:
+            *given, own = system._arguments
+            self._arguments = (*given, scratch(SCRATCH_ROWS, own.shape[1]))
+            products = CVODEJacTimes(None, self._write_product)
+        self._solver = CVODE(
+            self._write_rate,
+            method="BDF",
+            rtol=rtol,
+            atol=atol,
+            linsolver="gmres",
+            krylov_dim=min(KRYLOV_DIMENSION, self.y.size),
+            jactimes=products,
+        )
+        self._solver.init_step(0.0, self.y)
+
+    def _write_rate(self, tau: float, state: Floats, out: Floats) -> None:
+        self.nfev += 1
+        self._state[:] = state
+        self._system.write_rate(self._state, out)
+        if self._scale:
+            out *= self._scale * math.exp(tau)  # dt/dtau
+
+    def _write_product(self, tau: float, state: Floats, rate: Floats, vector: Floats, out: Floats) -> None:
+        self.nfev += 1
+        self._state[:] = state
+        self._vector[:] = vector
+        mean_field_jacobian(self._state, self._vector, out, *self._arguments)
+        if self._scale:
+            out *= self._scale * math.exp(tau)
+
+    def fun(self, tau: float, state: Floats) -> Floats:
+        """Right-hand side in the integration variable."""
+        return self._clock.derivative(self._system)(tau, state)
+
+    def step(self) -> str | None:
+        """Make one step; the reason when it fails."""
+        result: Any = None
+        for _ in range(2):  # after dense output the first call only returns to the step's end
+            result = self._solver.step(self.t_bound, method="onestep", tstop=self.t_bound)
+            if result.status < 0 or result.t > self.t:
+                break
+        if result.status < 0 or result.t <= self.t:
+            self.status = "failed"
+            return str(result.message)
+        self.t_old, self.t, self.y = self.t, float(result.t), result.y
+        if self.t >= self.t_bound:
+            self.status = "finished"
+        return None
+
+    def dense_output(self) -> Callable[[float | Floats], Floats]:
+        """States inside the last step, (n,) or (n, N), of the order of the method; only until the next step."""
+
+        def interpolate(tau: float | Floats) -> Floats:
+            inside = np.clip(np.atleast_1d(tau), self.t_old, self.t)
+            rows = np.array([self._solver.step(float(at), method="normal", tstop=None).y for at in inside])
+            return rows[0] if np.ndim(tau) == 0 else rows.T
+
+        return interpolate

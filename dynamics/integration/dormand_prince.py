@@ -1,0 +1,140 @@
+"""The compiled DOP853 with the face of a scipy solver: one step at a time, or a whole trajectory in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
+from snapdyn.dynamics.systems.layout import scratch
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
+from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
+
+# Of each system: the compiled integrator, how many of the last arguments of its right-hand side are scratch (a run
+# has its own, so that runs of one system in several threads do not meet), and whether its right-hand side knows the
+# loss. Not of subclasses: they may change the right-hand side.
+SYSTEMS: dict[type, tuple[Any, int, bool]] = {
+    MeanField: (kernel.advance_mean_field, 1, True),
+    FrozenDecoder: (kernel.advance_frozen_decoder, 1, True),
+    ModifiedDecoder: (kernel.advance_modified_decoder, 2, False),
+    SingleCommonToken: (kernel.advance_single_common_token, 0, False),
+}
+REASONS = {
+    kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
+    kernel.NOT_FINITE: "the state is not finite",
+}
+NOTHING = np.empty(0)
+
+
+def is_supported(system: System) -> bool:
+    """Whether the right-hand side of `system` is compiled into the integrator."""
+    return type(system) in SYSTEMS
+
+
+def logit_values(system: System) -> int:
+    """Number of state values, from the first on, that hold every attention logit."""
+    layout = getattr(system, "layout", None)
+    return 1 if layout is None else int(layout.num_slots)
+
+
+class CompiledSolver:
+    """DOP853 from t = 0 to `t_end` (> 0), with the attributes of scipy's solvers that `integrate` uses.
+
+    Parameters
+    ----------
+    system : System
+        One that `is_supported`.
+    clock : Clock
+        t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
+    t_end : float
+        In batch-size-1 steps.
+    rtol, atol : float
+    """
+
+    def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
+        self._advance, num_scratch, self.knows_loss = SYSTEMS[type(system)]
+        given = system._arguments
+        kept = len(given) - num_scratch
+        self._arguments = (*given[:kept], *(scratch(*array.shape) for array in given[kept:]))
+        self.t_bound = clock.from_time(t_end)
+        self._work = kernel.new_workspace(system.initial_state(), self.t_bound, rtol, atol, clock.scale)
+        self.rtol, self.atol = rtol, atol
+        self.status = "running"
+        self._clock, self._system = clock, system
+
+    @property
+    def t(self) -> float:
+        return float(self._work.reals[kernel.TAU])
+
+    @property
+    def t_old(self) -> float:
+        return float(self._work.reals[kernel.TAU_OLD])
+
+    @property
+    def y(self) -> Floats:
+        """State at `t`, (n,); the next step but one overwrites it."""
+        return self._work.vectors[self._work.where[kernel.STATE]]
+
+    @property
+    def steps(self) -> int:
+        return int(self._work.counts[kernel.STEPS])
+
+    @property
+    def nfev(self) -> int:
+        return int(self._work.counts[kernel.EVALUATIONS])
+
+    def fun(self, tau: float, state: Floats) -> Floats:
+        """Right-hand side in the integration variable."""
+        return self._clock.derivative(self._system)(tau, state)
+
+    def advance(self, save_at: Floats, saved: Floats, losses: Floats, most_steps: int) -> tuple[int, str | None]:
+        """Make steps until the end, for `most_steps` steps, or until `saved` is full.
+
+        Parameters
+        ----------
+        save_at : (N,) array
+            All times to save at, in the integration variable, the same array in every call.
+        saved : (rows, width) array
+            Receives the first `width` state values at the next times.
+        losses : (rows,) or (0,) array
+            Receives the losses, if the system's right-hand side knows them.
+        most_steps : int
+
+        Returns
+        -------
+        int, str or None
+            Number of times saved in this call; reason of a failure.
+        """
+        before = int(self._work.counts[kernel.SAVED])
+        outcome = self._advance(self._arguments, self._work, save_at, saved, losses, most_steps)
+        if outcome == kernel.FINISHED:
+            self.status = "finished"
+        elif outcome in REASONS:
+            self.status = "failed"
+        return int(self._work.counts[kernel.SAVED]) - before, REASONS.get(outcome)
+
+    def step(self) -> str | None:
+        """Make one step; the reason when it fails."""
+        return self.advance(NOTHING, np.empty((0, self.y.size)), NOTHING, 1)[1]
+
+    def dense_output(self) -> Callable[[float | Floats], Floats]:
+        """States inside the last step, (n,) or (n, N), until the next step is made; only between calls of `step`."""
+        if not self._work.counts[kernel.DENSE_MADE]:
+            status = self.status
+            self.advance(np.array([self.t_old]), np.empty((0, self.y.size)), NOTHING, 0)
+            self.status = status
+
+        def interpolate(tau: float | Floats) -> Floats:
+            rows = np.empty((np.size(tau), self.y.size))
+            for row, at in zip(rows, np.atleast_1d(tau), strict=True):
+                kernel.dense_state(at, self._work, row)
+            return rows[0] if np.ndim(tau) == 0 else rows.T
+
+        return interpolate

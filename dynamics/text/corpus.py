@@ -1,0 +1,317 @@
+"""Reading text: files, words, vocabulary; any size in bounded memory.
+
+A corpus is read once. Its words go as numbers to a temporary file on disk (4 bytes each), and what follows reads that:
+memory grows with the number of different words, not with the length of the text.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import tempfile
+import unicodedata
+import zlib
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Ints
+from snapdyn.errors import InputError, unknown_name
+
+UNKNOWN = "<unk>"
+BOUNDARY = -1  # between documents: no window crosses it
+# As the archives of WikiText have them, and as many programs that train on it keep them.
+WIKITEXT_NAMES = tuple(
+    f"{stem}{packed}"
+    for part in ("train", "valid", "test")
+    for stem in (f"wiki.{part}.tokens", f"wiki.{part}.raw", f"{part}.txt")
+    for packed in ("", ".gz")
+)
+TEXT_ENDINGS = (".txt", ".txt.gz", ".tokens", ".tokens.gz", ".raw", ".raw.gz", ".text", ".text.gz")
+GZIP_MAGIC = b"\x1f\x8b"
+LONGEST_PIECE = 2**20  # bytes of a line that are read at once
+WORDS_AT_ONCE = 2**18
+SAMPLE = 2**16  # bytes that tell whether a text is tokenised
+TOP_HEADING = re.compile(r"\s*= [^=].* =\s*\Z")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Words of some files as numbers.
+
+    Attributes
+    ----------
+    words : tuple of str
+        Vocabulary by falling count; words that were cut are `<unk>`.
+    counts : (V,) ints
+        Occurrences of each.
+    num_words, num_documents, words_read : int
+        Length of the text in words, documents in it, different words before the cut.
+    """
+
+    words: tuple[str, ...]
+    counts: Ints
+    num_words: int
+    num_documents: int
+    words_read: int
+    _ids: Ints  # id of each word as first met, in the spool; the last entry stands for BOUNDARY
+    _spool: IO[bytes]
+
+    def __enter__(self) -> Corpus:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spool.close()
+
+    def blocks(self, overlap: int) -> Iterator[Ints]:
+        """Word ids in blocks, BOUNDARY between documents; a block begins with the last `overlap` of the one before."""
+        self._spool.seek(0)
+        kept = np.empty(0, np.int64)
+        while data := self._spool.read(4 * WORDS_AT_ONCE):
+            block = np.concatenate([kept, self._ids[np.frombuffer(data, np.int32)]])
+            yield block
+            kept = block[max(block.size - overlap, 0) :]
+
+
+def read_corpus(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    tokens: str,
+    headings: str,
+    min_token_count: int,
+    max_vocab: int | None,
+    progress: Callable[[float, float, str], None] | None = None,
+) -> Corpus:
+    """Read files or folders, arguments as in `from_text`; to be used in a `with` block, which frees its file."""
+    if tokens not in ("auto", "spaces", "words"):
+        raise unknown_name("tokens", tokens, ("auto", "spaces", "words"))
+    if headings not in ("drop", "keep"):
+        raise unknown_name("headings", headings, ("drop", "keep"))
+    files = text_files(paths)
+    try:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the corpus)
+        try:
+            return _read(files, spool, tokens, headings, min_token_count, max_vocab, progress)
+        except BaseException:
+            spool.close()
+            raise
+    except OSError as error:
+        raise InputError(
+            f"expected room for the words, 4 bytes each, in the temporary folder {tempfile.gettempdir()!r}, received: "
+            f"{error.strerror or error}; free some, or set TMPDIR to another folder"
+        ) from error
+
+
+def _read(
+    files: list[Path],
+    spool: IO[bytes],
+    tokens: str,
+    headings: str,
+    min_token_count: int,
+    max_vocab: int | None,
+    progress: Callable[[float, float, str], None] | None,
+) -> Corpus:
+    """Write every word's number to the spool, then cut the vocabulary."""
+    first_id: dict[str, int] = {}
+    buffer = array("i")
+    number = documents = bytes_before = 0
+    bytes_of_all = max(sum(file.stat().st_size for file in files), 1)
+    for file in files:
+        split = str.split if _is_tokenised(file, tokens) else _word_pattern().findall
+        inside = False  # a document has begun
+        for line, position in _lines(file):
+            if _is_heading(line):
+                if inside and TOP_HEADING.match(line):
+                    buffer.append(BOUNDARY)
+                    inside = False
+                if headings == "drop":
+                    continue
+            words = split(line.lower())
+            buffer.extend([first_id.setdefault(word, len(first_id)) for word in words])
+            number += len(words)
+            documents += bool(words) and not inside
+            inside = inside or bool(words)
+            if len(buffer) >= WORDS_AT_ONCE:
+                buffer.tofile(spool)
+                del buffer[:]
+                if progress:
+                    progress((bytes_before + position) / bytes_of_all, 1.0, f"reading {file.name}")
+        bytes_before += file.stat().st_size
+        buffer.append(BOUNDARY)
+    buffer.tofile(spool)
+    if number == 0:
+        raise InputError(f"expected text with words, received none in {_listed(files)}; choose another file")
+    return _cut(list(first_id), spool, number, documents, min_token_count, max_vocab)
+
+
+def _cut(
+    words: list[str], spool: IO[bytes], number: int, documents: int, min_token_count: int, max_vocab: int | None
+) -> Corpus:
+    """Count the words, keep the frequent ones, number them by falling count (then in the order they were met)."""
+    counts = np.zeros(len(words) + 1, np.int64)
+    spool.seek(0)
+    while data := spool.read(4 * WORDS_AT_ONCE):
+        counts += np.bincount(np.frombuffer(data, np.int32) + 1, minlength=counts.size)
+    counts = counts[1:]
+    unknown = words.index(UNKNOWN) if UNKNOWN in words else -1
+    order = np.argsort(-counts, kind="stable")
+    kept = order[(counts[order] >= min_token_count) & (order != unknown)]
+    # <unk> takes a place of the vocabulary when it is needed.
+    if max_vocab is not None:
+        kept = kept[: max_vocab - (unknown >= 0 or kept.size > max_vocab or kept.size < len(words))]
+    cut = int(counts.sum() - counts[kept].sum())
+    size = kept.size + (cut > 0)
+    place = int((counts[kept] >= cut).sum())  # of <unk> among the kept words
+    ids = np.full(len(words) + 1, place, np.int64)
+    numbers = np.arange(kept.size)
+    ids[kept] = numbers + (numbers >= place) * (cut > 0)
+    ids[-1] = BOUNDARY
+    vocabulary = [words[i] for i in kept]
+    counted = counts[kept]
+    if cut:
+        vocabulary.insert(place, UNKNOWN)
+        counted = np.insert(counted, place, cut)
+    if size < 2:
+        raise InputError(
+            f"expected at least 2 different words that occur {min_token_count} times, received {kept.size} of "
+            f"{len(words)}; lower min_token_count or give more text"
+        )
+    return Corpus(tuple(vocabulary), counted, number, documents, len(words), ids, spool)
+
+
+# -- files -------------------------------------------------------------------------------------------------
+def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Files to read: a folder stands for its WikiText files, else for all its text files by name."""
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    try:
+        given = [Path(path) if str(path) else None for path in paths]
+    except TypeError as error:
+        raise InputError(f"expected a path or a list of paths of text, received {paths!r:.60}") from error
+    if not given:
+        raise InputError("expected at least one path of a text, received an empty list")
+    files: list[Path] = []
+    for path in given:
+        if path is None:
+            raise InputError(
+                "expected a text file or a folder of them, received an empty path; write '.' for this folder"
+            )
+        if path.is_dir():
+            files += _files_of_folder(path)
+        elif path.is_file():
+            files.append(path)
+        elif path.exists():
+            raise InputError(
+                f"expected a text file or a folder of them, received {str(path)!r}, which is neither (a pipe can be "
+                "read only once); write it to a file"
+            )
+        else:
+            raise InputError(
+                f"expected a text file or a folder of them, received {str(path)!r}, which is missing; check the path"
+            )
+    return files
+
+
+def _files_of_folder(folder: Path) -> list[Path]:
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise InputError(
+            f"expected a folder that can be read, received {str(folder)!r} ({error.strerror}); check its rights"
+        ) from error
+    wikitext = [folder / name for name in WIKITEXT_NAMES if (folder / name) in inside]
+    found = wikitext or [path for path in inside if path.name.lower().endswith(TEXT_ENDINGS)]
+    if not found:
+        raise InputError(
+            f"expected text files in the folder {str(folder)!r} (wiki.train.tokens, *.txt, *.txt.gz, ...), received "
+            "none; name the files themselves"
+        )
+    return found
+
+
+def _lines(file: Path) -> Iterator[tuple[str, int]]:
+    """(line, bytes of the file read so far), unpacked when the first bytes are gzip's, whatever the name.
+
+    A line beyond a megabyte comes in pieces that end between words.
+    """
+    number, rest = 1, b""
+    try:
+        with file.open("rb") as raw:
+            packed = raw.read(2) == GZIP_MAGIC
+            raw.seek(0)
+            # Both have readline; to mypy a GzipFile is no IO[bytes].
+            source: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
+            while data := source.readline(LONGEST_PIECE):
+                data = rest + data
+                rest = b""
+                whole_line = data.endswith(b"\n")
+                if not whole_line and len(data) >= LONGEST_PIECE:
+                    end = data.rfind(b" ") + 1
+                    if end == 0:
+                        raise InputError(
+                            f"expected words of at most {LONGEST_PIECE} bytes, received a longer one in {str(file)!r}, "
+                            f"line {number}; is it a text?"
+                        )
+                    data, rest = data[:end], data[end:]
+                yield _decoded(data, file, number), raw.tell()
+                number += whole_line
+            if rest:
+                yield _decoded(rest, file, number), raw.tell()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"expected {str(file)!r} to be readable, received: {getattr(error, 'strerror', None) or error} (line "
+            f"{number}); check the file"
+        ) from error
+
+
+def _decoded(data: bytes, file: Path, number: int) -> str:
+    try:
+        return data.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"expected UTF-8 text, received byte 0x{data[error.start]:02x} in {str(file)!r}, line {number}, byte "
+            f"{error.start + 1}; convert the file to UTF-8"
+        ) from error
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """Words with inner apostrophes and hyphens, WikiText's own marks (<unk>, @-@), any other sign by itself.
+
+    Accents and vowel signs that are characters of their own, and joiners, are parts of words; Python does not count
+    them as letters. Those beyond 16 bits are left out: a set with them takes fifteen times as long.
+    """
+    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+    letter = rf"[\w{marks}\u200c\u200d]"
+    return re.compile(rf"<unk>|@[-,.]@|{letter}+(?:['’-]{letter}+)*|[^\w\s]")
+
+
+def _is_heading(line: str) -> bool:
+    """Whether a line is a heading as in WikiText, ` = Title = ` or ` = = Part = = `."""
+    line = line.strip()
+    return len(line) > 4 and line.startswith("= ") and line.endswith(" =")
+
+
+def _is_tokenised(file: Path, tokens: str) -> bool:
+    """Whether words are what stands between spaces: as asked, or when most commas stand alone ("auto")."""
+    if tokens != "auto":
+        return tokens == "spaces"
+    alone = attached = read = 0
+    for line, _ in _lines(file):
+        words = line.split()
+        alone += words.count(",")
+        attached += sum(len(word) > 1 and word.endswith(",") for word in words)
+        read += len(line)
+        if read >= SAMPLE:
+            break
+    return alone > attached
+
+
+def _listed(files: list[Path]) -> str:
+    names = ", ".join(str(file) for file in files[:3])
+    return names + (f" and {len(files) - 3} more" if len(files) > 3 else "")

@@ -1,0 +1,33 @@
+"""Clocks: what a step of SGD with momentum is worth in steps without."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.errors import InputError, positive, real_array
+
+
+def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
+    """Steps of plain SGD that move as far as `steps` with heavy-ball momentum mu, at a constant gradient.
+
+    t = [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu): the velocity (v <- mu v + g, x <- x + eta v) needs about
+    1/(1-mu) steps to build up, so this is the first-order clock i/(1-mu) only late.
+
+    Parameters
+    ----------
+    steps : array_like
+        Numbers of steps i, at least 0.
+    momentum : float
+        mu, at least 0 and below 1.
+
+    Returns
+    -------
+    array
+        t in batch-size-1 steps, the shape of `steps`.
+    """
+    i, mu = real_array("steps", steps), 0.0 if momentum == 0 else positive("momentum", momentum)
+    if mu >= 1.0:
+        raise InputError(f"expected momentum of at least 0 and below 1, received {momentum!r}")
+    return np.asarray((i - mu * (1 - mu**i) / (1 - mu)) / (1 - mu))

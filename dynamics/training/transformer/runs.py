@@ -1,0 +1,170 @@
+"""Saved training runs of transformers on text: what Figures 7 and 10 are drawn from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.errors import InputError, positive, real_array, whole, whole_array
+
+FORMAT = "snapdyn transformer run 2"
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerRun:
+    """One training run, as far as the figures need it.
+
+    Attributes
+    ----------
+    corpus : str
+        Name of the data, such as "WikiText-2".
+    num_layers : int
+    learning_rate : float
+    seed : int
+    iteration : (N,) int array
+        SGD steps at which the run was looked at, increasing.
+    attention : (N, L, L) array
+        Attention map of the lowest layer on one validation sequence: row query position, column key position; NaN
+        where a position may not attend. Other rows sum to 1.
+    entropy : (N,) array
+        Mean attention entropy of that layer over the validation text, nats.
+    tokens : tuple of str
+        Words of that sequence, one per position.
+    loss : (N,) array
+        Mean cross entropy of the next word over the validation text, nats.
+    change : (N,) array
+        How far attention is from that at the record before: total variation distance, the share of a query's attention
+        that lies elsewhere, mean over the validation text. NaN at the first record.
+    shuffled : bool
+        Whether the words of the text were exchanged at random first: the control.
+    settings : mapping
+        What else the numbers depend on (`train_transformer`); runs are compared only where these are equal.
+    """
+
+    corpus: str
+    num_layers: int
+    learning_rate: float
+    seed: int
+    iteration: Ints
+    attention: Floats
+    entropy: Floats
+    tokens: tuple[str, ...]
+    loss: Floats
+    change: Floats
+    shuffled: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        if not isinstance(self.corpus, str) or not self.corpus:
+            raise InputError(f"expected corpus as the name of the data, received {self.corpus!r}")
+        put("num_layers", whole("num_layers", self.num_layers, 1))
+        put("learning_rate", positive("learning_rate", self.learning_rate))
+        put("seed", whole("seed", self.seed, 0))
+        put("iteration", whole_array("iteration", self.iteration))
+        put("attention", real_array("attention", self.attention))
+        for name in ("entropy", "loss", "change"):
+            put(name, real_array(name, getattr(self, name)))
+        put("tokens", tuple(map(str, self.tokens)))
+        count, length = self.iteration.size, len(self.tokens)
+        if self.iteration.ndim != 1 or count == 0 or (np.diff(self.iteration) <= 0).any() or self.iteration[0] < 0:
+            raise InputError(f"expected increasing iterations of at least 0, received {self.iteration.tolist()}")
+        if self.attention.shape != (count, length, length) or self.entropy.shape != (count,):
+            raise InputError(
+                f"expected attention of shape {(count, length, length)} and entropy of shape {(count,)} for {count} "
+                f"iterations and {length} tokens, received {self.attention.shape} and {self.entropy.shape}"
+            )
+        if self.loss.shape != (count,) or self.change.shape != (count,):
+            raise InputError(
+                f"expected a loss and a change of attention for each of {count} iterations, received shapes "
+                f"{self.loss.shape} and {self.change.shape}"
+            )
+        attended = ~np.isnan(self.attention).all(axis=2)
+        error = np.abs(np.nansum(self.attention, axis=2) - 1)[attended].max(initial=0.0)
+        if error > 1e-4 or (self.attention < 0).any() or not np.isfinite(self.entropy).all():
+            raise InputError(
+                "expected rows of attention that are not negative and sum to 1, and finite entropies, received rows "
+                f"off by {error:.1e}; give softmax weights, NaN where a position may not attend"
+            )
+
+        if not np.isfinite(self.loss).all() or not ((self.change[1:] >= 0) & (self.change[1:] <= 1 + 1e-4)).all():
+            raise InputError(
+                "expected finite losses, and changes of attention between 0 and 1 from the second record on, received "
+                f"{self.loss.tolist()!r:.60} and {self.change.tolist()!r:.60}"
+            )
+        put("shuffled", bool(self.shuffled))
+        put("settings", dict(self.settings))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the run to a netCDF file, with provenance, and return its path."""
+        import xarray
+
+        dataset = xarray.Dataset(
+            {
+                "attention": (("iteration", "query", "key"), self.attention),
+                "entropy": ("iteration", self.entropy, {"units": "nats"}),
+                "loss": ("iteration", self.loss, {"units": "nats"}),
+                "change": ("iteration", self.change, {"units": "share of attention"}),
+                "tokens": ("position", np.array(self.tokens, dtype=object)),
+            },
+            {"iteration": ("iteration", self.iteration, {"units": "SGD steps"})},
+            {
+                "format": FORMAT,
+                "corpus": self.corpus,
+                "num_layers": self.num_layers,
+                "learning_rate": self.learning_rate,
+                "seed": self.seed,
+                "shuffled": int(self.shuffled),
+                "settings": json.dumps(self.settings),
+                "provenance": str(provenance()),
+            },
+        )
+        with replacing(path) as temporary:
+            dataset.to_netcdf(temporary, engine="h5netcdf")
+        return Path(path)
+
+
+def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
+    """Read a run that `TransformerRun.save` wrote; InputError when the file is not such a one or is cut short."""
+    import xarray
+
+    try:
+        dataset = xarray.load_dataset(path, engine="h5netcdf")
+        if dataset.attrs.get("format") != FORMAT:
+            raise ValueError(f"its format is {dataset.attrs.get('format')!r}, not {FORMAT!r}")
+        return TransformerRun(
+            corpus=str(dataset.attrs["corpus"]),
+            num_layers=int(dataset.attrs["num_layers"]),
+            learning_rate=float(dataset.attrs["learning_rate"]),
+            seed=int(dataset.attrs["seed"]),
+            iteration=dataset.iteration.values,
+            attention=dataset.attention.values,
+            entropy=dataset.entropy.values,
+            tokens=tuple(dataset.tokens.values),
+            loss=dataset.loss.values,
+            change=dataset.change.values,
+            shuffled=bool(dataset.attrs["shuffled"]),
+            settings=json.loads(dataset.attrs["settings"]),
+        )
+    except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+        raise InputError(
+            f"expected a saved transformer run (.nc), received {str(path)!r}, which cannot be read ({error})"
+        ) from error
+
+
+def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun]:
+    """Read every .nc file of a folder, in the order of their names; InputError when there is none."""
+    paths = sorted(Path(folder).glob("*.nc"))
+    if not paths:
+        raise InputError(f"expected a folder of saved transformer runs (.nc), received {str(folder)!r}, which has none")
+    return [load_transformer_run(path) for path in paths]

@@ -1,0 +1,117 @@
+"""The result of a sweep: one labelled dataset of all cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray
+
+from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.experiments.sweep.design import short_names
+from snapdyn.experiments.sweep.files import TAKEN, Sweep
+from snapdyn.experiments.sweep.observables import LADDER, TRANSFORMER, VARIABLES
+from snapdyn.experiments.sweep.store import Values
+
+NOT_RUN = "not run yet"
+
+
+def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int, str]) -> xarray.Dataset:
+    """Build the dataset from the values of every cell, in the order of the design.
+
+    Returns
+    -------
+    xarray.Dataset
+        On a grid a dimension per parameter, else the dimension cell; with SGD also seed. A cell without values is NaN
+        (texts: empty), and `failure` gives its reason. Coordinates are named by the last part of a parameter's dotted
+        name, or by all of it where that is not unique; their attribute `parameter` is the dotted name.
+    """
+    axes = sweep.design.axes
+    names = short_names(sweep.design.parameters, TAKEN)
+    coordinates: dict[str, Any] = {
+        names[parameter]: (axis.name, entries, {"parameter": parameter})
+        for axis in axes
+        for parameter, entries in axis.parameters.items()
+    }
+    dims, shape = tuple(axis.name for axis in axes), sweep.design.shape
+    lengths, extra = _extra_dimensions(sweep, values)
+    data: dict[str, Any] = {}
+    for name in dict.fromkeys(sweep.variables):
+        if name == "time" and "time" in extra:
+            continue
+        label = "times" if name == "time" else name
+        variable = VARIABLES[name]
+        own = tuple(lengths[dim] for dim in variable.dims)
+        array = (
+            np.full((len(values), *own), "", dtype=object) if variable.text else np.full((len(values), *own), np.nan)
+        )
+        for number, found in enumerate(values):
+            if found is not None:
+                _put(array, number, found[name], extra)
+        attributes = {"long_name": variable.meaning, "units": variable.units}
+        data[label] = (
+            (*dims, *variable.dims),
+            array.reshape((*shape, *own)),
+            {key: text for key, text in attributes.items() if text},
+        )
+    missing = {number: NOT_RUN for number, found in enumerate(values) if found is None}
+    failure = np.full(len(values), "", dtype=object)
+    for number, reason in (missing | dict(reasons)).items():
+        failure[number] = reason
+    data["failure"] = (dims, failure.reshape(shape), {"long_name": "why a cell has no values"})
+    attributes = {
+        "name": sweep.name,
+        "kind": sweep.kind,
+        "settings": json.dumps(sweep.sections, sort_keys=True),
+        "observables": json.dumps(sweep.observables),
+        "finished": f"{len(values) - len(missing)} of {len(values)} cells",
+        "provenance": json.dumps(provenance(), sort_keys=True),
+    }
+    return xarray.Dataset(data, coordinates | extra, attributes)
+
+
+def _put(array: np.ndarray, number: int, value: Any, extra: Mapping[str, Any]) -> None:
+    if isinstance(value, dict):  # by the labels of a dimension
+        for label, entry in value.items():
+            array[number, extra["rung"].index(label)] = entry
+    elif isinstance(value, list):
+        array[number, : len(value)] = value
+    else:
+        array[number] = value
+
+
+def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[dict[str, int], dict[str, Any]]:
+    """Lengths of the dimensions that are not the design's, the longest of all cells, and their coordinates.
+
+    Series whose times differ from cell to cell have no coordinate: `times` is a variable then.
+    """
+    lengths: dict[str, int] = {}
+    for found in values:
+        for name, value in (found or {}).items():
+            if isinstance(value, list):
+                (dim,) = VARIABLES[name].dims
+                lengths[dim] = max(lengths.get(dim, 0), len(value))
+    extra: dict[str, Any] = {}
+    if sweep.kind == LADDER and "gap" in sweep.variables:
+        from snapdyn.validation.rungs.runs import BRANCHES
+
+        there = {rung for found in values if found for rung in found["gap"]}
+        extra["rung"] = [rung for rung in dict.fromkeys(sum(BRANCHES.values(), ())) if rung in there]
+        lengths["rung"] = len(extra["rung"])
+    times = {tuple(found["time"]) for found in values if found and "time" in found}
+    if len(times) == 1:
+        units = "SGD steps" if sweep.kind == TRANSFORMER else VARIABLES["time"].units
+        extra["time"] = ("time", list(times.pop()), {"units": units})
+    for variable in sweep.variables:
+        for dim in VARIABLES[variable].dims:
+            lengths.setdefault(dim, 0)
+    return lengths, extra
+
+
+def write(dataset: xarray.Dataset, path: Path) -> None:
+    """Write the dataset; ``xarray.open_dataset(path)`` reads it."""
+    with replacing(path) as temporary:
+        dataset.to_netcdf(temporary, engine="h5netcdf")

@@ -1,0 +1,87 @@
+"""Finished cells of a sweep on disk: one small file each, whole or not there, named by what determines it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from snapdyn.dynamics.storage import output_folder, replacing, source_hash
+from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
+from snapdyn.errors import InputError
+
+FORMAT = 1
+# What a cell can run: all rooms below the figures, and the checks of input.
+SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors")
+MIDDLE = ', "cell": '
+Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or lists of them
+
+
+def code_hash() -> str:
+    """Hash of the code that the numbers of a cell come from."""
+    return source_hash(*SOURCES)
+
+
+def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mapping[str, str]) -> str:
+    """Name of a cell: the hash of code, kind, observables and settings (canonical JSON by section)."""
+    facts = (FORMAT, code, kind, sorted(observables), sorted(sections.items()))
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+class Cells:
+    """The folder OUT/cells, and OUT/runs for trained transformers.
+
+    Two sweeps at once may share the folder: a file appears whole or not at all, and the same name holds the same
+    numbers whoever wrote it.
+    """
+
+    def __init__(self, out: str | os.PathLike[str], tell: Callable[[str], None]) -> None:
+        self.folder = output_folder(Path(out) / "cells")
+        self.runs = Path(out) / "runs"
+        self._tell = tell
+        # Listed once: to ask for thousands of files that are not there costs more.
+        self._there = {entry.name for entry in os.scandir(self.folder)}
+
+    def get(self, key: str, with_run: bool) -> Values | None:
+        """Values of a finished cell; None without them. A damaged file is named."""
+        if f"{key}.json" not in self._there:
+            return None
+        file = self.folder / f"{key}.json"
+        try:
+            values = _decoded(file.read_text(encoding="utf-8"), key)
+        except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+            self._tell(f"the cell {str(file)!r} is damaged and is computed again ({error})")
+            return None
+        if with_run:
+            try:
+                load_transformer_run(self.run_file(key))
+            except InputError as error:
+                self._tell(f"the run of a finished cell is missing or damaged, and is trained again: {error}")
+                return None
+        return values
+
+    def put(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
+        """Keep a finished cell; the swept parameters stand in its file for a reader only."""
+        if run is not None:
+            output_folder(self.runs)
+            run.save(self.run_file(key))
+            (self.folder.parent / "checkpoints" / key).unlink(missing_ok=True)
+        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
+        digest = hashlib.sha256(body.encode()).hexdigest()
+        with replacing(self.folder / f"{key}.json") as temporary:
+            temporary.write_text(json.dumps({"digest": digest})[:-1] + MIDDLE + body + "}", encoding="utf-8")
+
+    def run_file(self, key: str) -> Path:
+        """File of the trained transformer of a cell."""
+        return self.runs / f"{key}.nc"
+
+
+def _decoded(text: str, key: str) -> Values:
+    document = json.loads(text)
+    body = text[text.index(MIDDLE) + len(MIDDLE) : -1]
+    if hashlib.sha256(body.encode()).hexdigest() != document["digest"] or document["cell"]["key"] != key:
+        raise ValueError("its content does not match its digest")
+    return dict(document["cell"]["values"])

@@ -1,0 +1,379 @@
+"""Phase diagrams: a result of a sweep over two of its parameters, with the theory's lines on it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import xarray
+from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+
+from snapdyn import analytic
+from snapdyn.dynamics.classes import Floats
+from snapdyn.errors import InputError, unknown_name
+from snapdyn.figures.claim_pictures import cell_edges, readable_axis, readable_ticks
+from snapdyn.figures.style import SINGLE_COLUMN
+from snapdyn.validation.comparison import OF_THEORY
+from snapdyn.validation.observables import PHASES
+
+MESH = 200  # points along each axis at which the theory's lines are found
+ONSET = 4.5  # of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens seen (F10, docs/sweeps.md)
+LABELS = {
+    "eta_Y": r"$\eta_Y$",
+    "eta_Z": r"$\eta_Z$",
+    "num_classes": "$K$",
+    "vocab_size": "$V$",
+    "common_probability": "probability of the common token",
+    "last": "last $t$ (batch-size-1 steps)",
+    "entropy": "entropy of attention (nats)",
+    "transition_time": "measured time of the transition (steps)",
+    "largest_gap": "largest gap of the ladder",
+    "fallen_share": "share of distinct tokens that fall",
+    "distinct_entropy": "entropy over distinct tokens (nats)",
+    "late_speed": "speed at the end over the fastest, per ln $t$",
+}
+LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
+SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
+PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
+TIME_LINES: tuple[tuple[str, str, Literal["-", "--", ":"]], ...] = (
+    ("$t^*$", "peak", "-"),
+    ("$t_0'$", "start", "--"),
+    ("$t_0$", "end", ":"),
+)
+LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What the theory's lines depend on, each a number or an array over the diagram; NaN where it is not known.
+
+    K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; V below 4 is not known; rho0 = |c~_n|/P(l_c|n) of
+    classes with one common token; `system`: what is integrated, "" for SGD and ladders.
+    """
+
+    K: Floats
+    V: Floats
+    eta_Y: Floats
+    eta_Z: Floats
+    T: Floats
+    rho0: Floats
+    system: str
+
+    @property
+    def slowness(self) -> Floats:
+        """(eta_Z/eta_Y) (V h)^2 at the end of the run: 2/K times what attention is driven, eta_Z int gamma dt (128)."""
+        u = _known(lambda V, T, K, eta_Y: V * analytic.h(T / K, eta_Y, V), self.V, self.T, self.K, self.eta_Y)
+        return self.eta_Z / self.eta_Y * u**2
+
+    def time(self, kind: str) -> Floats:
+        """t* ("peak"), t0' ("start") or t0 ("end"); all are proportional to K."""
+        return self.K * _known(
+            lambda V, eta_Y: np.asarray(analytic.transition_time(1, V, eta_Y, kind=kind)), self.V, self.eta_Y
+        )
+
+    @property
+    def rho(self) -> Floats:
+        """Overlap f_n.f_k at the start."""
+        return self.rho0**-2
+
+    @property
+    def driven_by_transition(self) -> Floats:
+        """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4: above 1 most of Eq. (10)'s way is done by t0."""
+        u = _known(lambda V: np.asarray(analytic.u_plus(V)), self.V)
+        return 2 * self.K * (self.K - 1) * u**2 * self.eta_Z / (self.eta_Y * self.rho0**4)
+
+
+def _known(function: Callable[..., Floats], V: Floats, *others: Floats) -> Floats:
+    """function(V, ...) where all arguments are known, NaN elsewhere; linear between whole V, which it needs."""
+    arrays = np.broadcast_arrays(V, *others)
+    known = np.all([np.isfinite(array) for array in arrays], axis=0)
+    found = np.full(known.shape, np.nan)
+    if known.any():
+        whole, *rest = (array[known] for array in arrays)
+        low = np.floor(whole)
+        share = whole - low
+        found[known] = (1 - share) * function(low, *rest) + share * function(low + 1, *rest)
+    return found
+
+
+# The lines of each variable: label, and a function of the theory that is 0 on the line (in logarithms).
+Line = tuple[str, Callable[[Theory], Floats]]
+REACHED: tuple[Line, ...] = (
+    ("$t^*$ = end of the run", lambda theory: np.log(theory.time("peak") / theory.T)),
+    ("$t_0$ = end of the run", lambda theory: np.log(theory.time("end") / theory.T)),
+)
+MEMORY: tuple[Line, ...] = (
+    (rf"$(\eta_Z/\eta_Y)(Vh)^2$ = {ONSET:g} at the end (F10)", lambda theory: np.log(theory.slowness / ONSET)),
+)
+SNAPPING: tuple[Line, ...] = (
+    (r"$2K(K-1)u_+^2\eta_Z/\eta_Y = \rho_0^4$", lambda theory: np.log(theory.driven_by_transition)),
+)
+LADDER: tuple[Line, ...] = (
+    (r"printed: $\rho = 1/(K(K-1))$", lambda theory: np.log(theory.rho * theory.K * (theory.K - 1))),
+    (r"$V\rho = 1$ (F4)", lambda theory: np.log(theory.V * theory.rho)),
+    *MEMORY,
+)
+
+
+def lines_of(variable: str, theory: Theory) -> tuple[Line, ...]:
+    """The theory's lines that belong on a diagram of this variable."""
+    if variable == "transition_time":
+        return REACHED[:1]
+    if variable in ("largest_gap", "gap"):
+        return LADDER
+    if theory.system == "ModifiedDecoder" and variable in ("phase", "late_speed", "winner_share"):
+        return (*REACHED, *SNAPPING)
+    remembers = theory.system in ("", "MeanField", "FiniteLengthMeanField")  # old attention, in a decoder of its own
+    return (*REACHED, *MEMORY) if remembers else REACHED
+
+
+def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:
+    """Read the theory's quantities from a run's sections and from the swept values (dotted names, arrays)."""
+    sections: dict[str, dict[str, Any]] = {name: dict(values) for name, values in settings.items()}
+    for dotted, value in changes.items():
+        section, _, key = dotted.partition(".")
+        sections.setdefault(section, {})[key] = value
+    rates = sections.get("system") or sections.get("sgd") or sections.get("ladder") or {}
+    classes = sections.get("classes", rates)
+
+    def number(values: Mapping[str, Any], key: str, default: Any = np.nan) -> Floats:
+        value = values.get(key)
+        return np.asarray(default if value is None else value, dtype=float)
+
+    K, V, rho0 = number(classes, "num_classes"), number(classes, "vocab_size"), np.asarray(np.nan)
+    kind = classes.get("kind")
+    if kind == "syn_small":
+        K, V = np.asarray(2.0), np.asarray(34.0)
+    elif kind == "syn_medium":
+        Q = number(classes, "num_queries", 10)
+        K, V = 2 * Q, 10 + 23 * Q  # 10 + 10 K + Q + K
+    elif kind == "single_common_token":
+        d = number(classes, "num_distinct")
+        V = number(classes, "vocab_size", 1 + K * d)
+        share = number(classes, "common_probability")
+        share = np.where((share > 0) & (share < 1), share, np.nan)
+        norm = np.vectorize(_profile_norm)(d)
+        rho0 = np.hypot(share, (1 - share) * norm) / share
+    times = sections.get("run") or sections.get("ladder") or {}
+    T = number(times, "last", max(times.get("times") or [np.nan]))
+    # Not of Adam, a random start, weight decay: t*, t0 and V h are of plain descent.
+    for name, usual in OF_THEORY.items():
+        V = np.where(np.asarray(rates.get(name, usual)) == usual, V, np.nan)
+    if "sgd" in sections:
+        T = number(rates, "steps") / (1 - number(rates, "momentum", 0.0))  # late
+    # Beyond the outermost cells of a linear axis there may be values that are none.
+    eta_Y, eta_Z, T = (
+        np.where(value > 0, value, np.nan) for value in (number(rates, "eta_Y"), number(rates, "eta_Z"), T)
+    )
+    K, V = np.where(K >= 1, K, np.nan), np.where(V >= 4, V, np.nan)
+    return Theory(K, V, eta_Y, eta_Z, T, rho0, str(rates.get("kind", "")))
+
+
+def _profile_norm(num_distinct: float) -> float:
+    """2-norm of the distinct tokens' profile of `single_common_token`, weights linspace(0.1, 1, d)."""
+    weights = np.linspace(0.1, 1.0, max(1, int(num_distinct)))
+    return float(np.linalg.norm(weights / weights.sum()))
+
+
+def draw(dataset: xarray.Dataset, x: str, y: str, variable: str) -> Figure:
+    """Draw the diagram of one variable of a sweep.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        What `snapdyn sweep` writes, with a grid design.
+    x, y : str
+        Two of its dimensions. It may have a third one, seed, over which the mean is taken.
+    variable : str
+
+    Raises
+    ------
+    InputError
+        Names that the dataset does not have, or further dimensions.
+    """
+    figure = Figure(figsize=(1.3 * SINGLE_COLUMN, 1.25 * SINGLE_COLUMN))
+    axes = figure.subplots()
+    handles = draw_panel(axes, dataset, x, y, variable)
+    axes.set_title(textwrap.fill(_fixed(dataset), 80), fontsize=6.5)
+    figure.legend(handles=handles, loc="outside lower center", ncols=1 if len(handles) < 3 else 2, fontsize=6.5)
+    return figure
+
+
+def _fixed(dataset: xarray.Dataset) -> str:
+    """What is run, and the numbers and names that all cells share."""
+    sections: dict[str, dict[str, Any]] = json.loads(dataset.attrs["settings"])
+    run = next((name for name in sections if name not in ("classes", "run")), "")
+    of_classes = sections.get("classes", {}).get("kind")
+    name = str(sections.get(run, {}).get("kind", run)) + (f" of {of_classes}" if of_classes else "")
+    values = {f"{section}.{key}": value for section, keys in sections.items() for key, value in keys.items()}
+    for coordinate in dataset.coords.values():
+        if "parameter" in coordinate.attrs:
+            swept = coordinate.attrs["parameter"]
+            values.pop(swept, None)
+            if coordinate.size == 1:
+                values[swept] = coordinate.values.item()
+    shown = [
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in ((dotted.partition(".")[2], value) for dotted, value in values.items())
+        if key not in ("kind", "first", "count") and not isinstance(value, (list, dict))
+    ]
+    return f"{name}: {', '.join(shown)}".replace("$", r"\$")
+
+
+def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Any]:
+    """Draw the diagram on `axes`, with its colour bar; return the handles of its legend."""
+    field = _field(dataset, x, y, variable).sortby([x, y])
+    dataset = dataset.sortby([x, y])  # cells have edges between neighbours
+    scales = {name: _scale(dataset[name].values) for name in (x, y)}
+    edges = {name: cell_edges(dataset[name].values.astype(float), scales[name]) for name in (x, y)}
+    for name in (x, y):
+        if str(dataset[name].attrs.get("parameter", name)).rpartition(".")[2] in SHARES:
+            edges[name] = np.clip(edges[name], 0.0, 1.0)  # no cell reaches beyond
+    axes.spines[["top", "right"]].set_visible(True)
+    axes.set(
+        xlabel=LABELS.get(x, x),
+        ylabel=LABELS.get(y, y),
+        xscale=scales[x],
+        yscale=scales[y],
+        xlim=edges[x][[0, -1]],
+        ylim=edges[y][[0, -1]],
+        facecolor="0.8",
+    )
+    readable_ticks(axes, (edges[x], edges[y]))
+    values = field.values
+    cmap, norm = _colours(variable, values)
+    mesh = axes.pcolormesh(
+        edges[x], edges[y], np.ma.masked_invalid(values), cmap=cmap, norm=norm, edgecolors="face", linewidth=0.3
+    )
+    figure = axes.get_figure()
+    assert figure is not None
+    if variable == "phase":
+        seen = [number for number in range(len(PHASES)) if (np.rint(values) == number).any()]
+        handles: list[Any] = [Patch(facecolor=PHASE_COLOURS[number], label=PHASES[number]) for number in seen]
+    else:
+        bar = figure.colorbar(mesh, ax=axes, pad=0.02)
+        bar.set_label(LABELS.get(variable, dataset[variable].attrs.get("long_name", variable)))
+        bar.ax.minorticks_off()
+        if isinstance(norm, LogNorm):
+            readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
+        handles = []
+    handles += _draw_lines(axes, dataset, {x: edges[x], y: edges[y]}, scales, variable)
+    if variable == "transition_time":
+        handles += _draw_times(axes, dataset, field, {x: edges[x], y: edges[y]}, scales)
+    if not np.isfinite(values).all():
+        text = "not by the end of the run" if np.isinf(values).any() else "no value"
+        handles.append(Patch(facecolor="0.8", label=text))
+    return handles
+
+
+def _field(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.DataArray:
+    """The variable over (y, x)."""
+    if variable not in dataset.data_vars:
+        raise unknown_name("variable of the dataset", variable, map(str, dataset.data_vars))
+    field = dataset[variable]
+    for name in (x, y):
+        if name not in field.dims:
+            raise unknown_name(f"a dimension of {variable}", name, map(str, field.dims))
+        if dataset[name].dtype.kind not in "iuf":
+            raise InputError(f"expected numbers along the axes of a phase diagram, received {name}, which has texts")
+    if "seed" in field.dims and "seed" not in (x, y):
+        field = field.median("seed") if variable == "phase" else field.mean("seed")
+    others = [name for name in field.dims if name not in (x, y) and field.sizes[name] > 1]
+    if others:
+        raise InputError(
+            f"expected the dimensions {x} and {y} only, received also {', '.join(map(str, others))}; choose one value "
+            "of each with dataset.sel(...) first"
+        )
+    return field.squeeze([name for name in field.dims if name not in (x, y)]).transpose(y, x)
+
+
+def _scale(values: Floats) -> str:
+    """ "log" where the values are spaced more evenly on a logarithmic axis."""
+    if values.size < 3 or values.min() <= 0:
+        return "linear"
+    spread = [np.std(np.diff(place)) / np.mean(np.diff(place)) for place in (np.log(values), values)]
+    return "log" if spread[0] < spread[1] else "linear"
+
+
+def _colours(variable: str, values: Floats) -> tuple[Any, Any]:
+    if variable == "phase":
+        return ListedColormap(PHASE_COLOURS), BoundaryNorm(np.arange(len(PHASES) + 1) - 0.5, len(PHASES))
+    seen = values[np.isfinite(values)]
+    if variable in LOGARITHMIC and (seen > 0).any():
+        low = seen[seen > 0].min()
+        return "cividis", LogNorm(low, max(seen.max(), 1.01 * low))
+    if not seen.size:
+        return "cividis", Normalize(0, 1)
+    low, high = seen.min(), seen.max()
+    return "cividis", Normalize(low, high if high > low else low + 1)
+
+
+def _mesh(
+    dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str]
+) -> tuple[Floats, Floats, Theory]:
+    """Fine mesh over the diagram, and the theory on it; swept values beside x and y must be one each."""
+    (x, x_edges), (y, y_edges) = edges.items()
+    X, Y = np.meshgrid(
+        *(
+            (np.geomspace if scales[name] == "log" else np.linspace)(ends[0], ends[-1], MESH)
+            for name, ends in ((x, x_edges), (y, y_edges))
+        )
+    )
+    changes = {
+        coordinate.attrs["parameter"]: coordinate.values.flat[0]
+        for name, coordinate in dataset.coords.items()
+        if "parameter" in coordinate.attrs and name not in (x, y)
+    }
+    changes |= {dataset[x].attrs["parameter"]: X, dataset[y].attrs["parameter"]: Y}
+    return X, Y, theory_of(json.loads(dataset.attrs["settings"]), changes)
+
+
+def _draw_lines(
+    axes: Axes, dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str], variable: str
+) -> list[Any]:
+    X, Y, theory = _mesh(dataset, edges, scales)
+    handles = []
+    for (label, function), colour in zip(lines_of(variable, theory), LINE_COLOURS, strict=False):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            level = np.ma.masked_invalid(np.broadcast_to(function(theory), X.shape))
+        if level.count() and level.min() < 0 < level.max():
+            drawn = axes.contour(X, Y, level, levels=[0.0], colors=[colour], linewidths=1.6)
+            drawn.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
+            handles.append(Line2D([], [], color=colour, linewidth=1.6, label=label))
+    return handles
+
+
+def _draw_times(
+    axes: Axes, dataset: xarray.Dataset, field: xarray.DataArray, edges: Mapping[str, Floats], scales: Mapping[str, str]
+) -> list[Any]:
+    """Lines of equal time at decades: measured, and the theory's t*, t0' and t0."""
+    y, x = map(str, field.dims)
+    X, Y, theory = _mesh(dataset, edges, scales)
+    seen = field.values[np.isfinite(field.values)]
+    if not seen.size:
+        return []
+    levels = 10.0 ** np.arange(np.ceil(np.log10(seen.min())), np.floor(np.log10(seen.max())) + 1)
+    if not levels.size:
+        return []
+    handles = []
+    for label, kind, style in TIME_LINES:
+        time = np.broadcast_to(theory.time(kind), X.shape)
+        if np.isfinite(time).any():
+            drawn = axes.contour(X, Y, np.ma.masked_invalid(time), levels=levels, colors="black", linestyles=style)
+            drawn.set(linewidths=1.0, path_effects=[withStroke(linewidth=2.4, foreground="white")])
+            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=f"{label}, by decades"))
+    if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
+        measured = np.ma.masked_invalid(field.values)
+        drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=5.0)
+        drawn.set(alpha=0.7, zorder=1.5)
+        handles.append(Line2D([], [], color="#D55E00", linewidth=5.0, alpha=0.7, label="measured, by decades"))
+    return handles

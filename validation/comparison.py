@@ -1,0 +1,230 @@
+"""SGD over seeds beside the theory's curves, on one clock."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+
+from snapdyn import analytic
+from snapdyn.dynamics import (
+    ExpansionWarning,
+    FiniteLengthMeanField,
+    MeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    Trajectory,
+    momentum_clock,
+    sgd,
+)
+from snapdyn.errors import InputError, unknown_name, whole
+from snapdyn.validation.instances import single_common_profile
+from snapdyn.validation.runs import figure_run
+
+if TYPE_CHECKING:
+    pass
+
+
+# Kind of observable: its name on the axis, and how many indices it takes.
+KINDS: dict[str, tuple[str, int]] = {
+    "loss": ("loss (nats)", 0),
+    "entropy": ("entropy of attention (nats), class {}", 1),
+    "attention": ("attention $c_n(l)$, class {}, token {}", 2),
+    "growth_factor": (r"growth factor $\chi_l$, class {}, token {}", 2),
+    "relative_gain": (r"relative gain $r_{{l/l_0}}$, class {}, tokens {} and {}", 3),
+}
+
+CURVES = {
+    "mean_field": "mean field",
+    "finite_length": "mean field, T-1 = {}",
+    "modified_decoder": "Eq. (10)",
+    "closed_form": "closed form",
+}
+
+# Settings of `sgd` with which its theory starts and steps; with others there is none.
+OF_THEORY = {"optimizer": "sgd", "init": "zeros", "weight_decay": 0.0}
+
+MOST_STEPS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Observable:
+    """One observable of a trajectory: its kind and its indices (class, then tokens)."""
+
+    kind: str
+    indices: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise unknown_name("observable", self.kind, KINDS)
+        if len(self.indices) != KINDS[self.kind][1]:
+            raise InputError(
+                f"expected {KINDS[self.kind][1]} numbers (class, then tokens) for the observable {self.kind}, "
+                f"received {list(self.indices)}"
+            )
+
+    @property
+    def label(self) -> str:
+        """Text for the axis."""
+        return KINDS[self.kind][0].format(*self.indices)
+
+    def of(self, trajectory: Trajectory) -> np.ndarray:
+        """Values on the trajectory's times, (N,)."""
+        if self.kind == "loss":
+            return trajectory.loss
+        if self.kind == "entropy":
+            assert trajectory.classes is not None
+            return trajectory.entropy()[:, trajectory.classes.check_class(self.indices[0])]
+        if self.kind == "attention":
+            return trajectory.token_attention(*self.indices)
+        return np.asarray(getattr(trajectory, self.kind)(*self.indices))
+
+
+def compute(
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    steps: int,
+    seeds: Sequence[int],
+    observables: Sequence[Observable],
+    curves: Sequence[str] = ("mean_field",),
+    record: Sequence[int] | None = None,
+    **settings: Any,
+) -> xarray.Dataset:
+    """Run SGD over seeds and the theory on the same clock.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    eta_Y, eta_Z : float
+        Learning rates per step.
+    steps, seeds, record
+        As in `sgd`; `record` defaults to about 200 log-spaced steps.
+    observables : sequence of Observable
+    curves : sequence of "mean_field", "finite_length", "modified_decoder", "closed_form"
+        Theory of infinitely long sequences, but finite_length: the mean field with the second-order correction for
+        the `seq_len` of SGD. The closed form is the orbit of Section 6 [own]; it needs classes of one query with one
+        common token and equal profiles.
+    settings
+        Further arguments of `sgd`: batch_size, seq_len, momentum, init, residual, ...
+
+    Returns
+    -------
+    xarray.Dataset
+        sgd (seed, observable, step); theory (curve, observable, step); t (step), the theory's time in
+        batch-size-1 steps: `momentum_clock` of the step; attributes with all settings and transition times (none
+        where their theory does not apply: Adam, random or given start, weight decay, unequal priors, shared next
+        tokens).
+
+    Raises
+    ------
+    InputError
+        Unknown names, indices outside the classes, theory asked for where there is none (Adam, random start), a
+        correction for sequences too short for it.
+    """
+    seeds = [int(seed) for seed in seeds]
+    if not seeds or not observables:
+        raise InputError(f"expected at least one seed and one observable, received {len(seeds)} and {len(observables)}")
+    for curve in curves:
+        if curve not in CURVES:
+            raise unknown_name("curve", curve, CURVES)
+    for name, values in (("curves", list(curves)), ("seeds", seeds)):
+        if len(set(values)) < len(values):
+            raise InputError(f"expected {name} without repetition, received {values}; name each once")
+    other = [name for name, wanted in OF_THEORY.items() if settings.get(name, wanted) != wanted]
+    if curves and other:
+        raise InputError(
+            f"expected {other[0]} = {OF_THEORY[other[0]]!r} where theory is laid over SGD, received "
+            f"{settings[other[0]]!r}; leave curves empty"
+        )
+    steps = whole("steps", steps, 1, MOST_STEPS)
+    steps_kept = np.unique(np.geomspace(1, steps, 200).round().astype(int)) if record is None else np.array(record)
+    steps_kept = np.union1d(steps_kept, [0])
+    if steps_kept.size < 2:
+        raise InputError("expected a record with at least one step after the start, received none; add one")
+    runs = sgd(classes, eta_Y, eta_Z, steps, seed=seeds, record=steps_kept, **settings)
+    for seed, run in zip(seeds, runs, strict=True):
+        if run.status == "interrupted":
+            raise KeyboardInterrupt
+        if run.status != "finished":
+            raise InputError(
+                f"expected rates at which SGD stays finite, received a run (seed {seed}) that {run.message}"
+            )
+    t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
+    try:
+        theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings) for curve in curves]
+    except RuntimeError as error:
+        raise InputError(f"expected rates that can be integrated; the theory {error}") from error
+    K, V = classes.num_classes, classes.vocab_size
+    kinds: tuple[str, ...] = ("start", "peak", "end") if V >= 4 else ("start", "peak")
+    if other or np.ptp(classes.prior) > 0 or classes.next_tokens.size < K:
+        kinds = ()
+    transitions = {kind: float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in kinds}
+    shape = (len(observables), t.size)
+    return xarray.Dataset(
+        {
+            "sgd": (("seed", "observable", "step"), np.array([[o.of(run) for o in observables] for run in runs])),
+            "theory": (
+                ("curve", "observable", "step"),
+                np.array([[o.of(run) for o in observables] for run in theory]).reshape(len(theory), *shape),
+            ),
+            "t": ("step", t, {"units": "batch-size-1 steps"}),
+        },
+        {
+            "seed": seeds,
+            "step": ("step", steps_kept, {"units": "SGD steps"}),
+            "observable": [" ".join(map(str, (o.kind, *o.indices))) for o in observables],
+            "curve": np.array(list(curves), dtype=object) if curves else np.empty(0, dtype="U1"),
+        },
+        {
+            "eta_Y": eta_Y,
+            "eta_Z": eta_Z,
+            "num_classes": K,
+            "vocab_size": V,
+            "transition_times": json.dumps(transitions),
+            "settings": json.dumps(settings, sort_keys=True, default=str),
+        },
+    )
+
+
+def _theory(
+    curve: str, classes: SequenceClasses, eta_Y: float, eta_Z: float, t: np.ndarray, settings: dict[str, Any]
+) -> Trajectory:
+    residual, seq_len = settings.get("residual", False), settings.get("seq_len")
+    if curve == "mean_field":
+        return figure_run(MeanField(classes, eta_Y, eta_Z, residual=residual), t)
+    if residual:
+        raise InputError(f"expected the curve mean_field with the residual connection, received {curve}; leave it out")
+    if curve == "finite_length":
+        if seq_len is None:
+            raise InputError(
+                "expected seq_len with the curve finite_length, received infinitely long sequences; the curve "
+                "mean_field is theirs"
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ExpansionWarning)
+            try:
+                return figure_run(FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len), t)
+            except (ExpansionWarning, InputError) as error:
+                raise InputError(f"{error}; leave finite_length out of curves") from error
+    if curve == "modified_decoder":
+        return figure_run(ModifiedDecoder(classes, eta_Y, eta_Z), t)
+    profile = single_common_profile(classes)
+    if profile is None:
+        raise InputError(
+            "expected classes of one query with one common token and equal profiles for the curve closed_form, "
+            "received other classes; leave closed_form out of curves"
+        )
+    K, V = classes.num_classes, classes.vocab_size
+    distinct, order = profile.distinct_probabilities, profile.position
+    orbit = analytic.single_common_token_orbit(t, distinct, profile.common_probability, K, V, eta_Y, eta_Z)
+    z_support = np.where(order < 0, orbit.z_common[:, None], orbit.z_distinct[:, order])
+    u = V * analytic.h(t / K, eta_Y, V)
+    return Trajectory(
+        classes, t, z_support, np.zeros((1, classes.num_tokens)), np.log1p((V - 1) * np.exp(-u)), "closed form", {}
+    )

@@ -1,0 +1,118 @@
+"""Pieces that several claims share: instances, symbolic checks, plain linear algebra without the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.dynamics import SequenceClasses
+
+Floats = NDArray[np.float64]
+LINEAR_ALGEBRA = "linear algebra"
+"""Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
+EPS = float(np.finfo(float).eps)
+ROUNDING = 16 * 50 * EPS
+"""Error of dense factorisations in units of the norm: a modest multiple of the largest order used, 50, times eps."""
+
+
+def dense_attention(classes: SequenceClasses, z: Floats) -> tuple[Floats, Floats]:
+    """Plain dense c_n and f_n = c_n/|c_n|, (S, M) each, from logits z (Q, M)."""
+    weights = classes.P.toarray() * np.exp(z[classes.query_index])
+    c = weights / weights.sum(axis=1, keepdims=True)
+    return c, c / np.linalg.norm(c, axis=1, keepdims=True)
+
+
+def softmax(logits: Floats) -> Floats:
+    """Plain softmax along the last axis."""
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def largest_relative(measured: Floats, reference: Floats) -> float:
+    """Largest |measured - reference| over the largest |reference|."""
+    return float(np.max(np.abs(measured - reference)) / np.max(np.abs(reference)))
+
+
+def modified_decoder_gradient(classes: SequenceClasses, z: Floats, h: Floats) -> Floats:
+    """g_n = Y (e_n - alpha_n) under the modified flow by dense linear algebra, (S, M).
+
+    Y = F (I - E') W with rows (V-1) h_n zeta_n of W (Lemmas 3, 5), e_n - alpha_n = (V-1)/(V-1+exp(V h_n)) zeta_n.
+    """
+    S, V = classes.num_classes, classes.vocab_size
+    _, f = dense_attention(classes, z)
+    zeta = np.full((S, V), -1.0 / (V - 1))
+    zeta[np.arange(S), classes.next_token] = 1.0
+    W = (V - 1) * h[:, None] * zeta
+    Y = f.T @ np.linalg.solve(f @ f.T, W)
+    error = ((V - 1) * np.exp(-V * h) / ((V - 1) * np.exp(-V * h) + 1))[:, None] * zeta
+    return error @ Y.T
+
+
+def attention_drift(classes: SequenceClasses, z: Floats, g: Floats, eta_Z: float) -> Floats:
+    """z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o (g_n - f_n (f_n . g_n)) by dense linear algebra, (Q, M)."""
+    _, f = dense_attention(classes, z)
+    per_class = classes.prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
+    drift = np.zeros_like(z)
+    np.add.at(drift, classes.query_index, eta_Z * per_class)
+    return drift
+
+
+def growth_rate(classes: SequenceClasses, z: Floats, h: Floats, form: str = "exact") -> Floats:
+    """xi_n = gamma sum_{k != n} beta_nk f_n.f_k (S,), uniform classes, beta by `analytic.speed_coefficients`."""
+    from snapdyn import analytic
+
+    V = classes.vocab_size
+    G = classes.gram(z)
+    _, beta = analytic.speed_coefficients(np.eye(classes.num_classes) - np.linalg.inv(G), V, form=form)
+    decay = np.exp(-V * h)
+    gamma = (V - 1) ** 2 * h * decay / ((V - 1) * decay + 1)
+    return gamma * (beta * G).sum(axis=1)
+
+
+def overlap(f: Floats) -> Floats:
+    """E = F^T F with its diagonal removed, (..., K, K)."""
+    E = f @ np.swapaxes(f, -1, -2)
+    return np.asarray(E * (1 - np.eye(f.shape[-2])))
+
+
+def spectral_norm(E: Floats) -> Floats:
+    """|lambda_1(E)|, (...)."""
+    return np.asarray(np.abs(np.linalg.eigvalsh(E)).max(axis=-1))
+
+
+def e_prime(E: Floats) -> Floats:
+    """E' = I - (I+E)^{-1}, (..., K, K), by a dense inverse."""
+    identity = np.eye(E.shape[-1])
+    return np.asarray(identity - np.linalg.inv(identity + E))
+
+
+def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = None) -> Floats:
+    """xi_n/gamma_n = q1 ((G^{-1})_nn - 1) + q0 sum_{k != n} (G^{-1})_nk h_k/h_n, (B, K), own form of Theorem 1(a).
+
+    E (B, K, K), V number or (B,), h (B, K) of the classes (default equal). It follows from beta and
+    sum_k G_nk (G^{-1})_kj = delta_nj, and is compared with the decoder itself in the claim.
+    """
+    V = np.reshape(np.asarray(vocab_size, dtype=float), (-1, 1))
+    H = np.linalg.inv(np.eye(E.shape[-1]) + E)
+    diagonal = np.einsum("bii->bi", H)
+    h = np.ones(E.shape[:2]) if h is None else h
+    others = np.einsum("bnk,bk->bn", H, h) / h - diagonal
+    return np.asarray(V / (V - 1) * (diagonal - 1 - others / (V - 1)))
+
+
+def leading_growth(E: Floats) -> Floats:
+    """-E'_nn, the leading order of xi_n/gamma, (B, K)."""
+    return -np.einsum("bii->bi", e_prime(E))
+
+
+def smallest_growth(E: Floats, V: Floats, h: Floats | None = None) -> float:
+    """Smallest xi_n/(-gamma q1 E'_nn) over classes whose -E'_nn is 1e4 times the rounding of an inverse or more.
+
+    Ten units of rounding make an error of 1e-3, which the checks allow.
+    """
+    leading = leading_growth(E)
+    values = np.linalg.eigvalsh(E)
+    rounding = E.shape[1] * EPS * (1 + values[:, -1]) / (1 + values[:, 0]) ** 2
+    visible = leading > 1e4 * rounding[:, None] * (1.0 if h is None else h.max() / h.min())
+    ratio = growth_over_gamma(E, V, h) * ((V - 1) / V)[:, None] / np.where(visible, leading, 1.0)
+    return float(np.where(visible, ratio, np.inf).min())

@@ -1,0 +1,123 @@
+"""Instances that claims share: classes, attention vectors, and the profile of symmetric classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.dynamics import SequenceClasses, random_classes
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.dense_algebra import overlap, spectral_norm
+
+
+def weak_instances(
+    count: int, vocab_size: int = 1000, num_common: int = 1, first_seed: int = 0
+) -> list[SequenceClasses]:
+    """Random weakly correlated classes of one query, K cycling through 3, 5, 8; seeds first_seed, ..."""
+    return [
+        random_classes(
+            num_classes=(3, 5, 8)[i % 3],
+            num_common=num_common,
+            num_distinct=4,
+            vocab_size=vocab_size,
+            seed=first_seed + i,
+        )
+        for i in range(count)
+    ]
+
+
+def random_attention(
+    rng: np.random.Generator, num_classes: int, num_common: int, num_queries: int, largest: Floats
+) -> Floats:
+    """Random unit attention vectors f_n (B, K, M), M = num_common + K, with |lambda_1(E)| at most `largest` (B,).
+
+    Token profiles are Dirichlet, each class holds a random half of the common tokens, class 0 of every fifth
+    instance holds none (it overlaps no other), and random logits, one row per query, act on the classes n modulo
+    num_queries. Scaling the common part by s and giving the rest to one distinct token per class scales E by s^2: s
+    puts |lambda_1| at `largest`, or as near as unit vectors allow.
+    """
+    B, K = largest.size, num_classes
+    shared = rng.dirichlet(np.full(num_common, 0.7), size=(B, K)) * np.exp(
+        rng.normal(size=(B, num_queries, num_common))[:, np.arange(K) % num_queries]
+    )
+    held = rng.random((B, K, num_common)) < rng.choice([0.5, 1.0], size=(B, 1, 1))
+    held[::5, 0] = False
+    shared = shared * held
+    size = np.linalg.norm(shared, axis=2, keepdims=True)
+    shared *= np.sqrt(rng.uniform(0.01, 1.0, (B, K, 1))) / np.where(size > 0, size, 1.0)
+    strength = np.maximum(spectral_norm(overlap(shared)), 1e-12)
+    longest = np.maximum((shared**2).sum(axis=2).max(axis=1), 1e-12)
+    shared *= np.sqrt(np.minimum(largest / strength, 0.99 / longest))[:, None, None]
+    own = np.sqrt(1 - (shared**2).sum(axis=2))
+    return np.concatenate([shared, own[:, :, None] * np.eye(K)], axis=2)
+
+
+def climb(measure: Callable[[Floats], Floats], f: Floats, rounds: int, rng: np.random.Generator) -> Floats:
+    """Directed search: change the vectors at random and keep what raises `measure` ((B, K, M) -> (B,))."""
+    best = measure(f)
+    for i in range(rounds):
+        tried = f * np.exp(rng.normal(size=f.shape) * (1.0, 0.3, 0.1, 0.03)[i % 4])
+        tried /= np.linalg.norm(tried, axis=2, keepdims=True)
+        value = measure(tried)
+        better = value > best
+        f, best = np.where(better[:, None, None], tried, f), np.where(better, value, best)
+    return best
+
+
+def star(num_classes: int, r: float, outer: float | None = None) -> Floats:
+    """Attention vectors (K, M) in which class 0 overlaps each other class by r, and those do not overlap each other.
+
+    With `outer` the last class overlaps class 0 by that instead. Each overlap has its own common token.
+    """
+    K = num_classes
+    reach = np.full(K - 1, r)
+    if outer is not None:
+        reach[-1] = outer
+    # The centre spends a share in proportion to its overlaps; the square of the whole stays below 1.
+    centre = reach / np.sqrt(np.linalg.norm(reach))
+    f = np.zeros((K, 2 * K - 1))
+    f[0, : K - 1] = centre
+    f[np.arange(1, K), np.arange(K - 1)] = reach / centre
+    f[np.arange(K), K - 1 + np.arange(K)] = np.sqrt(1 - (f**2).sum(axis=1))
+    return f
+
+
+class SingleCommonProfile(NamedTuple):
+    """Profile shared by symmetric classes: distinct probabilities (d,) falling, and the common token's.
+
+    `position` (nz,) says for every logit of classes.z_coordinates which distinct probability is its token's, -1
+    for the common token.
+    """
+
+    distinct_probabilities: Floats
+    common_probability: float
+    position: NDArray[np.int64]
+
+
+def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | None:
+    """Profile of classes of one query with one common token and equal profiles; None for other classes."""
+    K = classes.num_classes
+    common = classes.common_tokens()
+    symmetric = (
+        classes.queries.size == 1
+        and classes.next_tokens.size == K >= 2
+        and common.size == 1
+        and np.ptp(classes.prior) == 0
+        and all(common[0] in classes.support(n) for n in range(K))
+    )
+    if not symmetric:
+        return None
+    P = classes.P.toarray()
+    position = np.full(classes.num_tokens, -1)
+    profiles = []
+    for n in range(K):
+        tokens = classes.distinct_tokens(n)
+        tokens = tokens[np.argsort(-P[n, tokens], kind="stable")]
+        position[tokens] = np.arange(tokens.size)
+        profiles.append(np.append(P[n, tokens], P[n, common[0]]))
+    if any(p.shape != profiles[0].shape or not np.allclose(p, profiles[0], rtol=1e-12, atol=0) for p in profiles):
+        return None
+    return SingleCommonProfile(profiles[0][:-1], float(profiles[0][-1]), position[classes.z_coordinates[1]])

@@ -1,0 +1,146 @@
+"""What a run shows of the phases of training: the time of the transition, frozen attention, a winner, fallen tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn import analytic
+from snapdyn.dynamics import Event, SequenceClasses, State, Trajectory
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.validation.dense_algebra import growth_rate
+from snapdyn.validation.maps import FALL
+
+# Phases at the end of a run, in the order in which training goes through them.
+SCANNING, MOVING, SNAPPED, WINNER = range(4)
+PHASES = ("scanning", "moving", "snapped", "winner takes all")
+# Attention has snapped when over the last decade of t it moves, per unit of ln t, less than this share of its
+# fastest; it is a winner's when one distinct token has more than half of a class's attention, on average.
+FROZEN_SPEED = 0.1
+WINNER_SHARE = 0.5
+TIMES = {"t_peak": "peak", "t_start": "start", "t_end": "end"}
+
+
+def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
+    """u alpha - 1, which rises through 0 where the theory's speed of attention gamma peaks.
+
+    gamma is proportional to u/(V-1+exp(u)), u the lead of the right logit over the others; its slope vanishes where
+    (u-1) exp(u) = V-1, and there alpha = exp(u)/(V-1+exp(u)) = 1/u. Measured on any run: alpha = exp(-loss), and u is
+    the lead that gives this loss. Own; the test compares with t* of Lemma 9's modified flow.
+
+    Parameters
+    ----------
+    loss : (N,) array or float
+        -ln alpha, nats.
+    vocab_size : int
+        V >= 2.
+    """
+    loss = np.asarray(loss, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((np.log(vocab_size - 1) - np.log(np.expm1(loss))) * np.exp(-loss) - 1.0)
+
+
+def transition_event(vocab_size: int) -> Event:
+    """Event at which `transition_excess` of the run's loss rises through 0."""
+
+    def excess(t: float, state: State) -> float:
+        return float(transition_excess(state.loss, vocab_size))
+
+    return Event(excess, direction=1)
+
+
+def transition_between(t: Floats, loss: Floats, vocab_size: int) -> float:
+    """Time at which `transition_excess` first rises through 0 between the times `t`, linear in between; inf: never."""
+    excess = transition_excess(loss, vocab_size)
+    after = np.flatnonzero((excess[1:] >= 0) & (excess[:-1] < 0))
+    if not after.size:
+        return np.inf
+    i = int(after[0])
+    return float(t[i] - excess[i] * (t[i + 1] - t[i]) / (excess[i + 1] - excess[i]))
+
+
+def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]:
+    """Theory's t* (t_peak), t0' (t_start) and t0 (t_end), batch-size-1 steps; NaN where there is none.
+
+    They need classes of one weight, a next token each, and for t0 V >= 4.
+    """
+    K, V = classes.num_classes, classes.vocab_size
+    if np.ptp(classes.prior) > 1e-12 or classes.next_tokens.size < K:
+        return dict.fromkeys(TIMES, np.nan)
+    return {
+        name: float(analytic.transition_time(K, V, eta_Y, kind=kind)) if V >= 4 or kind == "peak" else np.nan
+        for name, kind in TIMES.items()
+    }
+
+
+def late_speed(run: Trajectory) -> float:
+    """Path of attention per unit of ln t over the last decade of t, over its fastest; NaN for less than a decade.
+
+    The path is the total variation distance (half of the sum of |changes|), mean over classes, between saved times.
+    """
+    assert run.classes is not None
+    later = run.t > 0
+    t = run.t[later]
+    if t.size < 2 or t[-1] < 10 * t[0]:
+        return np.nan
+    steps = np.add.reduceat(
+        np.abs(np.diff(run.attention_entries[later], axis=0)), run.classes.P.indptr[:-1], axis=1
+    ).mean(axis=1)
+    speed = steps / np.diff(np.log(t))
+    last = int(np.searchsorted(t, t[-1] / 10 * (1 + 1e-12), side="right")) - 1
+    fastest = float(speed.max())
+    return float(steps[last:].sum() / np.log(t[-1] / t[last]) / fastest) if fastest > 0 else 0.0
+
+
+def winner_share(run: Trajectory) -> float:
+    """Largest share of a class's attention that one distinct token has at the end, mean over classes."""
+    assert run.classes is not None
+    distinct = run.classes.omega_size[run.classes.P.indices] == 1
+    attention = np.where(distinct, run.attention_entries[-1], 0.0)
+    return float(np.maximum.reduceat(attention, run.classes.P.indptr[:-1]).mean())
+
+
+def phase(run: Trajectory, transition: float) -> int:
+    """Phase at the end of the run, an index into PHASES, given the measured time of the transition (inf: never)."""
+    if winner_share(run) > WINNER_SHARE:
+        return WINNER
+    if not transition <= run.t[-1]:
+        return SCANNING
+    return SNAPPED if late_speed(run) < FROZEN_SPEED else MOVING
+
+
+def fallen_share(run: Trajectory) -> float:
+    """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
+    classes = run.classes
+    assert classes is not None
+    coordinates = classes.z_coordinates
+    distinct = classes.omega_size[coordinates[1]] == 1
+    if not distinct.any():
+        return np.nan
+    z = np.vstack([run.z_initial[coordinates], run.z_support])
+    drop = (np.maximum.accumulate(z, axis=0) - z).max(axis=0)
+    return float((drop[distinct] > FALL * np.abs(z).max()).mean())
+
+
+def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Floats:
+    """B_n(t) = eta_Z int_0^t p_n xi_n (N, S) along a ModifiedDecoder trajectory, by Simpson's rule in ln t.
+
+    `every` takes every so many of the saved times only, which tells the quadrature's error.
+    Below the first saved time xi grows like t (gamma does), which gives the first piece.
+    """
+    from scipy.integrate import cumulative_simpson
+
+    classes, t = trajectory.classes, trajectory.t[::every]
+    assert classes is not None
+    z, h, beta = trajectory.z[::every], trajectory.extra["h"][::every], trajectory.parameters["beta"]
+    xi = np.array([growth_rate(classes, z[i], h[i], beta) for i in range(t.size)])
+    rate = eta_Z * classes.prior * xi * t[:, None]
+    return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
+
+
+def largest_fall(trajectory: Trajectory, tokens: Ints, query: int = 0) -> float:
+    """Largest drop of a token's logit below its running maximum, over the largest |z| of the run."""
+    z = trajectory.z[:, query]
+    with_start = np.vstack([trajectory.z_initial[query], z])[:, tokens]
+    drop = np.maximum.accumulate(with_start, axis=0) - with_start
+    return float(drop.max() / np.abs(z).max())

@@ -1,0 +1,145 @@
+"""Orders of convergence: slopes fitted in log-log, with a confidence that is derived and not tuned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from snapdyn.errors import InputError, real_array
+from snapdyn.validation.results import Check
+
+Floats = NDArray[np.float64]
+
+# A fit whose slope is not known to this decides nothing: orders of approximations differ by 1/2.
+DECISIVE = 0.25
+
+
+@dataclass(frozen=True)
+class Order:
+    """Fitted order p of y = C x^p (1 + a x^q).
+
+    Attributes
+    ----------
+    slope : float
+        Slope of ln y against ln x.
+    standard_error : float
+        Of the slope: from the errors of y where given, else from the scatter about the fitted curve.
+    next_order_shift : float
+        What the next term a x^q, as it is found in the same data, adds to the slope; 0 where no q was given.
+    shift_error : float
+        Standard error of that shift.
+    next_term : float
+        Largest |a| x^q of the data.
+    constant : float
+        C of the straight line.
+    """
+
+    slope: float
+    standard_error: float
+    next_order_shift: float
+    shift_error: float
+    next_term: float
+    constant: float
+
+    @property
+    def corrected(self) -> float:
+        """Slope without what the next term, as found, adds to it: the estimate of p."""
+        return self.slope - self.next_order_shift
+
+    def margin(self, z: float = 3.0) -> float:
+        """Largest |corrected slope - p| that noise and the terms after the next one explain.
+
+        z standard errors of the slope and of its shift, and for the terms left out a share `next_term` of the shift.
+        """
+        return z * (self.standard_error + self.shift_error) + abs(self.next_order_shift) * self.next_term
+
+    def agrees(self, expected: float, z: float = 3.0) -> bool:
+        """Whether the order is `expected` within the margin, and the margin can tell neighbouring orders apart."""
+        return self.margin(z) < DECISIVE and abs(self.corrected - expected) <= self.margin(z)
+
+    def __str__(self) -> str:
+        shift = f", next term {self.next_order_shift:+.3f}" if self.next_order_shift else ""
+        return f"{self.slope:.3f} ± {self.standard_error:.3f}{shift}"
+
+
+def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next_order: float | None = None) -> Order:
+    """Fit the order p of y = C x^p (1 + a x^q) by least squares of ln y on ln x.
+
+    Parameters
+    ----------
+    x, y : (N,) arrays
+        Small parameter and measured gap, both positive; at least three points (four with `next_order`).
+    y_error : (N,) array, optional
+        Standard errors of y. They weigh the points and give the slope's standard error; without them it comes
+        from the scatter, which for numbers without noise is what the fitted curve leaves out.
+    next_order : float, optional
+        q, the known relative order of the next term. a is then fitted as well, and the shift that a x^q puts on
+        the slope is reported: it bounds what a finite x can do to the slope.
+
+    Returns
+    -------
+    Order
+
+    Raises
+    ------
+    InputError
+        Arrays of different or too small size, numbers that are not positive, q = 0.
+    """
+    sizes, gaps = real_array("x", x), real_array("y", y)
+    errors = None if y_error is None else real_array("y_error", y_error)
+    least = 3 if next_order is None else 4
+    if sizes.ndim != 1 or sizes.size < least or any(a is not None and a.shape != sizes.shape for a in (gaps, errors)):
+        raise InputError(
+            f"expected x, y and y_error of one length of at least {least}, received shapes {sizes.shape}, "
+            f"{gaps.shape}{'' if errors is None else f', {errors.shape}'}; give more points"
+        )
+    for name, values in (("x", sizes), ("y", gaps), ("y_error", errors)):
+        if values is not None and not (np.isfinite(values) & (values > 0)).all():
+            raise InputError(f"expected positive finite {name}, received {values.min():g}; leave that point out")
+    if next_order == 0:
+        raise InputError("expected next_order other than 0, received 0; give the power q of the next term a x^q")
+    weight = np.ones_like(gaps) if errors is None else gaps / errors  # 1/(standard error of ln y)
+    line = np.vander(np.log(sizes), 2) * weight[:, None]
+    v = np.log(gaps) * weight
+    slope, constant = _least_squares(line, v)
+    design = line if next_order is None else np.column_stack([line, sizes**next_order * weight])
+    fitted = _least_squares(design, v)
+    variance = 1.0
+    if errors is None:
+        residual = v - design @ fitted
+        variance = float(residual @ residual) / (v.size - design.shape[1])
+
+    def standard_errors(columns: Floats) -> Floats:
+        return np.sqrt(variance * np.diag(np.linalg.inv(columns.T @ columns)))
+
+    shift = shift_error = next_term = 0.0
+    if next_order is not None:
+        per_unit = float(_least_squares(line, design[:, 2])[0])  # what x^q alone adds to the slope
+        a, a_error = float(fitted[2]), float(standard_errors(design)[2])
+        shift, shift_error = a * per_unit, a_error * abs(per_unit)
+        next_term = abs(a) * float((sizes**next_order).max())
+    return Order(
+        slope=float(slope),
+        standard_error=float(standard_errors(line)[0]),
+        next_order_shift=shift,
+        shift_error=shift_error,
+        next_term=next_term,
+        constant=float(np.exp(constant)),
+    )
+
+
+def order_checks(name: str, rung: str, order: Order, expected: float, wrong: float) -> list[Check]:
+    """Checks of an order: within its margin, the margin narrow enough to tell, and a wrong order outside it."""
+    return [
+        Check(f"{name}: |corrected slope - ({expected:g})|", rung, abs(order.corrected - expected), order.margin()),
+        Check(f"{name}: margin of the slope", rung, order.margin(), DECISIVE),
+        Check(
+            f"wrong theory, {name}: order {wrong:g}", rung, abs(order.corrected - wrong), order.margin(), role="control"
+        ),
+    ]
+
+
+def _least_squares(design: Floats, v: Floats) -> Floats:
+    return np.asarray(np.linalg.lstsq(design, v, rcond=None)[0])

@@ -1,0 +1,197 @@
+"""Finished claims kept on disk, so that an interrupted run resumes.
+
+Each finished claim is one JSON file in the user's cache folder, named by the hash of what determines it: claim,
+level, code of the package, versions of its libraries, the user's own file. A run that completes removes its files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.storage import library_versions, output_folder, replacing, source_hash
+from snapdyn.errors import InputError
+from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.register import Claim
+from snapdyn.validation.results import Check, ClaimResult, Line, Map, Picture
+
+FORMAT = 1
+# What a claim's numbers come from; figures and the face only show them.
+ROOMS = ("analytic", "dynamics", "validation")
+# Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
+DAYS_KEPT = 30
+TIMES = "seconds.json"
+
+
+def cache_folder() -> Path:
+    """Folder of files that can be made again: $SNAPDYN_CACHE, else $XDG_CACHE_HOME/snapdyn, else ~/.cache/snapdyn."""
+    if own := os.environ.get("SNAPDYN_CACHE"):
+        return Path(own)
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG rule: a relative path counts as none.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "snapdyn"
+
+
+class FinishedClaims:
+    """Results of finished claims in the cache folder; `notes` collects what a user should know.
+
+    Without a writable folder nothing is kept, and a note says so. Two runs at once may share the folder: files
+    appear whole or not at all, and the same file holds the same numbers whoever wrote it.
+    """
+
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        self.notes: list[str] = []
+        self._tell = tell
+        self._written: set[Path] = set()
+        self._seconds: dict[str, float] = {}
+        self._folder: Path | None = cache_folder() / "claims"
+        try:
+            output_folder(self._folder)
+        except InputError:
+            self._leave_out(f"{str(self._folder)!r} cannot be written to")
+
+    def note(self, sentence: str) -> None:
+        """Remember a sentence, and tell it at once where somebody listens."""
+        self.notes.append(sentence)
+        if self._tell:
+            self._tell(sentence)
+
+    def get(self, entry: Claim, level: str) -> ClaimResult | None:
+        """Result of a claim that an interrupted run finished; None without one. A damaged file is named."""
+        file = self._file(entry, level)
+        if file is None:
+            return None
+        try:
+            text = file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            self._damaged(file, entry, error)
+            return None
+        try:
+            result = decoded(text)
+            if result.id != entry.id:
+                raise ValueError(f"it holds claim {result.id!r}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._damaged(file, entry, error)
+            return None
+        self._written.add(file)
+        return result
+
+    def put(self, entry: Claim, result: ClaimResult) -> None:
+        """Keep a finished claim. Faulty evidence is not kept: it is gathered again."""
+        self._seconds[f"{entry.id} {result.level}"] = result.seconds
+        file = self._file(entry, result.level)
+        if file is None or result.fault:
+            return
+        self._written.add(file)
+        try:
+            with replacing(file) as temporary:
+                temporary.write_text(encoded(result), encoding="utf-8")
+        except (InputError, OSError) as error:
+            self._leave_out(str(error))
+
+    def longest_first(self, entries: Sequence[Claim], level: str) -> list[Claim]:
+        """Claims in falling order of the seconds that they took in the last complete run; unknown ones lead."""
+        seconds = self._last_seconds()
+        return sorted(entries, key=lambda entry: -seconds.get(f"{entry.id} {level}", math.inf))
+
+    def _last_seconds(self) -> dict[str, float]:
+        if self._folder is None:
+            return {}
+        try:
+            times = json.loads((self._folder.parent / TIMES).read_text(encoding="utf-8"))
+            return {str(key): float(value) for key, value in times.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}  # only the order of work depends on it
+
+    def clear(self) -> None:
+        """Remove the files of this run, which is complete, and those too old to be resumed."""
+        if self._folder is None:
+            return
+        with suppress(OSError, InputError), replacing(self._folder.parent / TIMES) as temporary:
+            temporary.write_text(json.dumps(self._last_seconds() | self._seconds), encoding="utf-8")
+        old = time.time() - DAYS_KEPT * 86400
+        with suppress(OSError):
+            self._written |= {file for file in self._folder.glob("*.json") if file.stat().st_mtime < old}
+        for file in self._written:
+            with suppress(OSError):
+                file.unlink()
+
+    def _file(self, entry: Claim, level: str) -> Path | None:
+        if self._folder is None:
+            return None
+        if entry.file:
+            try:
+                own = hashlib.sha256(Path(entry.file).read_bytes()).hexdigest()
+            except OSError:
+                return None
+        elif entry.run.__module__.startswith("snapdyn."):
+            own = ""
+        else:
+            return None  # made in a notebook or a script: nothing tells whether it has changed
+        facts = (FORMAT, entry.id, level, source_hash(*ROOMS), sorted(library_versions().items()), own)
+        return self._folder / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}.json"
+
+    def _damaged(self, file: Path, entry: Claim, error: Exception) -> None:
+        self._written.add(file)
+        self.note(f"the stored result of {entry.id} is damaged and is computed again ({str(file)!r}: {error})")
+
+    def _leave_out(self, why: str) -> None:
+        self._folder = None
+        self.note(
+            f"an interruption of this run would lose its finished claims: {why}; set SNAPDYN_CACHE to another folder"
+        )
+
+
+@contextmanager
+def finished_claims(tell: Callable[[str], None] | None = None) -> Iterator[FinishedClaims]:
+    """Open the finished claims of interrupted runs; what this run adds is removed when the block completes."""
+    finished = FinishedClaims(tell)
+    yield finished
+    finished.clear()
+
+
+def encoded(result: ClaimResult) -> str:
+    """JSON text of a result with everything it holds; floats are exact, and a digest tells damage."""
+    body = json.dumps(dataclasses.asdict(result), default=_plain)
+    return json.dumps({"digest": hashlib.sha256(body.encode()).hexdigest(), "result": body})
+
+
+def decoded(text: str) -> ClaimResult:
+    """Result from the text that `encoded` made; ValueError, KeyError or TypeError when it is not whole."""
+    document = json.loads(text)
+    if hashlib.sha256(document["result"].encode()).hexdigest() != document["digest"]:
+        raise ValueError("its content does not match its digest")
+    facts: dict[str, Any] = json.loads(document["result"])
+    for name in ("assumptions", "findings", "seeds"):
+        facts[name] = tuple(facts[name])
+    facts["checks"] = tuple(Check(**check) for check in facts["checks"])
+    facts["conditions"] = tuple(Condition(**condition) for condition in facts["conditions"])
+    facts["maps"] = tuple(Map(**entry | {"boundaries": _lines(entry["boundaries"])}) for entry in facts["maps"])
+    if facts["picture"] is not None:
+        picture = facts["picture"]
+        verticals = tuple((label, x) for label, x in picture["verticals"])
+        facts["picture"] = Picture(**picture | {"lines": _lines(picture["lines"]), "verticals": verticals})
+    return ClaimResult(**facts)
+
+
+def _lines(lines: list[dict[str, Any]]) -> tuple[Line, ...]:
+    return tuple(Line(**line) for line in lines)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy as Python's."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"expected numbers, text and arrays in a claim's result, received {type(value).__name__}")

@@ -1,0 +1,227 @@
+"""Theorems 2 and 3 on classes of a text: which tokens obey, and what the others share.
+
+The theorems speak of distinct tokens (in the windows of one next token only) and of tokens that are common. On text
+most tokens are common, many of them with one query only: the roles here tell these apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.errors import InputError
+from snapdyn.validation.assumptions import Condition, assumption_2
+
+ROLES = (
+    "distinct",  # |Omega(l)| = 1
+    "common, distinct within its query",  # one next token among those of the query, more elsewhere
+    "common, also within its query",
+    "common, query with one next word",  # nothing within the query tells tokens apart
+)
+NEXT_WORDS = (1, 2, 10, 30, 100, 300)
+DENSE_CLASSES = 4000  # up to here all eigenvalues of E are computed
+# |dz| that counts as a move, in units of the largest |dz| of the run. Above it the signs of WikiText-2's run at rtol
+# 1e-3 and of one at 1e-4 differ in 4 of 100,000 logits.
+STILL = 1e-6
+
+
+@dataclass(frozen=True)
+class RoleOutcome:
+    """What became of the tokens of one role: logits z_ml by query m and token l.
+
+    number; share of them that rise (dz > 0) and that fall, the rest being still; the same weighted by p_n P(l|n), how
+    often the windows have them; rise_by_next_words: share of the moving ones that rise among tokens that occur with
+    NEXT_WORDS[i] to NEXT_WORDS[i+1] - 1 next tokens in all classes, NaN for none.
+    """
+
+    role: str
+    number: int
+    rise: float
+    fall: float
+    weighted_rise: float
+    weighted_fall: float
+    rise_by_next_words: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class GainLaw:
+    """Eq. (11), r(t) = r(0) chi_l(t), for the dominant distinct token l of a class over its others of less weight.
+
+    Relative errors |predicted - r(t)|/r(t), median and 90 % quantile; `frozen_*`: the wrong theory r(t) = r(0).
+    dominant_rises: share of classes with two distinct tokens or more in which the dominant one rises (Theorem 3).
+    """
+
+    pairs: int
+    median_error: float
+    high_error: float
+    frozen_median: float
+    frozen_high: float
+    classes: int
+    dominant_rises: float
+
+
+def token_roles(classes: SequenceClasses) -> Ints:
+    """(nz,) index into `ROLES` of every (query, token) of classes.z_coordinates."""
+    query, token = classes.z_coordinates
+    local = _next_words(classes, classes.z_of_entry, query.size)
+    next_words = np.bincount(np.unique(_pairs(classes.query_index, classes.next_index)) // classes.next_tokens.size)
+    roles = np.where(local == 1, 1, 2)
+    roles[next_words[query] == 1] = 3
+    roles[classes.omega_size[token] == 1] = 0
+    return roles
+
+
+def _pairs(first: Ints, second: Ints) -> Ints:
+    return first * np.int64(second.max() + 1) + second
+
+
+def _next_words(classes: SequenceClasses, group: Ints, size: int) -> Ints:
+    """Number of next tokens among the entries of P of each group, (size,)."""
+    pairs = np.unique(_pairs(group, classes.next_index[classes.class_of_entry]))
+    return np.bincount(pairs // classes.next_tokens.size, minlength=size)
+
+
+def theorem_2_on(run: Trajectory, time: int = -1) -> list[RoleOutcome]:
+    """Share of tokens that rise and fall, by role, between t = 0 and the saved time number `time`."""
+    classes = _classes_of(run)
+    _, token = classes.z_coordinates
+    change = run.z_support[time] - run.z_initial[classes.z_coordinates]
+    still = STILL * np.abs(change).max()
+    weight = np.bincount(
+        classes.z_of_entry, weights=classes.prior[classes.class_of_entry] * classes.P.data, minlength=token.size
+    )
+    band = np.searchsorted(NEXT_WORDS, classes.omega_size[token], side="right") - 1
+    roles = token_roles(classes)
+    found = []
+    for number, role in enumerate(ROLES):
+        mine = roles == number
+        if not mine.any():
+            continue
+        rise, fall = mine & (change > still), mine & (change < -still)
+        moving, total = rise | fall, weight[mine].sum()
+        found.append(
+            RoleOutcome(
+                role,
+                int(mine.sum()),
+                float(rise.sum() / mine.sum()),
+                float(fall.sum() / mine.sum()),
+                float(weight[rise].sum() / total),
+                float(weight[fall].sum() / total),
+                tuple(_share(rise[moving & (band == i)]) for i in range(len(NEXT_WORDS))),
+            )
+        )
+    return found
+
+
+def _share(chosen: NDArray[np.bool_]) -> float:
+    return float(chosen.mean()) if chosen.size else math.nan
+
+
+def theorem_3_on(run: Trajectory, time: int = -1, within_query: bool = False) -> GainLaw:
+    """Relative gains of the dominant distinct token of each class over its other distinct tokens, against Eq. (11).
+
+    With `within_query` tokens that are distinct within their query count as well: Theorem 3 says nothing of them.
+    """
+    classes = _classes_of(run)
+    z0, z = run.z_initial[classes.z_coordinates], run.z_support[time]
+    slot, starts = classes.z_of_entry, classes.P.indptr
+    log_weight = np.log(classes.P.data) + z0[slot]
+    distinct = token_roles(classes)[slot] <= (1 if within_query else 0)
+    first: list[Ints] = []
+    second: list[Ints] = []
+    rises = []
+    for start, stop in pairwise(starts.tolist()):
+        own = start + np.flatnonzero(distinct[start:stop])
+        if own.size < 2:
+            continue
+        dominant = own[np.argmax(log_weight[own])]
+        others = own[log_weight[own] < log_weight[dominant] - 1e-12]
+        if others.size == 0:
+            continue
+        rises.append(z[slot[dominant]] > z0[slot[dominant]])
+        first.append(np.full(others.size, dominant))
+        second.append(others)
+    if not first:
+        return GainLaw(0, math.nan, math.nan, math.nan, math.nan, 0, math.nan)
+    a, b = np.concatenate(first), np.concatenate(second)
+    r_0 = np.expm1(2.0 * (log_weight[a] - log_weight[b]))
+    move = z[slot] - z0[slot]
+    r_t = np.expm1(2.0 * (log_weight[a] - log_weight[b] + move[a] - move[b]))
+    error = np.abs(r_0 * np.exp(2.0 * move[a]) - r_t) / np.abs(r_t)
+    frozen = np.abs(r_0 - r_t) / np.abs(r_t)
+    return GainLaw(
+        a.size,
+        float(np.median(error)),
+        float(np.quantile(error, 0.9)),
+        float(np.median(frozen)),
+        float(np.quantile(frozen, 0.9)),
+        len(rises),
+        float(np.mean(rises)),
+    )
+
+
+@dataclass(frozen=True)
+class Move:
+    """A token of a class: attention c_n(l) at the start and at the end, and the index of its role in `ROLES`."""
+
+    token: int
+    start: float
+    end: float
+    role: int
+
+
+def winners_and_losers(run: Trajectory, count: int = 3, time: int = -1) -> list[tuple[list[Move], list[Move]]]:
+    """For every class the `count` tokens that win the most attention and the `count` that lose the most."""
+    classes = _classes_of(run)
+    start = classes.attention_from_support(run.z_initial[classes.z_coordinates])
+    end = classes.attention_from_support(run.z_support[time])
+    roles = token_roles(classes)[classes.z_of_entry]
+    found = []
+    for first, stop in pairwise(classes.P.indptr.tolist()):
+        change = end[first:stop] - start[first:stop]
+        order = first + np.argsort(-change, kind="stable")
+        moves = [
+            Move(int(classes.P.indices[i]), float(start[i]), float(end[i]), int(roles[i]))
+            for i in (*order[:count], *order[::-1][:count])
+        ]
+        half = len(moves) // 2
+        found.append(([m for m in moves[:half] if m.end > m.start], [m for m in moves[half:] if m.end < m.start]))
+    return found
+
+
+def overlap_spectrum(classes: SequenceClasses, count: int = 3) -> Floats:
+    """The `count` largest eigenvalues of E by absolute value; from a sparse F where the classes are many."""
+    if classes.num_classes <= DENSE_CLASSES:
+        return classes.eigenvalues()[:count]
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    F = classes.decoder_inputs()
+    gram = LinearOperator((classes.num_classes,) * 2, matvec=lambda v: F @ (F.T @ v), dtype=np.float64)
+    start = np.ones(classes.num_classes)  # the same numbers every time
+    return np.sort(eigsh(gram, k=count, which="LA", v0=start, return_eigenvectors=False) - 1.0)[::-1]
+
+
+def assumption_2_on(classes: SequenceClasses) -> list[Condition]:
+    """Assumption 2; without its lower bound, which needs every eigenvalue, where the classes are many."""
+    if classes.num_classes <= DENSE_CLASSES:
+        return assumption_2(classes)
+    K, V = classes.num_classes, classes.vocab_size
+    largest = float(overlap_spectrum(classes, 1)[0])
+    return [
+        Condition("large vocabulary", "V/K^2 >= 10 (V >> K^2)", 10.0, V / K**2, V / K**2 >= 10.0),
+        Condition("weak correlation", f"|lambda_1(E)| < 1/K = {1 / K:.4g}", 1 / K, largest, largest < 1 / K),
+    ]
+
+
+def _classes_of(run: Trajectory) -> SequenceClasses:
+    if run.classes is None or not run.t.size:
+        raise InputError(
+            f"expected a trajectory with sequence classes and saved times, received {run!r}; integrate a MeanField"
+        )
+    return run.classes
