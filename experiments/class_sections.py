@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 import zipfile
+from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,63 +21,39 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.errors import InputError
+from snapdyn.experiments.signature_sections import Rows, section_model
 from snapdyn.experiments.toml_files import Section
 
 
-class SynSmall(Section):
-    """Syn-Small of Fig. 4."""
+class ClassSection(Section):
+    """Sequence classes of one kind."""
 
-    kind: Literal["syn_small"]
+    kind: str
+
+    @abstractmethod
+    def build(self, folder: Path) -> SequenceClasses:
+        """Build the classes; relative files lie in `folder`."""
+
+
+class BuilderSection(ClassSection):
+    """Classes that a function builds from the keys of the section."""
+
+    builder: ClassVar[Callable[..., SequenceClasses]]
 
     def build(self, folder: Path) -> SequenceClasses:
-        return syn_small()
+        return type(self).builder(**self.model_dump(exclude={"kind"}))
 
 
-class SynMedium(Section):
-    """Syn-Medium of Fig. 6."""
-
-    kind: Literal["syn_medium"]
-    num_queries: int = 10
-
-    def build(self, folder: Path) -> SequenceClasses:
-        return syn_medium(self.num_queries)
+def _builder_model(builder: Callable[..., SequenceClasses]) -> type[BuilderSection]:
+    model = section_model(builder.__name__, builder, BuilderSection)
+    model.builder = staticmethod(builder)
+    return model
 
 
-class SingleCommonTokenClasses(Section):
-    """Classes of one query that share one common token (Theorem 4)."""
-
-    kind: Literal["single_common_token"]
-    num_classes: int
-    num_distinct: int
-    common_probability: float
-    vocab_size: int | None = None
-
-    def build(self, folder: Path) -> SequenceClasses:
-        return single_common_token(**self.model_dump(exclude={"kind"}))
-
-
-class RandomClasses(Section):
-    """Random classes with weak or strong correlation."""
-
-    kind: Literal["random_classes"]
-    num_classes: int = 5
-    num_common: int = 2
-    num_distinct: int = 4
-    num_queries: int = 1
-    vocab_size: int | None = None
-    correlation: str = "weak"
-    uniform_prior: bool = True
-    seed: int = 0
-
-    def build(self, folder: Path) -> SequenceClasses:
-        return random_classes(**self.model_dump(exclude={"kind"}))
-
-
-class Table(Section):
+class Table(ClassSection):
     """The user's own classes: P inline, or in a file beside the run file."""
 
-    kind: Literal["table"]
-    P: list[list[float]] | None = None
+    P: Rows | None = None
     file: str | None = None
     query: list[int]
     next_token: list[int] | None = None
@@ -89,35 +67,15 @@ class Table(Section):
         if (self.P is None) == (self.file is None):
             received = "neither" if self.P is None else "both"
             raise InputError(f"expected P or file in [classes], received {received}; keep one of them")
-        if self.file is not None:
-            P = read_table(folder / self.file)
-        else:
-            P = self.P
-            lengths = sorted({len(row) for row in self.P or ()})
-            if len(lengths) > 1:
-                raise InputError(
-                    f"expected rows of P of one length, received rows of {lengths[0]} and of {lengths[-1]} "
-                    "numbers; write 0.0 for a token that a class does not contain"
-                )
+        P = self.P if self.file is None else read_table(folder / self.file)
         return SequenceClasses(P, self.query, self.next_token, self.weights, self.vocab_size)
 
 
-class Text(Section):
+class TextSection(ClassSection):
     """Classes of a text: a file that `snapdyn text --out` wrote, or texts to read, with the options of `from_text`."""
 
-    kind: Literal["text"]
     file: str | None = None
     paths: list[str] | None = None
-    window: int | None = None
-    min_count: int | None = None
-    min_token_count: int | None = None
-    max_vocab: int | None = None
-    max_classes: int | None = None
-    tokens: str | None = None
-    headings: str | None = None
-    sequences: bool | None = None
-    max_sequences: int | None = None
-    seed: int | None = None
 
     def files(self, folder: Path) -> list[Path]:
         return [folder / path for path in (*(self.paths or ()), *([self.file] if self.file else ()))]
@@ -167,12 +125,12 @@ def read_table(path: Path) -> Any:
         ) from error
 
 
-Classes = SynSmall | SynMedium | SingleCommonTokenClasses | RandomClasses | Table | Text
-CLASSES: dict[str, type[Section]] = {
-    "syn_small": SynSmall,
-    "syn_medium": SynMedium,
-    "single_common_token": SingleCommonTokenClasses,
-    "random_classes": RandomClasses,
+TEXT: type[TextSection] = section_model("Text", from_text, TextSection, skip=("progress",))
+CLASSES: dict[str, type[ClassSection]] = {
+    "syn_small": _builder_model(syn_small),
+    "syn_medium": _builder_model(syn_medium),
+    "single_common_token": _builder_model(single_common_token),
+    "random_classes": _builder_model(random_classes),
     "table": Table,
-    "text": Text,
+    "text": TEXT,
 }

@@ -7,21 +7,12 @@ from pathlib import Path
 
 import xarray
 
-from snapdyn.dynamics import SequenceClasses, System
-from snapdyn.errors import InputError
-from snapdyn.experiments.class_sections import CLASSES, Classes
-from snapdyn.experiments.system_sections import (
-    SYSTEMS,
-    CompareSection,
-    Output,
-    Run,
-    SGDSection,
-    SingleCommonTokenSection,
-    SystemSection,
-    TransformerSection,
-    transformer_section,
-)
+from snapdyn.dynamics import System
+from snapdyn.experiments.class_sections import CLASSES, ClassSection
+from snapdyn.experiments.run_sections import RUN, Output, RunSection
+from snapdyn.experiments.system_sections import SystemSection, system_models
 from snapdyn.experiments.toml_files import read_sections, read_toml
+from snapdyn.experiments.training_sections import SGD, TRANSFORMER, CompareSection, SGDSection, TransformerSection
 from snapdyn.validation import comparison
 
 
@@ -30,14 +21,14 @@ class Simulation:
     """A file for `snapdyn simulate`; paths inside it are relative to `folder`."""
 
     folder: Path
-    classes: Classes | None
+    classes: ClassSection | None
     system: SystemSection
-    run: Run
+    run: RunSection
     output: Output
 
     def build(self) -> System:
         """System to integrate."""
-        return build_system(self.system, self.classes.build(self.folder) if self.classes else None)
+        return self.system.build(self.classes.build(self.folder) if self.classes else None)
 
 
 @dataclass(frozen=True)
@@ -49,29 +40,12 @@ class Training:
     output: Output
 
 
-def build_system(section: SystemSection, classes: SequenceClasses | None) -> System:
-    """Build the system of a section, of the classes of the file."""
-    if isinstance(section, SingleCommonTokenSection):
-        if classes is not None:
-            raise InputError(
-                "expected no [classes] with the system SingleCommonToken, which is reduced to one logit, "
-                "received some; remove the section or choose another system"
-            )
-        return section.build()
-    if classes is None:
-        raise InputError(
-            f"expected a section [classes] for the system {section.kind}, received none; "
-            'add it, for example with kind = "syn_small"'
-        )
-    return section.build(classes)
-
-
 @dataclass(frozen=True)
 class Comparison:
     """A file for `snapdyn compare`."""
 
     folder: Path
-    classes: Classes
+    classes: ClassSection
     sgd: SGDSection
     compare: CompareSection
 
@@ -93,20 +67,18 @@ class Comparison:
 def read_comparison(path: Path) -> Comparison:
     """Read and check a file for `snapdyn compare`; what `read_sections` raises."""
     names = ("classes", "sgd", "compare")
-    sections = read_sections(path, {"classes": CLASSES, "sgd": SGDSection, "compare": CompareSection}, required=names)
+    sections = read_sections(path, {"classes": CLASSES, "sgd": SGD, "compare": CompareSection}, required=names)
     return Comparison(path.parent, *(sections[name] for name in names))
 
 
 def read_simulation(path: Path) -> Simulation | Training:
     """Read and check a file for `snapdyn simulate`; what `read_sections` raises."""
     if "transformer" in read_toml(path):
-        sections = read_sections(
-            path, {"transformer": transformer_section(), "output": Output}, required=("transformer",)
-        )
+        sections = read_sections(path, {"transformer": TRANSFORMER, "output": Output}, required=("transformer",))
         return Training(path.parent, sections["transformer"], sections.get("output", Output()))
     sections = read_sections(
         path,
-        {"classes": CLASSES, "system": SYSTEMS, "run": Run, "output": Output},
+        {"classes": CLASSES, "system": system_models(), "run": RUN, "output": Output},
         required=("system", "run"),
     )
     return Simulation(

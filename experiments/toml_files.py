@@ -90,6 +90,8 @@ def read_section(model: Model, values: Any, where: str) -> Any:
     name = str(first["loc"][0]) + "".join(f"[{part}]" for part in first["loc"][1:])
     if first["type"] == "missing":
         raise InputError(f"expected {name} in {where}, received none; add it")
+    if first["type"] == "value_error":  # a validator of ours: what is expected, what was received, what to do
+        raise InputError(f"expected {name} in {where} with {first['ctx']['error']}")
     expected = first["msg"].removeprefix("Input should be ")
     raise InputError(f"expected {name} in {where} to be {expected}, received {first['input']!r:.60}; correct it")
 

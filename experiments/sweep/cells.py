@@ -14,25 +14,19 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, momentum_clock, sgd
 from snapdyn.errors import InputError
+from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.run_files import build_system
-from snapdyn.experiments.sweep.observables import LADDER, NEED_TRANSITION, OBSERVABLES, ODE, SGD, TRANSFORMER, Result
-from snapdyn.experiments.sweep.store import Values, code_hash
-from snapdyn.experiments.system_sections import (
-    SYSTEMS,
-    LadderSection,
-    Run,
-    SGDSection,
-    SystemSection,
-    transformer_section,
-)
+from snapdyn.experiments.run_sections import RUN, RunSection
+from snapdyn.experiments.sweep.observables import LADDER, OBSERVABLES, ODE, SGD, TRANSFORMER, CellRun, Values
+from snapdyn.experiments.sweep.store import code_hash
+from snapdyn.experiments.system_sections import SystemSection, system_models
 from snapdyn.experiments.toml_files import Model, read_section
 from snapdyn.validation.comparison import OF_THEORY
 from snapdyn.validation.observables import transition_between, transition_event
+from snapdyn.validation.rungs.gaps import decoder_observables
 
 if TYPE_CHECKING:
-    from snapdyn.dynamics.training.transformer.runs import TransformerRun
-    from snapdyn.validation.rungs.gaps import Ladder
+    from snapdyn.dynamics import TransformerRun
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, where the file says nothing
 
@@ -40,11 +34,11 @@ RECORDED_STEPS = 200  # of SGD, log-spaced, where the file says nothing
 def models(kind: str) -> dict[str, Model]:
     """Model of each section of a cell's file."""
     if kind == TRANSFORMER:
-        return {"transformer": transformer_section()}
+        return {"transformer": training_sections.TRANSFORMER}
     own: dict[str, dict[str, Model]] = {
-        ODE: {"system": SYSTEMS, "run": Run},
-        SGD: {"sgd": SGDSection},
-        LADDER: {"ladder": LadderSection},
+        ODE: {"system": system_models(), "run": RUN},
+        SGD: {"sgd": training_sections.SGD},
+        LADDER: {"ladder": training_sections.LADDER},
     }
     return {"classes": CLASSES, **own[kind]}
 
@@ -95,10 +89,12 @@ def run_cells(
         run = None
         try:
             if kind == TRANSFORMER:
-                run = _trained(cell.sections["transformer"], folder, Path(out) / "checkpoints" / cell.key)
-                values = _of_transformer(run, observables)
+                measured = run = _trained(cell.sections["transformer"], folder, Path(out) / "checkpoints" / cell.key)
             else:
-                values = _measured(kind, cell.sections, observables, folder)
+                measured = _run(kind, cell.sections, observables, folder)
+            values: Values = {}
+            for name in observables:
+                values |= OBSERVABLES[name].values(kind, measured)
             found = Outcome(cell.number, time.perf_counter() - started, _plain(values), run=run)
         except Exception as error:  # whatever goes wrong in one cell is that cell's result
             reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
@@ -119,44 +115,39 @@ def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
     return classes
 
 
-def _measured(kind: str, sections: dict[str, str], observables: Sequence[str], folder: str) -> Values:
+def _run(kind: str, sections: dict[str, str], observables: Sequence[str], folder: str) -> Any:
+    """What the observables of a cell measure."""
     classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
+    measures_transition = [name for name in observables if OBSERVABLES[name].needs_transition]
     if kind == ODE:
         system, run = (_section(kind, name, sections[name]) for name in ("system", "run"))
-        return _observed(_integrated(system, run, classes, observables), observables)
-    assert classes is not None
+        return _integrated(system, run, classes, measures_transition)
+    assert classes is not None  # the file has them, or is refused
     if kind == LADDER:
-        return _of_ladder(_section(kind, "ladder", sections["ladder"]).compute(classes), observables)
-    return _observed(_descended(_section(kind, "sgd", sections["sgd"]), classes, observables), observables)
-
-
-def _observed(result: Result, observables: Sequence[str]) -> Values:
-    values: Values = {}
-    for name in observables:
-        values |= OBSERVABLES[name](result)
-    return values
+        return _section(kind, "ladder", sections["ladder"]).compute(classes)
+    return _descended(_section(kind, "sgd", sections["sgd"]), classes, bool(measures_transition))
 
 
 def _integrated(
-    section: SystemSection, run: Run, classes: SequenceClasses | None, observables: Sequence[str]
-) -> Result:
-    system = build_system(section, classes)
+    section: SystemSection, run: RunSection, classes: SequenceClasses | None, measures_transition: Sequence[str]
+) -> CellRun:
+    system = section.build(classes)
     events = {}
-    if NEED_TRANSITION & set(observables):
+    if measures_transition:
         if classes is None:
             raise InputError(
-                f"expected a system of classes for the observables transition_time and phase, received {section.kind}; "
-                "leave them out"
+                f"expected a system of classes for {' and '.join(measures_transition)}, received {section.kind}; "
+                "leave them out of observables"
             )
         events["transition"] = transition_event(classes.vocab_size)
     trajectory = _whole(run.integrate(system, events=events))
     transition = trajectory.events[0].t if trajectory.events else np.inf
-    return Result(trajectory, system.eta_Y, transition)
+    return CellRun(trajectory, system.eta_Y, transition)
 
 
-def _descended(section: SGDSection, classes: SequenceClasses, observables: Sequence[str]) -> Result:
-    measures = bool(NEED_TRANSITION & set(observables))
-    if measures and section.residual:
+def _descended(section: training_sections.SGDSection, classes: SequenceClasses, measures_transition: bool) -> CellRun:
+    settings = section.settings()
+    if measures_transition and settings["residual"]:
         raise InputError(
             "expected no residual with the observable transition_time of SGD, received residual = true; leave one out"
         )
@@ -164,21 +155,18 @@ def _descended(section: SGDSection, classes: SequenceClasses, observables: Seque
     if record is None:
         record = np.union1d([0], np.geomspace(1, section.steps, RECORDED_STEPS).round().astype(int))
     (seed,) = section.seed_list()
-    trajectory = _whole(
-        sgd(classes, section.eta_Y, section.eta_Z, section.steps, seed=seed, record=record, save_decoder=measures,
-            **section.settings())
-    )  # fmt: skip
+    settings |= {"seed": seed, "record": record, "save_decoder": measures_transition}
+    trajectory = _whole(sgd(classes, section.eta_Y, section.eta_Z, section.steps, **settings))
     transition = np.inf
-    if measures:
-        from snapdyn.validation.rungs.gaps import decoder_observables
-
+    if measures_transition:
         # Of the state, at infinitely long sequences: the loss of a drawn batch would cross earlier by its noise.
         with np.errstate(all="ignore"):  # of rates so large that probabilities underflow
             loss = decoder_observables(trajectory)["loss"] @ classes.prior
-        t = trajectory.t if section.optimizer == "adam" else momentum_clock(trajectory.t, section.momentum)
+        has_momentum_clock = settings["optimizer"] != "adam"
+        t = momentum_clock(trajectory.t, settings["momentum"]) if has_momentum_clock else trajectory.t
         transition = transition_between(t, loss, classes.vocab_size)
-    has_theory = all(getattr(section, name) == value for name, value in OF_THEORY.items())
-    return Result(trajectory, section.eta_Y, transition, has_theory)
+    has_theory = all(settings[name] == value for name, value in OF_THEORY.items())
+    return CellRun(trajectory, section.eta_Y, transition, has_theory)
 
 
 def _whole(run: Trajectory) -> Trajectory:
@@ -189,34 +177,11 @@ def _whole(run: Trajectory) -> Trajectory:
     return run
 
 
-def _of_ladder(ladder: Ladder, observables: Sequence[str]) -> Values:
-    largest = ladder.gaps.gap.max(("observable", "t"))
-    gaps = {str(rung): float(value) for rung, value in zip(largest.rung.values, largest.values, strict=True)}
-    found = ladder.first_break()
-    values = {
-        "largest_gap": max(gaps.values()),
-        "gap": gaps,
-        "first_break": found.rung if found else "none",
-    }
-    return {name: values[name] for name in observables}
-
-
 def _trained(section: str, folder: str, checkpoint: Path) -> TransformerRun:
     """Train; a run that was interrupted goes on from its checkpoint, where this machine sees the sweep's folder."""
     options = {"checkpoint": checkpoint} if checkpoint.parent.is_dir() else {}
     run: TransformerRun = _section(TRANSFORMER, "transformer", section).train(Path(folder), **options)
     return run
-
-
-def _of_transformer(run: TransformerRun, observables: Sequence[str]) -> Values:
-    time = run.iteration.astype(float)
-    values: dict[str, Values] = {
-        "entropy": {"entropy": run.entropy[-1]},
-        "loss": {"loss": run.loss[-1]},
-        "entropy_series": {"entropy_series": run.entropy, "time": time},
-        "loss_series": {"loss_series": run.loss, "time": time},
-    }
-    return {name: value for observable in observables for name, value in values[observable].items()}
 
 
 def _plain(values: Values) -> Values:

@@ -12,9 +12,8 @@ import xarray
 
 from snapdyn.dynamics.storage import provenance, replacing
 from snapdyn.experiments.sweep.design import short_names
-from snapdyn.experiments.sweep.files import TAKEN, Sweep
-from snapdyn.experiments.sweep.observables import LADDER, TRANSFORMER, VARIABLES
-from snapdyn.experiments.sweep.store import Values
+from snapdyn.experiments.sweep.files import Sweep, taken_names
+from snapdyn.experiments.sweep.observables import TIME, TRANSFORMER, Values, variables
 
 NOT_RUN = "not run yet"
 
@@ -30,7 +29,7 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
         name, or by all of it where that is not unique; their attribute `parameter` is the dotted name.
     """
     axes = sweep.design.axes
-    names = short_names(sweep.design.parameters, TAKEN)
+    names = short_names(sweep.design.parameters, taken_names())
     coordinates: dict[str, Any] = {
         names[parameter]: (axis.name, entries, {"parameter": parameter})
         for axis in axes
@@ -39,18 +38,17 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
     dims, shape = tuple(axis.name for axis in axes), sweep.design.shape
     lengths, extra = _extra_dimensions(sweep, values)
     data: dict[str, Any] = {}
-    for name in dict.fromkeys(sweep.variables):
-        if name == "time" and "time" in extra:
+    for variable in dict.fromkeys(sweep.variables):
+        if variable is TIME and "time" in extra:
             continue
-        label = "times" if name == "time" else name
-        variable = VARIABLES[name]
+        label = "times" if variable is TIME else variable.name
         own = tuple(lengths[dim] for dim in variable.dims)
         array = (
             np.full((len(values), *own), "", dtype=object) if variable.text else np.full((len(values), *own), np.nan)
         )
         for number, found in enumerate(values):
             if found is not None:
-                _put(array, number, found[name], extra)
+                _put(array, number, found[variable.name], extra)
         attributes = {"long_name": variable.meaning, "units": variable.units}
         data[label] = (
             (*dims, *variable.dims),
@@ -89,13 +87,14 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
     Series whose times differ from cell to cell have no coordinate: `times` is a variable then.
     """
     lengths: dict[str, int] = {}
+    known = variables()
     for found in values:
         for name, value in (found or {}).items():
             if isinstance(value, list):
-                (dim,) = VARIABLES[name].dims
+                (dim,) = known[name].dims
                 lengths[dim] = max(lengths.get(dim, 0), len(value))
     extra: dict[str, Any] = {}
-    if sweep.kind == LADDER and "gap" in sweep.variables:
+    if "gap" in sweep.observables:
         from snapdyn.validation.rungs.runs import BRANCHES
 
         there = {rung for found in values if found for rung in found["gap"]}
@@ -103,10 +102,10 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
         lengths["rung"] = len(extra["rung"])
     times = {tuple(found["time"]) for found in values if found and "time" in found}
     if len(times) == 1:
-        units = "SGD steps" if sweep.kind == TRANSFORMER else VARIABLES["time"].units
+        units = "SGD steps" if sweep.kind == TRANSFORMER else TIME.units
         extra["time"] = ("time", list(times.pop()), {"units": units})
     for variable in sweep.variables:
-        for dim in VARIABLES[variable].dims:
+        for dim in variable.dims:
             lengths.setdefault(dim, 0)
     return lengths, extra
 

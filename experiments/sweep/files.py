@@ -15,16 +15,31 @@ from pydantic import Field
 from snapdyn.errors import InputError, unknown_name
 from snapdyn.experiments.sweep.cells import Cell, models
 from snapdyn.experiments.sweep.design import Axis, Design, Value, build_design
-from snapdyn.experiments.sweep.observables import ADDS, DEFAULTS, KINDS, LADDER, ODE, SGD, TRANSFORMER, VARIABLES
+from snapdyn.experiments.sweep.observables import (
+    LADDER,
+    OBSERVABLES,
+    ODE,
+    SGD,
+    TRANSFORMER,
+    Variable,
+    default_observables,
+    observables_of,
+    variables,
+)
 from snapdyn.experiments.sweep.store import cell_key
-from snapdyn.experiments.system_sections import SGDSection
+from snapdyn.experiments.system_sections import system_models
 from snapdyn.experiments.toml_files import Section, check_names, read_section, read_toml, unknown
+from snapdyn.experiments.training_sections import SGDSection
 
 # The section that says what a cell runs.
 KIND_OF_SECTION = {"system": ODE, "sgd": SGD, "ladder": LADDER, "transformer": TRANSFORMER}
 SEED = "sgd.seed"
-DIMENSIONS = frozenset(name for variable in VARIABLES.values() for name in variable.dims)
-TAKEN = frozenset(VARIABLES) | DIMENSIONS | {"cell", "failure"}
+
+
+def taken_names() -> frozenset[str]:
+    """Names in a result that no parameter may have."""
+    dimensions = {dimension for variable in variables().values() for dimension in variable.dims}
+    return frozenset(variables()) | dimensions | {"cell", "failure"}
 
 
 class SweepSection(Section):
@@ -86,9 +101,9 @@ class Sweep:
         return text, text + "".join(f" {digest}" for digest in self._digests(model))
 
     @property
-    def variables(self) -> tuple[str, ...]:
-        """Names of the result's variables."""
-        return tuple(variable for name in self.observables for variable in ADDS.get(name, (name,)))
+    def variables(self) -> tuple[Variable, ...]:
+        """Variables of the result; one that two observables add stands here twice."""
+        return tuple(variable for name in self.observables for variable in OBSERVABLES[name].variables)
 
     @cached_property
     def _models(self) -> dict[str, Any]:
@@ -142,10 +157,12 @@ def read_sweep(path: Path) -> Sweep:
     settings: SweepSection = read_section(SweepSection, own, where)
     whole_numbers = {name: _takes_whole_numbers(name, sections, known, where) for name in parameters}
     seeds_are_an_axis = kind == SGD and SEED not in parameters
-    taken = TAKEN | {"seed"} if seeds_are_an_axis else TAKEN
+    taken = taken_names() | ({"seed"} if seeds_are_an_axis else set())
     design = build_design(settings.design, parameters, whole_numbers, settings.count, settings.seed, taken)
     if seeds_are_an_axis:
-        model: SGDSection = read_section(SGDSection, _first(sections["sgd"], design, "sgd"), f"[sgd] of {str(path)!r}")
+        model: SGDSection = read_section(
+            known["sgd"], _first(sections["sgd"], design, "sgd"), f"[sgd] of {str(path)!r}"
+        )
         seeds = model.seed_list()
         if not seeds or len(set(seeds)) < len(seeds):
             raise InputError(f"expected different seeds in [sgd], at least one, received {model.seeds!r:.60}")
@@ -153,14 +170,17 @@ def read_sweep(path: Path) -> Sweep:
         design = Design((*design.axes, Axis(name, {SEED: list(seeds)})))
     elif SEED in parameters and "seeds" in sections["sgd"]:
         raise InputError(f"expected seeds in [sgd] or {SEED} in {where}, received both; keep one of them")
-    observables = tuple(DEFAULTS[kind] if settings.observables is None else settings.observables)
-    if settings.observables is None and sections.get("system", {}).get("kind") == "SingleCommonToken":
-        observables = ("growth_exponent", "loss")
+    observables = tuple(settings.observables or ())
+    if settings.observables is None:
+        system = system_models().get(sections.get("system", {}).get("kind", ""))
+        observables = default_observables(kind, system is None or system.takes_classes())
     for name in observables:
-        if name not in KINDS[kind]:
-            raise unknown_name(f"observables of a sweep with [{given[0]}]", name, KINDS[kind])
+        if name not in observables_of(kind):
+            raise unknown_name(f"observables of a sweep with [{given[0]}]", name, observables_of(kind))
     if not observables:
-        raise InputError(f"expected at least one observable in {where}, received none; choose of {KINDS[kind]}")
+        raise InputError(
+            f"expected at least one observable in {where}, received none; choose of {', '.join(observables_of(kind))}"
+        )
     phase = read_section(PhaseSection, values["phase"], f"[phase] of {str(path)!r}") if "phase" in values else None
     sweep = Sweep(path.stem, path.parent, kind, sections, design, observables, phase)
     if phase is not None:
@@ -237,17 +257,17 @@ def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
                 f"expected at least two numbers on the axis {name} of [phase], received "
                 f"{'one' if axes[name] < 2 else 'texts or true/false'}; take another axis, or no [phase]"
             )
-    variables = [name for name in sweep.variables if not VARIABLES[name].dims and not VARIABLES[name].text]
-    if not variables:
+    names = [variable.name for variable in sweep.variables if not variable.dims and not variable.text]
+    if not names:
         raise InputError(
             f"expected an observable with one number per cell with a section [phase], received "
             f"{', '.join(sweep.observables)}; add one, such as entropy, to observables"
         )
-    if phase.variable not in variables:
-        raise unknown_name("variable in [phase]", phase.variable, variables)
+    if phase.variable not in names:
+        raise unknown_name("variable in [phase]", phase.variable, names)
     others = [name for name, length in axes.items() if name not in (phase.x, phase.y, "seed") and length > 1]
     if others:
         raise InputError(
             f"expected no axis besides x, y and seed with a section [phase], received {', '.join(others)} with several "
-            "values; give one, or draw the dataset with snapdyn.figures.phase.draw"
+            "values; give one, or draw the dataset with snapdyn.figures.phase_diagrams.draw"
         )

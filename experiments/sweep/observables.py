@@ -1,72 +1,60 @@
-"""What a sweep measures in each cell: observables by name, the variables that they add, and for which cells."""
+"""What a sweep measures in each cell: every observable with its variables, and how each kind of cell measures it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics import SequenceClasses, Trajectory, TransformerRun
+from snapdyn.dynamics.registry import Registry
 from snapdyn.errors import InputError
-from snapdyn.experiments.sweep.store import Values
+from snapdyn.validation import Ladder
 from snapdyn.validation import observables as of_run
 
-# Kinds of cells.
+# Kinds of cells: what a cell runs.
 ODE, SGD, LADDER, TRANSFORMER = "ode", "sgd", "ladder", "transformer"
+STEPS = "batch-size-1 steps"
+Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or lists of them
 
 
 @dataclass(frozen=True)
 class Variable:
     """A variable of the result: its dimensions besides those of the design, its units and its meaning."""
 
-    dims: tuple[str, ...] = ()
+    name: str
     units: str = ""
     meaning: str = ""
+    dims: tuple[str, ...] = ()
     text: bool = False
 
 
-STEPS = "batch-size-1 steps"
-VARIABLES: dict[str, Variable] = {
-    "entropy": Variable((), "nats", "entropy of attention at the end, mean over classes"),
-    "class_entropy": Variable(("class",), "nats", "entropy of attention at the end"),
-    "distinct_entropy": Variable(
-        (), "nats", "entropy at the end of attention to the class's distinct tokens, renormalised, mean over classes"
-    ),
-    "loss": Variable((), "nats", "loss at the end"),
-    "growth_exponent": Variable((), "", "growth exponent B at the end"),
-    "transition_time": Variable(
-        (), STEPS, "time at which the speed of attention peaks, judged by the loss; inf: not by the end of the run"
-    ),
-    "t_peak": Variable((), STEPS, "t*: peak of gamma"),
-    "t_start": Variable((), STEPS, "t0' = K ln V/eta_Y"),
-    "t_end": Variable((), STEPS, "t0 = 2 (1+omega_1) K ln V/eta_Y"),
-    "phase": Variable((), "", ", ".join(f"{number}: {name}" for number, name in enumerate(of_run.PHASES))),
-    "winner_share": Variable((), "", "largest attention to one distinct token at the end, mean over classes"),
-    "late_speed": Variable((), "", "speed of attention per unit of ln t in the last decade, over its fastest"),
-    "fallen_share": Variable((), "", "share of distinct tokens whose logit has fallen from its highest"),
-    "time": Variable(("time",), STEPS, "times of the series"),
-    "loss_series": Variable(("time",), "nats", "loss"),
-    "entropy_series": Variable(("time",), "nats", "entropy of attention, mean over classes"),
-    "largest_gap": Variable((), "of what happens", "largest gap between neighbouring rungs of the ladder"),
-    "gap": Variable(("rung",), "of what happens", "largest gap of each rung to the one above"),
-    "first_break": Variable((), "", "first rung, from the finest down, that breaks the tolerance", text=True),
-}
-
-
 @dataclass(frozen=True)
-class Result:
-    """What an observable may look at: the trajectory, the times of the transition, what was run."""
+class CellRun:
+    """What an observable measures in a cell that integrates a system or trains by SGD.
+
+    Attributes
+    ----------
+    run : Trajectory
+    eta_Y : float
+        Learning rate of the decoder, per batch-size-1 step.
+    transition : float
+        Measured time of the transition in batch-size-1 steps; inf: not by the end of the run. Only for observables
+        with `needs_transition`.
+    has_theory : bool
+        Whether the theory's times apply: not with Adam, a random start or weight decay.
+    """
 
     run: Trajectory
     eta_Y: float
     transition: float
-    has_theory: bool = True  # of the transition's time: not Adam, a random start or weight decay
+    has_theory: bool = True
 
     @property
     def classes(self) -> SequenceClasses:
-        """The classes, which a reduced system does not have."""
+        """The sequence classes; InputError for a system that has none."""
         if self.run.classes is None:
             raise InputError(
                 f"expected observables of a system without classes (loss, growth_exponent), received others with "
@@ -74,81 +62,213 @@ class Result:
             )
         return self.run.classes
 
+    @property
+    def run_of_classes(self) -> Trajectory:
+        """The trajectory; InputError for a system without classes."""
+        _ = self.classes
+        return self.run
 
-Observable = Callable[[Result], Values]
+
+@dataclass(frozen=True)
+class Observable:
+    """An observable of a sweep.
+
+    Attributes
+    ----------
+    name : str
+        What [sweep] observables names.
+    variables : tuple of Variable
+        What it adds to the result.
+    measures : mapping of str to callable
+        By kind of cell (ODE, SGD, LADDER, TRANSFORMER), from its run to the value of the only variable, or to a
+        mapping of the names of all variables to their values. The run is a `CellRun` for ODE and SGD, a `Ladder`, or a
+        `TransformerRun`.
+    needs_transition : bool
+        Whether the time of the transition is measured for it.
+    default : bool
+        Whether a sweep that names no observables measures it.
+    needs_classes : bool
+        Whether it belongs to systems of sequence classes.
+    """
+
+    name: str
+    variables: tuple[Variable, ...]
+    measures: Mapping[str, Callable[[Any], Any]]
+    needs_transition: bool = False
+    default: bool = False
+    needs_classes: bool = True
+
+    def values(self, kind: str, run: Any) -> Values:
+        """Values of the variables in one cell."""
+        value = self.measures[kind](run)
+        return dict(value) if len(self.variables) > 1 else {self.variables[0].name: value}
 
 
-def _phase(result: Result) -> Values:
-    _ = result.classes
+def _of_trajectory(measure: Callable[[CellRun], Any]) -> dict[str, Callable[[Any], Any]]:
+    return {ODE: measure, SGD: measure}
+
+
+def _growth_exponent(cell: CellRun) -> float:
+    if "B" not in cell.run.extra:
+        raise InputError(
+            f"expected the system SingleCommonToken for the observable growth_exponent, received {cell.run.system}; "
+            "leave it out"
+        )
+    return float(cell.run.extra["B"][-1, 0])
+
+
+def _transition(cell: CellRun) -> Values:
+    times = of_run.transition_times(cell.classes, cell.eta_Y)
+    return {"transition_time": cell.transition, **(times if cell.has_theory else dict.fromkeys(times, np.nan))}
+
+
+def _phase(cell: CellRun) -> Values:
+    run = cell.run_of_classes
     return {
-        "phase": of_run.phase(result.run, result.transition),
-        "winner_share": of_run.winner_share(result.run),
-        "late_speed": of_run.late_speed(result.run),
+        "phase": of_run.phase(run, cell.transition),
+        "winner_share": of_run.winner_share(run),
+        "late_speed": of_run.late_speed(run),
     }
 
 
-def _theory_times(result: Result) -> Values:
-    times = of_run.transition_times(result.classes, result.eta_Y)
-    return times if result.has_theory else dict.fromkeys(times, np.nan)
+def _loss_series(cell: CellRun) -> Values:
+    return {"loss_series": cell.run.loss, "time": cell.run.t}
 
 
-def _with_classes(measure: Callable[[Trajectory], Any]) -> Callable[[Result], Any]:
-    def measured(result: Result) -> Any:
-        _ = result.classes
-        return measure(result.run)
-
-    return measured
+def _entropy_series(cell: CellRun) -> Values:
+    return {"entropy_series": cell.run_of_classes.entropy().mean(axis=1), "time": cell.run.t}
 
 
-def _growth_exponent(run: Trajectory) -> float:
-    if "B" not in run.extra:
-        raise InputError(
-            f"expected the system SingleCommonToken for the observable growth_exponent, received {run.system}; "
-            "leave it out"
-        )
-    return float(run.extra["B"][-1, 0])
+def _iterations(run: TransformerRun) -> np.ndarray:
+    return run.iteration.astype(float)
 
 
-def _named(name: str, measure: Callable[[Result], Any]) -> Observable:
-    return lambda result: {name: measure(result)}
+def _gaps(ladder: Ladder) -> dict[str, float]:
+    largest = ladder.gaps.gap.max(("observable", "t"))
+    return {str(rung): float(value) for rung, value in zip(largest.rung.values, largest.values, strict=True)}
 
 
-# By the name that a file gives; each adds variables of VARIABLES.
-OBSERVABLES: dict[str, Observable] = {
-    "entropy": _named("entropy", _with_classes(lambda run: run.entropy()[-1].mean())),
-    "class_entropy": _named("class_entropy", _with_classes(lambda run: run.entropy()[-1])),
-    "distinct_entropy": _named(
-        "distinct_entropy", _with_classes(lambda run: run.entropy(distinct_only=True)[-1].mean())
-    ),
-    "loss": _named("loss", lambda result: result.run.loss[-1]),
-    "growth_exponent": _named("growth_exponent", lambda result: _growth_exponent(result.run)),
-    "transition_time": lambda result: {"transition_time": result.transition, **_theory_times(result)},
-    "phase": _phase,
-    "fallen_share": _named("fallen_share", _with_classes(of_run.fallen_share)),
-    "loss_series": lambda result: {"loss_series": result.run.loss, "time": result.run.t},
-    "entropy_series": lambda result: {
-        "entropy_series": _with_classes(lambda run: run.entropy().mean(axis=1))(result),
-        "time": result.run.t,
-    },
-}
-# Variables of the observables that have not just one of their own name.
-ADDS = {
-    "transition_time": ("transition_time", *of_run.TIMES),
-    "phase": ("phase", "winner_share", "late_speed"),
-    "loss_series": ("loss_series", "time"),
-    "entropy_series": ("entropy_series", "time"),
-}
-NEED_TRANSITION = {"transition_time", "phase"}
-# What may be asked of each kind of cell; the first ones are the default.
-KINDS: dict[str, tuple[str, ...]] = {
-    ODE: tuple(OBSERVABLES),
-    SGD: tuple(name for name in OBSERVABLES if name not in ("growth_exponent", "phase", "fallen_share")),
-    LADDER: ("largest_gap", "gap", "first_break"),
-    TRANSFORMER: ("entropy", "loss", "entropy_series", "loss_series"),
-}
-DEFAULTS: dict[str, tuple[str, ...]] = {
-    ODE: ("entropy", "loss"),
-    SGD: ("entropy", "loss"),
-    LADDER: ("largest_gap",),
-    TRANSFORMER: ("entropy", "loss"),
-}
+def _first_break(ladder: Ladder) -> str:
+    found = ladder.first_break()
+    return found.rung if found else "none"
+
+
+TIME = Variable("time", STEPS, "times of the series", ("time",))
+OBSERVABLES: Registry[Observable] = Registry(
+    "observable",
+    lambda observable: observable.name,
+    [
+        Observable(
+            "entropy",
+            (Variable("entropy", "nats", "entropy of attention at the end, mean over classes"),),
+            _of_trajectory(lambda cell: cell.run_of_classes.entropy()[-1].mean())
+            | {TRANSFORMER: lambda run: run.entropy[-1]},
+            default=True,
+        ),
+        Observable(
+            "class_entropy",
+            (Variable("class_entropy", "nats", "entropy of attention at the end", ("class",)),),
+            _of_trajectory(lambda cell: cell.run_of_classes.entropy()[-1]),
+        ),
+        Observable(
+            "distinct_entropy",
+            (
+                Variable(
+                    "distinct_entropy", "nats",
+                    "entropy at the end of attention to the class's distinct tokens, renormalised, mean over classes",
+                ),
+            ),
+            _of_trajectory(lambda cell: cell.run_of_classes.entropy(distinct_only=True)[-1].mean()),
+        ),
+        Observable(
+            "growth_exponent",
+            (Variable("growth_exponent", "", "growth exponent B at the end"),),
+            {ODE: _growth_exponent},
+            needs_classes=False,
+        ),
+        Observable(
+            "loss",
+            (Variable("loss", "nats", "loss at the end"),),
+            _of_trajectory(lambda cell: cell.run.loss[-1]) | {TRANSFORMER: lambda run: run.loss[-1]},
+            default=True,
+            needs_classes=False,
+        ),
+        Observable(
+            "transition_time",
+            (
+                Variable(
+                    "transition_time", STEPS,
+                    "time at which the speed of attention peaks, judged by the loss; inf: not by the end of the run",
+                ),
+                Variable("t_peak", STEPS, "t*: peak of gamma"),
+                Variable("t_start", STEPS, "t0' = K ln V/eta_Y"),
+                Variable("t_end", STEPS, "t0 = 2 (1+omega_1) K ln V/eta_Y"),
+            ),
+            _of_trajectory(_transition),
+            needs_transition=True,
+        ),
+        Observable(
+            "phase",
+            (
+                Variable("phase", "", ", ".join(f"{number}: {name}" for number, name in enumerate(of_run.PHASES))),
+                Variable("winner_share", "", "largest attention to one distinct token at the end, mean over classes"),
+                Variable("late_speed", "", "speed of attention per unit of ln t in the last decade, over its fastest"),
+            ),
+            {ODE: _phase},
+            needs_transition=True,
+        ),
+        Observable(
+            "fallen_share",
+            (Variable("fallen_share", "", "share of distinct tokens whose logit has fallen from its highest"),),
+            {ODE: lambda cell: of_run.fallen_share(cell.run_of_classes)},
+        ),
+        Observable(
+            "loss_series",
+            (Variable("loss_series", "nats", "loss", ("time",)), TIME),
+            _of_trajectory(_loss_series)
+            | {TRANSFORMER: lambda run: {"loss_series": run.loss, "time": _iterations(run)}},
+        ),
+        Observable(
+            "entropy_series",
+            (Variable("entropy_series", "nats", "entropy of attention, mean over classes", ("time",)), TIME),
+            _of_trajectory(_entropy_series)
+            | {TRANSFORMER: lambda run: {"entropy_series": run.entropy, "time": _iterations(run)}},
+        ),
+        Observable(
+            "largest_gap",
+            (Variable("largest_gap", "of what happens", "largest gap between neighbouring rungs of the ladder"),),
+            {LADDER: lambda ladder: max(_gaps(ladder).values())},
+            default=True,
+        ),
+        Observable(
+            "gap",
+            (Variable("gap", "of what happens", "largest gap of each rung to the one above", ("rung",)),),
+            {LADDER: _gaps},
+        ),
+        Observable(
+            "first_break",
+            (Variable("first_break", "", "first rung, from the finest down, that breaks the tolerance", text=True),),
+            {LADDER: _first_break},
+        ),
+    ],
+)  # fmt: skip
+"""Observables that sweep files can name; `OBSERVABLES.add` takes one of one's own."""
+
+
+def observables_of(kind: str) -> tuple[str, ...]:
+    """Names of the observables that a kind of cell has."""
+    return tuple(name for name, observable in OBSERVABLES.items() if kind in observable.measures)
+
+
+def default_observables(kind: str, has_classes: bool = True) -> tuple[str, ...]:
+    """Names of the observables of a sweep that names none."""
+    return tuple(
+        name
+        for name in observables_of(kind)
+        if (OBSERVABLES[name].default if has_classes else not OBSERVABLES[name].needs_classes)
+    )
+
+
+def variables() -> dict[str, Variable]:
+    """All variables of the result by name."""
+    return {variable.name: variable for observable in OBSERVABLES.values() for variable in observable.variables}

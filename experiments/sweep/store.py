@@ -12,12 +12,12 @@ from typing import Any
 from snapdyn.dynamics.storage import output_folder, replacing, source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.errors import InputError
+from snapdyn.experiments.sweep.observables import Values
 
 FORMAT = 1
 # What a cell can run: all rooms below the figures, and the checks of input.
 SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors")
 MIDDLE = ', "cell": '
-Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or lists of them
 
 
 def code_hash() -> str:

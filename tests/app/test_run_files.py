@@ -12,7 +12,10 @@ from scipy import sparse
 
 import snapdyn
 from snapdyn.commands.main import main
-from snapdyn.experiments.run_files import CLASSES, SYSTEMS, Run, read_simulation
+from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.run_files import read_simulation
+from snapdyn.experiments.run_sections import RUN
+from snapdyn.experiments.system_sections import system_models
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith(("compare_", "sweep_")))
@@ -202,7 +205,7 @@ def test_keys_are_the_parameters(kind: str) -> None:
     """Assert that a section has exactly the parameters, and the defaults, of what it builds."""
     parameters = dict(inspect.signature(BUILDERS[kind]).parameters)
     parameters.pop("classes", None)
-    fields = dict((CLASSES | SYSTEMS)[kind].model_fields)
+    fields = dict((CLASSES | system_models())[kind].model_fields)
     fields.pop("kind")
     assert fields.keys() == parameters.keys()
     for name, field in fields.items():
@@ -214,7 +217,7 @@ def test_run_has_the_defaults_of_integrate() -> None:
     """Assert that [run] leaves the solver as `integrate` has it."""
     parameters = inspect.signature(snapdyn.integrate).parameters
     for name in ("method", "rtol", "atol", "save_decoder"):
-        assert Run.model_fields[name].default == parameters[name].default
+        assert RUN.model_fields[name].default == parameters[name].default
 
 
 def test_result_is_that_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

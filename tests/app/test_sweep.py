@@ -15,7 +15,6 @@ import pytest
 import xarray
 
 import snapdyn
-from snapdyn import dynamics
 from snapdyn.commands.main import main
 from snapdyn.dynamics.storage import source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
@@ -449,6 +448,7 @@ def fake_training(
     clip: float | None = 0.5,
     checkpoint: Path | None = None,
     progress: object = None,
+    **others: object,
 ) -> TransformerRun:
     """Stand in for `train_transformer`: the same signature in short, and a run at once."""
     assert all(path.is_file() or path.is_dir() for path in paths)
@@ -472,7 +472,7 @@ def fake_training(
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dynamics, "train_transformer", fake_training)
+    monkeypatch.setattr("snapdyn.experiments.training_sections.train_transformer", fake_training)
 
 
 @pytest.mark.usefixtures("fake")

@@ -1,0 +1,111 @@
+"""Models of the sections [sgd], [compare], [ladder] and [transformer] of run files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from snapdyn.dynamics import SequenceClasses, sgd, train_transformer
+from snapdyn.experiments.run_sections import Times
+from snapdyn.experiments.signature_sections import section_model
+from snapdyn.experiments.toml_files import Section
+from snapdyn.validation import ladder
+from snapdyn.validation.comparison import Observable
+
+if TYPE_CHECKING:
+    from snapdyn.dynamics import TransformerRun
+    from snapdyn.validation import Ladder
+
+
+# Arguments that belong to the caller, or of which a file sets none.
+NOT_IN_FILES = {"classes", "seed", "save_decoder", "threads", "betas", "eps", "t_eval", "checkpoint", "progress"}
+
+
+class SGDSection(Section):
+    """SGD over several seeds; its other keys are the arguments of `sgd`."""
+
+    eta_Y: float
+    eta_Z: float
+    steps: int = Field(ge=1)
+    seeds: int | list[int] = 20
+    record: list[int] | None = None
+
+    def seed_list(self) -> list[int]:
+        """Seeds: the list itself, or 0, 1, ..., n-1."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `sgd` besides the rates, the steps, the seeds and the record."""
+        return self.model_dump(exclude={"eta_Y", "eta_Z", "steps", "seeds", "record"})
+
+
+SGD: type[SGDSection] = section_model("SGD", sgd, SGDSection, skip=NOT_IN_FILES, types={"init": str})
+
+
+class CompareSection(Section):
+    """Observables, each a list of indices (class, then tokens), and the theory's curves.
+
+    Curves as in `snapdyn.validation.comparison.compute`: mean_field, finite_length, modified_decoder, closed_form.
+    """
+
+    curves: list[str] = Field(default_factory=lambda: ["mean_field"])
+    loss: bool = False
+    entropy: list[int] = Field(default_factory=list)
+    attention: list[list[int]] = Field(default_factory=list)
+    growth_factor: list[list[int]] = Field(default_factory=list)
+    relative_gain: list[list[int]] = Field(default_factory=list)
+
+    def observables(self) -> list[Observable]:
+        """Observables in the order of this section's keys."""
+        chosen = [Observable("loss")] if self.loss else []
+        chosen += [Observable("entropy", (n,)) for n in self.entropy]
+        for kind in ("attention", "growth_factor", "relative_gain"):
+            chosen += [Observable(kind, tuple(indices)) for indices in getattr(self, kind)]
+        return chosen
+
+
+class LadderSection(Times):
+    """The ladder of approximations; its other keys are the arguments of `snapdyn.validation.ladder`."""
+
+    eta_Y: float
+    eta_Z: float
+    section: ClassVar[str] = "ladder"
+
+    def compute(self, classes: SequenceClasses) -> Ladder:
+        """Run every rung."""
+        settings = self.model_dump(exclude={"eta_Y", "eta_Z", "first", "last", "count", "times"})
+        return ladder(classes, self.eta_Y, self.eta_Z, self.t_eval(), **settings)
+
+
+LADDER: type[LadderSection] = section_model("Ladder", ladder, LadderSection, skip=NOT_IN_FILES - {"seed"})
+
+
+class TransformerSection(Section):
+    """Training of a transformer on text; its other keys are the arguments of `snapdyn.dynamics.train_transformer`."""
+
+    paths: str | list[str]
+    validation: str | list[str] | None = None
+
+    def texts(self, folder: Path) -> dict[str, Any]:
+        """Files and folders of text by key; relative ones lie beside the run file."""
+        given = {"paths": self.paths, "validation": self.validation}
+        return {
+            name: [folder / path for path in ([paths] if isinstance(paths, str) else paths)]
+            for name, paths in given.items()
+            if paths is not None
+        }
+
+    def files(self, folder: Path) -> list[Path]:
+        return [path for paths in self.texts(folder).values() for path in paths]
+
+    def train(self, folder: Path, **options: Any) -> TransformerRun:
+        """Train; `options` are those that no file sets (progress, checkpoint)."""
+        settings = self.model_dump(exclude={"paths", "validation"}, exclude_unset=True)
+        return train_transformer(**self.texts(folder), **settings, **options)
+
+
+TRANSFORMER: type[TransformerSection] = section_model(
+    "Transformer", train_transformer, TransformerSection, skip=NOT_IN_FILES - {"seed"}
+)
