@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cache
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ class SystemSection(Section):
     """A system and its parameters."""
 
     kind: str
-    system: ClassVar[type[System]]
+    system: ClassVar[Callable[..., System]]
 
     @classmethod
     def takes_classes(cls) -> bool:

@@ -40,7 +40,7 @@ class RKC(OdeSolver):
     -----
     B. P. Sommeijer, L. F. Shampine, J. G. Verwer, "RKC: an explicit solver for parabolic PDEs", J. Comput. Appl.
     Math. 88 (1998): the coefficients, the error estimate 0.8 (y_n - y_{n+1}) + 0.4 h (f_n + f_{n+1}), and the
-    spectral radius by a non-linear power method. Order and stability: tests/dynamics/test_stabilised.py.
+    spectral radius by a non-linear power method. Order and stability: tests/dynamics/integration/test_rkc.py.
     """
 
     t: float

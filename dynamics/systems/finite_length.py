@@ -57,7 +57,7 @@ class FiniteLengthMeanField(MeanField):
     Notes
     -----
     Own derivation, in `docs/finite_length_and_noise.md` with its measured error; verified against the exact
-    expectation over all count vectors in `tests/dynamics/test_finite_length.py`.
+    expectation over all count vectors in `tests/dynamics/systems/test_finite_length.py`.
     """
 
     def __init__(

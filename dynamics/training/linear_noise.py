@@ -81,7 +81,7 @@ def fluctuations(
     1/seq_len, with each count's own curvature. Right to leading order in the rates: the spread is O(sqrt(eta))
     and what is left out, the discreteness of steps and the shift of the mean by the spread, is O(eta). Own
     derivation (linear noise), in `docs/finite_length_and_noise.md` with its measured coverage; verified against
-    ensembles of SGD in `tests/dynamics/test_fluctuations.py`.
+    ensembles of SGD in `tests/dynamics/training/test_linear_noise.py`.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """h, gamma, its integral, the error norm and the recursion h* (Lemmas 5-7, 9, Corollary 1, Eq. 128)."""
 
 import mpmath as mp
-import mpmath_reference as reference
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
 from snapdyn import analytic
+from tests.analytic import mpmath_reference as reference
 
 POINTS = reference.sample_points(count=250, seed=1)
 TOLERANCE = 1e-12

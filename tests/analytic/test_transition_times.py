@@ -1,12 +1,12 @@
 """Roots of exp(u) = (V-1) u, the peak of gamma, and the transition times (Lemmas 8-9)."""
 
 import mpmath as mp
-import mpmath_reference as reference
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
 from snapdyn import analytic
+from tests.analytic import mpmath_reference as reference
 
 SIZES = sorted({4, 5, 6, 10, 50, 1000, 10**5, 10**7, *np.random.default_rng(2).integers(4, 10**6, 20).tolist()})
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dense_reference import Array, Instance, attention
 
 from snapdyn.dynamics import (
     Event,
@@ -25,6 +24,7 @@ from snapdyn.dynamics import (
     random_classes,
 )
 from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import Array, Instance, attention
 
 # A handful of exp, log and sums of at most 9 terms.
 ROUNDING = 1e-13

@@ -3,7 +3,6 @@
 import ast
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +13,11 @@ from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, equations
 from snapdyn.validation import claims as _fill_the_register  # noqa: F401
 from snapdyn.validation.equations import LAST, NOT_RECOMPUTED, equation_table, equation_text, expected_verdict
 from snapdyn.validation.results import VERDICTS
+from tests.helpers import ROOT
 
 ROWS = equation_table()
 IDS = [row.equation for row in ROWS]
 DERIVATIONS = {derivation.id for derivation in derivations()}
-ROOT = Path(__file__).parents[2]
 
 
 def _row(number: int) -> equations.EquationRow:

@@ -26,6 +26,7 @@ from snapdyn.validation.register import Claim, Evidence, claim
 from snapdyn.validation.results import Role
 from snapdyn.validation.run import check_claim, verdict_of
 from snapdyn.validation.store import encoded
+from tests.helpers import EXAMPLES
 
 # Every statement of the paper that the register must hold.
 REQUIRED = [
@@ -383,7 +384,7 @@ def test_loading_again_replaces(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["quick", "full"])
 def test_the_example_of_a_claim_of_ones_own(level: str) -> None:
     """Assert that examples/my_claims.py loads, holds, and names the command that repeats it."""
-    file = Path(__file__).parents[2] / "examples" / "my_claims.py"
+    file = EXAMPLES / "my_claims.py"
     assert load_claims(file) == ["common-tokens-fall"]
     (result,) = validate(["common-tokens-fall"], level=level).claims
     assert (result.outcome, result.as_expected) == ("holds", True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,8 +28,7 @@ from snapdyn.validation.text_theorems import (
     token_roles,
     winners_and_losers,
 )
-
-FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
+from tests.helpers import FABLE
 
 
 def roles_by_hand(classes: SequenceClasses) -> list[str]:

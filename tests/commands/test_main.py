@@ -14,9 +14,10 @@ from snapdyn.commands.main import main
 from snapdyn.validation import CLAIMS, Check
 from snapdyn.validation.register import Claim, Evidence
 from snapdyn.validation.results import Verdict
+from tests.helpers import EXAMPLES
 
 COMMANDS = ("validate", "equations", "figures", "simulate", "report")
-EXAMPLE = Path(__file__).parents[2] / "examples" / "my_claims.py"
+EXAMPLE = EXAMPLES / "my_claims.py"
 
 
 def invented_claim(id: str, measured: float, expected: Verdict = "holds") -> Claim:

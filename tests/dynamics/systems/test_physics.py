@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from dense_reference import u_of_time
 from scipy.integrate import quad
 
 from snapdyn.dynamics import (
@@ -21,6 +20,7 @@ from snapdyn.dynamics import (
     random_classes,
     single_common_token,
 )
+from tests.dynamics.dense_reference import u_of_time
 
 
 def tolerance(trajectory: Trajectory, size: float) -> float:

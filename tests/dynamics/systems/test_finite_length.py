@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dense_reference import Array, Instance, error_and_loss, random_instance
 from scipy.integrate import solve_ivp
 
 from snapdyn.dynamics import (
@@ -23,6 +22,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import Array, Instance, error_and_loss, random_instance
 
 ETA_Y, ETA_Z = 0.7, 1.3
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dense_reference import Array, random_instance
 
 from snapdyn.dynamics import MeanField, SequenceClasses, syn_small
 from snapdyn.dynamics.kernels.mean_field.three_columns import mean_field_rate
+from tests.dynamics.dense_reference import Array, random_instance
 
 EPS = 2.3e-16
 

@@ -23,8 +23,9 @@ from snapdyn.experiments.sweep.cells import Cell, run_cells
 from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.experiments.sweep.store import SOURCES, code_hash
 from snapdyn.validation.rungs.runs import ladder
+from tests.helpers import EXAMPLES, FABLE
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("sweep_*.toml"))
+FILES = sorted(EXAMPLES.glob("sweep_*.toml"))
 GRID = """
 [classes]
 kind = "single_common_token"
@@ -523,7 +524,7 @@ def test_simulate_trains_a_transformer(tmp_path: Path, capsys: pytest.CaptureFix
 def test_transformers_are_trained(tmp_path: Path) -> None:
     """Assert that a sweep over small transformers on a real text gives what the function itself gives."""
     pytest.importorskip("torch", reason="trains transformers, which need the extra text (torch)")
-    text = Path(__file__).parents[1] / "data" / "fable.txt"
+    text = FABLE
     options = {"iterations": 3, "window": 6, "embedding": 8, "batch_size": 2, "min_token_count": 1}
     section = "\n".join(f"{name} = {value}" for name, value in options.items())
     assert swept(f"""
@@ -539,7 +540,7 @@ design = "grid"
     assert (float(last.entropy), float(last.loss)) == (run.entropy[-1], run.loss[-1])
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", FILES, ids=lambda path: path.stem)
 @pytest.mark.usefixtures("fake")
 def test_examples(example: Path, tmp_path: Path) -> None:
     """Assert that each example runs with two values of each parameter, and draws its diagram."""
@@ -556,7 +557,7 @@ def test_examples(example: Path, tmp_path: Path) -> None:
 
 def test_examples_exist() -> None:
     """Assert that the examples were found."""
-    assert len(EXAMPLES) == 7
+    assert len(FILES) == 7
 
 
 PHASE = '[phase]\nx = "eta_Z"\ny = "num_classes"\nvariable = "entropy"\n'

@@ -6,18 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dense_reference import random_instance
 from scipy import stats
-from sgd_reference import (
-    Adam,
-    Array,
-    Momentum,
-    batch_loss,
-    drawn_batches,
-    full_decoder,
-    loss_gradient,
-    train,
-)
 
 from snapdyn.dynamics import (
     SGD,
@@ -31,6 +20,17 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import random_instance
+from tests.dynamics.training.sgd_reference import (
+    Adam,
+    Array,
+    Momentum,
+    batch_loss,
+    drawn_batches,
+    full_decoder,
+    loss_gradient,
+    train,
+)
 
 INSTANCE = random_instance(1)
 CLASSES = INSTANCE.classes()

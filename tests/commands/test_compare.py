@@ -9,8 +9,8 @@ import pytest
 import xarray
 
 from snapdyn.commands.main import main
+from tests.helpers import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = """
 [classes]
 kind = "single_common_token"

@@ -16,9 +16,9 @@ from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_files import read_simulation
 from snapdyn.experiments.run_sections import RUN
 from snapdyn.experiments.system_sections import system_models
+from tests.helpers import EXAMPLES, FABLE
 
-FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith(("compare_", "sweep_")))
+FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startswith(("compare_", "sweep_")))
 
 TABLE = """
 [classes]
@@ -246,7 +246,7 @@ times = [1.0]
 
 def test_classes_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that texts with options, and the saved classes, give what the library makes of them."""
-    text = FOLDER.parent / "tests" / "data" / "fable.txt"
+    text = FABLE
     classes = snapdyn.from_text(text, min_count=1, min_token_count=1, window=4)
     classes.save(tmp_path / "classes.nc")
     expected = snapdyn.integrate(snapdyn.MeanField(classes, 1.0, 0.1), [1.0]).z
@@ -330,7 +330,7 @@ def test_result_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         snapdyn.load(tmp_path / "run.nc")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", FILES, ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
     """Assert that each example runs to its end and keeps its invariants to rounding."""
     target = tmp_path / "result.nc"
@@ -343,7 +343,7 @@ def test_example(example: Path, tmp_path: Path) -> None:
 
 def test_examples_exist() -> None:
     """Assert that the examples were found."""
-    assert len(EXAMPLES) >= 4
+    assert len(FILES) >= 4
 
 
 def test_plain_text_in_a_pipe(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dense_reference import Instance, mean_field, random_instance
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate
 from snapdyn.dynamics.kernels.mean_field.tiled import TILE
 from snapdyn.dynamics.systems.tiled import TiledRate, pays
+from tests.dynamics.dense_reference import Instance, mean_field, random_instance
 
 # As in test_right_hand_sides: thousands of ulp of sums of products, ten orders below any wrong term.
 RELATIVE = 1e-12

@@ -16,10 +16,10 @@ from snapdyn.dynamics.training.transformer.model import forward, initial_paramet
 from snapdyn.dynamics.training.transformer.text import split_text
 from snapdyn.errors import InputError
 from snapdyn.validation.embedding import Embedding, gradient
+from tests.helpers import FABLE
 
 torch = pytest.importorskip("torch", reason="torch is not installed: transformers are not tested")
 
-FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
 # Small enough that a run takes a fraction of a second.
 SMALL: dict[str, Any] = {
     "learning_rate": 1.0,

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
-from dense_reference import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, from_text, syn_small
+from snapdyn.dynamics.kernels.elementary import exp_nonpositive
+from snapdyn.dynamics.kernels.mean_field import dispatch as kernel
+from snapdyn.dynamics.kernels.modified_decoder import spd_inverse
+from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import (
     Array,
     Instance,
     decoder_inputs,
@@ -17,14 +24,7 @@ from dense_reference import (
     objective,
     random_instance,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, from_text, syn_small
-from snapdyn.dynamics.kernels.elementary import exp_nonpositive
-from snapdyn.dynamics.kernels.mean_field import dispatch as kernel
-from snapdyn.dynamics.kernels.modified_decoder import spd_inverse
-from snapdyn.errors import InputError
+from tests.helpers import FABLE
 
 pytestmark = pytest.mark.kernel
 
@@ -386,7 +386,7 @@ def test_bits_do_not_depend_on_where_arrays_lie() -> None:
 
     Side by side, as the allocator may put small arrays, about one place in fifty gives other last bits.
     """
-    classes = from_text(Path(__file__).parents[1] / "data" / "fable.txt", min_count=1, min_token_count=1, window=4)
+    classes = from_text(FABLE, min_count=1, min_token_count=1, window=4)
     system = MeanField(classes, 1.0, 0.1)
     state, rate = np.full(system.size, 1e-3), np.empty(system.size)
     *others, scratch = system._arguments

@@ -10,9 +10,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
-from mpmath_reference import root, scaled_h
 
 from snapdyn.analytic.symbolic import derivations
+from tests.analytic.mpmath_reference import root, scaled_h
 
 BY_ID = {derivation.id: derivation for derivation in derivations()}
 

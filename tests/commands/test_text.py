@@ -16,8 +16,8 @@ import xarray
 
 from snapdyn import MeanField, TextClasses, load
 from snapdyn.commands.main import main
+from tests.helpers import FABLE
 
-FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
 SMALL = ["--window", "4", "--min-count", "2", "--min-token-count", "2", "--time", "30"]
 
 

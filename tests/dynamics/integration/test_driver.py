@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dense_reference import Array, Instance, eq_10, mean_field, random_instance, u_of_time
 from scipy.integrate import solve_ivp
 from scipy.stats import linregress
 
@@ -31,6 +30,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import Array, Instance, eq_10, mean_field, random_instance, u_of_time
 
 METHODS = ["DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau"]
 EPS = 2.3e-16

@@ -1,12 +1,12 @@
 """Common token, xi and growth exponent in the simplified system (Theorem 4, Eqs. 13-14, 122-131)."""
 
 import mpmath as mp
-import mpmath_reference as reference
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
+from tests.analytic import mpmath_reference as reference
 
 _rng = np.random.default_rng(3)
 POINTS = [

@@ -18,10 +18,9 @@ from snapdyn.dynamics import MeanField, TextClasses, from_text, integrate, sgd
 from snapdyn.dynamics.text import corpus as corpus_module
 from snapdyn.dynamics.text import text_classes as text_module
 from snapdyn.errors import InputError
+from tests.helpers import FABLE, WIKITEXT
 
-FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
 SMALL: dict[str, Any] = {"window": 4, "min_count": 2, "min_token_count": 2}
-WIKITEXT = Path(os.environ.get("SNAPDYN_WIKITEXT", Path(__file__).parents[3] / "shared" / "data" / "wikitext-2"))
 wikitext = pytest.mark.skipif(not WIKITEXT.is_dir(), reason=f"no WikiText-2 at {WIKITEXT}; set SNAPDYN_WIKITEXT")
 
 

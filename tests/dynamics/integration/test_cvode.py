@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dense_reference import Array, random_instance
-from test_compiled import overflowing
-from test_integration import SYSTEMS, mean_field_system, reference_z, tolerance
 
 from snapdyn.dynamics import (
     Event,
@@ -24,6 +21,9 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.integration import cvode as stiff
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
 from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import Array, random_instance
+from tests.dynamics.integration.test_dormand_prince import overflowing
+from tests.dynamics.integration.test_driver import SYSTEMS, mean_field_system, reference_z, tolerance
 
 needs_sundials = pytest.mark.skipif(not stiff.is_installed(), reason="scikit-sundae is not installed (extra stiff)")
 

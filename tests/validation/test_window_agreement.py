@@ -5,7 +5,6 @@ from __future__ import annotations
 import runpy
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +13,10 @@ from scipy.special import gammaln
 from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
 from snapdyn.errors import InputError
 from snapdyn.validation.window_agreement import agreement, independent_fluctuation, norm_fluctuation
+from tests.helpers import EXAMPLES, FABLE
 
-FABLE = Path(__file__).parents[1] / "data" / "fable.txt"
 SMALL = {"min_count": 2, "min_token_count": 2}
-EXAMPLE = Path(__file__).parents[2] / "examples" / "text_windows.py"
+EXAMPLE = EXAMPLES / "text_windows.py"
 
 
 def test_agreement_against_dense_sums() -> None:

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dense_reference import random_instance
 from scipy.stats import linregress
-from test_integration import SYSTEMS, mean_field_system, reference_z, tolerance
 
 from snapdyn.dynamics import (
     Event,
@@ -33,6 +31,9 @@ from snapdyn.dynamics.integration.dormand_prince import SYSTEMS as COMPILED
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import random_instance
+from tests.dynamics.integration.test_driver import SYSTEMS, mean_field_system, reference_z, tolerance
+from tests.helpers import ROOT
 
 
 def equal_steps(scale: float | None, step: float, steps: int) -> CompiledSolver:
@@ -102,15 +103,14 @@ def test_orders_are_eight_and_seven(scale: float | None) -> None:
 def test_a_wrong_coefficient_lowers_the_order() -> None:
     """Assert that a_65 off by 1e-4 is noticed: the fitted order of the step falls below 7.5."""
     code = """if True:
-        import test_compiled, numpy as np
+        import numpy as np
+        from tests.dynamics.integration import test_dormand_prince
         from snapdyn.dynamics.kernels import dormand_prince as kernel
         kernel.COEFFICIENTS[6, np.flatnonzero(kernel.USED[6] == 5)[0]] *= 1.0001
-        print(test_compiled.fitted_orders(None)[0])
+        print(test_dormand_prince.fitted_orders(None)[0])
     """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # compiled code holds the coefficients as constants
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=Path(__file__).parent
-    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) < 7.5
 
@@ -341,14 +341,14 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     integrate(ModifiedDecoder(syn_small(), 1.0, 1.0, "leading"), [0.0, 1.0], "compiled", log_time=True)
     assert [len(advance.signatures) for advance, _, _ in COMPILED.values()] == [1, 1, 1, 1]
     code = """if True:
-        from test_integration import SYSTEMS
+        from tests.dynamics.integration.test_driver import SYSTEMS
         from snapdyn.dynamics import integrate
         from snapdyn.dynamics.integration.dormand_prince import SYSTEMS as COMPILED
         for build in SYSTEMS.values():
             integrate(build(), [1.0], "compiled")
         print(sum(sum(advance.stats.cache_misses.values()) for advance, _, _ in COMPILED.values()))
     """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (run.returncode, run.stdout.strip()) == (0, "0"), run.stderr
 
 
