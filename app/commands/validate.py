@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 import snapdyn
 from snapdyn.commands.options import Jobs, Level, Load, load_files
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
-
-if TYPE_CHECKING:
-    from snapdyn.validation import Check, ClaimResult, Report
-
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, say
 
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
-
-VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
 
 
 def validate(
@@ -47,7 +39,8 @@ def validate(
 
     Example: snapdyn validate --load my_claims.py --format latex --output table.tex
     """
-    from snapdyn.dynamics.storage import check_target
+    from snapdyn.commands.summaries.verdicts import checked, exported, show_report
+    from snapdyn.dynamics.storage import check_target, write_text
 
     for target in (output, json):
         if target:
@@ -57,71 +50,19 @@ def validate(
             f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
         )
     load_files(load)
-    report, interrupted = _check_claims(ids, level, jobs)
+    report, interrupted = checked(ids, level, jobs)
     if format and not output:
-        print(_exported(report, format), end="")
+        print(exported(report, format), end="")
     else:
-        _show_report(report)
+        show_report(report)
     for claim in report.claims:
         if claim.fault:
             say(claim.fault)
     if report.claims:
         if output:
-            _write(output, _exported(report, format or FORMATS[output.suffix.lower()]))
+            write_text(output, exported(report, format or FORMATS[output.suffix.lower()]))
         if json:
-            _write(json, report.to_json())
+            write_text(json, report.to_json())
     if interrupted:
         return INTERRUPTED
     return DONE if report.as_expected else DIFFERS
-
-
-def _check_claims(ids: Sequence[str] | None, level: str, jobs: int | None) -> tuple[Report, bool]:
-    """Check claims; the finished ones, and whether Ctrl-C cut the run short."""
-    from snapdyn.validation.run import check_claims, report_of
-    from snapdyn.validation.store import FinishedClaims
-
-    started = time.perf_counter()
-    results: list[ClaimResult] = []
-    finished = FinishedClaims(say)
-    interrupted = False
-    with progress_bar("checking") as update:
-        try:
-            for result in check_claims(ids or None, level, update, jobs, finished):
-                results.append(result)
-        except KeyboardInterrupt:
-            interrupted = True
-        else:
-            finished.clear()
-    return report_of(level, results, started, finished), interrupted
-
-
-def _exported(report: Report, format: str) -> str:
-    from snapdyn.validation.tables import latex_table, text_table
-
-    return {"text": text_table, "latex": latex_table, "json": type(report).to_json}[format](report)
-
-
-def _write(target: Path, text: str) -> None:
-    from snapdyn.dynamics.storage import replacing
-
-    with replacing(target) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def _show_report(report: Report) -> None:
-    """Print the claims, those that differ from the register first, then those that differ from print."""
-    from snapdyn.validation.tables import summary
-
-    rows, styles = [], []
-    for claim in report.by_outcome:
-        verdict = claim.outcome if claim.as_expected else f"{claim.outcome} (register: {claim.expected})"
-        check = claim.decisive
-        rows.append((claim.id, claim.source, claim.title, verdict, _in_words(check) if check else ""))
-        styles.append(VERDICT_STYLES[claim.verdict] if claim.as_expected else "bold red")
-    show_table(("id", "source", "title", "verdict", "decisive check"), rows, styles)
-    print(summary(report))
-
-
-def _in_words(check: Check) -> str:
-    fails = "" if check.passed else " fails"
-    return f"{check.name}: {check.comparison}{fails}"

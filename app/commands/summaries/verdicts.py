@@ -1,0 +1,53 @@
+"""What `snapdyn validate` prints of verdicts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from snapdyn.commands.terminal import progress_bar, say, show_table
+from snapdyn.validation import Check, ClaimResult, Report
+from snapdyn.validation.run import check_claims, report_of
+from snapdyn.validation.store import FinishedClaims
+from snapdyn.validation.tables import latex_table, summary, text_table
+
+VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
+
+
+def checked(ids: Sequence[str] | None, level: str, jobs: int | None) -> tuple[Report, bool]:
+    """Check claims; the finished ones, and whether Ctrl-C cut the run short."""
+    started = time.perf_counter()
+    results: list[ClaimResult] = []
+    finished = FinishedClaims(say)
+    interrupted = False
+    with progress_bar("checking") as update:
+        try:
+            for result in check_claims(ids or None, level, update, jobs, finished):
+                results.append(result)
+        except KeyboardInterrupt:
+            interrupted = True
+        else:
+            finished.clear()
+    return report_of(level, results, started, finished), interrupted
+
+
+def exported(report: Report, format: str) -> str:
+    """The verdicts as text, LaTeX or JSON."""
+    return {"text": text_table, "latex": latex_table, "json": type(report).to_json}[format](report)
+
+
+def show_report(report: Report) -> None:
+    """Print the claims, those that differ from the register first, then those that differ from print."""
+    rows, styles = [], []
+    for claim in report.by_outcome:
+        verdict = claim.outcome if claim.as_expected else f"{claim.outcome} (register: {claim.expected})"
+        check = claim.decisive
+        rows.append((claim.id, claim.source, claim.title, verdict, _in_words(check) if check else ""))
+        styles.append(VERDICT_STYLES[claim.verdict] if claim.as_expected else "bold red")
+    show_table(("id", "source", "title", "verdict", "decisive check"), rows, styles)
+    print(summary(report))
+
+
+def _in_words(check: Check) -> str:
+    fails = "" if check.passed else " fails"
+    return f"{check.name}: {check.comparison}{fails}"
