@@ -192,7 +192,7 @@ def test_claim_that_raises(register: Callable[..., None], capsys: pytest.Capture
     captured = capsys.readouterr()
     assert re.fullmatch(
         r"snapdyn: No verdict is possible: claim 'faulty' raised ZeroDivisionError in line \d+ of "
-        r"test_command_line.py: by intent\.\n",
+        r"test_main.py: by intent\.\n",
         captured.err,
     )
     lines = captured.out.splitlines()
