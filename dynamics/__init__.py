@@ -5,6 +5,7 @@ from snapdyn.dynamics.integration.driver import integrate, log_times, whole_run
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.integration.events import Event, State
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
@@ -21,6 +22,7 @@ from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load
 
 __all__ = [
     "SGD",
+    "SYSTEMS",
     "Event",
     "EventRecord",
     "ExpansionWarning",

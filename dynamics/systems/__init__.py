@@ -1,1 +1,17 @@
-"""Systems of ordinary differential equations, one per file: what `integrate` integrates."""
+"""Systems of ordinary differential equations that `integrate` solves, one per file."""
+
+from snapdyn.dynamics.registry import Registry
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
+from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
+
+__all__ = ["SYSTEMS"]
+
+SYSTEMS: Registry[type[System]] = Registry(
+    "system",
+    lambda system: system.__name__,
+    [MeanField, FiniteLengthMeanField, FrozenDecoder, ModifiedDecoder, SingleCommonToken],
+)

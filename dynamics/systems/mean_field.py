@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -42,7 +44,7 @@ class MeanField(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-        self.z_initial = classes.check_z(z_initial)
+        self.z_initial: Floats = classes.check_z(z_initial)
         self.residual = flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
         self.layout = L = build_layout(classes, self.z_initial, self.residual)
@@ -60,7 +62,8 @@ class MeanField(System):
         width = max(L.max_support + LANES, L.num_columns)
         if L.num_columns == 3:  # `three_columns` holds all classes at once
             width = max(L.entry_row.size + LANES, 4 * classes.num_classes)
-        self._arguments = (
+        self._width = width
+        self._constants = (
             np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
             np.stack([L.log_p, L.multiplicity]),
             np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
@@ -68,8 +71,8 @@ class MeanField(System):
             np.array(
                 [L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z, slots_are_entries]
             ),
-            scratch(4, width),
         )
+        self._arguments = self.kernel_arguments()
         self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if pays(L) else None
 
     @property
@@ -80,6 +83,9 @@ class MeanField(System):
         state = np.zeros(self.size)
         state[: self.layout.num_slots] = self._start
         return state
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        return *self._constants, scratch(4, self._width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return mean_field(state, out, *self._arguments) if self._tiled is None else self._tiled.write(state, out)
@@ -104,6 +110,6 @@ class MeanField(System):
             "row sum of Z": z_row_sums(self.layout, slots, self._start),
         }
 
-    def quantity(self, index: int) -> str:
+    def value_name(self, index: int) -> str:
         L = self.layout
         return L.slot_name(index, self.classes) if index < L.num_slots else L.decoder_name(index - L.num_slots)

@@ -31,7 +31,7 @@ def with_a_query_each(seed: int) -> SequenceClasses:
 
 def rates(system: MeanField, state: Array) -> tuple[Array, Array]:
     fast, general = np.empty((2, system.size))
-    mean_field_rate(state, fast, *system._arguments)
+    mean_field_rate(state, fast, *system.kernel_arguments())
     system.write_rate(state, general)
     return fast, general
 
