@@ -51,7 +51,7 @@ class System(ABC):
     >>> trajectory = sd.integrate(Logistic(), [0.0, 1.0, 20.0])
     >>> trajectory.state.round(4)
     array([[0.5   ],
-           [0.9508],
+           [0.9507],
            [2.    ]])
     """
 

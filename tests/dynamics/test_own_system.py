@@ -76,7 +76,7 @@ def test_every_solver_meets_the_closed_form(method: str) -> None:
     assert run.state is not None
     assert run.state.shape == (5, 2)
     np.testing.assert_array_equal(run.state[0], [1.0, 0.0])
-    # Each step may err by its tolerance, a root mean square over two values of size 2; the oscillator amplifies nothing.
+    # Each step may err by its tolerance, a root mean square over two values; the oscillator amplifies nothing.
     bound = math.sqrt(2) * run.stats["steps"] * (ATOL + 2.0 * RTOL)
     assert np.abs(run.state - cosine(TIMES)).max() < bound < 1e-4
     other = integrate(Oscillator(2.002), TIMES, method, RTOL, ATOL)
