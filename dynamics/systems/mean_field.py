@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.kernels.mean_field.dispatch import LANES, mean_field
+from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster, mean_field
+from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
 from snapdyn.dynamics.systems.layout import build_layout, scratch
-from snapdyn.dynamics.systems.tiled import TiledRate, pays
+from snapdyn.dynamics.systems.tiled import TiledRate
 from snapdyn.errors import InputError, flag, positive
 
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
@@ -73,7 +74,8 @@ class MeanField(System):
             ),
         )
         self._arguments = self.kernel_arguments()
-        self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if pays(L) else None
+        tiled = is_tiling_faster(L.entry_row.size, L.num_columns, classes.num_classes, self.residual)
+        self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if tiled else None
 
     @property
     def rate_ratio(self) -> float:

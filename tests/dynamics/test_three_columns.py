@@ -7,7 +7,7 @@ import pytest
 from dense_reference import Array, random_instance
 
 from snapdyn.dynamics import MeanField, SequenceClasses, syn_small
-from snapdyn.dynamics.kernels.mean_field.three_columns import mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field_rate
 
 EPS = 2.3e-16
 
