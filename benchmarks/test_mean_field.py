@@ -69,8 +69,8 @@ def test_right_hand_side(benchmark: Any, case: str, route: str) -> None:
         ready = system(case, jitter="jittered" in route)
         state, out = 0.1 * rng.normal(size=ready.size), np.empty(ready.size)
         repeat = _repeated()
-        repeat(1, state, out, ready._arguments)
-        benchmark.pedantic(repeat, args=(calls, state, out, ready._arguments), rounds=30, warmup_rounds=2)
+        repeat(1, state, out, ready.kernel_arguments())
+        benchmark.pedantic(repeat, args=(calls, state, out, ready.kernel_arguments()), rounds=30, warmup_rounds=2)
     benchmark.extra_info["microseconds per evaluation"] = benchmark.stats.stats.min / calls * 1e6
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,21 +23,53 @@ FORMAT = "snapdyn trajectory 1"
 
 @dataclass(frozen=True)
 class EventRecord:
-    """A located event: its name, its time (batch-size-1 steps) and the logits then, (nz,)."""
+    """A located event.
+
+    Attributes
+    ----------
+    name : str
+    t : float
+        In batch-size-1 steps.
+    z_support : (nz,) array
+        Attention logits at that time; empty for a system without attention logits.
+    state : (size,) array or None
+        State at that time, for a system without attention logits.
+    """
 
     name: str
     t: float
     z_support: Floats
+    state: Floats | None = None
+
+
+class Decoder(NamedTuple):
+    """Decoder logits of a run.
+
+    Attributes
+    ----------
+    Y : (N, rows, columns) array
+    rows : (tokens,) array of int
+        Row of Y for each token id, -1 for a token that has none.
+    outputs : (columns,) array of int
+        Output id of each column; -1 stands for every output that is no class's next token.
+    """
+
+    Y: Floats
+    rows: Ints
+    outputs: Ints
 
 
 @dataclass
 class Trajectory:
-    """States of one run at the times `t`, with observables.
+    """One run at the saved times `t`, with its observables.
+
+    Reading an observable that the system does not have (attention logits, attention, loss, decoder) raises
+    InputError.
 
     Attributes
     ----------
     classes : SequenceClasses or None
-        None for the reduced system (13).
+        None for a system without sequence classes, such as the reduced system (13); see `require_classes`.
     t : (N,) array
         Time in batch-size-1 SGD steps. Shorter than asked for when the run stopped early.
     z_support : (N, nz) array
@@ -44,9 +77,12 @@ class Trajectory:
     z_initial : (Q, M) array
     loss : (N,) array
         -sum_n p_n ln alpha_n[next], nats.
-    system, parameters : str, dict
-        What was run.
-    status : "finished", "terminated" (by an event), "interrupted" or "failed"
+    system : str
+        Name of the system.
+    parameters : dict
+        Its parameters.
+    status : str
+        "finished", "terminated" (by an event), "interrupted" or "failed"; see `success`.
     message : str
         For a run that stopped early: at which time, in which quantity, what to try.
     stats : dict
@@ -57,7 +93,13 @@ class Trajectory:
         Quantities of this system only, such as h per class or B.
     Y : (N, rows, columns) array or None
         Decoder logits, when asked for: row `decoder_rows[token]`, column of output `decoder_outputs`
-        (-1 stands for every output that is no class's next token).
+        (-1 stands for every output that is no class's next token); see `require_decoder`.
+    decoder_rows : (tokens,) array of int or None
+    decoder_outputs : (columns,) array of int or None
+    state : (N, size) array or None
+        State of a system without attention logits; None for every other system.
+    value_names : sequence of str
+        Names of the values of `state`, if the system names them.
     events : list of EventRecord
     wall_time : float
         Seconds; not stored in files, so that the same run gives the same bytes.
@@ -80,18 +122,58 @@ class Trajectory:
     decoder_outputs: Ints | None = None
     events: list[EventRecord] = field(default_factory=list)
     wall_time: float = float("nan")
+    state: Floats | None = None
+    value_names: Sequence[str] = ()
 
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no saved times"
         return f"Trajectory({self.system}, {self.t.size} times, {span}, {self.status})"
 
     # -- observables ---------------------------------------------------------------------------------------
-    def _require_classes(self) -> SequenceClasses:
+    def require_classes(self) -> SequenceClasses:
+        """Sequence classes of the run.
+
+        Raises
+        ------
+        InputError
+            The system has no sequence classes.
+        """
         if self.classes is None:
-            raise InputError(
-                f"expected a trajectory with sequence classes, received one of {self.system}, which has none"
-            )
+            raise self._lacking("sequence classes")
         return self.classes
+
+    def require_decoder(self) -> Decoder:
+        """Decoder logits of the run, with the rows of the tokens and the outputs of the columns.
+
+        Raises
+        ------
+        InputError
+            The run kept no decoder.
+        """
+        if self.Y is None or self.decoder_rows is None or self.decoder_outputs is None:
+            raise InputError(
+                f"expected a trajectory with the decoder Y, received one of {self.system} without it; run again with "
+                "save_decoder=True"
+            )
+        return Decoder(self.Y, self.decoder_rows, self.decoder_outputs)
+
+    @property
+    def success(self) -> bool:
+        """Whether the run ended as planned: at its last time, or at a terminal event."""
+        return self.status in ("finished", "terminated")
+
+    @property
+    def has_z(self) -> bool:
+        """Whether the system has attention logits."""
+        return vars(self)["z_support"] is not None
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the system has a loss."""
+        return vars(self)["loss"] is not None
+
+    def _lacking(self, what: str) -> InputError:
+        return InputError(f"expected a trajectory with {what}, received one of {self.system}, which has none")
 
     @property
     def z(self) -> Floats:
@@ -104,12 +186,12 @@ class Trajectory:
     @property
     def attention_entries(self) -> Floats:
         """Attention c_n[l] (5) on the stored entries of P, (N, nnz): all of it, without the zeros."""
-        return self._require_classes().attention_from_support(self.z_support)
+        return self.require_classes().attention_from_support(self.z_support)
 
     @property
     def attention(self) -> Floats:
         """Attention c_n[l] (5), (N, S, M)."""
-        classes = self._require_classes()
+        classes = self.require_classes()
         attention = np.zeros((self.t.size, classes.num_classes, classes.num_tokens))
         attention[:, classes.class_of_entry, classes.P.indices] = self.attention_entries
         return attention
@@ -120,7 +202,7 @@ class Trajectory:
         With `distinct_only` the attention is restricted to the class's distinct tokens and renormalised
         (Fig. 6); a class without distinct tokens gives NaN.
         """
-        classes = self._require_classes()
+        classes = self.require_classes()
         c = self.attention_entries
         if flag("distinct_only", distinct_only):
             c = np.where(classes.omega_size[classes.P.indices] == 1, c, 0.0)
@@ -131,7 +213,7 @@ class Trajectory:
             return np.log(total) - information / total
 
     def _entry(self, n: int, l: int) -> int:
-        classes = self._require_classes()
+        classes = self.require_classes()
         start = int(classes.P.indptr[classes.check_class(n)])
         position = np.flatnonzero(classes.support(n) == l)
         if position.size == 0:
@@ -146,7 +228,7 @@ class Trajectory:
 
     def relative_gain(self, n: int, l: int, l0: int) -> Floats:
         """Relative gain r_{l/l0|n}(t) = f_nl^2/f_nl0^2 - 1 (Theorem 3), (N,)."""
-        classes, a, b = self._require_classes(), self._entry(n, l), self._entry(n, l0)
+        classes, a, b = self.require_classes(), self._entry(n, l), self._entry(n, l0)
         position = classes.z_of_entry
         z = self.z_support
         ratio = np.log(classes.P.data[a] / classes.P.data[b]) + z[:, position[a]] - z[:, position[b]]
@@ -154,7 +236,7 @@ class Trajectory:
 
     def growth_factor(self, n: int, l: int) -> Floats:
         """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11), (N,)."""
-        classes, entry = self._require_classes(), self._entry(n, l)
+        classes, entry = self.require_classes(), self._entry(n, l)
         start = self.z_initial[classes.query_index[n], l]
         return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))
 
@@ -163,10 +245,17 @@ class Trajectory:
         """Dense labelled dataset: z (time, query, token), loss, and with classes attention and entropy."""
         import xarray
 
-        data: dict[str, Any] = {"loss": ("time", self.loss, {"units": "nats"})}
+        data: dict[str, Any] = {}
         coordinates: dict[str, Any] = {"time": ("time", self.t, {"units": "batch-size-1 SGD steps"})}
-        data["z"] = (("time", "query", "token"), self.z)
-        coordinates["token"] = np.arange(self.z_initial.shape[1])
+        if self.has_loss:
+            data["loss"] = ("time", self.loss, {"units": "nats"})
+        if self.has_z:
+            data["z"] = (("time", "query", "token"), self.z)
+            coordinates["token"] = np.arange(self.z_initial.shape[1])
+        if self.state is not None:
+            data["state"] = (("time", "value"), self.state)
+            if len(self.value_names) == self.state.shape[1]:
+                coordinates["value"] = list(self.value_names)
         if self.classes:
             coordinates["query"] = np.array(self.classes.queries)
             coordinates["next_token"] = ("class", np.array(self.classes.next_token))
@@ -184,10 +273,14 @@ class Trajectory:
 
         data: dict[str, Any] = {
             "t": ("time", self.t, {"units": "batch-size-1 SGD steps"}),
-            "z_support": (("time", "logit"), self.z_support),
-            "z_initial": (("query", "token"), self.z_initial),
-            "loss": ("time", self.loss, {"units": "nats"}),
         }
+        if self.has_z:
+            data["z_support"] = (("time", "logit"), self.z_support)
+            data["z_initial"] = (("query", "token"), self.z_initial)
+        if self.has_loss:
+            data["loss"] = ("time", self.loss, {"units": "nats"})
+        if self.state is not None:
+            data["state"] = (("time", "value"), self.state)
         if self.classes:
             P = self.classes.P
             query, token = self.classes.z_coordinates
@@ -213,7 +306,10 @@ class Trajectory:
             }
         if self.events:
             data["event_t"] = ("event", np.array([event.t for event in self.events]))
-            data["event_z_support"] = (("event", "logit"), np.array([event.z_support for event in self.events]))
+            if self.has_z:
+                data["event_z_support"] = (("event", "logit"), np.array([event.z_support for event in self.events]))
+            else:
+                data["event_state"] = (("event", "value"), np.array([event.state for event in self.events]))
         header = {
             "format": FORMAT,
             "system": self.system,
@@ -225,10 +321,27 @@ class Trajectory:
             "vocab_size": self.classes.vocab_size if self.classes else None,
             "provenance": provenance(),
         }
+        if self.state is not None:
+            header["value_names"] = list(self.value_names)
         dataset = xarray.Dataset(data, attrs={"snapdyn": json.dumps(header, sort_keys=True)})
         with replacing(path) as temporary:
             dataset.to_netcdf(temporary, engine="h5netcdf")
         return Path(path)
+
+
+def _present(name: str, what: str) -> property:
+    """Field of `Trajectory` that a system may lack (stored as None): reading it then raises InputError."""
+
+    def get(self: Trajectory) -> Any:
+        if (value := vars(self)[name]) is None:
+            raise self._lacking(what)
+        return value
+
+    return property(get, lambda self, value: vars(self).__setitem__(name, value))
+
+
+for _name, _what in {"z_support": "attention logits", "z_initial": "attention logits", "loss": "a loss"}.items():
+    setattr(Trajectory, _name, _present(_name, _what))
 
 
 def load(path: str | os.PathLike[str]) -> Trajectory:
@@ -268,12 +381,13 @@ def _from_values(header: dict[str, Any], values: dict[str, Any]) -> Trajectory:
             P, values["class_query"], values["class_next_token"], values["class_prior"], header["vocab_size"]
         )
     event_t = values.get("event_t", np.empty(0))
+    names = ("z_support", "z_initial", "loss")
+    optional: dict[str, Any] = {name: values.get(name) if "state" in values else values[name] for name in names}
+    no_logits, no_states = np.empty((event_t.size, 0)), [None] * event_t.size
     return Trajectory(
         classes=classes,
         t=values["t"],
-        z_support=values["z_support"],
-        z_initial=values["z_initial"],
-        loss=values["loss"],
+        **optional,
         system=header["system"],
         parameters=header["parameters"],
         status=header["status"],
@@ -285,7 +399,15 @@ def _from_values(header: dict[str, Any], values: dict[str, Any]) -> Trajectory:
         decoder_rows=values.get("decoder_rows"),
         decoder_outputs=values.get("decoder_outputs"),
         events=[
-            EventRecord(name, float(t), z)
-            for name, t, z in zip(header["event_names"], event_t, values.get("event_z_support", ()), strict=True)
+            EventRecord(name, float(t), z, state)
+            for name, t, z, state in zip(
+                header["event_names"],
+                event_t,
+                values.get("event_z_support", no_logits),
+                values.get("event_state", no_states),
+                strict=True,
+            )
         ],
+        state=values.get("state"),
+        value_names=tuple(header.get("value_names", ())),
     )

@@ -73,8 +73,8 @@ class CVODESolver:
         self._state, self._vector = np.empty((2, self.y.size))
         products = None
         if type(system) is MeanField and not system.residual:
-            *given, own = system._arguments
-            self._arguments = (*given, scratch(SCRATCH_ROWS, own.shape[1]))
+            *arguments, work = system.kernel_arguments()
+            self._arguments = (*arguments, scratch(SCRATCH_ROWS, work.shape[1]))
             products = CVODEJacTimes(None, self._write_product)
         self._solver = CVODE(
             self._write_rate,

@@ -12,19 +12,17 @@ from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
-from snapdyn.dynamics.systems.layout import scratch
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 
-# Of each system: the compiled integrator, how many of the last arguments of its right-hand side are scratch (a run
-# has its own, so that runs of one system in several threads do not meet), and whether its right-hand side knows the
-# loss. Not of subclasses: they may change the right-hand side.
-SYSTEMS: dict[type, tuple[Any, int, bool]] = {
-    MeanField: (kernel.advance_mean_field, 1, True),
-    FrozenDecoder: (kernel.advance_frozen_decoder, 1, True),
-    ModifiedDecoder: (kernel.advance_modified_decoder, 2, False),
-    SingleCommonToken: (kernel.advance_single_common_token, 0, False),
+# The systems whose right-hand side is compiled into the integrator: the compiled function, and whether the right-hand
+# side returns the loss. Subclasses are not included: they may change the right-hand side.
+COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
+    MeanField: (kernel.advance_mean_field, True),
+    FrozenDecoder: (kernel.advance_frozen_decoder, True),
+    ModifiedDecoder: (kernel.advance_modified_decoder, False),
+    SingleCommonToken: (kernel.advance_single_common_token, False),
 }
 REASONS = {
     kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
@@ -35,7 +33,7 @@ NOTHING = np.empty(0)
 
 def is_supported(system: System) -> bool:
     """Whether the right-hand side of `system` is compiled into the integrator."""
-    return type(system) in SYSTEMS
+    return type(system) in COMPILED_SYSTEMS
 
 
 def logit_values(system: System) -> int:
@@ -59,10 +57,8 @@ class CompiledSolver:
     """
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
-        self._advance, num_scratch, self.knows_loss = SYSTEMS[type(system)]
-        given = system._arguments
-        kept = len(given) - num_scratch
-        self._arguments = (*given[:kept], *(scratch(*array.shape) for array in given[kept:]))
+        self._advance, self.knows_loss = COMPILED_SYSTEMS[type(system)]
+        self._arguments = system.kernel_arguments()
         self.t_bound = clock.from_time(t_end)
         self._work = kernel.new_workspace(system.initial_state(), self.t_bound, rtol, atol, clock.scale)
         self.rtol, self.atol = rtol, atol

@@ -269,7 +269,7 @@ def _choose(system: System, method: str, log_time: bool | None, t_end: float) ->
             f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
             f"{system.size}; use CVODE or DOP853"
         )
-    scale = 1.0 / (system.eta_Y * max(1.0, system.rate_ratio))
+    scale = system.time_scale
     if log_time is None:
         log_time = method in ("LSODA", "BDF", "Radau", "CVODE") and t_end > 100 * scale
     return method, compiled, Clock(scale if log_time else None)
@@ -400,7 +400,7 @@ def _failure(solver: Any, system: System, clock: Clock, reason: str | None) -> s
     else:
         worst, trouble = int(bad[0]), "it is not finite"
     return (
-        f"failed at t = {clock.to_time(solver.t):.6g} in {system.quantity(worst)} ({trouble}): "
+        f"failed at t = {clock.to_time(solver.t):.6g} in {system.value_name(worst)} ({trouble}): "
         f"{(reason or 'the state is not finite').rstrip('.')}; try smaller rates, a looser rtol, or another method"
     )
 

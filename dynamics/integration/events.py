@@ -19,10 +19,15 @@ EVENT_SAMPLES = 8
 
 
 class State:
-    """What an event function sees: the state at one time, observables on demand."""
+    """What an event function receives: the state at one time, and its observables on demand."""
 
     def __init__(self, system: System, state: Floats) -> None:
         self._system, self._state = system, state
+
+    @property
+    def values(self) -> Floats:
+        """The state values themselves, (size,)."""
+        return self._state
 
     @property
     def z_support(self) -> Floats:
@@ -32,9 +37,12 @@ class State:
     @property
     def z(self) -> Floats:
         """Attention logits, (Q, M)."""
-        z = self._system.z_initial.copy()
+        z_support, start = self.z_support, self._system.z_initial
+        if start is None:
+            raise InputError(f"expected a system with z_initial, received {self._system.name}, which has none")
+        z = start.copy()
         coordinates = self._system.classes.z_coordinates if self._system.classes else (np.zeros(1, int),) * 2
-        z[coordinates] = self.z_support
+        z[coordinates] = z_support
         return z
 
     @property
@@ -135,8 +143,11 @@ class EventWatcher:
                 left, before = right, after
             self._last[name] = before
         for tau, name in sorted(found):
-            t = self._clock.to_time(tau)
-            self.records.append(EventRecord(name, t, self._system.z_support(dense.at_variable(tau)).copy()))
+            t, state = self._clock.to_time(tau), dense.at_variable(tau)
+            if self._system.has_z:
+                self.records.append(EventRecord(name, t, self._system.z_support(state).copy()))
+            else:
+                self.records.append(EventRecord(name, t, np.empty(0), state.copy()))
             if self._events[name].terminal:
                 return t
         return None

@@ -34,7 +34,7 @@ class Recorder:
     def __init__(self, system: System, times: Floats, save_decoder: bool, z_only: bool) -> None:
         self.system, self.times, self.z_only = system, times, z_only
         # State values that are enough for what is kept: where only z is, the logits, which stand first.
-        self.width = logit_values(system) if z_only and not save_decoder else system.size
+        self.width = logit_values(system) if z_only and system.has_z and not save_decoder else system.size
         self.count = self.steps = 0
         self.events: list[EventRecord] = []
         self._ids = system.decoder_ids() if save_decoder else (None, None)
@@ -72,12 +72,11 @@ class Recorder:
 
     def _observables(self, states: Floats, losses: Floats | None = None) -> dict[Any, Floats]:
         system = self.system
-        z = system.z_support(states)
-        found: dict[Any, Floats] = {"z": z if z.flags.owndata else z.copy()}
-        if self.z_only:
-            found["loss"] = np.empty(len(states))
-            found["loss"].fill(np.nan)
-        else:
+        kept = system.z_support(states) if system.has_z else states
+        found: dict[Any, Floats] = {"z" if system.has_z else "state": kept if kept.flags.owndata else kept.copy()}
+        if self.z_only and system.has_loss:
+            found["loss"] = np.full(len(states), np.nan)
+        elif not self.z_only:
             found |= self._more(states, losses)
         if self._ids[0] is not None:
             # The mean field's Y is part of its state.
@@ -89,9 +88,9 @@ class Recorder:
         """Loss, invariants and extra quantities."""
         system = self.system
         with np.errstate(all="ignore"):  # of a run that overflows
-            found: dict[Any, Floats] = {
-                "loss": np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
-            }
+            found: dict[Any, Floats] = {}
+            if system.has_loss:
+                found["loss"] = np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
             found |= {("invariant", name): np.array(values) for name, values in system.invariants(states).items()}
             return found | {("extra", name): np.array(values) for name, values in system.extra(states).items()}
 
@@ -107,17 +106,21 @@ class Recorder:
         kept = self._found[0] if self._found else {}
         if len(self._found) > 1:
             kept = {key: np.concatenate([found[key] for found in self._found]) for key in kept}
-        z = kept.get("z")
-        if z is None:
-            z = np.empty((0, self.system.z_support(self.system.initial_state()).size))
+        system = self.system
+        state = None
+        optional: dict[str, Any] = dict.fromkeys(("z_support", "z_initial", "loss"))
+        if system.has_z:
+            z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
+            optional |= {"z_support": z, "z_initial": system.z_initial}
+        else:
+            state = kept["state"] if kept else np.empty((0, system.size))
+        if system.has_loss:
+            optional["loss"] = kept.get("loss", NOTHING)
         return Trajectory(
-            classes=self.system.classes,
+            classes=system.classes,
             t=self.times[: self.count],
-            z_support=z,
-            z_initial=self.system.z_initial,
-            loss=kept.get("loss", NOTHING),
-            system=self.system.name,
-            parameters=dict(self.system.parameters),
+            system=system.name,
+            parameters=dict(system.parameters),
             status=status,
             message=message,
             stats=stats,
@@ -127,5 +130,8 @@ class Recorder:
             decoder_rows=self._ids[0],
             decoder_outputs=self._ids[1],
             events=self.events,
+            **optional,
             wall_time=wall_time,
+            state=state,
+            value_names=() if system.has_z else system.value_names,
         )

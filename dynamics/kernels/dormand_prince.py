@@ -18,8 +18,7 @@ from scipy.integrate import DOP853
 
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field
-from snapdyn.dynamics.kernels.mean_field.three_columns import mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field, mean_field_rate
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
 

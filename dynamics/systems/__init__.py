@@ -1,4 +1,4 @@
-"""Systems of ordinary differential equations, one per file: what `integrate` integrates."""
+"""Systems of ordinary differential equations that `integrate` solves, one per file."""
 
 from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.systems.base import System
@@ -7,6 +7,8 @@ from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
+
+__all__ = ["SYSTEMS"]
 
 SYSTEMS: Registry[type[System]] = Registry(
     "system",

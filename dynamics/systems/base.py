@@ -1,8 +1,11 @@
-"""What every system offers to the integrator and to a trajectory."""
+"""What a system of ordinary differential equations offers to the integrator and to a trajectory."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,71 +16,112 @@ from snapdyn.errors import InputError
 
 
 class System(ABC):
-    """A system of ODEs whose time t counts batch-size-1 SGD steps.
+    """An autonomous system of ODEs, d(state)/dt = rate(state); t counts batch-size-1 SGD steps.
+
+    A subclass defines `initial_state` and `write_rate`, and sets `parameters` if it has any. Everything else is
+    optional: a system without attention logits, loss or decoder does not define them, and its trajectory then
+    holds the state itself.
 
     Attributes
     ----------
-    classes : SequenceClasses or None
-        None for the reduced system (13), which has one logit and no classes.
-    parameters : dict
+    parameters : mapping
         What besides the classes defines the system; stored with every trajectory.
-    z_initial : (Q, M) array
-        Attention logits at t = 0.
+    value_names : sequence of str
+        Names of the state values, for failure reports and datasets; empty for a system that does not name them.
+    classes : SequenceClasses or None
+        None for a system without sequence classes.
+    z_initial : (Q, M) array or None
+        Attention logits at t = 0; None for a system without attention logits.
+    eta_Y : float
+        Rate of the fastest change at a rate ratio of at most 1, per batch-size-1 step; see `time_scale`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import snapdyn as sd
+    >>> class Logistic(sd.System):
+    ...     parameters = {"capacity": 2.0}
+    ...     value_names = ("population",)
+    ...
+    ...     def initial_state(self):
+    ...         return np.array([0.5])
+    ...
+    ...     def write_rate(self, state, out):
+    ...         out[0] = state[0] * (1.0 - state[0] / self.parameters["capacity"])
+    >>> trajectory = sd.integrate(Logistic(), [0.0, 1.0, 20.0])
+    >>> trajectory.state.round(4)
+    array([[0.5   ],
+           [0.9507],
+           [2.    ]])
     """
 
-    classes: SequenceClasses | None
-    parameters: dict[str, Any]
-    z_initial: Floats
-    eta_Y: float
-    size: int
-    _arguments: tuple[Any, ...]  # of the compiled right-hand side after state and out, where there is one
+    parameters: Mapping[str, Any] = MappingProxyType({})
+    value_names: Sequence[str] = ()
+    classes: SequenceClasses | None = None
+    z_initial: Floats | None = None
+    eta_Y: float = 1.0
 
+    # -- what every system has -----------------------------------------------------------------------------
     @property
     def name(self) -> str:
-        """Name of the system."""
+        """Name of the system: that of its class."""
         return type(self).__name__
-
-    @property
-    def rate_ratio(self) -> float:
-        """eta_Z/eta_Y, the quantity that makes the system stiff (0: attention frozen)."""
-        return 0.0
 
     @abstractmethod
     def initial_state(self) -> Floats:
         """State at t = 0, (size,)."""
 
     @abstractmethod
-    def write_rate(self, state: Floats, out: Floats) -> float:
-        """Write d(state)/dt to `out`; return the loss where the kernel has it as a by-product."""
+    def write_rate(self, state: Floats, out: Floats) -> float | None:
+        """Write d(state)/dt to `out`; return the loss if the kernel computes it on the way, else anything."""
+
+    @cached_property
+    def size(self) -> int:
+        """Number of state values."""
+        return int(np.size(self.initial_state()))
 
     def derivative(self, t: float, state: Floats) -> Floats:
-        """d(state)/dt, a fresh (size,) array; the systems are autonomous, t is not used."""
-        # Implicit solvers hand over columns of a matrix; the kernels are compiled for contiguous arrays only.
+        """d(state)/dt, a new (size,) array; t is not used, since systems are autonomous."""
+        # Implicit solvers pass columns of a matrix; the kernels are compiled for contiguous arrays only.
         if not state.flags.c_contiguous:
             state = np.ascontiguousarray(state)
         out = np.empty_like(state)
         self.write_rate(state, out)
         return out
 
-    @abstractmethod
-    def loss(self, state: Floats) -> float:
-        """-sum_n p_n ln alpha_n[next], nats."""
+    def value_name(self, index: int) -> str:
+        """Name of one state value, for messages."""
+        return self.value_names[index] if index < len(self.value_names) else f"state value {index}"
 
-    @abstractmethod
+    # -- time scales ---------------------------------------------------------------------------------------
+    @property
+    def rate_ratio(self) -> float:
+        """eta_Z/eta_Y, the quantity that makes the system stiff (0: attention frozen, or no attention)."""
+        return 0.0
+
+    @property
+    def time_scale(self) -> float:
+        """t_s of the integration variable log(1 + t/t_s): 1 over the fastest rate, in batch-size-1 steps."""
+        return 1.0 / (self.eta_Y * max(1.0, self.rate_ratio))
+
+    # -- optional: attention, loss, decoder ----------------------------------------------------------------
+    @property
+    def has_z(self) -> bool:
+        """Whether the system has attention logits (`z_initial`, `z_support`)."""
+        return self.z_initial is not None
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the system defines `loss`."""
+        return type(self).loss is not System.loss
+
     def z_support(self, state: Floats) -> Floats:
         """Attention logits on classes.z_coordinates, (..., nz), of states (..., size)."""
+        raise self._lacking("attention logits")
 
-    @abstractmethod
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        """Largest violation of each conserved quantity, (...), of states (..., size); 0 when kept exactly."""
-
-    @abstractmethod
-    def quantity(self, index: int) -> str:
-        """Name of one state value, for messages."""
-
-    def extra(self, state: Floats) -> dict[str, Floats]:
-        """Further quantities this system carries, by name, (..., k), of states (..., size): h (S), B (1)."""
-        return {}
+    def loss(self, state: Floats) -> float:
+        """-sum_n p_n ln alpha_n[next], nats."""
+        raise self._lacking("a loss")
 
     def decoder(self, state: Floats) -> Floats:
         """Decoder logits Y, (rows, columns), in the compressed form of `decoder_ids`."""
@@ -87,9 +131,27 @@ class System(ABC):
         """(row of Y for each token id, -1 if none; output id of each column, -1: every other output)."""
         raise InputError(f"expected a system that carries Y, received {self.name}; use MeanField or FrozenDecoder")
 
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        """Largest violation of each conserved quantity, (...), of states (..., size); 0 when kept exactly."""
+        return {}
+
+    def extra(self, state: Floats) -> dict[str, Floats]:
+        """Further quantities of this system by name, (..., k), of states (..., size): h (S), B (1)."""
+        return {}
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        """Arguments of the compiled right-hand side after state and out, with new scratch arrays.
+
+        Every run has scratch arrays of its own, so that runs of one system in several threads do not share any.
+        """
+        raise self._lacking("a right-hand side that is compiled into the integrator")
+
+    def _lacking(self, what: str) -> InputError:
+        return InputError(f"expected a system with {what}, received {self.name}, which has none")
+
     def __repr__(self) -> str:
-        listed = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
-        return f"{self.name}({self.classes!r}, {listed})"
+        listed = [f"{key}={value!r}" for key, value in self.parameters.items()]
+        return f"{self.name}({', '.join(listed if self.classes is None else [repr(self.classes), *listed])})"
 
 
 def checked_classes(classes: Any) -> SequenceClasses:

@@ -12,12 +12,13 @@ from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.finite_length import finite_length_mean_field
 from snapdyn.dynamics.systems.layout import build_layout, scratch
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.training.descent import LONGEST_SEQUENCE
 from snapdyn.errors import InputError, flag, whole
 
 # Where the frequencies that attention holds vary by as much as their mean, a second order says nothing: on Syn-Small
 # the correction cuts the bias 5 times at 0.5, still helps at 1, and runs away at 2 (docs/finite_length_and_noise.md).
 LARGEST_COUNT_NOISE = 1.0
+# Beyond it rounding in the logarithms of the binomial distribution could be seen, and such sequences act as infinite.
+LONGEST_SEQUENCE = 10**9
 
 
 class ExpansionWarning(UserWarning):

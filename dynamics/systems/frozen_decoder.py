@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -42,7 +44,7 @@ class FrozenDecoder(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y = positive("eta_Y", eta_Y)
-        self.z_initial = classes.check_z(z_initial)
+        self.z_initial: Floats = classes.check_z(z_initial)
         self.modified, self.residual = flag("modified", modified), flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
         self._inputs = classes.decoder_inputs(self.z_initial, self.residual)
@@ -56,13 +58,16 @@ class FrozenDecoder(System):
         self._columns = np.ones(self.output_token.size)
         self._columns[-1] = max(others, 1)
         mixing = np.eye(classes.num_classes) if self.modified else G
-        self._arguments = (
-            self.output_token.size, mixing, classes.prior, classes.next_index, self._columns[-1], self.eta_Y,
-            scratch(self.output_token.size),
+        self._constants = (
+            self.output_token.size, mixing, classes.prior, classes.next_index, self._columns[-1], self.eta_Y
         )  # fmt: skip
+        self._arguments = self.kernel_arguments()
 
     def initial_state(self) -> Floats:
         return np.zeros(self.size)
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        return *self._constants, scratch(self.output_token.size)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return frozen_decoder(state, out, *self._arguments)
@@ -97,7 +102,7 @@ class FrozenDecoder(System):
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return np.arange(self._inputs.shape[1]), self.output_token
 
-    def quantity(self, index: int) -> str:
+    def value_name(self, index: int) -> str:
         n, column = divmod(index, self.output_token.size)
         output = self.output_token[column]
         return f"decoder coefficient of class {n}, output {output if output >= 0 else 'shared'}"

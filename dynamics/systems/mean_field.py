@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.kernels.mean_field.dispatch import LANES, mean_field
+from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster, mean_field
+from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
 from snapdyn.dynamics.systems.layout import build_layout, scratch
-from snapdyn.dynamics.systems.tiled import TiledRate, pays
+from snapdyn.dynamics.systems.tiled import TiledRate
 from snapdyn.errors import InputError, flag, positive
 
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
@@ -42,7 +45,7 @@ class MeanField(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-        self.z_initial = classes.check_z(z_initial)
+        self.z_initial: Floats = classes.check_z(z_initial)
         self.residual = flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
         self.layout = L = build_layout(classes, self.z_initial, self.residual)
@@ -60,7 +63,8 @@ class MeanField(System):
         width = max(L.max_support + LANES, L.num_columns)
         if L.num_columns == 3:  # `three_columns` holds all classes at once
             width = max(L.entry_row.size + LANES, 4 * classes.num_classes)
-        self._arguments = (
+        self._width = width
+        self._constants = (
             np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
             np.stack([L.log_p, L.multiplicity]),
             np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
@@ -68,9 +72,10 @@ class MeanField(System):
             np.array(
                 [L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z, slots_are_entries]
             ),
-            scratch(4, width),
         )
-        self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if pays(L) else None
+        self._arguments = self.kernel_arguments()
+        tiled = is_tiling_faster(L.entry_row.size, L.num_columns, classes.num_classes, self.residual)
+        self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if tiled else None
 
     @property
     def rate_ratio(self) -> float:
@@ -80,6 +85,9 @@ class MeanField(System):
         state = np.zeros(self.size)
         state[: self.layout.num_slots] = self._start
         return state
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        return *self._constants, scratch(4, self._width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return mean_field(state, out, *self._arguments) if self._tiled is None else self._tiled.write(state, out)
@@ -104,6 +112,6 @@ class MeanField(System):
             "row sum of Z": z_row_sums(self.layout, slots, self._start),
         }
 
-    def quantity(self, index: int) -> str:
+    def value_name(self, index: int) -> str:
         L = self.layout
         return L.slot_name(index, self.classes) if index < L.num_slots else L.decoder_name(index - L.num_slots)

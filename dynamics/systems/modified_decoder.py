@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -48,7 +50,7 @@ class ModifiedDecoder(System):
         if beta not in ("exact", "leading"):
             raise unknown_name("beta", beta, ("exact", "leading"))
         self.beta = beta
-        self.z_initial = classes.check_z(z_initial)
+        self.z_initial: Floats = classes.check_z(z_initial)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "beta": beta}
         require_one_class_per_next_token(classes, "ModifiedDecoder")
         require_independent(classes.gram(self.z_initial))
@@ -58,11 +60,12 @@ class ModifiedDecoder(System):
         self._start = L.slots(classes, self.z_initial)
         by_row = np.argsort(L.entry_row, kind="stable")
         row_indptr = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
-        self._arguments = (
+        self._constants = (
             L.num_slots, L.indptr, L.entry_slot, np.repeat(np.arange(S), np.diff(L.indptr)), L.log_p,
             L.multiplicity, L.prior, row_indptr.astype(np.int64), by_row, float(classes.vocab_size), self.eta_Y,
-            self.eta_Z, beta == "leading", scratch(L.entry_row.size), scratch(4, S, S),
+            self.eta_Z, beta == "leading",
         )  # fmt: skip
+        self._arguments = self.kernel_arguments()
 
     @property
     def rate_ratio(self) -> float:
@@ -72,6 +75,10 @@ class ModifiedDecoder(System):
         state = np.zeros(self.size)
         state[: self.layout.num_slots] = self._start
         return state
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        S = self.classes.num_classes
+        return *self._constants, scratch(self.layout.entry_row.size), scratch(4, S, S)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return modified_decoder(state, out, *self._arguments)
@@ -89,6 +96,6 @@ class ModifiedDecoder(System):
     def invariants(self, state: Floats) -> dict[str, Floats]:
         return {"row sum of Z": z_row_sums(self.layout, state[..., : self.layout.num_slots], self._start)}
 
-    def quantity(self, index: int) -> str:
+    def value_name(self, index: int) -> str:
         slots = self.layout.num_slots
         return self.layout.slot_name(index, self.classes) if index < slots else f"V h of class {index - slots}"

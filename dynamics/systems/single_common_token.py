@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +31,12 @@ class SingleCommonToken(System):
     form : "printed" or "consistent"
     """
 
+    value_names = ("z of the common token", "growth exponent B", "V h")
+
     def __init__(
         self, num_classes: int, vocab_size: int, eta_Y: float, eta_Z: float, rho0: float, form: str = "consistent"
     ) -> None:
         K, V = whole("num_classes", num_classes, 1), whole("vocab_size", vocab_size, 2)
-        self.classes = None
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
         if form not in ("printed", "consistent"):
             raise unknown_name("form", form, ("printed", "consistent"))
@@ -46,7 +48,7 @@ class SingleCommonToken(System):
         self.size = 3
         self._vocab_size = V
         coupling = K / rho0**4 if form == "printed" else (K - 1) / rho0**4
-        self._arguments = (float(K), float(V), self.eta_Y, self.eta_Z, coupling, 1.0 if form == "printed" else 1 / K)
+        self._constants = (float(K), float(V), self.eta_Y, self.eta_Z, coupling, 1.0 if form == "printed" else 1 / K)
 
     @property
     def rate_ratio(self) -> float:
@@ -55,8 +57,11 @@ class SingleCommonToken(System):
     def initial_state(self) -> Floats:
         return np.zeros(3)
 
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        return self._constants
+
     def write_rate(self, state: Floats, out: Floats) -> float:
-        return single_common_token(state, out, *self._arguments)
+        return single_common_token(state, out, *self._constants)
 
     def loss(self, state: Floats) -> float:
         return math.log1p((self._vocab_size - 1) * math.exp(-state[2]))
@@ -66,9 +71,3 @@ class SingleCommonToken(System):
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         return {"B": state[..., 1:2], "h": state[..., 2:] / self._vocab_size}
-
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        return {}
-
-    def quantity(self, index: int) -> str:
-        return ("z of the common token", "growth exponent B", "V h")[index]

@@ -1,4 +1,4 @@
-"""The mean field's right-hand side where output columns are many: prepared arrays, and threads over their parts."""
+"""Right-hand side of the mean field for many output columns: prepared arrays, and threads over parts of them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,6 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.mean_field import tiled as kernel
 from snapdyn.dynamics.systems.layout import Layout
 from snapdyn.dynamics.threads import cores
-
-# Where the tiles win (docs/text.md): rows of Y of a class that leave a cache of half a megabyte, and columns and work
-# enough for the passes and threads. Windows of a text, each a class of few words, are faster class by class.
-FEWEST_COLUMNS = 32
-LEAST_VALUES_OF_A_CLASS = 60_000
-LEAST_WORK = 5_000_000  # entries times columns
-
-
-def pays(layout: Layout) -> bool:
-    """Whether the tiles are worth their while; they have no residual connection."""
-    work = layout.entry_row.size * layout.num_columns
-    return (
-        layout.num_columns >= FEWEST_COLUMNS
-        and work >= max(LEAST_WORK, LEAST_VALUES_OF_A_CLASS * layout.prior.size)
-        and bool((layout.query_row < 0).all())
-    )
-
 
 class TiledRate:
     """d(state)/dt of the mean field, Eqs. (3)-(5) in expectation, without the residual connection.

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
 from snapdyn.dynamics.systems.base import checked_classes, z_row_sums
+from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
 from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
@@ -28,7 +29,6 @@ MOST_STEPS = 10_000_000  # each is recorded
 MOST_RECORDED_STEPS = 1_000_000_000  # with a record
 LARGEST_BATCH = 1_000_000
 LARGEST_DECODER = 100_000_000  # 0.8 GB a run
-LONGEST_SEQUENCE = 10**9  # beyond it rounding in the binomial's logarithms could be seen, and T is infinite anyway
 # A kernel call lasts at most about this many multiply-adds (tens of ms), so that Ctrl-C is heard.
 OPERATIONS_AT_ONCE = 50_000_000
 SEQUENCES_AT_ONCE = 64  # of one class; a multiple of 4

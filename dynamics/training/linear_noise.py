@@ -142,7 +142,8 @@ class LinearNoise(System):
                 "classes or tokens, or an ensemble of SGD runs"
             )
         self.mean = mean
-        self.classes, self.parameters, self.z_initial = mean.classes, mean.parameters, mean.z_initial
+        self.classes, self.parameters = mean.classes, mean.parameters
+        self.z_initial: Floats = mean.z_initial
         self.eta_Y, self.unit = mean.eta_Y, max(mean.eta_Y, mean.eta_Z)
         self.size = n + n * n
         if mean.seq_len is not None:
@@ -215,12 +216,12 @@ class LinearNoise(System):
     def invariants(self, state: Floats) -> dict[str, Floats]:
         return self.mean.invariants(self._split(state)[0])
 
-    def quantity(self, index: int) -> str:
+    def value_name(self, index: int) -> str:
         n = self.mean.size
         if index < n:
-            return self.mean.quantity(index)
+            return self.mean.value_name(index)
         i, j = divmod(index - n, n)
-        return f"the covariance of {self.mean.quantity(i)} and {self.mean.quantity(j)}"
+        return f"the covariance of {self.mean.value_name(i)} and {self.mean.value_name(j)}"
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         x, sigma = self._split(state)

@@ -1,15 +1,25 @@
-"""Right-hand side of the full mean field: Eqs. (3)-(5) in expectation, T infinite, nothing frozen."""
+"""Which kernel computes the right-hand side of the full mean field: Eqs. (3)-(5) in expectation, T infinite.
+
+| caller | three output columns | any other number of columns |
+|---|---|---|
+| steps from Python, with the loss | `general`, loops of length 3 | `tiled` where `is_tiling_faster`, else `general` |
+| compiled integrator, without the loss | `three_columns` (residual connection or large logits: `general`) | `general` |
+| compiled integrator, the loss at a save | `general`, loops of length 3 | `general` |
+
+The tiles need threads, which the compiled integrator cannot start, so it never uses them. `jacobian` has one kernel.
+"""
 
 from __future__ import annotations
 
-import math
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns, mean_field_of_three_columns
+from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
 
-from numba import njit
-
-from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
-from snapdyn.dynamics.kernels.elementary import exp_nonpositive
-
-LANES = 4  # numbers in a vector register
+# Where tiles are faster (docs/text.md): rows of Y of a class that exceed a cache of half a megabyte, and columns and
+# work enough for the passes and threads. Windows of a text, each a class of few words, are faster class by class.
+FEWEST_TILED_COLUMNS = 32
+LEAST_VALUES_OF_A_CLASS = 60_000
+LEAST_TILED_WORK = 5_000_000  # entries times columns
 
 
 @kernel(fastmath=EXACT)
@@ -32,127 +42,23 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
     rounded up to `LANES`.
     """
     if constants[1] == 3.0:
-        return _three_columns(state, out, entries, weights, classes, prior, constants, work)
-    return _any_columns(state, out, entries, weights, classes, prior, constants, work)
+        return mean_field_of_three_columns(state, out, entries, weights, classes, prior, constants, work)
+    return mean_field_of_any_columns(state, out, entries, weights, classes, prior, constants, work)
 
 
-@kernel(fastmath=EXACT)
-def _three_columns(state, out, entries, weights, classes, prior, constants, work):
-    """Two next tokens and the shared column: loops of a known length take half the time."""
-    return _rate(3, state, out, entries, weights, classes, prior, constants, work)
+@kernel(fastmath=EXACT, forceinline=True)
+def mean_field_rate(state, out, entries, weights, classes, prior, constants, work):
+    """Write d(state)/dt of the mean field to `out`, without the loss; arguments as in `mean_field`."""
+    if not (
+        constants[1] == 3.0
+        and classes[0, 3] < 0
+        and three_column_rate(state, out, entries, weights, classes, prior, constants, work)
+    ):
+        mean_field(state, out, entries, weights, classes, prior, constants, work)
 
 
-@kernel(fastmath=REASSOCIATE)
-def _any_columns(state, out, entries, weights, classes, prior, constants, work):
-    return _rate(int(constants[1]), state, out, entries, weights, classes, prior, constants, work)
-
-
-@njit(inline="always")
-def _rate(num_columns, state, out, entries, weights, classes, prior, constants, work):
-    """Body of `mean_field`, compiled once for a number of columns that is known and once for any."""
-    last_multiplicity, eta_Y, eta_Z = constants[2], constants[3], constants[4]
-    rows, slots, first = entries[0], entries[1], entries[2]
-    log_p, multiplicity = weights[0], weights[1]
-    c, c_counted, g = work[0], work[1], work[2]
-    r = work[3, :num_columns]
-    for i in range(int(constants[0])):
-        out[i] = 0.0
-    loss = 0.0
-    for n in range(prior.size):
-        start, column, query = classes[n, 0], classes[n, 2], classes[n, 3]
-        query_entry = classes[n, 4] - start
-        m = classes[n, 1] - start
-        largest = -math.inf
-        for i in range(m):
-            x = log_p[start + i] + state[slots[start + i]]
-            c[i] = x
-            largest = x if x > largest else largest
-        padded = (m + LANES - 1) // LANES * LANES
-        for i in range(m, padded):  # whole vectors: a remainder one by one takes as long as the rest
-            c[i] = largest
-        for i in range(padded):
-            c[i] = exp_nonpositive(c[i] - largest)
-        square = 0.0
-        for i in range(m):
-            c_counted[i] = multiplicity[start + i] * c[i]
-            square += c_counted[i] * c[i]
-        # f = c/|c|; the factor is put in late, so that nothing waits for the square root.
-        scale = 1.0 / math.sqrt(square)
-
-        for j in range(num_columns):
-            r[j] = 0.0
-        for i in range(m):
-            y = rows[start + i]
-            share = c_counted[i]
-            for j in range(num_columns):
-                r[j] += share * state[y + j]
-        for j in range(num_columns):
-            r[j] *= scale
-        shrink = 1.0
-        if query >= 0:
-            shrink = 1.0 / math.sqrt(2.0 + (2.0 * scale * c[query_entry] if query_entry >= 0 else 0.0))
-            for j in range(num_columns):
-                r[j] = (r[j] + state[query + j]) * shrink
-        loss += prior[n] * _softmax_error(num_columns, r, column, last_multiplicity)
-
-        last = (last_multiplicity - 1.0) * r[num_columns - 1]
-        overlap = 0.0
-        pace = eta_Y * prior[n] * shrink
-        for i in range(m):
-            y = rows[start + i]
-            dot = last * state[y + (num_columns - 1)]
-            for j in range(num_columns):
-                dot += state[y + j] * r[j]
-            g[i] = dot
-            overlap += c_counted[i] * dot
-            change = pace * scale * c[i]
-            if first[start + i] == 1:
-                for j in range(num_columns):
-                    out[y + j] = change * r[j]
-            else:
-                for j in range(num_columns):
-                    out[y + j] += change * r[j]
-        overlap *= scale
-        if query >= 0:
-            dot = last * state[query + (num_columns - 1)]
-            for j in range(num_columns):
-                dot += state[query + j] * r[j]
-                out[query + j] = (0.0 if classes[n, 5] == 1 else out[query + j]) + pace * r[j]
-            overlap = _through_residual(m, query_entry, scale, shrink, dot, overlap, c, g)
-
-        pace = eta_Z * prior[n] * scale
-        for i in range(m):
-            out[slots[start + i]] += pace * c[i] * (g[i] - scale * c[i] * overlap)
-    return loss
-
-
-@njit(inline="always")
-def _softmax_error(num_columns, r, column, last_multiplicity):
-    """As `softmax_error`, compiled with the number of columns: turn logits r into e_n - alpha_n, return the loss."""
-    largest = r[0]
-    for j in range(1, num_columns):
-        largest = r[j] if r[j] > largest else largest
-    for j in range(num_columns):
-        r[j] = exp_nonpositive(r[j] - largest)
-    own = r[column]
-    r[column] = 0.0
-    others = (last_multiplicity - 1.0) * r[num_columns - 1]
-    for j in range(num_columns):
-        others += r[j]
-    scale = 1.0 / (others + own)
-    for j in range(num_columns):
-        r[j] *= -scale
-    r[column] = others * scale
-    return math.log1p(others / own)
-
-
-@kernel(fastmath=EXACT)
-def _through_residual(m, query_entry, scale, shrink, g_query, overlap, c, g):
-    """Replace g on the entries by d = (I - u u^T) g shrink, u = (f + e_q) shrink; return f . d, given f . g."""
-    f_query = scale * c[query_entry] if query_entry >= 0 else 0.0
-    projection = (overlap + g_query) * shrink
-    for i in range(m):
-        g[i] = (g[i] - projection * shrink * scale * c[i]) * shrink
-    if query_entry >= 0:
-        g[query_entry] -= projection * shrink * shrink
-    return (overlap - projection * shrink * (1.0 + f_query)) * shrink
+def is_tiling_faster(num_entries: int, num_columns: int, num_classes: int, residual: bool) -> bool:
+    """Whether the tiled kernels are faster than `mean_field`; they have no residual connection."""
+    work = num_entries * num_columns
+    least_work = max(LEAST_TILED_WORK, LEAST_VALUES_OF_A_CLASS * num_classes)
+    return not residual and num_columns >= FEWEST_TILED_COLUMNS and work >= least_work

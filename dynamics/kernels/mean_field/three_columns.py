@@ -1,7 +1,7 @@
 """Right-hand side of the full mean field with three output columns (two next tokens and the rest), without the loss.
 
-The equations of `mean_field`, for small systems, whose time goes to waiting and to instructions, not to memory: step by
-step over all classes at once, so that exponentials fill vectors and one class need not wait for another.
+For small systems, whose time goes to latencies and instructions, not to memory: each step of the computation runs over
+all classes at once, so that exponentials fill vector registers and no class waits for another. No residual connection.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import numpy as np
 
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.elementary import exp_any, exp_nonpositive
-from snapdyn.dynamics.kernels.mean_field.dispatch import LANES, mean_field
+from snapdyn.dynamics.kernels.mean_field.general import LANES
 
-# Attention is not shifted by its largest logit, which would be waited for, but cut off at this; the norm shows when
-# that might matter (the largest logit above 287 or below -115), and the general kernel, which shifts, takes over.
+# Logits are not shifted by the largest one, which would be a latency, but limited to this value. The norm of the
+# attention shows when the limit matters (largest logit above 287 or below -115); then the general kernel, which
+# shifts, is used.
 LARGEST_LOGIT = 300.0
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-100, 1e250
 # Unsigned: signed indices cost a test for negative ones each.
@@ -23,22 +24,8 @@ _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 @kernel(fastmath=EXACT, forceinline=True)
-def mean_field_rate(state, out, entries, weights, classes, prior, constants, work):
-    """Write d(state)/dt of the mean field to `out` (t counts batch-size-1 steps); arguments as in `mean_field`.
-
-    With three columns and without residual connection as this file says, else by `mean_field`.
-    """
-    if not (
-        constants[1] == 3.0
-        and classes[0, 3] < 0
-        and _three_column_rate(state, out, entries, weights, classes, prior, constants, work)
-    ):
-        mean_field(state, out, entries, weights, classes, prior, constants, work)
-
-
-@kernel(fastmath=EXACT, forceinline=True)
-def _three_column_rate(state, out, entries, weights, classes, prior, constants, work):
-    """Write the rate, or return False where logits are too large.
+def three_column_rate(state, out, entries, weights, classes, prior, constants, work):
+    """Write the rate, or return False where logits are too large; arguments as in `dispatch.mean_field`.
 
     `work` (4, W) holds, for all classes: c; logits and their exponentials; sums of c Y, and 1/|c|. W is at least the
     number of entries, and four numbers per class, rounded up to `LANES`.

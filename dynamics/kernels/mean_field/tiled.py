@@ -1,11 +1,12 @@
 """Right-hand side of the full mean field where the output columns are many: tile by tile, for several threads.
 
-The same equations as `kernels/mean_field.py`, in five passes that each run over a part of the classes, tiles or rows.
-Y is far larger than the caches there, and a pass class by class fetches every row of Y once for each class that has
-the token. Here the rows of Y are read in order, once, and what is fetched again and again is a tile: `TILE` columns of
-the logits of all classes, which stays in the cache. Every number is summed in one order, whatever the parts.
+The equations of `dispatch.mean_field` in five passes; each pass runs over a part of the classes, tiles or rows. For
+these systems Y is far larger than the caches, and a pass class by class reads every row of Y once for each class that
+has the token. Here the rows of Y are read in order, once. What is read repeatedly is a tile, `TILE` columns of the
+logits of all classes, which stays in the cache. The order of every sum is the same for any division into parts.
 
-Entries are (class, row of Y) pairs: `f` has them class by class, the arrays `by_row` row by row; `place` says where.
+Entries are (class, row of Y) pairs: `f` lists them class by class, the arrays `by_row` row by row; `place` maps the
+first order to the second.
 """
 
 from __future__ import annotations

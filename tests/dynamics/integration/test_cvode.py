@@ -30,7 +30,7 @@ needs_sundials = pytest.mark.skipif(not stiff.is_installed(), reason="scikit-sun
 
 # -- the product -------------------------------------------------------------------------------------------
 def product(system: MeanField, state: Array, vector: Array) -> Array:
-    *arguments, scratch = system._arguments
+    *arguments, scratch = system.kernel_arguments()
     out = np.empty_like(state)
     mean_field_jacobian(state, vector, out, *arguments, np.empty((SCRATCH_ROWS, scratch.shape[1])))
     return out

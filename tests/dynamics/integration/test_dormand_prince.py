@@ -26,8 +26,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, CompiledSolver
-from snapdyn.dynamics.integration.dormand_prince import SYSTEMS as COMPILED
+from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, NOTHING, CompiledSolver
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.errors import InputError
@@ -339,14 +338,14 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
         integrate(build(), [1.0], "compiled", z_only=True)
     integrate(FrozenDecoder(classes, 1.0), [1.0], "compiled")
     integrate(ModifiedDecoder(syn_small(), 1.0, 1.0, "leading"), [0.0, 1.0], "compiled", log_time=True)
-    assert [len(advance.signatures) for advance, _, _ in COMPILED.values()] == [1, 1, 1, 1]
+    assert [len(advance.signatures) for advance, _ in COMPILED_SYSTEMS.values()] == [1, 1, 1, 1]
     code = """if True:
         from tests.dynamics.integration.test_driver import SYSTEMS
         from snapdyn.dynamics import integrate
-        from snapdyn.dynamics.integration.dormand_prince import SYSTEMS as COMPILED
+        from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS
         for build in SYSTEMS.values():
             integrate(build(), [1.0], "compiled")
-        print(sum(sum(advance.stats.cache_misses.values()) for advance, _, _ in COMPILED.values()))
+        print(sum(sum(advance.stats.cache_misses.values()) for advance, _ in COMPILED_SYSTEMS.values()))
     """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (run.returncode, run.stdout.strip()) == (0, "0"), run.stderr

@@ -491,7 +491,7 @@ def test_failure_names_time_quantity_and_remedy(method: str) -> None:
     reported = float(run.message.split("t = ")[1].split()[0])
     # The failure lies within one solver step of the break; the largest step here is below 5.
     assert abs(reported - BREAK_TIME) < 5
-    assert any(Breaking(*ARGUMENTS).quantity(i) in run.message for i in range(3))
+    assert any(Breaking(*ARGUMENTS).value_name(i) in run.message for i in range(3))
     assert "try " in run.message
     assert 3 <= run.t.size < 41
     assert np.isfinite(run.z).all()

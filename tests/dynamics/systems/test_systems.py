@@ -389,7 +389,7 @@ def test_bits_do_not_depend_on_where_arrays_lie() -> None:
     classes = from_text(FABLE, min_count=1, min_token_count=1, window=4)
     system = MeanField(classes, 1.0, 0.1)
     state, rate = np.full(system.size, 1e-3), np.empty(system.size)
-    *others, scratch = system._arguments
+    *others, scratch = system.kernel_arguments()
     margin = scratch.ctypes.data - scratch.base.ctypes.data
     assert margin == 8 * (scratch.size + 512)
     margin //= 8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, syn_small
-from snapdyn.dynamics.kernels.mean_field.three_columns import mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field_rate
 from tests.dynamics.dense_reference import Array, random_instance
 
 EPS = 2.3e-16
@@ -31,7 +31,7 @@ def with_a_query_each(seed: int) -> SequenceClasses:
 
 def rates(system: MeanField, state: Array) -> tuple[Array, Array]:
     fast, general = np.empty((2, system.size))
-    mean_field_rate(state, fast, *system._arguments)
+    mean_field_rate(state, fast, *system.kernel_arguments())
     system.write_rate(state, general)
     return fast, general
 

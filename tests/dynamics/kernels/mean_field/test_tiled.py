@@ -7,7 +7,7 @@ import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate
 from snapdyn.dynamics.kernels.mean_field.tiled import TILE
-from snapdyn.dynamics.systems.tiled import TiledRate, pays
+from snapdyn.dynamics.systems.tiled import TiledRate
 from tests.dynamics.dense_reference import Instance, mean_field, random_instance
 
 # As in test_right_hand_sides: thousands of ulp of sums of products, ten orders below any wrong term.
@@ -80,12 +80,14 @@ def test_large_systems_take_the_tiles() -> None:
     """Assert that a large mean field takes them, and equals the kernel class by class; others and a residual do not."""
     classes = many_classes()
     system = MeanField(classes, 1.0, 0.5)
-    assert pays(system.layout)
-    assert not pays(MeanField(classes, 1.0, 0.5, residual=True).layout)
-    assert not pays(MeanField(INSTANCES["shared next tokens"].classes(), 1.0, 0.5).layout)
-    assert not pays(
-        MeanField(SequenceClasses(np.eye(2500), np.zeros(2500, int)), 1.0, 0.5).layout
-    )  # 6e6, but 2501 each
+    assert system._tiled is not None
+    diagonal = SequenceClasses(np.eye(2500), np.zeros(2500, int))  # 6e6 entries times columns, but 2501 per class
+    for other in (
+        MeanField(classes, 1.0, 0.5, residual=True),
+        MeanField(INSTANCES["shared next tokens"].classes(), 1.0, 0.5),
+        MeanField(diagonal, 1.0, 0.5),
+    ):
+        assert other._tiled is None
     state = np.random.default_rng(1).normal(size=system.size)
     tiled, by_class = np.empty(system.size), np.empty(system.size)
     loss = system.write_rate(state, tiled)

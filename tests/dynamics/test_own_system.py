@@ -1,0 +1,232 @@
+"""A system of the reader's own: name, parameters, initial state, rate and names of the values are enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import (
+    SYSTEMS,
+    Event,
+    FiniteLengthMeanField,
+    FrozenDecoder,
+    MeanField,
+    ModifiedDecoder,
+    SingleCommonToken,
+    State,
+    System,
+    Trajectory,
+    integrate,
+    integrate_many,
+    load,
+    syn_small,
+)
+from snapdyn.dynamics.classes import Floats
+from snapdyn.errors import InputError
+
+TIMES = np.array([0.0, 0.5, 1.0, 3.0, 7.0])
+RTOL, ATOL = 1e-9, 1e-11
+
+
+class Oscillator(System):
+    """x'' = -omega^2 x from x = 1 at rest: x = cos(omega t), x' = -omega sin(omega t)."""
+
+    value_names = ("position", "velocity")
+
+    def __init__(self, omega: float) -> None:
+        self.parameters = {"omega": omega}
+
+    def initial_state(self) -> Floats:
+        return np.array([1.0, 0.0])
+
+    def write_rate(self, state: Floats, out: Floats) -> None:
+        out[0] = state[1]
+        out[1] = -(self.parameters["omega"] ** 2) * state[0]
+
+
+class Logistic(System):
+    """Two values without names: x' = x (1 - x) from 0.1, and y' = x."""
+
+    def initial_state(self) -> Floats:
+        return np.array([0.1, 0.0])
+
+    def write_rate(self, state: Floats, out: Floats) -> None:
+        out[0] = state[0] * (1 - state[0])
+        out[1] = state[0]
+
+
+def cosine(t: Floats) -> Floats:
+    return np.stack([np.cos(2.0 * t), -2.0 * np.sin(2.0 * t)], axis=-1)
+
+
+@pytest.mark.parametrize("method", ["auto", "DOP853", "RK45", "LSODA", "BDF", "Radau", "CVODE"])
+def test_every_solver_meets_the_closed_form(method: str) -> None:
+    """Assert the oscillator's solution at every time from every solver; a frequency 0.1 % off is rejected."""
+    if method == "CVODE":
+        pytest.importorskip("sksundae")
+    run = integrate(Oscillator(2.0), TIMES, method, RTOL, ATOL)
+    assert run.success
+    assert run.stats["method"] == ("DOP853" if method == "auto" else method)
+    assert (run.system, run.parameters, run.value_names) == ("Oscillator", {"omega": 2.0}, ("position", "velocity"))
+    assert run.state is not None
+    assert run.state.shape == (5, 2)
+    np.testing.assert_array_equal(run.state[0], [1.0, 0.0])
+    # Each step may err by its tolerance, a root mean square over two values; the oscillator amplifies nothing.
+    bound = math.sqrt(2) * run.stats["steps"] * (ATOL + 2.0 * RTOL)
+    assert np.abs(run.state - cosine(TIMES)).max() < bound < 1e-4
+    other = integrate(Oscillator(2.002), TIMES, method, RTOL, ATOL)
+    assert other.state is not None
+    assert np.abs(other.state - cosine(TIMES)).max() > 10 * bound
+
+
+def test_low_order_methods_meet_the_closed_form() -> None:
+    """Assert RK23 and RKC, of second order, at a looser tolerance."""
+    for method in ("RK23", "RKC"):
+        run = integrate(Oscillator(2.0), TIMES, method, 1e-5, 1e-7)
+        assert run.state is not None
+        assert np.abs(run.state - cosine(TIMES)).max() < 1e-5 * 2 * math.sqrt(2) * run.stats["steps"] < 0.1
+
+
+def test_events_see_the_state_values() -> None:
+    """Assert zeros of the position at odd multiples of pi/4, their states, and a stop at a terminal event."""
+    event = Event(lambda t, state: float(state.values[0]))
+    run = integrate(Oscillator(2.0), [7.0], events={"zero": event}, rtol=RTOL, atol=ATOL)
+    expected = np.arange(1, 9, 2) * math.pi / 4
+    expected = np.append(expected, np.arange(9, 18, 2) * math.pi / 4)
+    expected = expected[expected < 7.0]
+    np.testing.assert_allclose([record.t for record in run.events], expected, atol=1e-6)
+    for record in run.events:
+        assert record.state is not None
+        np.testing.assert_allclose(record.state, cosine(np.array(record.t)), atol=1e-6)
+    stopped = integrate(Oscillator(2.0), TIMES, events={"zero": Event(event.function, terminal=True)})
+    assert (stopped.status, stopped.success, stopped.t.size) == ("terminated", True, 2)
+
+
+def test_a_run_of_unnamed_values() -> None:
+    """Assert the logistic function, in an ensemble and with nothing but the state asked for."""
+    system = Logistic()
+    for run in (*integrate_many([system, system], TIMES), integrate(system, TIMES, z_only=True)):
+        assert run.state is not None
+        np.testing.assert_allclose(run.state[:, 0], 1 / (1 + 9 * np.exp(-TIMES)), atol=1e-6)
+        np.testing.assert_allclose(run.state[:, 1], np.log1p((np.exp(TIMES) - 1) / 10), atol=1e-6)
+    assert system.size == 2
+    assert repr(system) == "Logistic()"
+    assert repr(Oscillator(2.0)) == "Oscillator(omega=2.0)"
+
+
+def test_what_the_system_lacks_is_said_in_one_sentence() -> None:
+    """Assert InputError for attention logits, attention, loss, classes, decoder and the compiled integrator."""
+    system = Oscillator(2.0)
+    run = integrate(system, TIMES)
+    assert (run.has_z, run.has_loss, run.classes, run.Y) == (False, False, None, None)
+    calls: dict[str, Callable[[], Any]] = {
+        "attention logits": lambda: run.z,
+        "attention": lambda: run.z_support,
+        "sequence classes": lambda: run.attention,
+        "classes": run.entropy,
+        "a loss": lambda: run.loss,
+        "the decoder Y": run.require_decoder,
+        "a loss, ": lambda: system.loss(system.initial_state()),
+        "attention logits, ": lambda: system.z_support(system.initial_state()),
+        "compiled": lambda: integrate(system, TIMES, "compiled"),
+        "carries Y": lambda: integrate(system, TIMES, save_decoder=True),
+        "logits": lambda: integrate(system, TIMES, events={"z": Event(lambda t, state: float(state.z[0, 0]))}),
+        "loss": lambda: integrate(system, TIMES, events={"loss": Event(lambda t, state: state.loss)}),
+    }
+    for words, call in calls.items():
+        with pytest.raises(InputError, match=rf"^expected a (system|trajectory) .*{words}.*received .*Oscillator"):
+            call()
+
+
+@pytest.mark.parametrize("events", [False, True])
+def test_save_and_load(tmp_path: Path, events: bool) -> None:
+    """Assert that a file gives back the states, their names and the events."""
+    functions = {"zero": Event(lambda t, state: float(state.values[0]))} if events else None
+    run = integrate(Oscillator(2.0), TIMES, events=functions)
+    back = load(run.save(tmp_path / "run.nc"))
+    np.testing.assert_array_equal(back.state, run.state)
+    assert (back.has_z, back.has_loss) == (False, False)
+    assert (back.system, back.parameters, back.value_names) == (run.system, run.parameters, run.value_names)
+    assert [(e.name, e.t) for e in back.events] == [(e.name, e.t) for e in run.events]
+    for ours, theirs in zip(back.events, run.events, strict=True):
+        np.testing.assert_array_equal(ours.state, theirs.state)
+    dataset = run.to_xarray()
+    assert set(dataset) == {"state"}
+    np.testing.assert_array_equal(dataset["state"].sel(value="position"), run.state[:, 0])  # type: ignore[index]
+
+
+class Explosion(Oscillator):
+    """The velocity is squared: infinite after a finite time."""
+
+    def write_rate(self, state: Floats, out: Floats) -> None:
+        out[0] = 1.0
+        out[1] = 1.0 + state[1] ** 2
+
+
+def test_a_failure_names_the_value() -> None:
+    """Assert that the report names the value as the system does, else by its number."""
+    run = integrate(Explosion(1.0), [1.0, 3.0])
+    assert (run.status, run.success, run.t.tolist()) == ("failed", False, [1.0])
+    assert " in velocity (" in run.message
+    Explosion.value_names = ()  # type: ignore[assignment]
+    try:
+        assert " in state value 1 (" in integrate(Explosion(1.0), [1.0, 3.0]).message
+    finally:
+        Explosion.value_names = Oscillator.value_names
+
+
+def test_a_system_with_a_loss_of_its_own() -> None:
+    """Assert that each further capability stands by itself: here a loss and a conserved energy."""
+
+    class WithEnergy(Oscillator):
+        def loss(self, state: Floats) -> float:
+            return float(state[0] ** 2)
+
+        def invariants(self, state: Floats) -> dict[str, Floats]:
+            return {"energy": np.abs(4.0 * state[..., 0] ** 2 + state[..., 1] ** 2 - 4.0)}
+
+    run = integrate(WithEnergy(2.0), TIMES, rtol=RTOL, atol=ATOL)
+    np.testing.assert_allclose(run.loss, np.cos(2 * TIMES) ** 2, atol=1e-6)
+    assert 0 < run.invariants["energy"].max() < 1e-6
+
+
+def test_our_systems_are_registered() -> None:
+    """Assert the names and their order, and that each makes a system of its class."""
+    assert list(SYSTEMS) == [
+        "MeanField",
+        "FiniteLengthMeanField",
+        "FrozenDecoder",
+        "ModifiedDecoder",
+        "SingleCommonToken",
+    ]
+    assert list(SYSTEMS.values()) == [
+        MeanField,
+        FiniteLengthMeanField,
+        FrozenDecoder,
+        ModifiedDecoder,
+        SingleCommonToken,
+    ]
+    assert SYSTEMS.find("MeanField")(syn_small(), 1.0, 1.0).name == "MeanField"
+    with pytest.raises(InputError, match="did you mean 'MeanField'"):
+        SYSTEMS.find("MeanFeld")
+
+
+def test_success_of_a_trajectory() -> None:
+    """Assert that a run succeeded if it finished or a terminal event stopped it."""
+
+    def stop(t: float, state: State) -> float:
+        return t - 0.5
+
+    system = MeanField(syn_small(), 1.0, 1.0)
+    ended: dict[str, Trajectory] = {
+        "finished": integrate(system, [1.0]),
+        "terminated": integrate(system, [1.0], events={"stop": Event(stop, terminal=True)}),
+        "failed": integrate(SingleCommonToken(5, 100, 1e300, 1e300, 1e-30), [1.0]),
+    }
+    for status, run in ended.items():
+        assert (run.status, run.success) == (status, status != "failed")
