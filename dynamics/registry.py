@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 from snapdyn.errors import InputError, unknown_name
 
 Entry = TypeVar("Entry")
+
+# Every registry of the program, so that a user's file that fails can be taken back whatever it registered.
+_REGISTRIES: list[Registry[Any]] = []
 
 
 class Registry(dict[str, Entry], Generic[Entry]):
@@ -21,13 +24,28 @@ class Registry(dict[str, Entry], Generic[Entry]):
         From an entry to its name.
     entries : iterable, optional
         Our own entries. Each kind has one static list of them, beside its code.
+    how : str
+        How a user adds an entry, for messages: "decorate a function with @snapdyn.claim(...)".
     """
 
-    def __init__(self, kind: str, name_of: Callable[[Entry], str], entries: Iterable[Entry] = ()) -> None:
+    def __init__(
+        self, kind: str, name_of: Callable[[Entry], str], entries: Iterable[Entry] = (), how: str = ""
+    ) -> None:
         super().__init__()
-        self.kind, self._name_of = kind, name_of
-        for entry in entries:
-            self.add(entry)
+        self.kind, self.how, self._name_of = kind, how, name_of
+        self.declare(entries)
+        _REGISTRIES.append(self)
+
+    def declare(self, entries: Iterable[Entry]) -> None:
+        """Make `entries` our own entries, in this order and before all others; they survive `restore`."""
+        self.own: dict[str, Entry] = {self._name_of(entry): entry for entry in entries}
+        self.restore({name: entry for name, entry in self.items() if name not in self.own})
+
+    def restore(self, entries: Mapping[str, Entry]) -> None:
+        """Hold our own entries and `entries` by name, and no others."""
+        entries = {**self.own, **entries}
+        self.clear()
+        self.update(entries)
 
     def add(self, entry: Entry) -> Entry:
         """Add an entry under its name.
@@ -50,3 +68,8 @@ class Registry(dict[str, Entry], Generic[Entry]):
         if name not in self:
             raise unknown_name(f"the {self.kind}", name, self)
         return self[name]
+
+
+def registries() -> tuple[Registry[Any], ...]:
+    """Every registry of the modules imported so far."""
+    return tuple(_REGISTRIES)

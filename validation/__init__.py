@@ -1,13 +1,20 @@
 """Validation: the register of claims, checked rung by rung, each with a verdict and a negative control."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from snapdyn.validation.equations import EquationRow, equation_table, equation_text
 from snapdyn.validation.findings import FINDINGS
-from snapdyn.validation.register import CLAIMS, Evidence, claim, load_claims
+from snapdyn.validation.register import Evidence
 from snapdyn.validation.results import Check, ClaimResult, Line, Map, Picture, Report
 from snapdyn.validation.run import validate
 from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
 from snapdyn.validation.rungs.runs import ladder
 from snapdyn.validation.statistics import Order, fit_order
+
+if TYPE_CHECKING:
+    from snapdyn.validation.claims import CLAIMS, claim, load_claims
 
 __all__ = [
     "CLAIMS",
@@ -32,3 +39,12 @@ __all__ = [
     "load_claims",
     "validate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import our own claims when the register is first asked for: that takes as long as all the rest."""
+    if name in ("CLAIMS", "claim", "load_claims"):
+        from snapdyn.validation import claims
+
+        return getattr(claims, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

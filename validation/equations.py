@@ -14,7 +14,6 @@ from functools import cache
 from importlib.resources import files
 from textwrap import fill
 
-from snapdyn.validation.register import CLAIMS, Claim
 from snapdyn.validation.results import ClaimResult, Verdict
 
 LAST = 138
@@ -133,16 +132,17 @@ def expected_verdict(row: EquationRow) -> Verdict:
 
     return worst(
         [
-            *(_register()[id_].expected for id_ in row.claims),
+            *(_expected(id_) for id_ in row.claims),
             *("holds" if derivation_of(id_).printed is None else "corrected" for id_ in row.derivations),
         ]
     )
 
 
-def _register() -> dict[str, Claim]:
-    from snapdyn.validation import claims  # noqa: F401  (importing it fills the register)
+def _expected(id_: str) -> Verdict:
+    """Verdict that the register states for a claim."""
+    from snapdyn.validation.claims import CLAIMS
 
-    return CLAIMS
+    return CLAIMS[id_].expected
 
 
 def _measured_verdict(row: EquationRow, measured: dict[str, Verdict]) -> str:
@@ -150,7 +150,7 @@ def _measured_verdict(row: EquationRow, measured: dict[str, Verdict]) -> str:
         return row.verdict
     found = worst(
         [
-            *(measured.get(id_, _register()[id_].expected) for id_ in row.claims),
+            *(measured.get(id_, _expected(id_)) for id_ in row.claims),
             *(derivation_verdict(id_) for id_ in row.derivations),
         ]
     )

@@ -17,8 +17,9 @@ import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 from threadpoolctl import threadpool_limits
 
+from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, unknown_name, whole
-from snapdyn.validation.register import CLAIMS, Claim, Evidence, described, file_of
+from snapdyn.validation.register import Claim, Evidence, file_of
 from snapdyn.validation.results import Check, ClaimResult, Report, Verdict
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
@@ -71,6 +72,8 @@ def validate(
 
 def report_of(level: str, results: Iterable[ClaimResult], started: float, finished: FinishedClaims) -> Report:
     """Report on results that came in any order, of a run that started at `started` on time.perf_counter."""
+    from snapdyn.validation.claims import CLAIMS
+
     order = list(CLAIMS)
     in_order = sorted(results, key=lambda result: order.index(result.id))
     return Report(level, tuple(in_order), time.perf_counter() - started, tuple(finished.notes))
@@ -87,7 +90,7 @@ def check_claims(
 
     What is yielded stays usable when the rest is interrupted. Claims that `finished` holds are not computed again.
     """
-    from snapdyn.validation import claims  # noqa: F401  (importing it fills the register)
+    from snapdyn.validation.claims import CLAIMS
 
     if level not in LEVELS:
         raise unknown_name("level", level, LEVELS)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.storage import library_versions, output_folder, replacing, source_hash
+from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.register import Claim
@@ -132,15 +133,13 @@ class FinishedClaims:
         if self._folder is None:
             return None
         if entry.file:
-            try:
-                own = hashlib.sha256(Path(entry.file).read_bytes()).hexdigest()
-            except OSError:
-                return None
+            # A user's claim may use what another one of the user's files registers.
+            loaded = sorted(loaded_files().values())
         elif entry.run.__module__.startswith("snapdyn."):
-            own = ""
+            loaded = []
         else:
             return None  # made in a notebook or a script: nothing tells whether it has changed
-        facts = (FORMAT, entry.id, level, source_hash(*ROOMS), sorted(library_versions().items()), own)
+        facts = (FORMAT, entry.id, level, source_hash(*ROOMS), sorted(library_versions().items()), loaded)
         return self._folder / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}.json"
 
     def _damaged(self, file: Path, entry: Claim, error: Exception) -> None:

@@ -33,7 +33,6 @@ def invented_claim(id: str, measured: float, expected: Verdict = "holds") -> Cla
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Put invented claims in place of the register's, and run them in this process unless --jobs says otherwise."""
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
-    from snapdyn.validation import claims  # noqa: F401  (else the first use would add the real ones)
 
     def replace(*invented: Claim) -> None:
         CLAIMS.clear()

@@ -6,7 +6,7 @@ import pytest
 
 from snapdyn.analytic.symbolic import derivations
 from snapdyn.report.formulas import formula_html
-from snapdyn.validation import CLAIMS, claims  # noqa: F401  (importing claims fills the register)
+from snapdyn.validation import CLAIMS
 
 FORMULAS = {d.id: d.latex() for d in derivations()} | {f"claim {c.id}": c.latex for c in CLAIMS.values()}
 

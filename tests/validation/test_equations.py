@@ -10,7 +10,6 @@ import pytest
 from snapdyn import analytic
 from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, equations
-from snapdyn.validation import claims as _fill_the_register  # noqa: F401
 from snapdyn.validation.equations import LAST, NOT_RECOMPUTED, equation_table, equation_text, expected_verdict
 from snapdyn.validation.results import VERDICTS
 from tests.helpers import ROOT

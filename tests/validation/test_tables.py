@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from snapdyn.validation import CLAIMS, Check, ClaimResult, Report
-from snapdyn.validation import claims as _register  # noqa: F401  (importing it fills the register)
 from snapdyn.validation.results import Role, Verdict
 from snapdyn.validation.tables import ESCAPES, latex_number, latex_table, latex_text, summary, text_table
 

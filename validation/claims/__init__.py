@@ -1,30 +1,84 @@
-"""The claims, one file per family of statements; importing this package fills the register."""
+"""The claims, one file per family of statements. Take the filled register from here."""
 
-from importlib import import_module
+from __future__ import annotations
 
-# The register lists claims in the order in which these are imported.
-for _family in (
-    "gradient",
-    "decoder",
-    "speed",
-    "remark_1",
-    "concentration",
-    "theorem_5",
-    "correlation",
-    "assumption_2",
-    "theorem_1a",
-    "attention",
-    "common_tokens",
-    "gains",
-    "transition",
-    "stages",
-    "readings",
-    "priors",
-    "theorem_1",
-    "clocks",
-    "orders",
-    "ladder",
-    "reparameterisation",
-    "published",
-):
-    import_module(f"{__name__}.{_family}")
+import os
+
+from snapdyn.dynamics.user_files import load_file
+from snapdyn.validation.claims import (
+    assumption_2,
+    attention,
+    clocks,
+    common_tokens,
+    concentration,
+    correlation,
+    decoder,
+    gains,
+    gradient,
+    ladder,
+    orders,
+    priors,
+    published,
+    readings,
+    remark_1,
+    reparameterisation,
+    speed,
+    stages,
+    theorem_1,
+    theorem_1a,
+    theorem_5,
+    transition,
+)
+from snapdyn.validation.register import CLAIMS, claim
+
+__all__ = ["CLAIMS", "claim", "load_claims"]
+
+# The order of the register.
+FAMILIES = (
+    gradient,
+    decoder,
+    speed,
+    remark_1,
+    concentration,
+    theorem_5,
+    correlation,
+    assumption_2,
+    theorem_1a,
+    attention,
+    common_tokens,
+    gains,
+    transition,
+    stages,
+    readings,
+    priors,
+    theorem_1,
+    clocks,
+    orders,
+    ladder,
+    reparameterisation,
+    published,
+)
+_NAMES = [family.__name__ for family in FAMILIES]
+CLAIMS.declare(sorted(CLAIMS.values(), key=lambda entry: _NAMES.index(entry.run.__module__)))
+
+
+def load_claims(path: str | os.PathLike[str]) -> list[str]:
+    """Run a user's Python file, which adds claims to the register, and return their ids.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file. It may import modules that lie beside it, and register entries of other kinds as well. Loading a
+        file again replaces its entries.
+
+    Returns
+    -------
+    list of str
+        Ids of the file's claims.
+
+    Raises
+    ------
+    InputError
+        As `snapdyn.dynamics.user_files.load_file`; the register is then as it was.
+    """
+    return load_file(path).get(CLAIMS.kind, [])
