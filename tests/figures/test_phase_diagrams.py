@@ -21,7 +21,8 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.errors import InputError
-from snapdyn.figures.phase_diagrams import _fixed, draw, lines_of, theory_of
+from snapdyn.figures.phase_diagrams import draw, settings_text
+from snapdyn.figures.phase_theory import lines_of, theory_of
 from snapdyn.validation import observables
 from snapdyn.validation.comparison import OF_THEORY
 
@@ -190,7 +191,7 @@ def test_the_title_has_what_all_cells_share() -> None:
     assert " ".join(title.split()) == (
         "MeanField of single_common_token: num_distinct 3, num_classes 3, common_probability 0.2, last 50"
     )
-    assert _fixed(data).endswith("last 50, eta_Z 0.1")
+    assert settings_text(data).endswith("last 50, eta_Z 0.1")
 
 
 @pytest.mark.parametrize(("key", "value"), [("optimizer", "adam"), ("weight_decay", 0.1), ("init", "normal")])
