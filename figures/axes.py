@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,3 +41,8 @@ def cell_edges(points: Floats, scale: str) -> Floats:
         middle = (place[1:] + place[:-1]) / 2
         edges = np.concatenate([[2 * place[0] - middle[0]], middle, [2 * place[-1] - middle[-1]]])
     return np.exp(edges) if scale == "log" else edges
+
+
+def label_above(axes: Axes, x: float, text: str, side: str = "center", **style: Any) -> None:
+    """Write a text on the upper edge of the axes, above x; `side` is matplotlib's horizontal alignment."""
+    axes.annotate(text, (x, 1), xycoords=("data", "axes fraction"), ha=side, va="bottom", **style)

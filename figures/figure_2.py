@@ -8,7 +8,8 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, SequenceClasses
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.axes import label_above
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
 
@@ -62,13 +63,12 @@ def compute(level: str) -> xarray.Dataset:
     common, dominant = attention[:, 0, COMMON], attention[:, 0, 0]
     half = int(np.argmax(common <= (common[0] + common[-1]) / 2))
     ahead = int(np.argmax(dominant > common))
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "attention": (("time", "class", "token"), attention),
-            "stage_time": ("stage", time[[0, half, ahead, -1]], clock),
+            "stage_time": ("stage", time[[0, half, ahead, -1]], CLOCK),
         },
-        {"time": ("time", time, clock), "token": np.arange(7), "stage": list(STAGES)},
+        {"time": ("time", time, CLOCK), "token": np.arange(7), "stage": list(STAGES)},
         {"eta_Y": ETA_Y, "eta_Z": ETA_Z, "vocab_size": VOCAB_SIZE, **TOLERANCES},
     )
 
@@ -104,11 +104,11 @@ def draw(dataset: xarray.Dataset) -> Figure:
         curve = late.attention.sel(token=token).isel({"class": 0})
         name = f"token {'abc*'[token]} ({names[token]})"
         below.plot(late.time, curve, style, color=styles[token][0], label=name)
-    below.set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), ylim=(0, None), xlabel="$t$ (batch-size-1 steps)")
+    below.set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), ylim=(0, None), xlabel=TIME_LABEL)
     below.set_ylabel("class 0: $c_0(l)$")
     for number, time in enumerate(dataset.stage_time.values[1:-1], start=2):
         below.axvline(time, color="0.5", linestyle=":", linewidth=0.8)
-        below.annotate(f"{number}", (time, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom")
+        label_above(below, time, f"{number}")
     below.legend(loc="upper right", ncols=2)
     return figure
 

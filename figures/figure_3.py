@@ -9,7 +9,7 @@ import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
 
@@ -60,7 +60,6 @@ def compute(level: str) -> xarray.Dataset:
 
     eta_Y = DECODER_RATES[:, None]
     exponents = [growth_exponent(time, eta_Y, ETA_Z, VOCAB_SIZE, NUM_CLASSES, RHO0, form) for form in FORMS]
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "chi": (("form", "eta_Y", "time"), np.exp(2 * np.array(exponents))),
@@ -68,13 +67,13 @@ def compute(level: str) -> xarray.Dataset:
                 ("form", "eta_Y", "checked_time"),
                 np.array([[integrated(form, rate) for rate in DECODER_RATES] for form in FORMS]),
             ),
-            "t0": ("eta_Y", transition_time(NUM_CLASSES, VOCAB_SIZE, DECODER_RATES, kind="end"), clock),
+            "t0": ("eta_Y", transition_time(NUM_CLASSES, VOCAB_SIZE, DECODER_RATES, kind="end"), CLOCK),
         },
         {
             "form": list(FORMS),
             "eta_Y": DECODER_RATES,
-            "time": ("time", time, clock),
-            "checked_time": ("checked_time", checked_time, clock),
+            "time": ("time", time, CLOCK),
+            "checked_time": ("checked_time", checked_time, CLOCK),
         },
         {
             "num_classes": NUM_CLASSES,
@@ -120,7 +119,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
                 color=line.get_color(),
             )
         axes.set_xlim(0, dataset.time.values[-1])
-        axes.set_xlabel("$t$ (batch-size-1 steps)")
+        axes.set_xlabel(TIME_LABEL)
         axes.set_title(titles[form])
     left, right = figure.axes
     left.set_ylabel("$\\exp(2B)$")

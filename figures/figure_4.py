@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, momentum_clock, sgd, syn_small
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS, SEEDS, SETUP, attention_of, draw_strip
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.published import FIGURE_4, figure_4_runs
@@ -56,7 +56,7 @@ def compute(level: str) -> xarray.Dataset:
             "sgd": (("eta_Y", "seed", "iteration", "class", "token"), np.array(noisy)),
             "descent": (("eta_Y", "iteration", "class", "token"), np.array(descent)),
             "mean_field": (("eta_Y", "iteration", "class", "token"), np.array(theory)),
-            "t": ("iteration", t, {"units": "batch-size-1 steps"}),
+            "t": ("iteration", t, CLOCK),
         },
         {
             "eta_Y": DECODER_RATES,

@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.results import Check
 
 if TYPE_CHECKING:
@@ -57,16 +57,15 @@ def compute(level: str) -> xarray.Dataset:
 
     t0 = transition_time(NUM_CLASSES, V, nu * ATTENTION_RATES, kind="end")
     forms = ["printed", "consistent"]
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "B": (("form", "panel", "eta_Z", "point"), np.stack([B(time[:, None], form) for form in forms])),
-            "t0": (("panel", "eta_Z"), t0, clock),
+            "t0": (("panel", "eta_Z"), t0, CLOCK),
             "B_t0": (("panel", "eta_Z"), B(t0[..., None], "printed")[..., 0]),
             "t0_inverse_ratio": (
                 ("panel", "eta_Z"),
                 transition_time(NUM_CLASSES, V, ATTENTION_RATES / nu, kind="end"),
-                clock,
+                CLOCK,
             ),
         },
         {
@@ -74,7 +73,7 @@ def compute(level: str) -> xarray.Dataset:
             "eta_Z": ATTENTION_RATES,
             "nu": ("panel", RATIOS),
             "vocab_size": ("panel", VOCAB_SIZES),
-            "time": (("panel", "point"), time, clock),
+            "time": (("panel", "point"), time, CLOCK),
         },
         {"num_classes": NUM_CLASSES, "rho0": RHO0, "C0": RHO0**4 / NUM_CLASSES, "nu": "eta_Y/eta_Z"},
     )
@@ -103,7 +102,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
             color="0.35",
         )
         axes.set_xlim(0, data.time.values[-1])
-        axes.set_xlabel("$t$ (batch-size-1 steps)")
+        axes.set_xlabel(TIME_LABEL)
         axes.set_title(
             f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:g}, "
             f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}"

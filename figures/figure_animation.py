@@ -13,7 +13,7 @@ import xarray
 
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
@@ -57,7 +57,7 @@ def compute(level: str) -> xarray.Dataset:
         {"attention": (("eta_Y", "time", "token"), np.array([run.attention[:, 0, :TOKENS] for run in runs]))},
         {
             "eta_Y": DECODER_RATES,
-            "time": ("time", time, {"units": "batch-size-1 steps"}),
+            "time": ("time", time, CLOCK),
             "token": np.arange(TOKENS),
         },
         {"eta_Z": ETA_Z, "vocab_size": syn_small().vocab_size, **TOLERANCES},

@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, momentum_clock, syn_small
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
@@ -52,7 +52,6 @@ def compute(level: str) -> xarray.Dataset:
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
     runs = [accurate_run(MeanField(classes, eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
     P = classes.P.toarray()
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "attention": (
@@ -64,11 +63,11 @@ def compute(level: str) -> xarray.Dataset:
                 np.stack([run.entropy() for run in runs]),
                 {"units": "nats"},
             ),
-            "t_of_iteration": ("iteration", momentum_clock(ITERATIONS, MOMENTUM), clock),
+            "t_of_iteration": ("iteration", momentum_clock(ITERATIONS, MOMENTUM), CLOCK),
         },
         {
             "eta_Y": DECODER_RATES,
-            "time": ("time", time, clock),
+            "time": ("time", time, CLOCK),
             "token": np.arange(classes.num_tokens),
             "iteration": ITERATIONS,
         },
@@ -120,7 +119,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
                 iterations.set_xlabel("iterations with momentum 0.9")
                 axes.set_title(f"$\\eta_Y$ = {eta_Y:g}, $\\eta_Z$ = {dataset.attrs['eta_Z']:g}")
             else:
-                axes.set_xlabel("$t$ (batch-size-1 steps)")
+                axes.set_xlabel(TIME_LABEL)
         row[0].set_ylabel(f"class {n}: token")
     figure.colorbar(mesh, ax=panels, label="attention $c_n(l)$", aspect=40, pad=0.01)
     return figure

@@ -9,8 +9,10 @@ import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, sgd, single_common_token
-from snapdyn.figures.style import SINGLE_COLUMN, new_figure
+from snapdyn.figures.axes import label_above
+from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
+from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.results import Check
 
 if TYPE_CHECKING:
@@ -53,10 +55,8 @@ def compute(level: str) -> xarray.Dataset:
         any size moves by one.
     """
     classes = single_common_token(NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE)
-    P = classes.P.toarray()[0]
+    P, dominant = classes.P.toarray()[0], dominant_token(classes)
     rho0 = float(np.linalg.norm(P) / COMMON_PROBABILITY)
-    distinct = classes.distinct_tokens(0)
-    dominant = int(distinct[np.argmax(P[distinct])])
     time = np.unique(np.geomspace(1, STEPS, POINTS).round()).astype(int)
     closed = [
         growth_exponent(time, ETA, ETA, VOCAB_SIZE, NUM_CLASSES, rho0, form) for form in ("printed", "consistent")
@@ -64,15 +64,14 @@ def compute(level: str) -> xarray.Dataset:
     runs = [accurate_run(system(classes, ETA, ETA), time) for system in (ModifiedDecoder, MeanField)]
     seeds = np.arange(SEEDS[level])
     noisy = sgd(classes, ETA, ETA, STEPS, batch_size=BATCH_SIZE, seed=list(seeds), record=time)
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "exponent": (("theory", "time"), np.array([*closed, *(half_log_growth(run, dominant) for run in runs)])),
             "sgd": (("seed", "time"), np.array([half_log_growth(run, dominant) for run in noisy])),
             "f0_squared": float((P[dominant] / np.linalg.norm(P)) ** 2),
-            "t0": ((), float(transition_time(NUM_CLASSES, VOCAB_SIZE, ETA, kind="end")), clock),
+            "t0": ((), float(transition_time(NUM_CLASSES, VOCAB_SIZE, ETA, kind="end")), CLOCK),
         },
-        {"theory": list(THEORIES), "seed": seeds, "time": ("time", time, clock)},
+        {"theory": list(THEORIES), "seed": seeds, "time": ("time", time, CLOCK)},
         {
             "num_classes": NUM_CLASSES,
             "num_distinct": NUM_DISTINCT,
@@ -104,9 +103,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
     drawable = np.where(median > smallest, median, np.nan)
     axes.plot(dataset.time, drawable, "o", color="0.3", markerfacecolor="white", markevery=3, label="SGD, 10-90 %")
     axes.axvline(dataset.t0.item(), color="0.5", linestyle=":", linewidth=0.8)
-    axes.annotate("$t_0$", (dataset.t0.item(), 1), xycoords=("data", "axes fraction"), ha="center", va="bottom")
+    label_above(axes, dataset.t0.item(), "$t_0$")
     axes.set(xscale="log", yscale="log", ylim=(smallest, 10), xlim=(1, dataset.time.values[-1]))
-    axes.set_xlabel("$t$ (batch-size-1 steps)")
+    axes.set_xlabel(TIME_LABEL)
     axes.set_ylabel("$B$, $\\frac{1}{2}\\,\\ln\\chi$ of the dominant token")
     figure.legend(loc="outside upper center", ncols=2)
     return figure

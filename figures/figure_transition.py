@@ -9,7 +9,8 @@ import xarray
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
-from snapdyn.figures.style import SINGLE_COLUMN, new_figure
+from snapdyn.figures.axes import label_above
+from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
 
@@ -58,7 +59,6 @@ def compute(level: str) -> xarray.Dataset:
         FrozenDecoder(single_common_token(NUM_CLASSES, 3, 0.1, VOCAB_SIZE), ETA_Y, modified=True), checked
     )
     logit = accurate_run(SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, ETA_Y, ETA_Z, RHO0, "consistent"), checked)
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "gamma": ("time", gamma(time, ETA_Y, VOCAB_SIZE, NUM_CLASSES)),
@@ -75,10 +75,10 @@ def compute(level: str) -> xarray.Dataset:
             "transition_time": (
                 "kind",
                 [float(transition_time(NUM_CLASSES, VOCAB_SIZE, ETA_Y, kind=kind)) for kind in KINDS],
-                clock,
+                CLOCK,
             ),
         },
-        {"time": ("time", time, clock), "checked_time": ("checked_time", checked, clock), "kind": list(KINDS)},
+        {"time": ("time", time, CLOCK), "checked_time": ("checked_time", checked, CLOCK), "kind": list(KINDS)},
         {
             "num_classes": NUM_CLASSES,
             "vocab_size": VOCAB_SIZE,
@@ -113,8 +113,8 @@ def draw(dataset: xarray.Dataset) -> Figure:
     for kind, time, side in zip(
         dataset.kind.values, dataset.transition_time.values, ("right", "left", "left"), strict=True
     ):
-        panels[0].annotate(KINDS[kind], (time, 1), xycoords=("data", "axes fraction"), ha=side, va="bottom")
-    panels[-1].set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), xlabel="$t$ (batch-size-1 steps)")
+        label_above(panels[0], time, KINDS[kind], side)
+    panels[-1].set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), xlabel=TIME_LABEL)
     figure.align_ylabels(panels)
     return figure
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 STYLE = "snapdyn.figures.snapdyn"
 SINGLE_COLUMN, DOUBLE_COLUMN = 3.4, 7.0  # inches
+# The time of theory: attributes of data, label of an axis.
+CLOCK = {"units": "batch-size-1 steps"}
+TIME_LABEL = "$t$ (batch-size-1 steps)"
 
 
 @contextmanager
