@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
+from snapdyn.figures.axes import label_above
 from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.comparison import CURVES, Observable
 
@@ -94,7 +95,7 @@ def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
             main.axvline(at, color="0.5", lw=0.6, ls=(0, (1, 2)))
             residual.axvline(at, color="0.5", lw=0.6, ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
-            main.annotate(names[kind], (at, 1.0), xycoords=("data", "axes fraction"), ha=side, va="bottom", fontsize=7)
+            label_above(main, at, names[kind], side, fontsize=7)
     kind, *indices = str(data.observable.values).split()
     main.set_title(Observable(kind, tuple(map(int, indices))).label, pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=0.5)

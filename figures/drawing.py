@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A figure and the files written for it."""
+    """A drawn figure: its texts, its files and its checks."""
 
     id: str
     title: str
@@ -42,12 +41,12 @@ class DrawnFigure:
 
     @property
     def label(self) -> str:
-        """Figure 3; the name alone where the paper has no such figure."""
+        """Name for readers: "Figure 3", or "Growth" where the paper has no such figure."""
         return f"Figure {self.id}" if self.id.isdigit() else self.id.capitalize()
 
     @property
     def as_claimed(self) -> bool:
-        """Whether the data show what the figure claims, and every wrong theory is rejected by them."""
+        """Whether the data pass every claim of the figure and reject every wrong theory."""
         return all(check.as_expected for check in self.checks)
 
 
@@ -63,19 +62,19 @@ def draw(
 
     Parameters
     ----------
-    ids : iterable of ids, optional
-        Figures to draw, in any order; default all. A single id may be given as a string.
+    ids : iterable of str, optional
+        Ids of the figures, in any order; default all. A single id may be given as a string.
     out : path
         Folder for the files, created when missing: figure_ID.png, .pdf, .nc (the data) and .provenance.json.
     level : "quick" or "full"
         "full" computes the curves at more points.
-    progress : callable (done, total, id), optional
-        Called before each figure, and at the end with done = total and an empty id.
+    progress : callable, optional
+        Called as progress(done, total, id) before each figure, and at the end with done = total and an empty id.
     source : path, optional
-        Draw from data that an earlier run wrote, without computing: a figure's .nc file, or a folder of them (then
-        the default is every figure found there).
+        Data of an earlier run, which are drawn without being computed again: the .nc file of a figure, or a folder of
+        them (then the default is every figure in the folder).
     runs : path, optional
-        Folder of saved transformer runs, which Figures 7 and 10 are drawn from; without it they are left out.
+        Folder of saved transformer runs for Figures 7 and 10; without it these figures are left out.
 
     Returns
     -------
@@ -86,8 +85,16 @@ def draw(
     Raises
     ------
     InputError
-        Unknown figure or level, with the nearest known name; a folder that cannot be written to; data that are
-        missing, not a figure's, or cut short.
+        The figure or the level is unknown (the message lists the known names); the folder cannot be written to; the
+        data are missing, truncated or not the data of a figure.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     (figure,) = draw("8", out=folder)
+    ...     figure.label, figure.png.name, figure.data.name, figure.as_claimed
+    ('Figure 8', 'figure_8.png', 'figure_8.nc', True)
     """
     if level not in LEVELS:
         raise unknown_name("level", level, LEVELS)
@@ -121,41 +128,40 @@ def _draw_entry(
     entry: FigureEntry, folder: Path, level: str, saved: Path | None, runs: Sequence[TransformerRun] | None
 ) -> DrawnFigure:
     started = time.perf_counter()
-    module = import_module(f"snapdyn.figures.{entry.name}")
     if saved:
         dataset = read_data(saved)
     else:
-        dataset = module.compute(level, runs) if entry.from_runs else module.compute(level)
+        dataset = entry.compute(level, runs) if entry.from_runs else entry.compute(level)
         dataset = dataset.assign_attrs(figure=entry.id, level=level)
     facts = {"figure": entry.id, "title": entry.title, "caption": entry.caption, "level": dataset.attrs["level"]}
     if saved:
         facts["drawn_from"] = saved.name
-    files = write_figure(folder, entry.name, dataset, module.draw, facts, started)
+    files = write_figure(folder, entry.name, dataset, entry.draw, facts, started)
     extras: list[Path] = []
-    if hasattr(module, "write_extras"):
+    if entry.write_extras:
         with house_style():
-            extras = module.write_extras(dataset, folder, entry.name, entry.title, entry.caption)
-    checks = tuple(module.check(dataset))
+            extras = entry.write_extras(dataset, folder, entry.name, entry.title, entry.caption)
+    checks = tuple(entry.check(dataset))
     return DrawnFigure(entry.id, entry.title, entry.caption, **files, extras=tuple(extras), checks=checks)
 
 
 def saved_data(source: Path) -> dict[str, Path]:
-    """Paths of the data of figures by id: one file, or those in a folder, in the order of the register."""
+    """Return the paths of the data of figures by id: one file, or those of a folder, in the order of the register."""
     if not source.exists():
         raise InputError(
             f"expected a figure's .nc file or a folder of them, received {str(source)!r}, which is missing"
         )
     paths = sorted(source.glob("figure_*.nc")) if source.is_dir() else [source]
-    found = {str(read_data(path).attrs["figure"]): path for path in paths}
-    if not found:
+    by_id = {str(read_data(path).attrs["figure"]): path for path in paths}
+    if not by_id:
         raise InputError(
             f"expected figure_ID.nc files in {str(source)!r}, received none; give the folder that has them"
         )
-    return {id_: found[id_] for id_ in FIGURES if id_ in found}
+    return {id_: by_id[id_] for id_ in FIGURES if id_ in by_id}
 
 
 def read_data(path: Path) -> xarray.Dataset:
-    """Read the data of a figure; InputError when the file is not such a one or is cut short."""
+    """Read the data of a figure; InputError if the file is truncated or holds something else."""
     import xarray
 
     try:
@@ -181,7 +187,22 @@ def write_figure(
     facts: dict[str, Any],
     started: float,
 ) -> dict[str, Path]:
-    """Write NAME.nc, .png, .pdf and .provenance.json (`facts`, the dataset's attributes, time since `started`).
+    """Write the data, the picture and the provenance of a figure.
+
+    Parameters
+    ----------
+    folder : Path
+        An existing folder.
+    name : str
+        The files are NAME.nc, NAME.png, NAME.pdf and NAME.provenance.json.
+    dataset : xarray.Dataset
+        The data; its attributes are the parameters in the provenance.
+    draw_dataset : callable
+        ``draw_dataset(dataset)`` gives a matplotlib Figure.
+    facts : dict
+        Further entries of the provenance.
+    started : float
+        time.perf_counter() at the start of the computation, for the wall time in the provenance.
 
     Returns
     -------
@@ -192,13 +213,13 @@ def write_figure(
     files = {kind: folder / f"{name}.{end}" for kind, end in ends.items()}
     import xarray
 
-    # In one order, so that data that were read back give the same bytes.
+    # Variables before coordinates: a dataset that was read back is then written with the same bytes.
     ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
     with replacing(files["data"]) as temporary:
         ordered.to_netcdf(temporary, engine="h5netcdf")
-    # fontTools remarks on the fonts' own dates when it embeds them.
+    # fontTools logs remarks on the dates of the fonts that it embeds.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
-    # Dates and, in the PNG, the library's version are left out: same inputs, same bytes.
+    # Without dates and, in the PNG, the version of matplotlib, the same inputs give the same bytes.
     with house_style():
         figure = draw_dataset(dataset)
         with replacing(files["png"]) as temporary:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
-from snapdyn.figures.style import SINGLE_COLUMN
+from snapdyn.figures.style import SINGLE_COLUMN, new_figure
 from snapdyn.validation.results import Check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Attention entropy of transformers on text against the learning rate"
+CAPTION = (
+    "Mean attention entropy of 1-layer transformers on the validation text after training; bars: standard deviation "
+    "over seeds. Dashed (control): training on the same text after all its words were permuted at random. Dotted: "
+    "uniform attention."
+)
+FROM_RUNS = True
 
 MARKERS = ("o", "s", "^", "D")
 TEXTS = ("as written", "words exchanged")
@@ -70,7 +81,7 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
 
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw mean and standard deviation over seeds against the rate, a curve per corpus and text."""
-    figure = Figure(figsize=(SINGLE_COLUMN, 2.8))
+    figure = new_figure(SINGLE_COLUMN, 2.8)
     axes = figure.subplots()
     for number, corpus in enumerate(dataset.corpus.values):
         for text, line in zip(TEXTS, ("-", "--"), strict=True):

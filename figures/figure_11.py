@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import xarray
-from matplotlib.figure import Figure
 
 from snapdyn.figures.figure_4 import in_errors
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.results import Check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Recall of distinct tokens by the ratio of the rates"
+CAPTION = (
+    "Share of a query's distinct tokens (those of its classes) whose softmax(z_m) over all V ids exceeds a threshold "
+    "near 1/V, mean over queries, after the runs of Figure 6. Rows: numbers of queries and next tokens; columns: "
+    "eta_Z; curves: eta_Y/eta_Z. A larger ratio gives a steeper curve: the attention weights of the distinct tokens "
+    "lie closer together."
+)
 
 STYLES = ("-", "--", "-.", ":")
 NAMES = {"ratio": "\\eta_Y/\\eta_Z", "eta_Z": "\\eta_Z"}
@@ -39,7 +51,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 def draw_recall(dataset: xarray.Dataset, columns: str, curves: str) -> Figure:
     """Draw mean and standard deviation over seeds, panels over num_queries and `columns`."""
     settings = dataset.num_queries.values, dataset[columns].values
-    figure = Figure(figsize=(DOUBLE_COLUMN, 6.6))
+    figure = new_figure(DOUBLE_COLUMN, 6.6)
     panels = figure.subplots(len(settings[0]), len(settings[1]), sharex="row", sharey=True)
     for row, Q in zip(panels, settings[0], strict=True):
         threshold = dataset.threshold.sel(num_queries=Q)

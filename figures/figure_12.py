@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import xarray
-from matplotlib.figure import Figure
 
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.figure_11 import compute, draw_recall
 from snapdyn.validation.results import Check
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = ["check", "compute", "draw"]
+
+TITLE = "Recall of distinct tokens by the rate of attention"
+CAPTION = (
+    "As Figure 11 with columns and curves exchanged: columns eta_Y/eta_Z, curves eta_Z. The larger eta_Z, the fewer "
+    "distinct tokens exceed the lowest threshold: attention concentrates on some of them."
+)
 
 
 def draw(dataset: xarray.Dataset) -> Figure:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
-from snapdyn.validation.runs import TOLERANCES, figure_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Growth factor of the dominant token through the phase transition"
+CAPTION = (
+    "Upper bound exp(2B) of the dominant token's growth factor, K = 10, V = 1000, eta_Z = 0.5. Lines: closed forms; "
+    "circles: Eq. (13) integrated numerically; dotted: t0 = 2(1+omega_1) K ln V/eta_Y. Left, as printed: a larger "
+    "eta_Y leads before the transition and trails after it, and its transition comes earlier. Right, the form "
+    "consistent with Eqs. (98)-(100): the same order and times, with an exponent about K times smaller. The paper "
+    "gives no rho0; here rho0 = K^(1/4) = 1.778, so that C0 = 1, the only value at which the printed B starts at 0. "
+    "Scale: at t = 700 the largest curve reaches 45.2 as printed and 1.46 in the consistent form (1.63 at the "
+    "smallest possible rho0 = 1), whereas the axis of the printed figure reaches 600. For any rho0 >= 1, even the "
+    "printed form grows by at most a factor 143 from its value at t = 0."
+)
 
 NUM_CLASSES, VOCAB_SIZE, ETA_Z = 10, 1000, 0.5
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
@@ -41,11 +56,10 @@ def compute(level: str) -> xarray.Dataset:
 
     def integrated(form: str, eta_Y: float) -> np.ndarray:
         system = SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, eta_Y, ETA_Z, RHO0, form)
-        return np.exp(2 * figure_run(system, checked_time).extra["B"][:, 0])
+        return np.exp(2 * accurate_run(system, checked_time).extra["B"][:, 0])
 
     eta_Y = DECODER_RATES[:, None]
     exponents = [growth_exponent(time, eta_Y, ETA_Z, VOCAB_SIZE, NUM_CLASSES, RHO0, form) for form in FORMS]
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "chi": (("form", "eta_Y", "time"), np.exp(2 * np.array(exponents))),
@@ -53,13 +67,13 @@ def compute(level: str) -> xarray.Dataset:
                 ("form", "eta_Y", "checked_time"),
                 np.array([[integrated(form, rate) for rate in DECODER_RATES] for form in FORMS]),
             ),
-            "t0": ("eta_Y", transition_time(NUM_CLASSES, VOCAB_SIZE, DECODER_RATES, kind="end"), clock),
+            "t0": ("eta_Y", transition_time(NUM_CLASSES, VOCAB_SIZE, DECODER_RATES, kind="end"), CLOCK),
         },
         {
             "form": list(FORMS),
             "eta_Y": DECODER_RATES,
-            "time": ("time", time, clock),
-            "checked_time": ("checked_time", checked_time, clock),
+            "time": ("time", time, CLOCK),
+            "checked_time": ("checked_time", checked_time, CLOCK),
         },
         {
             "num_classes": NUM_CLASSES,
@@ -74,7 +88,9 @@ def compute(level: str) -> xarray.Dataset:
 
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw the closed forms as lines, the integrated system as circles, t0 dotted; one panel per form."""
-    figure = Figure(figsize=(DOUBLE_COLUMN, 2.8))
+    from matplotlib.lines import Line2D
+
+    figure = new_figure(DOUBLE_COLUMN, 2.8)
     titles = {
         "printed": "as printed: $B = \\frac{1}{4}\\,\\ln(C_0 + 4\\Gamma)$",
         "consistent": "consistent: $B = \\frac{1}{4K}\\,\\ln(1 + 4A\\Gamma)$",
@@ -103,7 +119,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
                 color=line.get_color(),
             )
         axes.set_xlim(0, dataset.time.values[-1])
-        axes.set_xlabel("$t$ (batch-size-1 steps)")
+        axes.set_xlabel(TIME_LABEL)
         axes.set_title(titles[form])
     left, right = figure.axes
     left.set_ylabel("$\\exp(2B)$")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.published import against_published, published_cells
 from snapdyn.validation.results import Check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Entropy of attention on Syn-Medium against the ratio of the rates"
+CAPTION = (
+    "Entropy of attention over the distinct tokens of a class, renormalised, mean over classes, after 100 steps of "
+    "SGD (momentum 0.9, batch 128, T = 128, start uniform in +-1/sqrt(V)) on Syn-Medium. Lines and bands: our runs; "
+    "markers with bars: published values, 10 seeds. For three or more queries the entropy is smallest at eta_Y/eta_Z "
+    "= 2; for one query it rises with the ratio."
+)
 
 FAMILY_LEVEL = 0.05
 MARKERS = ("o", "s", "^", "D")
@@ -42,7 +54,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw a panel per number of queries: ours as lines, published as markers with their error bars."""
-    figure = Figure(figsize=(DOUBLE_COLUMN, 5.0))
+    figure = new_figure(DOUBLE_COLUMN, 5.0)
     for axes, Q in zip(figure.subplots(2, 2, sharex=True).flat, dataset.num_queries.values, strict=True):
         panel = dataset.sel(num_queries=Q)
         for number, eta_Z in enumerate(dataset.eta_Z.values):

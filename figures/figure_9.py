@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
 from snapdyn.analytic import growth_exponent, transition_time
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.results import Check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Growth exponent at a fixed ratio of the learning rates"
+CAPTION = (
+    "Growth exponent B(t) of Eq. (129), K = 1, C0 = 1; dotted: t0; dots: B(t0), equal for all eta_Z at a fixed ratio. "
+    "A larger eta_Z gives a larger B. The ratio nu is read as eta_Y/eta_Z: then every t0 lies inside the printed "
+    "axis. With the other reading, eta_Z/eta_Y, the value nu = 10 would place them at t = 16 to 258 on an axis that "
+    "ends at 5. With C0 = 1 the printed form starts at 0 and equals the form integrated from 0. The form consistent "
+    "with Eqs. (98)-(100) has the factor K-1 and is 0 throughout: a single class shares no token with another class."
+)
 
 NUM_CLASSES = 1
 RHO0 = 1.0  # C0 = rho0^4/K = 1
@@ -44,16 +57,15 @@ def compute(level: str) -> xarray.Dataset:
 
     t0 = transition_time(NUM_CLASSES, V, nu * ATTENTION_RATES, kind="end")
     forms = ["printed", "consistent"]
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "B": (("form", "panel", "eta_Z", "point"), np.stack([B(time[:, None], form) for form in forms])),
-            "t0": (("panel", "eta_Z"), t0, clock),
+            "t0": (("panel", "eta_Z"), t0, CLOCK),
             "B_t0": (("panel", "eta_Z"), B(t0[..., None], "printed")[..., 0]),
             "t0_inverse_ratio": (
                 ("panel", "eta_Z"),
                 transition_time(NUM_CLASSES, V, ATTENTION_RATES / nu, kind="end"),
-                clock,
+                CLOCK,
             ),
         },
         {
@@ -61,7 +73,7 @@ def compute(level: str) -> xarray.Dataset:
             "eta_Z": ATTENTION_RATES,
             "nu": ("panel", RATIOS),
             "vocab_size": ("panel", VOCAB_SIZES),
-            "time": (("panel", "point"), time, clock),
+            "time": (("panel", "point"), time, CLOCK),
         },
         {"num_classes": NUM_CLASSES, "rho0": RHO0, "C0": RHO0**4 / NUM_CLASSES, "nu": "eta_Y/eta_Z"},
     )
@@ -69,7 +81,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw B(t) with t0 dotted and a dot at B(t0), one panel per nu and V."""
-    figure = Figure(figsize=(DOUBLE_COLUMN, 2.7))
+    figure = new_figure(DOUBLE_COLUMN, 2.7)
     for axes, panel in zip(figure.subplots(1, 2), dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
         # Largest rate first, so that the legend lists the curves from top to bottom.
@@ -90,7 +102,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
             color="0.35",
         )
         axes.set_xlim(0, data.time.values[-1])
-        axes.set_xlabel("$t$ (batch-size-1 steps)")
+        axes.set_xlabel(TIME_LABEL)
         axes.set_title(
             f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:g}, "
             f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}"

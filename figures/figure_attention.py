@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from snapdyn.dynamics import MeanField, momentum_clock, syn_small
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
+from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
-from snapdyn.validation.runs import TOLERANCES, figure_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Attention on Syn-Small over time, mean field"
+CAPTION = (
+    "Attention c_n(l) of both classes of Syn-Small in the mean field (infinite sequences, no noise), eta_Y = 1 (left) "
+    "and 10 (right), eta_Z = 1. Time counts batch-size-1 steps. The paper's SGD has momentum 0.9, so that late in "
+    "training t is about 10 times its iterations; the upper axis counts iterations and includes the build-up of the "
+    "velocity at a constant gradient (iteration 10 at t = 41, 48 at t = 391). Common tokens fall and the dominant "
+    "distinct token rises. It moves first at eta_Y = 10 (0.074 against 0.069 at t = 9); eta_Y = 1 overtakes near t = "
+    "16 and goes further: at iteration 48 the entropy is 2.87 nats against 2.89 (start 2.90), so the larger "
+    "eta_Y/eta_Z leaves attention denser."
+)
 
 DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0
 MOMENTUM = 0.9
@@ -36,9 +50,8 @@ def compute(level: str) -> xarray.Dataset:
     """
     classes = syn_small()
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
-    runs = [figure_run(MeanField(classes, eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
+    runs = [accurate_run(MeanField(classes, eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
     P = classes.P.toarray()
-    clock = {"units": "batch-size-1 steps"}
     return xarray.Dataset(
         {
             "attention": (
@@ -50,11 +63,11 @@ def compute(level: str) -> xarray.Dataset:
                 np.stack([run.entropy() for run in runs]),
                 {"units": "nats"},
             ),
-            "t_of_iteration": ("iteration", momentum_clock(ITERATIONS, MOMENTUM), clock),
+            "t_of_iteration": ("iteration", momentum_clock(ITERATIONS, MOMENTUM), CLOCK),
         },
         {
             "eta_Y": DECODER_RATES,
-            "time": ("time", time, clock),
+            "time": ("time", time, CLOCK),
             "token": np.arange(classes.num_tokens),
             "iteration": ITERATIONS,
         },
@@ -64,7 +77,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw token x time maps, one row per class, one column per rate; a logarithmic time axis."""
-    figure = Figure(figsize=(DOUBLE_COLUMN, 4.6))
+    figure = new_figure(DOUBLE_COLUMN, 4.6)
     panels = figure.subplots(dataset.sizes["class"], dataset.sizes["eta_Y"], sharex=True, sharey=True)
     data = dataset.isel(time=slice(1, None))  # t = 0 has no place on a logarithmic axis
     highest = float(data.attention.max())
@@ -101,12 +114,12 @@ def draw(dataset: xarray.Dataset) -> Figure:
                 dataset.t_of_iteration.values[shown],
                 [f"{i}" for i in dataset.iteration.values[shown]] if n == 0 else [],
             )
-            iterations.xaxis.set_minor_locator(NullLocator())
+            iterations.xaxis.minorticks_off()
             if n == 0:
                 iterations.set_xlabel("iterations with momentum 0.9")
                 axes.set_title(f"$\\eta_Y$ = {eta_Y:g}, $\\eta_Z$ = {dataset.attrs['eta_Z']:g}")
             else:
-                axes.set_xlabel("$t$ (batch-size-1 steps)")
+                axes.set_xlabel(TIME_LABEL)
         row[0].set_ylabel(f"class {n}: token")
     figure.colorbar(mesh, ax=panels, label="attention $c_n(l)$", aspect=40, pad=0.01)
     return figure

@@ -1,18 +1,28 @@
-"""Validity maps: where the statements hold that hold somewhere only."""
+"""Validity maps of the conditional claims: measured violation over the quantities of each condition."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from snapdyn.figures.claim_pictures import draw_map
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.validity_maps import draw_map
 from snapdyn.validation.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
 from snapdyn.validation.results import Check, Line, Map
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Validity maps of the conditional claims"
+CAPTION = (
+    "Measured violation of statements that hold under conditions, each over the two quantities that its condition "
+    "depends on: Theorem 2(a); the slow attention that it needs; the common logit of the modified decoder against "
+    "that of the mean field (two cuts); the clock of momentum. Dark: the statement holds; dashed: the measured "
+    "boundary; dotted: the printed condition; solid: a fitted or corrected condition."
+)
 
 TEXT_FIELDS = ("title", "xlabel", "ylabel", "quantity", "threshold", "xscale", "yscale", "scale")
 
@@ -59,7 +69,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
     """Draw the maps, each with its own colours and legend."""
     maps = maps_of(dataset)
     rows = -(-len(maps) // 2)
-    figure = Figure(figsize=(DOUBLE_COLUMN, 3.1 * rows))
+    figure = new_figure(DOUBLE_COLUMN, 3.1 * rows)
     for part, map in zip(figure.subfigures(rows, 2, squeeze=False).flat, maps, strict=False):
         axes = part.subplots()
         axes.spines[["top", "right"]].set_visible(True)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
-from snapdyn.figures.claim_pictures import readable_axis
-from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation.claims.orders import Fit, measured_fits
+from snapdyn.figures.axes import readable_axis
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.validation.results import Check
 from snapdyn.validation.statistics import order_checks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from snapdyn.validation.claims.orders import Fit
+
+TITLE = "Fitted orders of the approximations"
+CAPTION = (
+    "Gaps between neighbouring rungs against their small parameter (circles, with standard errors where they are "
+    "random), and the order that theory gives (line through the smallest gap). Titles: the fitted order, corrected "
+    "for the contribution of the next term, which is fitted to the same data."
+)
 
 
 def compute(level: str) -> xarray.Dataset:
@@ -28,6 +40,8 @@ def compute(level: str) -> xarray.Dataset:
         expected, wrong, next_order (fit); slope, standard_error, shift (fit): the fitted slope and what the next term
         adds to it.
     """
+    from snapdyn.validation.claims.orders import measured_fits  # loads all claims, and sympy with them
+
     fits = measured_fits(level)
     points = max(fit.parameter.size for fit in fits)
 
@@ -54,14 +68,16 @@ def compute(level: str) -> xarray.Dataset:
 
 
 def fits_of(dataset: xarray.Dataset) -> list[Fit]:
-    """The fits as they were measured, from the data."""
-    found = []
+    """Return the fits as they were measured, from the data."""
+    from snapdyn.validation.claims.orders import Fit
+
+    fits = []
     for name in dataset.fit.values:
         row = dataset.sel(fit=name)
         known = np.isfinite(row.parameter.values)
         error = row.error.values[known]
         next_order = float(row.next_order)
-        found.append(
+        fits.append(
             Fit(
                 str(name),
                 str(row.rung.values),
@@ -73,14 +89,14 @@ def fits_of(dataset: xarray.Dataset) -> list[Fit]:
                 None if np.isnan(next_order) else next_order,
             )
         )
-    return found
+    return fits
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw a small panel per fit: measured gaps as circles, the expected order as a line through the smallest gap."""
     columns = 4
     rows = -(-dataset.sizes["fit"] // columns)
-    figure = Figure(figsize=(DOUBLE_COLUMN, 1.9 * rows))
+    figure = new_figure(DOUBLE_COLUMN, 1.9 * rows)
     for axes, fit in zip(figure.subplots(rows, columns).flat, fits_of(dataset), strict=False):
         axes.errorbar(
             fit.parameter, fit.gap, fit.error, fmt="o", color="C0", markerfacecolor="white", elinewidth=0.8, capsize=1.5

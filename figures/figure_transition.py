@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
-from snapdyn.figures.style import SINGLE_COLUMN
+from snapdyn.figures.axes import label_above
+from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.results import Check
-from snapdyn.validation.runs import TOLERANCES, figure_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Speed control, common logit and growth exponent through the phase transition"
+CAPTION = (
+    "K = 10, V = 1000, eta_Y = 1, eta_Z = 0.5, rho0 = K^(1/4), so that C0 = 1. Lines: closed forms; circles: gamma "
+    "from the logits of the modified flow, z_c and B from Eq. (13), consistent form, integrated. Dotted: the peak of "
+    "gamma, t0' = K ln V/eta_Y and t0 = 2(1+omega_1) K ln V/eta_Y. Scanning ends and snapping begins between these "
+    "times: the common logit continues to fall, but only as ln ln t. The printed B has the same shape and is about K "
+    "times as large."
+)
 
 NUM_CLASSES, VOCAB_SIZE, ETA_Y, ETA_Z = 10, 1000, 1.0, 0.5
 RHO0 = NUM_CLASSES**0.25  # C0 = 1, as in Figure 3
@@ -41,11 +55,10 @@ def compute(level: str) -> xarray.Dataset:
         form: growth_exponent(time, ETA_Y, ETA_Z, VOCAB_SIZE, NUM_CLASSES, RHO0, form)
         for form in ("consistent", "printed")
     }
-    decoder = figure_run(
+    decoder = accurate_run(
         FrozenDecoder(single_common_token(NUM_CLASSES, 3, 0.1, VOCAB_SIZE), ETA_Y, modified=True), checked
     )
-    logit = figure_run(SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, ETA_Y, ETA_Z, RHO0, "consistent"), checked)
-    clock = {"units": "batch-size-1 steps"}
+    logit = accurate_run(SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, ETA_Y, ETA_Z, RHO0, "consistent"), checked)
     return xarray.Dataset(
         {
             "gamma": ("time", gamma(time, ETA_Y, VOCAB_SIZE, NUM_CLASSES)),
@@ -62,10 +75,10 @@ def compute(level: str) -> xarray.Dataset:
             "transition_time": (
                 "kind",
                 [float(transition_time(NUM_CLASSES, VOCAB_SIZE, ETA_Y, kind=kind)) for kind in KINDS],
-                clock,
+                CLOCK,
             ),
         },
-        {"time": ("time", time, clock), "checked_time": ("checked_time", checked, clock), "kind": list(KINDS)},
+        {"time": ("time", time, CLOCK), "checked_time": ("checked_time", checked, CLOCK), "kind": list(KINDS)},
         {
             "num_classes": NUM_CLASSES,
             "vocab_size": VOCAB_SIZE,
@@ -79,7 +92,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def draw(dataset: xarray.Dataset) -> Figure:
     """Draw three panels over one time axis: lines closed forms, circles integrated systems."""
-    figure = Figure(figsize=(SINGLE_COLUMN, 4.4))
+    figure = new_figure(SINGLE_COLUMN, 4.4)
     panels = figure.subplots(3, 1, sharex=True)
     labels = {"gamma": "speed control $\\gamma$", "z_common": "common logit $z_c$", "B": "growth exponent $B$"}
     for axes, (name, label) in zip(panels, labels.items(), strict=True):
@@ -100,8 +113,8 @@ def draw(dataset: xarray.Dataset) -> Figure:
     for kind, time, side in zip(
         dataset.kind.values, dataset.transition_time.values, ("right", "left", "left"), strict=True
     ):
-        panels[0].annotate(KINDS[kind], (time, 1), xycoords=("data", "axes fraction"), ha=side, va="bottom")
-    panels[-1].set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), xlabel="$t$ (batch-size-1 steps)")
+        label_above(panels[0], time, KINDS[kind], side)
+    panels[-1].set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), xlabel=TIME_LABEL)
     figure.align_ylabels(panels)
     return figure
 

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import xarray
 
-from snapdyn.dynamics import SGD, SequenceClasses, sgd_runs, syn_medium
-from snapdyn.validation.published import FIGURE_6, distinct_entropy
+from snapdyn.dynamics import SequenceClasses, syn_medium
+from snapdyn.validation.published import FIGURE_6, distinct_entropy, figure_6_runs
 
 NUM_QUERIES = (1, 3, 5, 10)
 ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)
@@ -35,14 +35,8 @@ def final_states(num_seeds: int) -> xarray.Dataset:
     entropies, recalls, thresholds = [], [], []
     for Q in NUM_QUERIES:
         classes = syn_medium(Q)
-        runs = sgd_runs(
-            [
-                SGD(classes, ratio * eta_Z, eta_Z, **FIGURE_6, seed=seed, record=[FIGURE_6["steps"]])
-                for eta_Z in ATTENTION_RATES
-                for ratio in RATIOS
-                for seed in range(num_seeds)
-            ]
-        )
+        cells = [(classes, ratio * eta_Z, eta_Z) for eta_Z in ATTENTION_RATES for ratio in RATIOS]
+        runs = [run for cell in figure_6_runs(cells, range(num_seeds)) for run in cell]
         threshold = np.linspace(*THRESHOLDS[Q], NUM_THRESHOLDS)
         shape = (len(ATTENTION_RATES), len(RATIOS), num_seeds)
         entropies.append(np.reshape([distinct_entropy(run) for run in runs], shape))

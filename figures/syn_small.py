@@ -1,4 +1,4 @@
-"""What Figures 4 and 5 share: SGD on Syn-Small, and strips of attention, iterations down, tokens across."""
+"""What the figures of Syn-Small share: settings, attention with gaps, and strips (iterations down, tokens across)."""
 
 from __future__ import annotations
 
@@ -7,27 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from snapdyn.dynamics import SGD, Trajectory, sgd_runs, syn_small
+from snapdyn.dynamics import Trajectory, syn_small
+from snapdyn.validation.published import FIGURE_4, FIGURE_4_ITERATIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
 
-# Iterations that the paper's figures show; 48 is its "final".
-ITERATIONS = np.array([0, 2, 4, 6, 8, 10, 48])
-SETUP: dict[str, Any] = {"steps": 48, "batch_size": 128, "seq_len": 127}
+ITERATIONS = np.array(FIGURE_4_ITERATIONS)
+SETUP = {name: FIGURE_4[name] for name in ("steps", "batch_size", "seq_len")}
 SEEDS = {"quick": 10, "full": 100}
 COMMON = np.arange(10)
 # The most frequent distinct token of each class, the last of its ten.
 DOMINANT = (19, 29)
-
-
-def runs(eta_Y: float, eta_Z: float, num_seeds: int, **settings: Any) -> list[Trajectory]:
-    """Training runs from zero, seeds 0, 1, ..., kept at ITERATIONS."""
-    classes = syn_small()
-    return sgd_runs(
-        [SGD(classes, eta_Y, eta_Z, **SETUP, **settings, seed=seed, record=ITERATIONS) for seed in range(num_seeds)]
-    )
 
 
 def attention_of(run: Trajectory) -> np.ndarray:

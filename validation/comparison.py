@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
@@ -23,12 +23,8 @@ from snapdyn.dynamics import (
     sgd,
 )
 from snapdyn.errors import InputError, unknown_name, whole
+from snapdyn.validation.accurate_runs import accurate_run
 from snapdyn.validation.instances import single_common_profile
-from snapdyn.validation.runs import figure_run
-
-if TYPE_CHECKING:
-    pass
-
 
 # Kind of observable: its name on the axis, and how many indices it takes.
 KINDS: dict[str, tuple[str, int]] = {
@@ -197,7 +193,7 @@ def _theory(
 ) -> Trajectory:
     residual, seq_len = settings.get("residual", False), settings.get("seq_len")
     if curve == "mean_field":
-        return figure_run(MeanField(classes, eta_Y, eta_Z, residual=residual), t)
+        return accurate_run(MeanField(classes, eta_Y, eta_Z, residual=residual), t)
     if residual:
         raise InputError(f"expected the curve mean_field with the residual connection, received {curve}; leave it out")
     if curve == "finite_length":
@@ -209,11 +205,11 @@ def _theory(
         with warnings.catch_warnings():
             warnings.simplefilter("error", ExpansionWarning)
             try:
-                return figure_run(FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len), t)
+                return accurate_run(FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len), t)
             except (ExpansionWarning, InputError) as error:
                 raise InputError(f"{error}; leave finite_length out of curves") from error
     if curve == "modified_decoder":
-        return figure_run(ModifiedDecoder(classes, eta_Y, eta_Z), t)
+        return accurate_run(ModifiedDecoder(classes, eta_Y, eta_Z), t)
     profile = single_common_profile(classes)
     if profile is None:
         raise InputError(

@@ -121,3 +121,9 @@ def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | Non
     if any(p.shape != profiles[0].shape or not np.allclose(p, profiles[0], rtol=1e-12, atol=0) for p in profiles):
         return None
     return SingleCommonProfile(profiles[0][:-1], float(profiles[0][-1]), position[classes.z_coordinates[1]])
+
+
+def dominant_token(classes: SequenceClasses, n: int = 0) -> int:
+    """Return the distinct token of class n with the largest probability; the class must have distinct tokens."""
+    distinct = classes.distinct_tokens(n)
+    return int(distinct[np.argmax(classes.P[[n], distinct].ravel())])

@@ -1,16 +1,16 @@
-"""Published numbers of the paper's experiments, and ours beside them (Figs. 4 and 6)."""
+"""The paper's experiments of Figs. 4 and 6: our runs, and the published numbers beside them."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import SGD, Trajectory, sgd_runs, syn_medium, syn_small
+from snapdyn.dynamics import SGD, SequenceClasses, Trajectory, sgd_runs, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 
 # Fig. 6 (the paper's Appendix and logs): SGD with momentum, start uniform in +-1/sqrt(V), 127 contextual tokens.
@@ -56,6 +56,43 @@ def full_entropy(trajectory: Trajectory) -> float:
     return float(trajectory.entropy()[-1].mean())
 
 
+def figure_6_runs(
+    cells: Iterable[tuple[SequenceClasses, float, float]],
+    seeds: Sequence[int],
+    record: Sequence[int] = (FIGURE_6["steps"],),
+    threads: int | None = None,
+    **changes: Any,
+) -> list[list[Trajectory]]:
+    """Train as in Fig. 6.
+
+    Parameters
+    ----------
+    cells : iterable of (SequenceClasses, float, float)
+        Classes, eta_Y and eta_Z per step.
+    seeds : sequence of int
+        Seeds of every cell.
+    record : sequence of int, optional
+        Steps at which the state is kept; default the last one.
+    threads : int or None
+        As in `sgd_runs`; the numbers do not depend on it.
+    **changes
+        Settings of `SGD` other than those of Fig. 6, for controls.
+
+    Returns
+    -------
+    list of list of Trajectory
+        One list per cell, one trajectory per seed.
+    """
+    settings = FIGURE_6 | changes
+    runs = [
+        SGD(classes, eta_Y, eta_Z, **settings, seed=seed, record=record)
+        for classes, eta_Y, eta_Z in cells
+        for seed in seeds
+    ]
+    trained, count = sgd_runs(runs, threads=threads), len(seeds)
+    return [trained[start : start + count] for start in range(0, len(trained), count)]
+
+
 def figure_6(
     seeds: Sequence[int],
     observable: Callable[[Trajectory], float] = distinct_entropy,
@@ -70,29 +107,31 @@ def figure_6(
     seeds : sequence of int
         Seeds of every cell. The last columns have heavy tails at Q = 1: ten seeds are few there.
     observable : callable
-        What is compared; another one, or `changes` of the set-up, must be rejected.
+        ``observable(trajectory)`` gives the number that is compared; another one is a control.
+    cells : sequence of dict, optional
+        Rows of `published_cells`; default all.
+    threads : int or None
+        As in `sgd_runs`; the numbers do not depend on it.
+    **changes
+        Settings of `SGD` other than those of Fig. 6, for controls.
+
+    Returns
+    -------
+    list of Cell
+        In the order of the rows.
     """
     rows = published_cells() if cells is None else list(cells)
     classes = {Q: syn_medium(Q) for Q in {int(row["num_queries"]) for row in rows}}
-    runs = [
-        SGD(
-            classes[int(row["num_queries"])],
-            row["eta_Y_over_eta_Z"] * row["eta_Z"],
-            row["eta_Z"],
-            **{**FIGURE_6, **changes},
-            seed=seed,
-            record=[FIGURE_6["steps"]],
-        )
-        for row in rows
-        for seed in seeds
+    settings = [
+        (classes[int(row["num_queries"])], row["eta_Y_over_eta_Z"] * row["eta_Z"], row["eta_Z"]) for row in rows
     ]
-    values = np.array([observable(run) for run in sgd_runs(runs, threads=threads)]).reshape(len(rows), len(seeds))
-    found = []
-    for row, ours in zip(rows, values, strict=True):
+    compared = []
+    for row, runs in zip(rows, figure_6_runs(settings, seeds, threads=threads, **changes), strict=True):
+        ours = np.array([observable(run) for run in runs])
         mean, std = row["entropy_mean"], row["entropy_std"]
         z, p = against_published(ours, mean, std)
-        found.append(Cell(int(row["num_queries"]), row["eta_Z"], row["eta_Y_over_eta_Z"], mean, std, ours, z, p))
-    return found
+        compared.append(Cell(int(row["num_queries"]), row["eta_Z"], row["eta_Y_over_eta_Z"], mean, std, ours, z, p))
+    return compared
 
 
 def against_published(ours: Floats, mean: float, std: float) -> tuple[float, float]:
@@ -115,10 +154,26 @@ def smallest_at_ratio_2(cells: Sequence[Cell]) -> int:
     return sum(min(group, key=group.__getitem__) != 2.0 for (Q, _), group in groups.items() if Q >= 3)
 
 
-def figure_4(eta_Y: float, eta_Z: float, seeds: Sequence[int]) -> list[Trajectory]:
-    """Syn-Small by SGD as in Fig. 4, kept at the iterations that the figure shows; one trajectory per seed."""
-    classes = syn_small()
-    return sgd_runs([SGD(classes, eta_Y, eta_Z, **FIGURE_4, seed=seed, record=FIGURE_4_ITERATIONS) for seed in seeds])
+def figure_4_runs(eta_Y: float, eta_Z: float, seeds: Sequence[int], **changes: Any) -> list[Trajectory]:
+    """Train on Syn-Small as in Fig. 4.
+
+    Parameters
+    ----------
+    eta_Y : float
+        Learning rate of the decoder, per step.
+    eta_Z : float
+        Learning rate of attention, per step.
+    seeds : sequence of int
+    **changes
+        Settings of `SGD` other than those of Fig. 4; Fig. 5 has optimizer="adam" without momentum.
+
+    Returns
+    -------
+    list of Trajectory
+        One per seed, at the iterations that the figure shows.
+    """
+    classes, settings = syn_small(), FIGURE_4 | changes
+    return sgd_runs([SGD(classes, eta_Y, eta_Z, **settings, seed=seed, record=FIGURE_4_ITERATIONS) for seed in seeds])
 
 
 def tables(num_seeds: int = 100) -> str:
@@ -141,7 +196,7 @@ def tables(num_seeds: int = 100) -> str:
             f"| {'agrees' if c.p >= level else 'differs'} |"
         )
     for eta_Y, eta_Z in ((1.0, 1.0), (10.0, 1.0)):
-        runs = figure_4(eta_Y, eta_Z, range(num_seeds))
+        runs = figure_4_runs(eta_Y, eta_Z, range(num_seeds))
         lines += [
             "",
             f"## Fig. 4: Syn-Small, eta_Y = {eta_Y:g}, eta_Z = {eta_Z:g}, median of {num_seeds} seeds (10-90 %)",

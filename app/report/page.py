@@ -175,7 +175,7 @@ def _groups(report: Report) -> dict[str, list[ClaimResult]]:
 
 
 def _map_svg(map: Map) -> Markup:
-    from snapdyn.figures.claim_pictures import map_svg
+    from snapdyn.figures.validity_maps import map_svg
 
     return Markup(map_svg(map))
 

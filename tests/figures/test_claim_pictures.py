@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from snapdyn.figures import claim_svg
-from snapdyn.figures.claim_pictures import MOST_POINTS, _thinned, _threshold_lines, cell_edges, map_svg
+from snapdyn.figures.axes import cell_edges
+from snapdyn.figures.claim_pictures import MOST_POINTS, thinned
+from snapdyn.figures.validity_maps import map_svg, threshold_lines
 from snapdyn.validation.results import Map, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -98,7 +100,7 @@ def test_thinning_keeps_the_ends_and_follows_the_axis(logarithmic: bool) -> None
     Evenly in order, linear times would leave the first decades of a logarithmic axis empty: that is the control.
     """
     x = np.linspace(0, 1e5, 100_001)
-    kept, y = _thinned(x, x**2, logarithmic)
+    kept, y = thinned(x, x**2, logarithmic)
     assert kept.size <= MOST_POINTS
     np.testing.assert_array_equal(y, kept**2)
     assert kept[-1] == x[-1]
@@ -110,7 +112,7 @@ def test_thinning_keeps_the_ends_and_follows_the_axis(logarithmic: bool) -> None
 def test_thinning_leaves_curves_that_turn_back_in_order() -> None:
     """Assert that a closed curve is thinned in the order it is drawn."""
     angle = np.linspace(0, 2 * np.pi, 1001)
-    x, y = _thinned(np.cos(angle), np.sin(angle), logarithmic=False)
+    x, y = thinned(np.cos(angle), np.sin(angle), logarithmic=False)
     assert x.size <= MOST_POINTS
     assert np.all(np.diff(np.unwrap(np.arctan2(y, x))) > 0)
 
@@ -166,7 +168,7 @@ def test_threshold_is_where_the_violation_crosses_it(xscale: str, yscale: str, s
     shown = a_map(xscale=xscale, yscale=yscale, scale=scale)
     if xscale == "linear":  # violation x alone: the line is vertical and straight on any scale
         shown = replace(shown, violation=np.tile(GRID_X, (5, 1)))
-    (line,) = _threshold_lines(shown, shown.violation)
+    (line,) = threshold_lines(shown, shown.violation)
     product = line[:, 0] * (line[:, 1] if xscale == "log" else 1)
     np.testing.assert_allclose(product, 0.1, rtol=1e-9)
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, integrate
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, DrawnFigure, draw, drawing
+from snapdyn.figures import FIGURES, DrawnFigure, draw
 
 COMPUTED = [id_ for id_, entry in FIGURES.items() if not entry.from_runs]
 
@@ -25,7 +25,10 @@ def test_importing_the_package_loads_no_plotting_library() -> None:
     code = "import sys; from snapdyn.figures import FIGURES, draw, claim_svg; print('matplotlib' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
-    code = "import sys; import snapdyn.figures.figure_8; print('matplotlib' in sys.modules)"
+    code = (
+        "import sys; from snapdyn.figures import FIGURES; entry = FIGURES['8']; entry.draw(entry.compute('quick')); "
+        "print('matplotlib' in sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "True"
 
@@ -66,7 +69,7 @@ def test_saved_data_give_the_same_picture(
     """Assert equal bytes when drawn from the data in another folder, without computing, under a user's own settings."""
     monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 9.0)
     monkeypatch.setitem(matplotlib.rcParams, "savefig.dpi", 50)
-    monkeypatch.setattr(import_module(f"snapdyn.figures.figure_{id_}"), "compute", None)
+    monkeypatch.setitem(FIGURES, id_, replace(FIGURES[id_], compute=None))
     first = drawn[id_]
     (again,) = draw(id_, tmp_path, source=first.data)
     for kind in ("png", "pdf", "data"):
@@ -180,12 +183,10 @@ def test_no_figure_is_drawn_from_half_a_run(
 def test_interruption_keeps_finished_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that Ctrl-C in the second figure leaves the first whole and nothing of the second."""
 
-    def interrupt(name: str) -> object:
-        if name.endswith("figure_9"):
-            raise KeyboardInterrupt
-        return __import__(name, fromlist=["compute"])
+    def interrupt(level: str) -> xarray.Dataset:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(drawing, "import_module", interrupt)
+    monkeypatch.setitem(FIGURES, "9", replace(FIGURES["9"], compute=interrupt))
     with pytest.raises(KeyboardInterrupt):
         draw(["8", "9"], tmp_path)
     assert {path.name.split(".", 1)[0] for path in tmp_path.iterdir()} == {"figure_8"}

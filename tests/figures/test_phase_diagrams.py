@@ -21,9 +21,13 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.errors import InputError
-from snapdyn.figures.phase_diagrams import _fixed, draw, lines_of, theory_of
+from snapdyn.figures import FIGURES
+from snapdyn.figures.phase_diagrams import draw, settings_text
+from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation import observables
 from snapdyn.validation.comparison import OF_THEORY
+from snapdyn.validation.maps import fall_onset
+from snapdyn.validation.search import load
 
 matplotlib.use("agg")
 
@@ -110,6 +114,26 @@ def test_theory_has_no_times_where_weights_differ() -> None:
     )
 
 
+def test_the_onset_lies_just_below_the_first_falls() -> None:
+    """Assert that the earliest falls seen begin at up to 1.2 ONSET, at all ratios of the rates, and texts quote ONSET.
+
+    Controls: half and twice the value are refuted by the same instance.
+    """
+    classes, times = load("theorem2a-memory").instance.classes, np.geomspace(1, 1e12, 1000)
+    onsets = np.array([fall_onset(classes, ratio, times)[1] for ratio in (1.0, 0.3, 0.1, 0.01)])
+
+    def lies_just_below(value: float) -> bool:
+        # (eta_Z/eta_Y) (V h)^2 at the onset varies by up to 20 % with the ratio (tests of `fall_onset`).
+        return bool(((value < onsets) & (onsets < 1.2 * value)).all())
+
+    assert lies_just_below(ONSET)
+    assert not lies_just_below(ONSET / 2)
+    assert not lies_just_below(2 * ONSET)
+    caption = FIGURES["phase"].caption
+    assert f"before (eta_Z/eta_Y)(V h)^2 reaches {ONSET:g}" in caption
+    assert caption.endswith(f"only where (eta_Z/eta_Y)(V h)^2 is above {ONSET:g}.")
+
+
 SETTINGS = {
     "classes": {"kind": "single_common_token", "num_distinct": 3, "num_classes": 3, "common_probability": 0.2},
     "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 0.1},
@@ -190,7 +214,7 @@ def test_the_title_has_what_all_cells_share() -> None:
     assert " ".join(title.split()) == (
         "MeanField of single_common_token: num_distinct 3, num_classes 3, common_probability 0.2, last 50"
     )
-    assert _fixed(data).endswith("last 50, eta_Z 0.1")
+    assert settings_text(data).endswith("last 50, eta_Z 0.1")
 
 
 @pytest.mark.parametrize(("key", "value"), [("optimizer", "adam"), ("weight_decay", 0.1), ("init", "normal")])

@@ -10,7 +10,7 @@ from snapdyn.validation.published import (
     FIGURE_4,
     FIGURE_4_ITERATIONS,
     distinct_entropy,
-    figure_4,
+    figure_4_runs,
     figure_6,
     published_cells,
     smallest_at_ratio_2,
@@ -32,7 +32,7 @@ def test_figure_4_shows_what_the_paper_shows() -> None:
     Negative control: without momentum the dominant token has hardly moved at the last iteration.
     """
     seeds = range(8)
-    slow, fast = (figure_4(eta_Y, 1.0, seeds) for eta_Y in (1.0, 10.0))
+    slow, fast = (figure_4_runs(eta_Y, 1.0, seeds) for eta_Y in (1.0, 10.0))
     dominant = {
         name: np.median([run.token_attention(0, 19) for run in runs], 0)
         for name, runs in (("slow", slow), ("fast", fast))

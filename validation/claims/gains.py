@@ -14,7 +14,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention import INDEPENDENT, SEED, WEAK, regular, stored_check
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
-from snapdyn.validation.instances import weak_instances
+from snapdyn.validation.instances import dominant_token, weak_instances
 from snapdyn.validation.maps import common_logit_maps, ratio_correlation_map
 from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.register import Evidence, claim
@@ -237,8 +237,7 @@ def theorem3_bounds(level: str) -> Evidence:
         B = growth_integral(trajectory, 5.0)
         quadrature = max(quadrature, float(np.abs(growth_integral(trajectory, 5.0, every=2) / B[::2] - 1).max()))
         for n in range(classes.num_classes):
-            distinct = classes.distinct_tokens(n)
-            l0 = int(distinct[np.argmax(classes.P[[n], distinct].ravel())])
+            l0 = dominant_token(classes, n)
             f0 = classes.decoder_inputs()[n, l0]
             log_chi = np.log(trajectory.growth_factor(n, l0))
             lower = min(lower, float(((log_chi - 2 * f0**2 * B[:, n]) / B[:, n]).min()))
@@ -351,7 +350,7 @@ def bounds_violation(
             m, distinct, common = classes.query_index[n], classes.distinct_tokens(n), classes.common_tokens(n)
             if distinct.size == 0 or (shrinking and (np.diff(z[:, m, common], axis=0) > 0).any()):
                 continue
-            l0 = int(distinct[np.argmax(classes.P[[n], distinct].ravel())])
+            l0 = dominant_token(classes, n)
             share = classes.decoder_inputs()[n, l0] ** 2 if exponent is None else exponent
             log_chi = 2 * z[:, m, l0] / B[:, n]  # from the logit itself: chi - 1 may be below rounding
             worst = max(worst, float((2 * share - log_chi).max()), float((log_chi - 2).max()))

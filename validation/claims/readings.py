@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    SGD,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
@@ -19,31 +18,19 @@ from snapdyn.dynamics import (
     log_times,
     momentum_clock,
     sgd,
-    sgd_runs,
     single_common_token,
     syn_medium,
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.stages import log_growth, transition
-from snapdyn.validation.published import FIGURE_6, published_cells
+from snapdyn.validation.published import FIGURE_6, figure_6_runs, published_cells
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
 from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
 ATTENTION_RATES = np.array([0.5, 1.0, 2.0, 3.0])  # of Fig. 6
-
-
-def _figure_6_runs(
-    classes: SequenceClasses, rates: Sequence[tuple[float, float]], seeds: Sequence[int], record: Sequence[int]
-) -> list[list[Trajectory]]:
-    """SGD as in Fig. 6 for each (eta_Y, eta_Z): a list of runs, one per seed."""
-    runs = [
-        SGD(classes, eta_Y, eta_Z, **FIGURE_6, seed=seed, record=record) for eta_Y, eta_Z in rates for seed in seeds
-    ]
-    done = sgd_runs(runs)
-    return [done[i * len(seeds) : (i + 1) * len(seeds)] for i in range(len(rates))]
 
 
 def _half_loss_time(t: NDArray[np.float64], loss: Floats, vocab_size: int) -> float:
@@ -103,7 +90,7 @@ def insight_a(level: str) -> Evidence:
     times["loss"]["descent"] = [_half_loss_time(run.t, run.loss, medium.vocab_size) for run in descents]
     times["attention"]["descent"] = [_fastest_time(run, slice(1, None, 4)) for run in descents]
     seeds = tuple(range(5 if level == "quick" else 40))
-    trained = _figure_6_runs(medium, [(rate, eta_Z) for rate in DECODER_RATES], seeds, range(101))
+    trained = figure_6_runs([(medium, rate, eta_Z) for rate in DECODER_RATES], seeds, range(101))
     times["loss"]["SGD"] = [
         _half_loss_time(
             momentum_clock(runs[0].t, FIGURE_6["momentum"]), np.mean([r.loss for r in runs], axis=0), medium.vocab_size
@@ -234,7 +221,7 @@ def insight_b(level: str) -> Evidence:
     sparser, far = np.inf, np.inf
     entropies = {}
     for ratio in ratios:
-        values = _entropies(_figure_6_runs(medium, [(ratio * e, e) for e in ATTENTION_RATES], seeds, [100]))
+        values = _entropies(figure_6_runs([(medium, ratio * e, e) for e in ATTENTION_RATES], seeds))
         entropies[ratio] = values.mean(axis=1)
         sparser = min(sparser, *(_welch(values[i + 1], values[i]) for i in range(ATTENTION_RATES.size - 1)))
         far = min(far, _welch(values[0], values[-1]))
@@ -392,7 +379,7 @@ def insight_c(level: str) -> Evidence:
         ]
     )
     seeds = tuple(range(10 if level == "quick" else 100))
-    trained = _entropies(_figure_6_runs(medium, [(r, 1.0) for r in (1.0, 2.0, 5.0, 10.0)], seeds, [100]))
+    trained = _entropies(figure_6_runs([(medium, r, 1.0) for r in (1.0, 2.0, 5.0, 10.0)], seeds))
     table = {(r["num_queries"], r["eta_Z"], r["eta_Y_over_eta_Z"]): r["entropy_mean"] for r in published_cells()}
     above = max(table[Q, e, 2] - table[Q, e, 5] for Q in (3, 5, 10) for e in ATTENTION_RATES)
     below = max(table[Q, e, 1] - table[Q, e, 2] for Q in (3, 5, 10) for e in ATTENTION_RATES)

@@ -23,6 +23,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition, assumption_2
+from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.results import Check, Map, Picture
 
@@ -40,12 +41,6 @@ def equal_profiles(profile: Floats, share: float, num_classes: int, vocab_size: 
     for n in range(num_classes):
         P[n, 1 + n * d : 1 + (n + 1) * d] = (1 - share) * profile / profile.sum()
     return SequenceClasses(P, np.zeros(num_classes, int), vocab_size=vocab_size)
-
-
-def dominant_token(classes: SequenceClasses, n: int = 0) -> int:
-    """Distinct token of class n with the largest probability."""
-    distinct = classes.distinct_tokens(n)
-    return int(distinct[np.argmax(classes.P[[n], distinct].ravel())])
 
 
 def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:

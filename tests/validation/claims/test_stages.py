@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
 from snapdyn.validation.claims import readings, stages, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.instances import dominant_token
 
 
 def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> np.ndarray:
@@ -22,7 +23,7 @@ def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> n
         return np.append(drift[0], V / (K * (V - 1 + np.exp(u))))
 
     solution = solve_ivp(rate, (0, times[-1]), np.zeros(M + 1), t_eval=times, rtol=1e-9, atol=1e-14)
-    return 2 * solution.y[stages.dominant_token(classes)]
+    return 2 * solution.y[dominant_token(classes)]
 
 
 @pytest.mark.parametrize("ratio", [0.1, 10.0])
@@ -75,7 +76,7 @@ def test_early_mean_field_law_from_the_first_gradient() -> None:
     _, f = dense_attention(classes, z)
     error = np.eye(V)[:K] - 1 / V
     Y = f.T @ error / K
-    second = attention_drift(classes, z, error @ Y.T, 1.0)[0, stages.dominant_token(classes)]
+    second = attention_drift(classes, z, error @ Y.T, 1.0)[0, dominant_token(classes)]
     found = stages.overlap(classes)
     assert second == pytest.approx((K - 1) * found.f0**2 * found.x / (K**2 * V), rel=1e-12)
     assert second != pytest.approx((K - 1) * found.f0**2 * found.x**2 / K**2, rel=0.1)

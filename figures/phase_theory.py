@@ -1,0 +1,147 @@
+"""The theory on a phase diagram: what its lines depend on, read from the settings of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snapdyn import analytic
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.comparison import OF_THEORY
+
+ONSET = 4.5  # of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens seen (F10, docs/sweeps.md)
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What the theory's lines depend on, each a number or an array over the diagram; NaN where it is not known.
+
+    K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; V below 4 is not known; rho0 = |c~_n|/P(l_c|n) of
+    classes with one common token; `system`: what is integrated, "" for SGD and ladders.
+    """
+
+    K: Floats
+    V: Floats
+    eta_Y: Floats
+    eta_Z: Floats
+    T: Floats
+    rho0: Floats
+    system: str
+
+    @property
+    def slowness(self) -> Floats:
+        """(eta_Z/eta_Y) (V h)^2 at the end of the run: 2/K times what attention is driven, eta_Z int gamma dt (128)."""
+        u = _known(lambda V, T, K, eta_Y: V * analytic.h(T / K, eta_Y, V), self.V, self.T, self.K, self.eta_Y)
+        return self.eta_Z / self.eta_Y * u**2
+
+    def time(self, kind: str) -> Floats:
+        """t* ("peak"), t0' ("start") or t0 ("end"); all are proportional to K."""
+        return self.K * _known(
+            lambda V, eta_Y: np.asarray(analytic.transition_time(1, V, eta_Y, kind=kind)), self.V, self.eta_Y
+        )
+
+    @property
+    def rho(self) -> Floats:
+        """Overlap f_n.f_k at the start."""
+        return self.rho0**-2
+
+    @property
+    def driven_by_transition(self) -> Floats:
+        """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4: above 1 most of Eq. (10)'s way is done by t0."""
+        u = _known(lambda V: np.asarray(analytic.u_plus(V)), self.V)
+        return 2 * self.K * (self.K - 1) * u**2 * self.eta_Z / (self.eta_Y * self.rho0**4)
+
+
+def _known(function: Callable[..., Floats], V: Floats, *others: Floats) -> Floats:
+    """function(V, ...) where all arguments are known, NaN elsewhere; linear between whole V, which it needs."""
+    arrays = np.broadcast_arrays(V, *others)
+    known = np.all([np.isfinite(array) for array in arrays], axis=0)
+    found = np.full(known.shape, np.nan)
+    if known.any():
+        whole, *rest = (array[known] for array in arrays)
+        low = np.floor(whole)
+        share = whole - low
+        found[known] = (1 - share) * function(low, *rest) + share * function(low + 1, *rest)
+    return found
+
+
+# The lines of each variable: label, and a function of the theory that is 0 on the line (in logarithms).
+Line = tuple[str, Callable[[Theory], Floats]]
+REACHED: tuple[Line, ...] = (
+    ("$t^*$ = end of the run", lambda theory: np.log(theory.time("peak") / theory.T)),
+    ("$t_0$ = end of the run", lambda theory: np.log(theory.time("end") / theory.T)),
+)
+MEMORY: tuple[Line, ...] = (
+    (rf"$(\eta_Z/\eta_Y)(Vh)^2$ = {ONSET:g} at the end (F10)", lambda theory: np.log(theory.slowness / ONSET)),
+)
+SNAPPING: tuple[Line, ...] = (
+    (r"$2K(K-1)u_+^2\eta_Z/\eta_Y = \rho_0^4$", lambda theory: np.log(theory.driven_by_transition)),
+)
+LADDER: tuple[Line, ...] = (
+    (r"printed: $\rho = 1/(K(K-1))$", lambda theory: np.log(theory.rho * theory.K * (theory.K - 1))),
+    (r"$V\rho = 1$ (F4)", lambda theory: np.log(theory.V * theory.rho)),
+    *MEMORY,
+)
+
+
+def lines_of(variable: str, theory: Theory) -> tuple[Line, ...]:
+    """The theory's lines that belong on a diagram of this variable."""
+    if variable == "transition_time":
+        return REACHED[:1]
+    if variable in ("largest_gap", "gap"):
+        return LADDER
+    if theory.system == "ModifiedDecoder" and variable in ("phase", "late_speed", "winner_share"):
+        return (*REACHED, *SNAPPING)
+    remembers = theory.system in ("", "MeanField", "FiniteLengthMeanField")  # old attention, in a decoder of its own
+    return (*REACHED, *MEMORY) if remembers else REACHED
+
+
+def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:
+    """Read the theory's quantities from a run's sections and from the swept values (dotted names, arrays)."""
+    sections: dict[str, dict[str, Any]] = {name: dict(values) for name, values in settings.items()}
+    for dotted, value in changes.items():
+        section, _, key = dotted.partition(".")
+        sections.setdefault(section, {})[key] = value
+    rates = sections.get("system") or sections.get("sgd") or sections.get("ladder") or {}
+    classes = sections.get("classes", rates)
+
+    def number(values: Mapping[str, Any], key: str, default: Any = np.nan) -> Floats:
+        value = values.get(key)
+        return np.asarray(default if value is None else value, dtype=float)
+
+    K, V, rho0 = number(classes, "num_classes"), number(classes, "vocab_size"), np.asarray(np.nan)
+    kind = classes.get("kind")
+    if kind == "syn_small":
+        K, V = np.asarray(2.0), np.asarray(34.0)
+    elif kind == "syn_medium":
+        Q = number(classes, "num_queries", 10)
+        K, V = 2 * Q, 10 + 23 * Q  # 10 + 10 K + Q + K
+    elif kind == "single_common_token":
+        d = number(classes, "num_distinct")
+        V = number(classes, "vocab_size", 1 + K * d)
+        share = number(classes, "common_probability")
+        share = np.where((share > 0) & (share < 1), share, np.nan)
+        norm = np.vectorize(_profile_norm)(d)
+        rho0 = np.hypot(share, (1 - share) * norm) / share
+    times = sections.get("run") or sections.get("ladder") or {}
+    T = number(times, "last", max(times.get("times") or [np.nan]))
+    # Not of Adam, a random start, weight decay: t*, t0 and V h are of plain descent.
+    for name, usual in OF_THEORY.items():
+        V = np.where(np.asarray(rates.get(name, usual)) == usual, V, np.nan)
+    if "sgd" in sections:
+        T = number(rates, "steps") / (1 - number(rates, "momentum", 0.0))  # late
+    # Beyond the outermost cells of a linear axis there may be values that are none.
+    eta_Y, eta_Z, T = (
+        np.where(value > 0, value, np.nan) for value in (number(rates, "eta_Y"), number(rates, "eta_Z"), T)
+    )
+    K, V = np.where(K >= 1, K, np.nan), np.where(V >= 4, V, np.nan)
+    return Theory(K, V, eta_Y, eta_Z, T, rho0, str(rates.get("kind", "")))
+
+
+def _profile_norm(num_distinct: float) -> float:
+    """2-norm of the distinct tokens' profile of `single_common_token`, weights linspace(0.1, 1, d)."""
+    weights = np.linspace(0.1, 1.0, max(1, int(num_distinct)))
+    return float(np.linalg.norm(weights / weights.sum()))

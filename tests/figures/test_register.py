@@ -1,0 +1,103 @@
+"""The register of figures: a new figure is one module, or one entry that a user adds."""
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import xarray
+
+from snapdyn.commands.main import main
+from snapdyn.errors import InputError
+from snapdyn.figures import FIGURES, FigureEntry, draw
+
+TOY = """
+import xarray
+
+from snapdyn.figures.style import SINGLE_COLUMN, new_figure
+from snapdyn.validation import Check
+
+TITLE = "A toy"
+CAPTION = "The line y = x."
+
+
+def compute(level):
+    return xarray.Dataset({"y": ("x", [0.0, 1.0, 2.0])}, {"x": [0.0, 1.0, 2.0]})
+
+
+def draw(dataset):
+    figure = new_figure(SINGLE_COLUMN, 2.0)
+    figure.subplots().plot(dataset.x, dataset.y)
+    return figure
+
+
+def check(dataset):
+    return [Check("largest y", "closed form", float(dataset.y.max()), 2.0)]
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FigureEntry]:
+    """A figure in a module of its own, in the register for one test."""
+    (tmp_path / "figure_toy.py").write_text(TOY, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield FIGURES.add(FigureEntry.from_module(import_module("figure_toy")))
+    del FIGURES["toy"], sys.modules["figure_toy"]
+
+
+def test_every_module_of_a_figure_is_in_the_register() -> None:
+    """Assert one entry per file figure_ID.py, with a title and a caption that ends its sentence."""
+    folder = Path(import_module("snapdyn.figures").__path__[0])
+    assert {path.stem for path in folder.glob("figure_*.py")} == {entry.name for entry in FIGURES.values()}
+    for id_, entry in FIGURES.items():
+        assert entry.id == id_
+        assert entry.title
+        assert not entry.title.endswith(".")
+        assert entry.caption.endswith(".")
+
+
+def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path) -> None:
+    """Assert that an added module is drawn with its texts, read back from its data, and named in error messages."""
+    (drawn,) = draw("toy", tmp_path / "out")
+    assert (drawn.id, drawn.title, drawn.caption, drawn.label) == ("toy", "A toy", "The line y = x.", "Toy")
+    assert drawn.as_claimed
+    assert drawn.png.name == "figure_toy.png"
+    assert xarray.load_dataset(drawn.data, engine="h5netcdf").y.values.tolist() == [0.0, 1.0, 2.0]
+    (again,) = draw(out=tmp_path / "again", source=drawn.data)
+    assert again.png.read_bytes() == drawn.png.read_bytes()
+    with pytest.raises(InputError, match=r"expected figure to be one of 2, 3, .*, toy, received 'toi'; did you mean"):
+        draw("toi", tmp_path / "none")
+
+
+def test_the_command_draws_an_added_figure(
+    toy: FigureEntry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that `snapdyn figures toy --check` writes the picture and reports the check."""
+    assert main(["figures", "toy", "--check", "--out", str(tmp_path / "out")]) == 0
+    output = capsys.readouterr().out
+    assert "A toy" in output
+    assert "largest y" in output
+    assert (tmp_path / "out" / "figure_toy.pdf").exists()
+
+
+def test_names_of_figures_are_unique(toy: FigureEntry) -> None:
+    """Assert that a second figure of the same id is refused and the first one stays."""
+    with pytest.raises(InputError, match="expected a new name for a figure, received 'toy'"):
+        FIGURES.add(toy)
+    assert FIGURES["toy"] is toy
+
+
+def test_a_figure_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that an entry of functions is drawn like a module, with the files that it writes besides."""
+
+    def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, caption: str) -> list[Path]:
+        path = folder / f"{name}.txt"
+        path.write_text(f"{title}: {caption}", encoding="utf-8")
+        return [path]
+
+    eight = FIGURES["8"]
+    entry = FigureEntry("own", "Growth", "As 8.", eight.compute, eight.draw, eight.check, write_extras=write_extras)
+    monkeypatch.setitem(FIGURES, "own", entry)
+    (drawn,) = draw("own", tmp_path)
+    assert [path.read_text(encoding="utf-8") for path in drawn.extras] == ["Growth: As 8."]
