@@ -66,7 +66,7 @@ def common_token_logit(
     --------
     >>> from snapdyn import analytic
     >>> print(f"{analytic.common_token_logit(100.0, 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0):.4f}")
-    -1.3986
+    -1.4547
     """
     choice("form", form, FORMS)
     eta_Z, K = positive_array("eta_Z", eta_Z), count_array("num_classes", num_classes, 1)
@@ -122,7 +122,7 @@ def xi(
     --------
     >>> from snapdyn import analytic
     >>> analytic.xi([0.0, 10.0, 100.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0).round(4)
-    array([0.    , 0.0918, 0.0039])
+    array([0.    , 0.0848, 0.0039])
     """
     choice("form", form, FORMS)
     eta_Z, K = positive_array("eta_Z", eta_Z), count_array("num_classes", num_classes, 1)

@@ -37,7 +37,7 @@ def discrete_h(num_steps: int, eta_Y: float, vocab_size: int) -> FloatArray:
     --------
     >>> from snapdyn import analytic
     >>> analytic.discrete_h(3, eta_Y=1.0, vocab_size=10).round(4)
-    array([0.    , 0.1   , 0.1853, 0.2501])
+    array([0.    , 0.1   , 0.1853, 0.2504])
     """
     steps = whole("num_steps", num_steps, 0)
     rate = positive("eta_Y", eta_Y)

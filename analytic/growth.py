@@ -61,7 +61,7 @@ def growth_exponent(
     --------
     >>> from snapdyn import analytic
     >>> analytic.growth_exponent([0.0, 100.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0).round(4)
-    array([0.    , 0.1399])
+    array([0.    , 0.1455])
     """
     choice("form", form, FORMS)
     K, rho0 = count_array("num_classes", num_classes, 1), positive_array("rho0", rho0)
@@ -140,7 +140,7 @@ def growth_exponent_pieces(
     >>> from snapdyn import analytic
     >>> pieces = analytic.growth_exponent_pieces([10.0, 1000.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0)
     >>> pieces.early.round(3), pieces.late.round(3)
-    (array([0.612,   nan]), array([  nan, 1.798]))
+    (array([0.612,   nan]), array([  nan, 1.797]))
     >>> print(f"{pieces.early_until:.1f} {pieces.late_from:.1f}")
     69.1 182.3
     """

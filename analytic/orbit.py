@@ -109,12 +109,12 @@ def single_common_token_orbit(
     Examples
     --------
     >>> from snapdyn import analytic
-    >>> orbit = analytic.single_common_token_orbit([0.0, 300.0], [0.2, 0.3], 0.5, 3, 50, eta_Y=1.0, eta_Z=0.5)
+    >>> orbit = analytic.single_common_token_orbit([30.0, 300.0], [0.2, 0.3], 0.5, 3, 50, eta_Y=1.0, eta_Z=0.5)
     >>> orbit.z_distinct.round(4)
-    array([[0., 0.],
-           [0., 0.]])
+    array([[0.1165, 0.3151],
+           [0.1349, 0.3795]])
     >>> orbit.z_common.round(4)
-    array([ 0., -1.])
+    array([-1.2946, -1.5432])
     """
     choice("beta", beta, ("exact", "leading"))
     times = np.atleast_1d(time_array("t", t))

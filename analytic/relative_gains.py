@@ -74,7 +74,7 @@ def companion_growth(initial_gain: ArrayLike, growth_of_companion: ArrayLike) ->
     --------
     >>> from snapdyn import analytic
     >>> print(f"{analytic.companion_growth(0.5, 0.2):.4f}")
-    0.3425
+    0.3411
     """
     r0, dz = _checked_gain(initial_gain), finite_array("growth_of_companion", growth_of_companion)
     change = (r0 + 1) * np.expm1(-2 * dz)

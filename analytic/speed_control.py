@@ -62,7 +62,7 @@ def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
     --------
     >>> from snapdyn import analytic
     >>> print(f"{1000 * analytic.h(10.0, eta_Y=1.0, vocab_size=1000):.4f}")
-    6.8911
+    7.7310
     """
     s = time_array("s", s)
     eta_Y = positive_array("eta_Y", eta_Y)
@@ -106,7 +106,7 @@ def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: Ar
 
     >>> from snapdyn import analytic
     >>> analytic.gamma([0.0, 56.4, 1000.0], eta_Y=1.0, vocab_size=1000, num_classes=10).round(3)
-    array([0.   , 4.223, 0.114])
+    array([0.   , 4.416, 0.127])
     """
     t, eta_Y = time_array("t", t), positive_array("eta_Y", eta_Y)
     V, K = count_array("vocab_size", vocab_size, 2), count_array("num_classes", num_classes, 1)
@@ -148,7 +148,7 @@ def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_cl
     --------
     >>> from snapdyn import analytic
     >>> print(f"{analytic.gamma_integral(100.0, eta_Y=1.0, vocab_size=1000, num_classes=10):.2f}")
-    236.96
+    298.24
     """
     t, eta_Y = time_array("t", t), positive_array("eta_Y", eta_Y)
     V, K = count_array("vocab_size", vocab_size, 2), count_array("num_classes", num_classes, 1)
@@ -188,7 +188,7 @@ def error_norm(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatAr
     --------
     >>> from snapdyn import analytic
     >>> analytic.error_norm([0.0, 5.0, 100.0], eta_Y=1.0, vocab_size=1000).round(3)
-    array([1.   , 0.875, 0.011])
+    array([0.999, 0.885, 0.011])
     """
     s = time_array("s", s)
     eta_Y = positive_array("eta_Y", eta_Y)

@@ -144,7 +144,7 @@ def u_peak(vocab_size: ArrayLike) -> FloatArray:
     --------
     >>> from snapdyn import analytic
     >>> print(f"{analytic.u_peak(1000):.6f}")
-    5.0
+    5.420502
     """
     from scipy.special import lambertw
 
