@@ -3,15 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic import checks
-from snapdyn.analytic.checks import FloatArray
 from snapdyn.analytic.speed_control import gamma, gamma_integral
+from snapdyn.errors import FloatArray, choice, count_array, positive_array
 
 FORMS = ("consistent", "printed")
 
 
 def feedback(num_classes: FloatArray, rho0: FloatArray, form: str) -> FloatArray:
-    """Coefficient a of xi = a gamma exp(4 z_c): (K-1)/rho0^4, or as printed in Eq. (13) 1/C0 = K/rho0^4.
+    """Return a of xi = a gamma exp(4 z_c): (K-1)/rho0^4, or as printed in Eq. (13) 1/C0 = K/rho0^4.
 
     The K-1 counts the other classes: xi_n sums beta_nk f_n.f_k = exp(4 z_c)/rho0^4 over k != n.
     """
@@ -30,38 +29,48 @@ def common_token_logit(
 ) -> FloatArray:
     """Attention logit z_c(t) = -(1/4) ln(1 + 4 a Gamma(t)) of the common token, Eq. (122).
 
+    One query, K uniform classes, zero start. All arguments but `form` broadcast.
+
     Parameters
     ----------
     t : array_like
-        Batch-size-1 steps, >= 0; one query, K uniform classes, zero start.
-    eta_Y, eta_Z : array_like
-        Learning rates of decoder and attention, per step, > 0.
+        Time in batch-size-1 steps, >= 0.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : array_like
+        Learning rate of the attention, per step, > 0.
     vocab_size : array_like
         V, number of decoder outputs, whole and >= 2.
     num_classes : array_like
-        K, whole and >= 1.
+        K, number of sequence classes, whole and >= 1.
     rho0 : array_like
-        Normalisation ||c~_n||/P(l_c|n), taken constant, > 0.
+        Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
     form : {"consistent", "printed"}
         ``"consistent"``: a = (K-1)/rho0^4. ``"printed"``: a = 1/C0 = K/rho0^4.
 
     Returns
     -------
     float or ndarray
-        z_c <= 0 (a logit); 0 at t = 0.
+        z_c <= 0, dimensionless; 0 at t = 0.
 
     Raises
     ------
-    ValueError
+    InputError
         If an argument is outside its range, or `form` is unknown.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Eqs. (13), (122); derivations ``common-logit`` and ``common-logit-printed``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.common_token_logit(100.0, 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0):.4f}")
+    -1.4547
     """
-    checks.choice("form", form, FORMS)
-    eta_Z, K = checks.positive("eta_Z", eta_Z), checks.whole("num_classes", num_classes, 1)
-    a = feedback(K, checks.positive("rho0", rho0), form)
+    choice("form", form, FORMS)
+    eta_Z, K = positive_array("eta_Z", eta_Z), count_array("num_classes", num_classes, 1)
+    a = feedback(K, positive_array("rho0", rho0), form)
     return -np.log1p(4 * a * eta_Z * gamma_integral(t, eta_Y, vocab_size, K)) / 4
 
 
@@ -74,12 +83,24 @@ def xi(
     rho0: ArrayLike,
     form: str = "consistent",
 ) -> FloatArray:
-    """Speed xi_n(t) = a gamma/(1 + 4 a Gamma) of the class's distinct tokens, Eq. (123).
+    """Speed xi_n(t) = a gamma/(1 + 4 a Gamma) of the distinct tokens of a class, Eq. (123).
+
+    One query, K uniform classes, zero start. All arguments but `form` broadcast.
 
     Parameters
     ----------
-    t, eta_Y, eta_Z, vocab_size, num_classes, rho0
-        As in `common_token_logit`. All broadcast.
+    t : array_like
+        Time in batch-size-1 steps, >= 0.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : array_like
+        Learning rate of the attention, per step, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 1.
+    rho0 : array_like
+        Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
     form : {"consistent", "printed"}
         ``"consistent"``: a = (K-1)/rho0^4. ``"printed"``: a = 1/C0, that is gamma/(C0 + 4 Gamma).
 
@@ -90,14 +111,20 @@ def xi(
 
     Raises
     ------
-    ValueError
+    InputError
         If an argument is outside its range, or `form` is unknown.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Eq. (123); derivations ``xi`` and ``xi-printed``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> analytic.xi([0.0, 10.0, 100.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0).round(4)
+    array([0.    , 0.0848, 0.0039])
     """
-    checks.choice("form", form, FORMS)
-    eta_Z, K = checks.positive("eta_Z", eta_Z), checks.whole("num_classes", num_classes, 1)
-    a = feedback(K, checks.positive("rho0", rho0), form)
+    choice("form", form, FORMS)
+    eta_Z, K = positive_array("eta_Z", eta_Z), count_array("num_classes", num_classes, 1)
+    a = feedback(K, positive_array("rho0", rho0), form)
     return a * gamma(t, eta_Y, vocab_size, K) / (1 + 4 * a * eta_Z * gamma_integral(t, eta_Y, vocab_size, K))

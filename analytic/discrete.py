@@ -1,11 +1,10 @@
-"""The decoder's growth in whole SGD steps, h*, Lemma 5, Eqs. (31)-(33)."""
+"""Decoder growth h* after whole SGD steps, Lemma 5, Eqs. (31)-(33)."""
 
 import math
 
 import numpy as np
 
-from snapdyn.analytic import checks
-from snapdyn.analytic.checks import FloatArray
+from snapdyn.errors import FloatArray, positive, whole
 
 
 def discrete_h(num_steps: int, eta_Y: float, vocab_size: int) -> FloatArray:
@@ -23,20 +22,26 @@ def discrete_h(num_steps: int, eta_Y: float, vocab_size: int) -> FloatArray:
     Returns
     -------
     ndarray, shape (num_steps + 1,)
-        h* after 0, 1, ..., num_steps visits.
+        h* after 0, 1, ..., num_steps visits; dimensionless.
 
     Raises
     ------
-    ValueError
+    InputError
         If an argument is outside its range.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 5; derivation ``discrete-recursion``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> analytic.discrete_h(3, eta_Y=1.0, vocab_size=10).round(4)
+    array([0.    , 0.1   , 0.1853, 0.2504])
     """
-    steps = int(checks.whole("num_steps", num_steps, 0))
-    rate = float(checks.positive("eta_Y", eta_Y))
-    V = float(checks.whole("vocab_size", vocab_size, 2))
+    steps = whole("num_steps", num_steps, 0)
+    rate = positive("eta_Y", eta_Y)
+    V = float(whole("vocab_size", vocab_size, 2))
     h_star = np.zeros(steps + 1)
     current = 0.0
     for step in range(1, steps + 1):

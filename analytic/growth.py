@@ -5,11 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic import checks
-from snapdyn.analytic.checks import FloatArray
-from snapdyn.analytic.common_token import FORMS, feedback
-from snapdyn.analytic.speed_control import gamma_integral
+from snapdyn.analytic.common_token import FORMS, common_token_logit, feedback
 from snapdyn.analytic.transition_times import transition_time
+from snapdyn.errors import FloatArray, choice, count_array, positive_array, time_array
 
 
 def growth_exponent(
@@ -21,20 +19,24 @@ def growth_exponent(
     rho0: ArrayLike,
     form: str = "consistent",
 ) -> FloatArray:
-    """Growth exponent B_n(t) = eta_Z int p_n xi_n dt of Eq. (12), closed in h for every t.
+    """Growth exponent B_n(t), the integral of eta_Z p_n xi_n over steps (Eq. 12), closed in h for every t.
+
+    One query, one common token, K uniform classes, zero start. All arguments but `form` broadcast.
 
     Parameters
     ----------
     t : array_like
-        Batch-size-1 steps, >= 0; one query, one common token, K uniform classes, zero start.
-    eta_Y, eta_Z : array_like
-        Learning rates of decoder and attention, per step, > 0.
+        Time in batch-size-1 steps, >= 0.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : array_like
+        Learning rate of the attention, per step, > 0.
     vocab_size : array_like
         V, number of decoder outputs, whole and >= 2.
     num_classes : array_like
-        K, whole and >= 1.
+        K, number of sequence classes, whole and >= 1.
     rho0 : array_like
-        Normalisation ||c~_n||/P(l_c|n), taken constant, > 0.
+        Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
     form : {"consistent", "printed"}
         ``"consistent"``: (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4. ``"printed"``: (1/4) ln(C0 + 4 Gamma),
         C0 = rho0^4/K, which starts at (1/4) ln C0 instead of 0 and grows K times too fast.
@@ -42,31 +44,48 @@ def growth_exponent(
     Returns
     -------
     float or ndarray
-        B_n, dimensionless; the dominant token's growth factor chi lies between exp(2 f_nl0(0)^2 B_n) and
+        B_n, dimensionless; the growth factor chi of the dominant token lies between exp(2 f_nl0(0)^2 B_n) and
         exp(2 B_n).
 
     Raises
     ------
-    ValueError
+    InputError
         If an argument is outside its range, or `form` is unknown.
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Theorem 4, Eqs. (124), (129); own for the consistent form. Derivations
-    ``growth-exponent`` and ``growth-exponent-printed``.
+    Source: arXiv 2305.16380v4, Theorem 4, Eqs. (124), (129) for the printed form; own derivation for the
+    consistent form. Derivations ``growth-exponent`` and ``growth-exponent-printed``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> analytic.growth_exponent([0.0, 100.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0).round(4)
+    array([0.    , 0.1455])
     """
-    checks.choice("form", form, FORMS)
-    eta_Z, K = checks.positive("eta_Z", eta_Z), checks.whole("num_classes", num_classes, 1)
-    rho0 = checks.positive("rho0", rho0)
-    a = feedback(K, rho0, form)
-    from_origin = np.log1p(4 * a * eta_Z * gamma_integral(t, eta_Y, vocab_size, K)) / 4
+    choice("form", form, FORMS)
+    K, rho0 = count_array("num_classes", num_classes, 1), positive_array("rho0", rho0)
+    # Conservation of the row sum: the distinct tokens of all K classes gain what the common token loses.
+    total_growth = -common_token_logit(t, eta_Y, eta_Z, vocab_size, K, rho0, form)
     if form == "consistent":
-        return from_origin / K
-    return from_origin - np.log(a) / 4
+        return total_growth / K
+    return total_growth - np.log(feedback(K, rho0, form)) / 4
 
 
 class GrowthExponentPieces(NamedTuple):
-    """The two printed pieces of B_n, Eq. (14), each NaN outside the times it is printed for."""
+    """The two printed pieces of B_n, Eq. (14), each NaN outside the times for which it is printed.
+
+    Attributes
+    ----------
+    early : float or ndarray
+        (1/4) ln(C0 + 2 (V-1)^2/(K V^2) eta_Y eta_Z t^2), NaN for t >= `early_until`.
+    late : float or ndarray
+        (1/4) ln(C0 + 2 K (V-1)^2/V^2 (eta_Z/eta_Y) ln^2(V eta_Y t/K)), NaN for t < `late_from`.
+    early_until : float or ndarray
+        t0' = K ln V/eta_Y, in batch-size-1 steps.
+    late_from : float or ndarray
+        t0 = 2 (1+omega_1) t0', in batch-size-1 steps.
+    """
 
     early: FloatArray
     late: FloatArray
@@ -82,33 +101,52 @@ def growth_exponent_pieces(
     num_classes: ArrayLike,
     rho0: ArrayLike,
 ) -> GrowthExponentPieces:
-    """Both printed pieces of B_n(t), Eq. (14), before t0' = K ln V/eta_Y and from t0 = 2 (1+omega_1) t0' on.
+    """Both printed pieces of B_n(t), Eq. (14): before t0' = K ln V/eta_Y, and from t0 = 2 (1+omega_1) t0' on.
+
+    One query, one common token, K uniform classes, zero start. All arguments broadcast.
 
     Parameters
     ----------
-    t, eta_Y, eta_Z, vocab_size, num_classes, rho0
-        As in `growth_exponent`, with V >= 4. All broadcast.
+    t : array_like
+        Time in batch-size-1 steps, >= 0.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : array_like
+        Learning rate of the attention, per step, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 4.
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 1.
+    rho0 : array_like
+        Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
 
     Returns
     -------
     GrowthExponentPieces
-        ``early`` = (1/4) ln(C0 + 2 (V-1)^2/(K V^2) eta_Y eta_Z t^2), NaN for t >= ``early_until``;
-        ``late`` = (1/4) ln(C0 + 2 K (V-1)^2/V^2 (eta_Z/eta_Y) ln^2(V eta_Y t/K)), NaN for t <
-        ``late_from``; and the two times, in batch-size-1 steps.
+        The early and the late piece, and the two times that bound them.
 
     Raises
     ------
-    ValueError
+    InputError
         If an argument is outside its range.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Eq. (14), as printed: both start from (1/4) ln C0, C0 = rho0^4/K. Derivations
     ``early-piece`` and ``late-piece`` (h ~ eta_Y s/V early, V h ~ ln(V eta_Y s) late).
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> pieces = analytic.growth_exponent_pieces([10.0, 1000.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0)
+    >>> pieces.early.round(3), pieces.late.round(3)
+    (array([0.612,   nan]), array([  nan, 1.797]))
+    >>> print(f"{pieces.early_until:.1f} {pieces.late_from:.1f}")
+    69.1 182.3
     """
-    t, eta_Y, eta_Z = checks.time("t", t), checks.positive("eta_Y", eta_Y), checks.positive("eta_Z", eta_Z)
-    V, K = checks.whole("vocab_size", vocab_size, 2), checks.whole("num_classes", num_classes, 1)
-    C0 = 1 / feedback(K, checks.positive("rho0", rho0), "printed")
+    t, eta_Y, eta_Z = time_array("t", t), positive_array("eta_Y", eta_Y), positive_array("eta_Z", eta_Z)
+    V, K = count_array("vocab_size", vocab_size, 2), count_array("num_classes", num_classes, 1)
+    C0 = 1 / feedback(K, positive_array("rho0", rho0), "printed")
     early_until = transition_time(K, V, eta_Y, kind="start")
     late_from = transition_time(K, V, eta_Y, kind="end")
     shrink = ((V - 1) / V) ** 2

@@ -9,9 +9,9 @@ logits z_1..z_d, so with
 f_nl^2 = p_l^2 exp(2 z_l)/N, and f_n.f_k = rho = C/N for every pair n != k.
 
 1. Orbit. Eq. (98): z_l' = eta_Z p_n f_nl^2 xi, so d exp(-2 z_l)/dt = -p_l^2 (2 eta_Z p_n xi/N). The bracket
-   is the same for all l. Call it S', S(0) = 0. Then z_l = -(1/2) ln(1 - p_l^2 S), and the row sum of z,
-   which stays zero, gives z_c = -K sum_l z_l. So C and D are functions of S alone.
-2. Overlap. G = (1-rho) I + rho 1 1^T is inverted by hand: E' = I - G^{-1} has off-diagonal entries
+   is the same for all l; call it S', with S(0) = 0. Then z_l = -(1/2) ln(1 - p_l^2 S), and the row sum of z,
+   which remains zero, gives z_c = -K sum_l z_l. So C and D are functions of S alone.
+2. Overlap. G = (1-rho) I + rho 1 1^T has a closed inverse: E' = I - G^{-1} has off-diagonal entries
    e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and
    exact beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
    With xi = gamma X, X = (K-1) rho beta, and 1-rho = D/N:
@@ -25,8 +25,8 @@ S ends at 1/p_max^2. In w = -ln(1 - p_max^2 S) = 2 z_max the end lies at infinit
 
 has a logarithmic slope of either sign of at most 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)),
 because d ln D/dw lies in [0, 1] and d ln C/dw = -K sum_l x_l. That bound falls with w. On a panel of one over
-the bound q therefore changes by less than a factor e: Gauss-Legendre is exact to rounding there, and Newton's
-inversion cannot stray.
+the bound q therefore changes by less than a factor e: Gauss-Legendre quadrature is exact to rounding on it, and
+Newton's method converges.
 """
 
 from collections.abc import Callable
@@ -35,9 +35,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic import checks
-from snapdyn.analytic.checks import FloatArray
 from snapdyn.analytic.speed_control import gamma_integral
+from snapdyn.errors import FloatArray, InputError, choice, positive, positive_array, time_array, whole
 
 # The zeros of C, D and their sums lie panel widths off the real axis: 14 nodes leave only rounding.
 _NODES = 14
@@ -46,7 +45,15 @@ _NEWTON_STEPS = 7
 
 
 class Orbit(NamedTuple):
-    """Attention logits along the orbit: of the d distinct tokens (N, d), and of the common token (N,)."""
+    """Attention logits along the orbit, dimensionless, at N times.
+
+    Attributes
+    ----------
+    z_distinct : ndarray, shape (N, d)
+        Logits of the d distinct tokens of a class.
+    z_common : ndarray, shape (N,)
+        Logit of the common token.
+    """
 
     z_distinct: FloatArray
     z_common: FloatArray
@@ -67,7 +74,7 @@ def single_common_token_orbit(
     Parameters
     ----------
     t : array_like, shape (N,) or scalar
-        Batch-size-1 steps, >= 0, in any order.
+        Times in batch-size-1 steps, >= 0, in any order.
     distinct_probabilities : array_like, shape (d,)
         P(l|n) > 0 of the d distinct tokens, the same profile for each class.
     common_probability : float
@@ -76,10 +83,12 @@ def single_common_token_orbit(
         K >= 2 uniform classes of one query.
     vocab_size : int
         V >= K, number of decoder outputs.
-    eta_Y, eta_Z : float
-        Learning rates of decoder and attention, per step, > 0.
+    eta_Y : float
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : float
+        Learning rate of the attention, per step, > 0.
     beta : {"exact", "leading"}
-        Exact Theorem 1 coefficient beta_nk, or its leading order E'_nk.
+        The exact coefficient beta_nk of Theorem 1, or its leading order E'_nk.
 
     Returns
     -------
@@ -88,7 +97,7 @@ def single_common_token_orbit(
 
     Raises
     ------
-    ValueError
+    InputError
         If an argument is outside its range, or the probabilities do not sum to 1.
 
     Notes
@@ -96,33 +105,43 @@ def single_common_token_orbit(
     Source: own, from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110); derivation in this module's
     docstring, its steps in derivations ``orbit-distinct``, ``orbit-common``, ``orbit-overlap-exact``,
     ``orbit-overlap-leading``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> orbit = analytic.single_common_token_orbit([30.0, 300.0], [0.2, 0.3], 0.5, 3, 50, eta_Y=1.0, eta_Z=0.5)
+    >>> orbit.z_distinct.round(4)
+    array([[0.1165, 0.3151],
+           [0.1349, 0.3795]])
+    >>> orbit.z_common.round(4)
+    array([-1.2946, -1.5432])
     """
-    checks.choice("beta", beta, ("exact", "leading"))
-    times = np.atleast_1d(checks.time("t", t))
-    p = np.atleast_1d(checks.positive("distinct_probabilities", distinct_probabilities))
-    p_c = float(checks.positive("common_probability", common_probability))
-    K = float(checks.whole("num_classes", num_classes, 2))
-    V = float(checks.whole("vocab_size", vocab_size, 2))
+    choice("beta", beta, ("exact", "leading"))
+    times = np.atleast_1d(time_array("t", t))
+    p = np.atleast_1d(positive_array("distinct_probabilities", distinct_probabilities))
+    p_c = positive("common_probability", common_probability)
+    K = float(whole("num_classes", num_classes, 2))
+    V = float(whole("vocab_size", vocab_size, 2))
     if times.ndim != 1 or p.ndim != 1:
-        raise ValueError(
+        raise InputError(
             f"expected t and distinct_probabilities 1-d, received {times.ndim}-d and {p.ndim}-d; flatten them"
         )
     if abs(p.sum() + p_c - 1) > 1e-9:
-        raise ValueError(
+        raise InputError(
             f"expected probabilities of a class that sum to 1, received {p.sum() + p_c:.12g}; normalise them"
         )
     if V < K:
-        raise ValueError(
+        raise InputError(
             f"expected vocab_size >= num_classes, received {V:g} < {K:g}; each class has its own next token"
         )
-    tau = checks.positive("eta_Z", eta_Z) / K * gamma_integral(times, eta_Y, V, K)
+    tau = positive("eta_Z", eta_Z) / K * gamma_integral(times, positive("eta_Y", eta_Y), V, K)
 
     # r_l = p_l/p_max, and 1 - r_l^2 without cancellation.
     p_max = p.max()
     ratio, gap = p / p_max, (p_max - p) * (p_max + p) / p_max**2
 
     def distinct_logits(w: FloatArray) -> FloatArray:
-        """Return z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), (N, d), by the form that keeps its digits."""
+        """Return z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), (N, d), by the form that loses no digits."""
         w = w[..., None]
         change = ratio**2 * np.expm1(-w)
         near = np.log1p(np.maximum(change, -0.5))
@@ -150,7 +169,7 @@ def single_common_token_orbit(
 def _invert(
     tau: FloatArray, q: Callable[[FloatArray], FloatArray], slope_bound: Callable[[FloatArray], float]
 ) -> FloatArray:
-    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which falls."""
+    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), a decreasing function."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     nodes, weights = (nodes + 1) / 2, weights / 2
 

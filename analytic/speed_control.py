@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic import checks
-from snapdyn.analytic.checks import FloatArray
+from snapdyn.errors import FloatArray, InputError, count_array, positive_array, time_array
 
 # From the starting bound below, Newton is within 2e-14 of the root after 6 steps and exact to rounding
 # after 7, everywhere in V = 2..1e7, V eta_Y s = 1e-15..1e25. Convergence is quadratic: one more is ample.
@@ -12,16 +11,16 @@ _NEWTON_STEPS = 8
 
 
 def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> FloatArray:
-    """Return u = V h, the root of expm1(u) + (V-1) u = V eta_Y s (Eq. 45), from arguments already checked.
+    """Return u = V h, the root of expm1(u) + (V-1) u = V eta_Y s (Eq. 45), for arguments already checked.
 
     The left side is convex and increasing, and both u <= eta_Y s (from expm1(u) >= u) and u <= log1p(V
-    eta_Y s) hold at the root, so Newton started at the smaller bound falls monotonically onto it. Both
-    terms are positive: nothing cancels, at any s.
+    eta_Y s) hold at the root, so Newton's method, started at the smaller bound, decreases monotonically to
+    the root. Both terms are positive: nothing cancels, at any s.
     """
     with np.errstate(over="ignore"):
         y = vocab_size * eta_Y * s
     if not np.all(np.isfinite(y)):
-        raise ValueError("expected V * eta_Y * s below 1e308, received a product that overflows; use earlier times")
+        raise InputError("expected V * eta_Y * s below 1e308, received a product that overflows; use earlier times")
     u = np.minimum(eta_Y * s, np.log1p(y))
     for _ in range(_NEWTON_STEPS):
         expm1_u = np.expm1(u)
@@ -30,14 +29,14 @@ def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> Float
 
 
 def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
-    """Decoder growth h after s visits, root of exp(V h) + (V-1) V h = V eta_Y s + 1, Eq. (45).
+    """Decoder growth h after s visits, the root of exp(V h) + (V-1) V h = V eta_Y s + 1, Eq. (45).
 
     The logits of the class are w_n = (V-1) h zeta_n (Lemma 5). All arguments broadcast.
 
     Parameters
     ----------
     s : array_like
-        Visits of the class, >= 0; real-valued. Under uniform classes s = t/K, with t in batch-size-1 steps.
+        Visits of the class, >= 0; real-valued. For uniform classes s = t/K, with t in batch-size-1 steps.
     eta_Y : array_like
         Learning rate of the decoder, per visit, > 0.
     vocab_size : array_like
@@ -50,30 +49,36 @@ def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
 
     Raises
     ------
-    ValueError
-        If an argument is outside its range.
+    InputError
+        If an argument is outside its range, or V eta_Y s overflows.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 6, Eqs. (44)-(45). Closed form V h = A - W(exp(A)/(V-1)) with
-    A = (V eta_Y s + 1)/(V-1): derivation ``h-closed`` of `snapdyn.analytic.symbolic`. Evaluated by Newton
-    on (45) itself, because the closed form loses digits to cancellation.
+    A = (V eta_Y s + 1)/(V-1): derivation ``h-closed`` of `snapdyn.analytic.symbolic`. Computed by Newton's
+    method on Eq. (45) itself, because the closed form loses digits to cancellation.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{1000 * analytic.h(10.0, eta_Y=1.0, vocab_size=1000):.4f}")
+    7.7310
     """
-    s, eta_Y, V = (
-        checks.time("s", s),
-        checks.positive("eta_Y", eta_Y),
-        checks.whole("vocab_size", vocab_size, 2),
-    )
+    s = time_array("s", s)
+    eta_Y = positive_array("eta_Y", eta_Y)
+    V = count_array("vocab_size", vocab_size, 2)
     return _scaled_h(s, eta_Y, V) / V
 
 
 def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
-    """Speed control gamma(t) = (V-1)^2 h/(V-1+exp(V h)), h at s = t/K, Eq. (85). All arguments broadcast.
+    """Speed control gamma(t) = (V-1)^2 h/(V-1+exp(V h)), h at s = t/K, Eq. (85).
+
+    All arguments broadcast.
 
     Parameters
     ----------
     t : array_like
-        Batch-size-1 steps, >= 0, uniform classes.
+        Time in batch-size-1 steps, >= 0; uniform classes.
     eta_Y : array_like
         Learning rate of the decoder, per step, > 0.
     vocab_size : array_like
@@ -88,15 +93,23 @@ def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: Ar
 
     Raises
     ------
-    ValueError
-        If an argument is outside its range.
+    InputError
+        If an argument is outside its range, or V eta_Y t/K overflows.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 9, Eq. (85).
+
+    Examples
+    --------
+    gamma rises, peaks near t = 56, and falls:
+
+    >>> from snapdyn import analytic
+    >>> analytic.gamma([0.0, 56.4, 1000.0], eta_Y=1.0, vocab_size=1000, num_classes=10).round(3)
+    array([0.   , 4.416, 0.127])
     """
-    t, eta_Y = checks.time("t", t), checks.positive("eta_Y", eta_Y)
-    V, K = checks.whole("vocab_size", vocab_size, 2), checks.whole("num_classes", num_classes, 1)
+    t, eta_Y = time_array("t", t), positive_array("eta_Y", eta_Y)
+    V, K = count_array("vocab_size", vocab_size, 2), count_array("num_classes", num_classes, 1)
     u = _scaled_h(t / K, eta_Y, V)
     return (V - 1) * ((V - 1) / V) * u / (V - 1 + np.exp(u))
 
@@ -104,12 +117,18 @@ def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: Ar
 def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
     """Integral of gamma from 0 to t, K (V-1)^2 h(t/K)^2/(2 eta_Y); eta_Z times this is Gamma(t), Eq. (128).
 
+    All arguments broadcast.
+
     Parameters
     ----------
     t : array_like
-        Batch-size-1 steps, >= 0, uniform classes.
-    eta_Y, vocab_size, num_classes : array_like
-        As in `gamma`. All arguments broadcast.
+        Time in batch-size-1 steps, >= 0; uniform classes.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 1.
 
     Returns
     -------
@@ -118,27 +137,37 @@ def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_cl
 
     Raises
     ------
-    ValueError
-        If an argument is outside its range.
+    InputError
+        If an argument is outside its range, or V eta_Y t/K overflows.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Eq. (128); derivation ``gamma-integral``: gamma dt = K (V-1)^2 h dh/eta_Y.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.gamma_integral(100.0, eta_Y=1.0, vocab_size=1000, num_classes=10):.2f}")
+    298.24
     """
-    t, eta_Y = checks.time("t", t), checks.positive("eta_Y", eta_Y)
-    V, K = checks.whole("vocab_size", vocab_size, 2), checks.whole("num_classes", num_classes, 1)
+    t, eta_Y = time_array("t", t), positive_array("eta_Y", eta_Y)
+    V, K = count_array("vocab_size", vocab_size, 2), count_array("num_classes", num_classes, 1)
     return K / (2 * eta_Y) * ((V - 1) / V * _scaled_h(t / K, eta_Y, V)) ** 2
 
 
 def error_norm(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
     """Norm of the prediction error, ||e_n - alpha_n|| = (V-1)/(V-1+exp(V h)) ||zeta_n||, Corollary 1.
 
+    All arguments broadcast.
+
     Parameters
     ----------
     s : array_like
-        Visits of the class, >= 0 (t/K under uniform classes).
-    eta_Y, vocab_size : array_like
-        As in `h`. All arguments broadcast.
+        Visits of the class, >= 0 (t/K for uniform classes, t in batch-size-1 steps).
+    eta_Y : array_like
+        Learning rate of the decoder, per visit, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
 
     Returns
     -------
@@ -147,17 +176,21 @@ def error_norm(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatAr
 
     Raises
     ------
-    ValueError
-        If an argument is outside its range.
+    InputError
+        If an argument is outside its range, or V eta_Y s overflows.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 5 and Corollary 1, with ||zeta_n||^2 = V/(V-1); derivation
     ``error-norm``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> analytic.error_norm([0.0, 5.0, 100.0], eta_Y=1.0, vocab_size=1000).round(3)
+    array([0.999, 0.885, 0.011])
     """
-    s, eta_Y, V = (
-        checks.time("s", s),
-        checks.positive("eta_Y", eta_Y),
-        checks.whole("vocab_size", vocab_size, 2),
-    )
+    s = time_array("s", s)
+    eta_Y = positive_array("eta_Y", eta_Y)
+    V = count_array("vocab_size", vocab_size, 2)
     return np.sqrt(V * (V - 1)) / (V - 1 + np.exp(_scaled_h(s, eta_Y, V)))

@@ -5,12 +5,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic import checks
-from snapdyn.analytic.checks import FloatArray
+from snapdyn.errors import FloatArray, InputError, choice, finite_array, whole
 
 
 class SpeedCoefficients(NamedTuple):
-    """iota (K,) and beta (K, K), zero on the diagonal, of g_n = gamma (iota_n f_n - sum_k beta_nk f_k)."""
+    """Coefficients of g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k), Theorem 1, dimensionless.
+
+    Attributes
+    ----------
+    iota : ndarray, shape (K,)
+        Coefficient of the attention vector of the class itself.
+    beta : ndarray, shape (K, K)
+        Coefficients of the attention vectors of the other classes; 0 on the diagonal.
+    """
 
     iota: FloatArray
     beta: FloatArray
@@ -22,8 +29,8 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
     Parameters
     ----------
     E_prime : array_like, shape (K, K)
-        E' = I - (I+E)^{-1}, symmetric, from the Gram matrix I+E of the attention vectors f_n (uniform
-        classes).
+        E' = I - (I+E)^{-1}, symmetric, where I+E is the Gram matrix of the attention vectors f_n of K uniform
+        classes.
     vocab_size : int
         V, number of decoder outputs, >= 2.
     form : {"exact", "printed", "leading"}
@@ -36,28 +43,42 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
     Returns
     -------
     SpeedCoefficients
-        iota (K,) and beta (K, K), dimensionless; beta[n, n] = 0.
+        iota (K,) and beta (K, K).
 
     Raises
     ------
-    ValueError
-        If E_prime is not a finite symmetric square matrix, V is not whole or < 2, or `form` is unknown.
+    InputError
+        If `E_prime` is not a finite symmetric square matrix, V is not a whole number >= 2, or `form` is unknown.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Theorem 1; the exact form is derived from g_n = F (I-E') W (e_n - alpha_n) in
     derivations ``iota`` and ``beta``.
+
+    Examples
+    --------
+    Two classes whose attention vectors overlap by 0.2:
+
+    >>> import numpy as np
+    >>> from snapdyn import analytic
+    >>> E_prime = np.eye(2) - np.linalg.inv([[1.0, 0.2], [0.2, 1.0]])
+    >>> iota, beta = analytic.speed_coefficients(E_prime, vocab_size=50)
+    >>> iota.round(4)
+    array([1.0673, 1.0673])
+    >>> beta.round(4)
+    array([[0.    , 0.2343],
+           [0.2343, 0.    ]])
     """
-    checks.choice("form", form, ("exact", "printed", "leading"))
-    V = float(checks.whole("vocab_size", vocab_size, 2))
-    E_prime = checks.finite("E_prime", E_prime)
+    choice("form", form, ("exact", "printed", "leading"))
+    V = float(whole("vocab_size", vocab_size, 2))
+    E_prime = finite_array("E_prime", E_prime)
     if E_prime.ndim != 2 or E_prime.shape[0] != E_prime.shape[1]:
-        raise ValueError(f"expected E_prime of shape (K, K), received {E_prime.shape}; pass I - inv(F^T F)")
+        raise InputError(f"expected E_prime of shape (K, K), received {E_prime.shape}; give I - inv(F^T F)")
     # Inverting a Gram matrix leaves asymmetries of the order of its condition number times rounding.
     asymmetry = np.max(np.abs(E_prime - E_prime.T), initial=0.0)
     if asymmetry > 1e-6 * np.max(np.abs(E_prime), initial=1.0):
-        raise ValueError(
-            f"expected a symmetric E_prime, received one with asymmetry {asymmetry:.1e}; pass I - inv(F^T F)"
+        raise InputError(
+            f"expected a symmetric E_prime, received one with asymmetry {asymmetry:.1e}; give I - inv(F^T F)"
         )
 
     if form == "leading":

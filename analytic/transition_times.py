@@ -1,19 +1,20 @@
-"""Times at which the decoder's speed turns: peak of gamma, start and end of the transition (Lemmas 8-9)."""
+"""Times of the transition: peak of gamma, start and end of the transition (Lemmas 8-9)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic import checks
-from snapdyn.analytic.checks import FloatArray
+from snapdyn.errors import FloatArray, InputError, choice, count_array, positive_array
+
+# scipy is imported where it is needed, so that `import snapdyn.analytic` loads numpy only.
 
 
 def _lambert_argument(vocab_size: ArrayLike) -> FloatArray:
-    """Return -1/(V-1), which has real Lambert values only for V - 1 >= e, so for whole V >= 4."""
-    V = checks.whole("vocab_size", vocab_size, 2)
+    """Return -1/(V-1), at which Lambert's W is real only for V - 1 >= e, that is for whole V >= 4."""
+    V = count_array("vocab_size", vocab_size, 2)
     if np.any(V < 4):
-        raise ValueError(
+        raise InputError(
             f"expected vocab_size >= 4, received {np.min(V):g}; exp(u) = (V-1) u has no "
-            "real root below that, use kind='peak', which every V has"
+            "real root for a smaller V, use kind='peak', which exists for every V"
         )
     return -1 / (V - 1)
 
@@ -29,16 +30,22 @@ def u_minus(vocab_size: ArrayLike) -> FloatArray:
     Returns
     -------
     float or ndarray
-        u_-, dimensionless.
+        u_-, dimensionless, in (0, ln(V-1)).
 
     Raises
     ------
-    ValueError
+    InputError
         If V < 4 (no real root) or V is not whole.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 8; closed form in derivation ``u-minus``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.u_minus(1000):.6f}")
+    0.001002
     """
     from scipy.special import lambertw
 
@@ -60,12 +67,18 @@ def u_plus(vocab_size: ArrayLike) -> FloatArray:
 
     Raises
     ------
-    ValueError
+    InputError
         If V < 4 (no real root) or V is not whole.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 8; closed form in derivation ``u-plus``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.u_plus(1000):.6f}")
+    9.116883
     """
     from scipy.special import lambertw
 
@@ -87,20 +100,26 @@ def omega_1(vocab_size: ArrayLike) -> FloatArray:
 
     Raises
     ------
-    ValueError
+    InputError
         If V < 4 (no real root) or V is not whole.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 8; derivation ``omega-1``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.omega_1(1000):.6f}")
+    0.319804
     """
     # V^omega_1 = (V-1) u_+/V, from exp(u_+) = (V-1) u_+. Written so, nothing cancels for large V.
-    V = checks.whole("vocab_size", vocab_size, 2)
+    V = count_array("vocab_size", vocab_size, 2)
     return np.log((V - 1) / V * u_plus(V)) / np.log(V)
 
 
 def u_peak(vocab_size: ArrayLike) -> FloatArray:
-    """Place u* = V h = 1 + W_0((V-1)/e) of the maximum of gamma, own derivation from Eq. (85).
+    """Value u* = 1 + W_0((V-1)/e) of u = V h at the maximum of gamma, own derivation from Eq. (85).
 
     Parameters
     ----------
@@ -114,26 +133,34 @@ def u_peak(vocab_size: ArrayLike) -> FloatArray:
 
     Raises
     ------
-    ValueError
+    InputError
         If V < 2 or V is not whole.
 
     Notes
     -----
-    Source: own; derivation ``gamma-peak``: the derivative of gamma vanishes where (u-1) exp(u) = V-1.
+    Source: own derivation, ``gamma-peak``: the derivative of gamma vanishes where (u-1) exp(u) = V-1.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.u_peak(1000):.6f}")
+    5.420502
     """
     from scipy.special import lambertw
 
-    V = checks.whole("vocab_size", vocab_size, 2)
+    V = count_array("vocab_size", vocab_size, 2)
     return 1 + lambertw((V - 1) / np.e).real
 
 
 def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, kind: str = "peak") -> FloatArray:
-    """Step at which gamma peaks, or at which the transition of Lemma 9 and Theorem 4 starts or ends.
+    """Time at which gamma peaks, or at which the transition of Lemma 9 and Theorem 4 starts or ends.
+
+    All arguments but `kind` broadcast.
 
     Parameters
     ----------
     num_classes : array_like
-        K, number of sequence classes (uniform), whole and >= 1.
+        K, number of uniform sequence classes, whole and >= 1.
     vocab_size : array_like
         V, number of decoder outputs, whole and >= 2 (>= 4 for ``kind="end"``).
     eta_Y : array_like
@@ -149,17 +176,25 @@ def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayL
 
     Raises
     ------
-    ValueError
+    InputError
         If an argument is outside its range, or `kind` is unknown.
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) (start, end); own for the peak; derivations
-    ``peak-time`` and ``transition-balance``.
+    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) for start and end; own derivation for the peak.
+    Derivations ``peak-time`` and ``transition-balance``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.transition_time(num_classes=10, vocab_size=1000, eta_Y=1.0):.5f}")
+    56.40074
+    >>> analytic.transition_time(10, [100, 1000], 1.0, kind="start").round(2)
+    array([46.05, 69.08])
     """
-    checks.choice("kind", kind, ("peak", "start", "end"))
-    K, V = checks.whole("num_classes", num_classes, 1), checks.whole("vocab_size", vocab_size, 2)
-    eta_Y = checks.positive("eta_Y", eta_Y)
+    choice("kind", kind, ("peak", "start", "end"))
+    K, V = count_array("num_classes", num_classes, 1), count_array("vocab_size", vocab_size, 2)
+    eta_Y = positive_array("eta_Y", eta_Y)
     if kind == "start":
         return K * np.log(V) / eta_Y
     if kind == "end":

@@ -1,14 +1,18 @@
-"""Input errors: one sentence that says what was expected, what was received and what to do."""
+"""InputError and the checks that raise it: one sentence with what was expected, what was received, what to do."""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+"""Numbers of any shape; a function that returns one for scalar arguments returns a numpy float."""
 
 
 class InputError(ValueError):
@@ -25,7 +29,14 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
     """Build the error for a name that is not in a fixed list."""
     known = list(known)
-    return InputError(f"expected {what} to be one of {', '.join(known)}, received {name!r}{suggest(name, known)}")
+    return InputError(f"expected {what} to be one of {', '.join(known)}, received {_shown(name)}{suggest(name, known)}")
+
+
+def choice(name: str, value: str, options: tuple[str, ...]) -> str:
+    """Return `value` after checking that it is one of `options`."""
+    if not isinstance(value, str) or value not in options:
+        raise unknown_name(name, value, options)
+    return value
 
 
 def positive(name: str, value: float) -> float:
@@ -35,25 +46,33 @@ def positive(name: str, value: float) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and number > 0):
-        raise InputError(f"expected {name} to be a positive finite number, received {value!r}; give a value above 0")
+        raise InputError(
+            f"expected {name} to be a positive finite number, received {_shown(value)}; give a value above 0"
+        )
     return number
 
 
 def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> int:
     """Return `value` as an int after checking that it is a whole number within the bounds."""
-    if isinstance(value, bool) or (not isinstance(value, (int, float)) and not hasattr(value, "__index__")):
-        raise InputError(f"expected {name} to be a whole number, received {value!r}")
+    if (
+        isinstance(value, bool)
+        or (not isinstance(value, (int, float)) and not hasattr(value, "__index__"))
+        or np.ndim(value) > 0
+    ):
+        raise InputError(f"expected {name} to be a whole number, received {_shown(value)}; give one whole number")
     if not math.isfinite(value) or int(value) != value or value < at_least:
-        raise InputError(f"expected {name} to be a whole number of at least {at_least}, received {value!r}")
+        raise InputError(
+            f"expected {name} to be a whole number of at least {at_least}, received {value!r}; give {at_least} or more"
+        )
     if at_most is not None and value > at_most:
-        raise InputError(f"expected {name} to be at most {at_most}, received {value!r}")
+        raise InputError(f"expected {name} to be at most {at_most}, received {value!r}; give {at_most} or less")
     return int(value)
 
 
 def flag(name: str, value: bool) -> bool:
     """Return `value` as a bool after checking that it is one: "no" and 0 are not False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"expected {name} to be true or false, received {value!r}; write it without quotes")
+        raise InputError(f"expected {name} to be true or false, received {_shown(value)}; write it without quotes")
     return bool(value)
 
 
@@ -61,10 +80,13 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
     """Return `values` as a fresh float64 array after checking that it holds real numbers in a regular shape."""
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError):
+        # Python's integers beyond 64 bits, and fractions, arrive as objects.
+        if array.dtype == object and all(isinstance(x, Real) and not isinstance(x, bool) for x in array.flat):
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "iuf":
-        raise InputError(f"expected {name} to be an array of real numbers, received {_shown(values)}")
+        raise InputError(f"expected {name} to be an array of real numbers, received {_shown(values)}; give numbers")
     return array.astype(np.float64)
 
 
@@ -73,10 +95,44 @@ def whole_array(name: str, values: Any) -> NDArray[np.int64]:
     array = real_array(name, values)
     # Beyond 2**53 a float no longer tells one whole number from the next.
     if not (np.isfinite(array) & (np.abs(array) < 2.0**53) & (array == np.floor(array))).all():
-        raise InputError(f"expected {name} to hold whole numbers, received {_shown(values)}")
+        raise InputError(f"expected {name} to hold whole numbers, received {_shown(values)}; round them")
     return array.astype(np.int64)
 
 
+def finite_array(name: str, values: ArrayLike) -> FloatArray:
+    """Return `values` as a float64 array after checking that all are finite."""
+    array = real_array(name, values)
+    return _where_valid(name, array, np.isfinite(array), "finite", f"check how {name} was computed")
+
+
+def positive_array(name: str, values: ArrayLike) -> FloatArray:
+    """Return `values` as a float64 array after checking that all are positive and finite."""
+    array = real_array(name, values)
+    return _where_valid(name, array, np.isfinite(array) & (array > 0), "positive and finite", "give values above 0")
+
+
+def time_array(name: str, values: ArrayLike) -> FloatArray:
+    """Return times or visits as a float64 array after checking that all are finite and at least 0."""
+    array = real_array(name, values)
+    remedy = "count from the start of training"
+    return _where_valid(name, array, np.isfinite(array) & (array >= 0), "finite and at least 0", remedy)
+
+
+def count_array(name: str, values: ArrayLike, at_least: int) -> FloatArray:
+    """Return counts as a float64 array after checking that all are whole numbers within the bound."""
+    array = real_array(name, values)
+    valid = np.isfinite(array) & (array >= at_least) & (array == np.floor(array))
+    return _where_valid(name, array, valid, f"a whole number of at least {at_least}", f"give {at_least} or more")
+
+
+def _where_valid(name: str, array: FloatArray, valid: NDArray[np.bool_], expected: str, remedy: str) -> FloatArray:
+    """Return `array` if all its entries are valid; the error shows the first one that is not."""
+    if not np.all(valid):
+        raise InputError(f"expected {name} to be {expected}, received {array[~valid].flat[0]:g}; {remedy}")
+    return array
+
+
 def _shown(values: Any) -> str:
+    """Return `values` as text of one line and at most 60 characters."""
     text = " ".join(repr(values).split())
     return text if len(text) <= 60 else text[:57] + "..."

@@ -2,7 +2,9 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, eta_Z, t
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, eta_Z, t
+
+DERIVATIONS = Derivations()
 
 TOKENS = 3
 f = sp.Matrix(sp.symbols(f"f_1:{TOKENS + 1}", positive=True))
@@ -19,6 +21,7 @@ def _normalised() -> sp.Matrix:
     return weights / sp.sqrt(sum(weight**2 for weight in weights))
 
 
+@DERIVATIONS.declare
 def attention_gradient() -> Derivation:
     """Return Lemma 1's gradient in z for any objective with gradient g in f, here for three tokens."""
     normalised = _normalised()
@@ -31,7 +34,6 @@ def attention_gradient() -> Derivation:
         }
 
     return Derivation(
-        id="attention-gradient",
         title="dJ/dz = f o (g - f (f.g)), g = dJ/df",
         source="Lemma 1, Eq. (4)",
         statement=sp.Eq(
@@ -44,6 +46,7 @@ def attention_gradient() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def conservation() -> Derivation:
     """Return the conservation of the row sum of z, whatever the back-propagated gradient is."""
     total = sum(f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS))
@@ -52,7 +55,6 @@ def conservation() -> Derivation:
         return {"sum of dz/dt": (total - claim).subs(dict(zip(f, _normalised(), strict=True)), simultaneous=True)}
 
     return Derivation(
-        id="conservation",
         title="Each row of Z keeps its sum: sum_l z_ml' = 0",
         source="own, from Eq. (4)",
         statement=sp.Eq(sp.Symbol(r"\sum_l \dot z_{ml}"), 0, evaluate=False),
@@ -82,6 +84,7 @@ def _right_hand_side() -> sp.Matrix:
     return rate
 
 
+@DERIVATIONS.declare
 def distinct_rate() -> Derivation:
     """Return Eq. (98), the growth of a distinct token, here the one of class 1."""
 
@@ -89,7 +92,6 @@ def distinct_rate() -> Derivation:
         return {"Eq. (10)": _right_hand_side()[1] - claim}
 
     return Derivation(
-        id="distinct-rate",
         title="A distinct token of class n grows by eta_Z p_n f_nl^2 xi_n",
         source="Theorem 2(a), Eq. (98)",
         statement=sp.Eq(
@@ -100,6 +102,29 @@ def distinct_rate() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
+def only_overlap() -> Derivation:
+    """Return Eq. (99): the pull of class k on the one token it shares with class n."""
+    f_n, f_k = _common[:2]
+    dot = f_n * f_k
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {"f_nc ((f_n.f_k) f_nc - f_kc)": f_n * (dot * f_n - f_k) - claim}
+
+    return Derivation(
+        title="For the only shared token c, f_nc ((f_n.f_k) f_nc - f_kc) = -(1 - f_nc^2) (f_n.f_k)",
+        source="Theorem 2(b), Eq. (99); middle of Eq. (13)",
+        statement=sp.Eq(sp.Symbol(r"\mathrm{pull}"), -(1 - f_n**2) * dot, evaluate=False),
+        steps=(("f_n.f_k", dot),),
+        residuals=residuals,
+    )
+
+
+# Two classes that share tokens 1..3 and have a distinct one each; the shared profile is the same in both.
+_shared = sp.symbols("f_c:3", positive=True)
+
+
+@DERIVATIONS.declare
 def common_rate() -> Derivation:
     """Return Eq. (100), the fall of the only common token of a query."""
 
@@ -107,7 +132,6 @@ def common_rate() -> Derivation:
         return {"Eq. (10)": _right_hand_side()[0] - claim}
 
     return Derivation(
-        id="common-rate",
         title="The single common token falls by eta_Z sum_n p_n (1 - f_nc^2) xi_n",
         source="Theorem 2(b), Eq. (100)",
         statement=sp.Eq(
@@ -120,28 +144,7 @@ def common_rate() -> Derivation:
     )
 
 
-# Two classes that share tokens 1..3 and have a distinct one each; the shared profile is the same in both.
-_shared = sp.symbols("f_c:3", positive=True)
-
-
-def only_overlap() -> Derivation:
-    """Return Eq. (99): the pull of class k on the one token it shares with class n."""
-    f_n, f_k = _common[:2]
-    dot = f_n * f_k
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {"f_nc ((f_n.f_k) f_nc - f_kc)": f_n * (dot * f_n - f_k) - claim}
-
-    return Derivation(
-        id="only-overlap",
-        title="For the only shared token c, f_nc ((f_n.f_k) f_nc - f_kc) = -(1 - f_nc^2) (f_n.f_k)",
-        source="Theorem 2(b), Eq. (99); middle of Eq. (13)",
-        statement=sp.Eq(sp.Symbol(r"\mathrm{pull}"), -(1 - f_n**2) * dot, evaluate=False),
-        steps=(("f_n.f_k", dot),),
-        residuals=residuals,
-    )
-
-
+@DERIVATIONS.declare
 def equal_shares() -> Derivation:
     """Return Eq. (107): the pull on a token with the same attention in both classes, several shared."""
     dot = sum(share**2 for share in _shared)
@@ -152,7 +155,6 @@ def equal_shares() -> Derivation:
         return {"f_nl ((f_n.f_k) f_nl - f_kl)": f_n[0] * (f_n.dot(f_k) * f_n[0] - f_k[0]) - claim}
 
     return Derivation(
-        id="equal-shares",
         title="For a shared token with f_nl = f_kl, f_nl ((f_n.f_k) f_nl - f_kl) = -f_nl^2 (1 - f_n.f_k)",
         source="Corollary 2, Eq. (107)",
         statement=sp.Eq(sp.Symbol(r"\mathrm{pull}"), -(_shared[0] ** 2) * (1 - dot), evaluate=False),

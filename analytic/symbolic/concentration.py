@@ -2,12 +2,17 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, V, eta_Y, s, u
-from snapdyn.analytic.symbolic.speed import visits_of_u
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, V, eta_Y, s, u
+from snapdyn.analytic.symbolic.speed import speed_of_u, visits_of_u
+
+DERIVATIONS = Derivations()
 
 delta, epsilon, N = sp.symbols("delta epsilon N", positive=True)
+elasticity = (sp.exp(u) + (V - 1) * u - 1) / (u * (V - 1 + sp.exp(u)))
+"""d ln h/d ln s, and d ln h/d ln eta_Y, in u = V h."""
 
 
+@DERIVATIONS.declare
 def hoeffding_radius() -> Derivation:
     """Return the radius at which Hoeffding's bound (59), (138) is delta, for a frequency in N draws."""
 
@@ -22,7 +27,6 @@ def hoeffding_radius() -> Derivation:
         }
 
     return Derivation(
-        id="hoeffding-radius",
         title="A frequency in N draws lies within sqrt(ln(2/delta)/(2 N)) of its probability, w.p. >= 1 - delta",
         source="Lemma 10, Eqs. (58)-(59); Lemma 18, Eqs. (136), (138), N = T-1",
         statement=sp.Eq(sp.Symbol("r"), sp.sqrt(sp.log(2 / delta) / (2 * N)), evaluate=False),
@@ -31,6 +35,7 @@ def hoeffding_radius() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def ceiling_absorbed() -> Derivation:
     """Return the N ln(2/delta) from which the +1 of a rounded mean fits into (58)'s second bound."""
     x = sp.Symbol("x", positive=True)
@@ -39,7 +44,6 @@ def ceiling_absorbed() -> Derivation:
         return {"sqrt(x/2) + 1 = sqrt(x)": sp.sqrt(claim / 2) + 1 - sp.sqrt(claim)}
 
     return Derivation(
-        id="ceiling-absorbed",
         title="sqrt(x/2) + 1 < sqrt(x), x = N ln(2/delta), needs x > 6 + 4 sqrt(2)",
         source="Lemma 10, Eq. (58), second inequality",
         statement=sp.Eq(x, 6 + 4 * sp.sqrt(2), evaluate=False),
@@ -48,23 +52,22 @@ def ceiling_absorbed() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def h_elasticity() -> Derivation:
     """Return d ln h/d ln s = d ln h/d ln eta_Y; at most 1, since h is concave (Lemma 11)."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        speed = eta_Y / (V - 1 + sp.exp(u))
         return {
-            "s h'/h": visits_of_u * speed / (u / V) - claim,
+            "s h'/h": visits_of_u * speed_of_u / (u / V) - claim,
             "1 - elasticity": 1 - claim - (1 - (1 - u) * sp.exp(u)) / (u * (V - 1 + sp.exp(u))),
         }
 
     return Derivation(
-        id="h-elasticity",
         title="d ln h/d ln s = (exp(u) + (V-1) u - 1)/(u (V-1+exp(u))) <= 1, u = V h",
         source="own; Lemma 11, Eqs. (61), (63): s h'(s) <= h(s)",
         statement=sp.Eq(
             sp.Symbol(r"d \ln h / d \ln s"),
-            (sp.exp(u) + (V - 1) * u - 1) / (u * (V - 1 + sp.exp(u))),
+            elasticity,
             evaluate=False,
         ),
         steps=(("s", visits_of_u), ("1 - (1-u) exp(u), 0 at u = 0, has the slope", u * sp.exp(u))),
@@ -72,6 +75,7 @@ def h_elasticity() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def error_slope() -> Derivation:
     """Return the largest relative change per visit of 1/(V-1+exp(V h)), reached at exp(V h) = V-1."""
     # d/ds of 1/(V-1+exp(V h)), over itself, without its minus sign.
@@ -89,7 +93,6 @@ def error_slope() -> Derivation:
         }
 
     return Derivation(
-        id="error-slope",
         title="1/(V-1+exp(V h)) falls by at most the fraction V eta_Y/(4 (V-1)) per visit, < eta_Y/3 for V > 4",
         source="Lemma 11, Eqs. (62), (64)-(65)",
         statement=sp.Eq(sp.Symbol(r"\max |\dot g|/g"), V * eta_Y / (4 * (V - 1)), evaluate=False),
@@ -98,6 +101,7 @@ def error_slope() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def visits_to_error() -> Derivation:
     """Return the visits until exp(V h) = V/epsilon, where the error's norm is epsilon to leading order."""
 
@@ -110,7 +114,6 @@ def visits_to_error() -> Derivation:
         }
 
     return Derivation(
-        id="visits-to-error",
         title="An error of norm epsilon takes (1/eta_Y) (1/epsilon + ((V-1)/V) ln(V/epsilon) - 1/V) visits",
         source="Corollary 1, Eqs. (72)-(73), which bound it by the order of ln(V/epsilon)/(epsilon eta_Y)",
         statement=sp.Eq(s, (1 / epsilon + (V - 1) / V * sp.log(V / epsilon) - 1 / V) / eta_Y, evaluate=False),

@@ -2,13 +2,15 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, K
-from snapdyn.analytic.symbolic.theorem_1 import CLASSES, rho
+from snapdyn.analytic.symbolic.derivation import CLASSES, Derivation, Derivations, E, K, gram, symmetric_matrix
+
+DERIVATIONS = Derivations()
 
 eigenvalue = sp.Symbol("lambda", real=True)
 largest = sp.Symbol("lambda_1", positive=True)
 
 
+@DERIVATIONS.declare
 def eigenvalue_map() -> Derivation:
     """Return Lemma 14: an eigenvalue of E' = I - (I+E)^{-1} in the eigenvalue of E."""
     n = sp.Symbol("n", integer=True, positive=True)
@@ -23,7 +25,6 @@ def eigenvalue_map() -> Derivation:
         }
 
     return Derivation(
-        id="eigenvalue-map",
         title="lambda' = lambda/(1+lambda)",
         source="Lemmas 14-15, Eqs. (75)-(78)",
         statement=sp.Eq(sp.Symbol(r"{\lambda}'"), eigenvalue / (1 + eigenvalue), evaluate=False),
@@ -32,19 +33,18 @@ def eigenvalue_map() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def second_order() -> Derivation:
     """Return E' beyond its first order: the sign of its diagonal (79) and its distance from E (80)."""
-    E = sp.ImmutableMatrix(rho)
-    inverse = (sp.eye(CLASSES) + E).inv()
-    # Entries of (I+E)^{-1}, symmetric.
-    n = sp.Matrix(CLASSES, CLASSES, lambda i, j: sp.Symbol(f"n_{min(i, j) + 1}{max(i, j) + 1}", real=True))
+    inverse = gram.inv()
+    # Entries of (I+E)^{-1}.
+    n = symmetric_matrix("n")
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         difference = sp.eye(CLASSES) - inverse - E - claim.subs(dict(zip(n, inverse, strict=True)))
         return {f"entry {i}{j}": difference[i, j] for i in range(CLASSES) for j in range(i, CLASSES)}
 
     return Derivation(
-        id="second-order",
         title="E' - E = -E^2 (I+E)^{-1}: diagonal -sum_k lambda_k^2 u_ik^2/(1+lambda_k) <= 0",
         source="Lemmas 16-17, Eqs. (79)-(80)",
         statement=sp.Eq(
@@ -57,6 +57,7 @@ def second_order() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def entry_bound() -> Derivation:
     """Return the bound (90) on the entries of E' at the edge of Assumption 2, |lambda_1| = 1/K."""
 
@@ -64,7 +65,6 @@ def entry_bound() -> Derivation:
         return {"|lambda_1|/(1-|lambda_1|)": (largest / (1 - largest)).subs(largest, 1 / K) - claim}
 
     return Derivation(
-        id="entry-bound",
         title="|E'_kn| < 1/(K-1) where |lambda_1| < 1/K",
         source="Theorem 1, Eq. (90), by Lemma 15",
         statement=sp.Eq(sp.Symbol(r"\max |E'_{kn}|"), 1 / (K - 1), evaluate=False),
@@ -73,6 +73,7 @@ def entry_bound() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def smallest_weight() -> Derivation:
     """Return the smallest 1/(1+lambda) over |lambda| <= lambda_1, by which (93) bounds -E'_nn from below."""
     weight = 1 / (1 + eigenvalue)
@@ -85,7 +86,6 @@ def smallest_weight() -> Derivation:
         }
 
     return Derivation(
-        id="smallest-weight",
         title="-E'_nn = sum_k lambda_k^2 u_nk^2/(1+lambda_k) >= min_k lambda_k^2/(1+|lambda_1|)",
         source="Theorem 1, Eq. (93), where 1 - |lambda_1| is printed",
         statement=sp.Eq(sp.Symbol(r"\min 1/(1+\lambda)"), 1 / (1 + largest), evaluate=False),

@@ -1,7 +1,8 @@
-"""What a derivation is: a claimed formula, and equations whose residuals sympy must bring to exactly zero."""
+"""What a derivation is: a claimed formula, and equations whose residuals sympy must simplify to exactly zero."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, wraps
 
 import sympy as sp
 
@@ -11,43 +12,73 @@ s, t, h, u = sp.symbols("s t h u", positive=True)
 # V > 1 enters as V = 1 + v with v > 0, which sympy can use in roots, logarithms and Lambert's function.
 v = sp.Symbol("v", positive=True)
 
+CLASSES = 3
+"""Classes of the derivations with a Gram matrix: the class itself, another one, and a third."""
+
+
+def symmetric_matrix(name: str) -> sp.ImmutableMatrix:
+    """Return a symmetric matrix of real symbols, one row per class."""
+    return sp.ImmutableMatrix(
+        CLASSES, CLASSES, lambda i, j: sp.Symbol(f"{name}_{min(i, j) + 1}{max(i, j) + 1}", real=True)
+    )
+
+
+E = symmetric_matrix("rho").multiply_elementwise(sp.ones(CLASSES) - sp.eye(CLASSES)).as_immutable()
+"""E = F^T F - I, symmetric with zero diagonal."""
+gram = sp.eye(CLASSES).as_immutable() + E
+"""Gram matrix G = F^T F = I + E of the attention vectors."""
+
+
+@cache
+def e_prime() -> sp.ImmutableMatrix:
+    """Return E' = I - (I+E)^{-1}."""
+    return sp.eye(CLASSES).as_immutable() - gram.inv()
+
 
 @dataclass(frozen=True)
 class Derivation:
-    """One formula of the theory together with the machinery that accepts or rejects it.
+    """One formula of the theory, with the equations that decide whether it holds.
 
     Parameters
     ----------
-    id : str
-        Name of the derivation, unique in the register.
     title : str
         What the formula says, in one line.
     source : str
         Equation or lemma of arXiv 2305.16380v4, or "own".
     statement : sympy.Eq
         The formula; its right-hand side is the claim.
-    steps : tuple of (str, sympy expression)
-        The way there, as computed by sympy.
+    steps : tuple of (str, sympy.Basic)
+        Intermediate results of the derivation, as computed by sympy.
     residuals : callable
-        From a claimed right-hand side to named residuals (defining equation, initial condition, ...). The
-        formula holds if and only if all vanish identically (an asymptotic one to its leading order).
-    printed : sympy expression, optional
+        Function from a claimed right-hand side to named residuals (defining equation, initial condition, ...).
+        The formula holds if and only if all vanish identically (an asymptotic one to its leading order).
+    printed : sympy.Basic, optional
         The right-hand side as the paper prints it, where the residuals reject that.
+    id : str
+        Name of the derivation, unique; `Derivations.declare` sets it.
     """
 
-    id: str
     title: str
     source: str
     statement: sp.Eq
     steps: tuple[tuple[str, sp.Basic], ...]
     residuals: Callable[[sp.Basic], dict[str, sp.Expr]]
     printed: sp.Basic | None = None
+    id: str = ""
 
     def verify(self, claim: sp.Basic | None = None) -> dict[str, sp.Expr]:
-        """Return the residuals of `claim` (default: the statement's right-hand side), simplified exactly.
+        """Simplify the residuals of a claim exactly.
 
-        All are 0 for a true formula. Feeding another claim, such as `printed`, leaves at least one that is
-        not.
+        Parameters
+        ----------
+        claim : sympy.Basic, optional
+            A right-hand side for the statement; default the statement's own.
+
+        Returns
+        -------
+        dict of str to sympy.Expr
+            Residuals by name. All are 0 for a true formula; a wrong claim, such as `printed`, has at least one
+            residual that is not 0.
         """
         residuals = self.residuals(self.statement.rhs if claim is None else claim)
         return {name: sp.simplify(residual) for name, residual in residuals.items()}
@@ -57,10 +88,37 @@ class Derivation:
         return sp.latex(self.statement)
 
 
+class Derivations(dict[str, Callable[[], Derivation]]):
+    """The derivations that one module declares: ids and the functions that build them, in order of declaration."""
+
+    def declare(self, build: Callable[[], Derivation]) -> Callable[[], Derivation]:
+        """Declare a derivation by decorating the function that builds it.
+
+        Parameters
+        ----------
+        build : callable
+            Function without arguments, whose name, with - in place of _, becomes the id.
+
+        Returns
+        -------
+        callable
+            The same function, which now sets the id and builds the derivation once.
+        """
+        id_ = build.__name__.replace("_", "-")
+
+        @cache
+        @wraps(build)
+        def built() -> Derivation:
+            return replace(build(), id=id_)
+
+        self[id_] = built
+        return built
+
+
 def resolve_lambert(expr: sp.Expr) -> sp.Expr:
     """Replace each W = LambertW(x, k) by a symbol w, using exp(w) = x/w, and W(a exp(a)) = a for a > 0.
 
-    sympy knows neither rule for a W inside a longer exponent. The result is rational in w where the rules
+    sympy applies neither rule to a W inside a longer exponent. The result is rational in w where the rules
     apply, so `simplify` decides whether it vanishes.
     """
     for lambert in sorted(expr.atoms(sp.LambertW), key=sp.default_sort_key):

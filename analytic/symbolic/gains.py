@@ -2,23 +2,28 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, t
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, t
+
+DERIVATIONS = Derivations()
 
 a = sp.Function("a")(t)
 growth, companion = sp.Function("dz_l")(t), sp.Function("dz_m")(t)
 r0 = sp.Symbol("r_0", positive=True)
+c_l, c_m = sp.symbols("c_l c_m", positive=True)
+l_squared, m_squared = (c_l * sp.exp(growth)) ** 2, (c_m * sp.exp(companion)) ** 2
+"""c~_l^2 and c~_m^2 of two distinct tokens of one class; c_l and c_m are the values at the start."""
+initial_gain = c_l**2 / c_m**2 - 1
 
 
+@DERIVATIONS.declare
 def relative_gain() -> Derivation:
     """Return Eq. (11) from Eq. (98): the gain of l over m grows with the logit of l alone."""
-    c_l, c_m = sp.symbols("c_l c_m", positive=True)
-    gain = (c_l * sp.exp(growth)) ** 2 / (c_m * sp.exp(companion)) ** 2 - 1
+    gain = l_squared / m_squared - 1
     start = {growth: 0, companion: 0}
-    initial_gain = c_l**2 / c_m**2 - 1
     # Eq. (98) with a(t) = eta_Z p_n xi_n/||c~_n||^2, which both tokens share.
     rates = {
-        growth.diff(t): a * (c_l * sp.exp(growth)) ** 2,
-        companion.diff(t): a * (c_m * sp.exp(companion)) ** 2,
+        growth.diff(t): a * l_squared,
+        companion.diff(t): a * m_squared,
     }
     gain_rate = sp.diff(gain, t).subs(rates)
 
@@ -31,7 +36,6 @@ def relative_gain() -> Derivation:
         }
 
     return Derivation(
-        id="relative-gain",
         title="r_{l/m}(t) = r_{l/m}(0) exp(2 (z_l(t) - z_l(0)))",
         source="Theorem 3, Eq. (11)",
         statement=sp.Eq(sp.Symbol("r_{l/m}"), r0 * sp.exp(2 * growth), evaluate=False),
@@ -40,6 +44,7 @@ def relative_gain() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def relative_gain_rate() -> Derivation:
     """Return Eq. (112), which is printed without its factor 2."""
 
@@ -48,7 +53,6 @@ def relative_gain_rate() -> Derivation:
 
     rate = 2 * r0 * sp.exp(2 * growth) * growth.diff(t)
     return Derivation(
-        id="relative-gain-rate",
         title="dr/dt = 2 r(0) chi_l z_l'",
         source="Eq. (112), factor 2 added",
         statement=sp.Eq(sp.Symbol(r"\dot r_{l/m}"), rate, evaluate=False),
@@ -58,6 +62,7 @@ def relative_gain_rate() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def companion_growth() -> Derivation:
     """Return Eq. (110): the growth of one distinct token fixes that of every other of its class."""
     y = sp.Symbol("dz_m", real=True)
@@ -68,7 +73,6 @@ def companion_growth() -> Derivation:
         return {"dz_l/dz_m of Eq. (98)": sp.diff(claim, y) - ratio, "same start": claim.subs(y, 0)}
 
     return Derivation(
-        id="companion-growth",
         title="exp(-2 dz_l) - 1 = (r(0)+1) (exp(-2 dz_m) - 1), solved for dz_l",
         source="Eq. (110)",
         statement=sp.Eq(sp.Symbol("dz_l"), -sp.log(1 + (r0 + 1) * (sp.exp(-2 * y) - 1)) / 2, evaluate=False),
@@ -77,17 +81,15 @@ def companion_growth() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def rate_ratio() -> Derivation:
     """Return Eqs. (108)-(109): the ratio of the rates of two distinct tokens of one class."""
-    c_l, c_m = sp.symbols("c_l c_m", positive=True)
-    l_squared, m_squared = (c_l * sp.exp(growth)) ** 2, (c_m * sp.exp(companion)) ** 2
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         # Eq. (98) for both: z' = a c~^2 with one factor a(t).
-        return {"Eq. (98)": l_squared / m_squared - claim.subs(r0, c_l**2 / c_m**2 - 1)}
+        return {"Eq. (98)": l_squared / m_squared - claim.subs(r0, initial_gain)}
 
     return Derivation(
-        id="rate-ratio",
         title="z_l'/z_m' = (r(0)+1) exp(2 dz_l - 2 dz_m) = r(t) + 1",
         source="Theorem 3, Eqs. (108)-(109)",
         statement=sp.Eq(
@@ -98,6 +100,7 @@ def rate_ratio() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def gain_over_common() -> Derivation:
     """Return Eq. (113), the growth of the gain over any other token, here a common one."""
     P_l, P_c = sp.symbols("P_l P_c", positive=True)
@@ -108,7 +111,6 @@ def gain_over_common() -> Derivation:
         return {"derivative of the gain": sp.diff(gain, t) - claim}
 
     return Derivation(
-        id="gain-over-common",
         title="dr/dt = (P_l/P_c)^2 exp(2 (z_l - z_c)) 2 (z_l' - z_c') for any two tokens of a class",
         source="Theorem 3, Eq. (113)",
         statement=sp.Eq(
@@ -121,6 +123,7 @@ def gain_over_common() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def dominant_share() -> Derivation:
     """Return Eq. (114): the dominant token's share in the gains of the others over it, here for M = 3."""
     weights = sp.symbols("c_1:4", positive=True)
@@ -132,7 +135,6 @@ def dominant_share() -> Derivation:
         return {"f_1^2": share - claim.subs(gains)}
 
     return Derivation(
-        id="dominant-share",
         title="f_1^2 = 1/(M + sum_l r_{l/1}): it rises as every r_{l/1} falls",
         source="Theorem 3, Eq. (114)",
         statement=sp.Eq(sp.Symbol("f_1^2"), 1 / (3 + sum(over_dominant)), evaluate=False),

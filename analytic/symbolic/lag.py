@@ -6,7 +6,9 @@ h*(s) is ahead of h(s) by c visits: h*(s) = h(s + c). In c everything is explici
 import sympy as sp
 
 from snapdyn.analytic.symbolic.decoder import visits
-from snapdyn.analytic.symbolic.derivation import Derivation, V, eta_Y, h, s
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, V, eta_Y, h, s
+
+DERIVATIONS = Derivations()
 
 y = sp.Symbol("y", positive=True)
 """exp(V h)."""
@@ -16,6 +18,7 @@ increment = y * (sp.exp(step) - 1 - step) / (V * eta_Y)
 visits_of_y = visits.subs(h, sp.log(y) / V)
 
 
+@DERIVATIONS.declare
 def lag_increment() -> Derivation:
     """Return what one visit adds to the lead c; it is positive, hence h* > h after the first visit."""
 
@@ -24,7 +27,6 @@ def lag_increment() -> Derivation:
         return {"s(h*(s+1)) - s(h*(s)) - 1": sp.expand_log(after - visits_of_y, force=True) - 1 - claim}
 
     return Derivation(
-        id="lag-increment",
         title="One visit adds y (exp(x) - 1 - x)/(V eta_Y) > 0 to the lead, x = V eta_Y/(V-1+y), y = exp(V h*)",
         source="own; Lemma 7(a), Eqs. (46)-(47)",
         statement=sp.Eq(sp.Symbol(r"\Delta c"), increment, evaluate=False),
@@ -33,6 +35,7 @@ def lag_increment() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def lag() -> Derivation:
     """Return the lead to leading order in eta_Y."""
 
@@ -44,7 +47,6 @@ def lag() -> Derivation:
         }
 
     return Derivation(
-        id="lag",
         title="The recursion leads by c = (1/2) ln((V-1+exp(V h))/V) visits, up to a relative O(eta_Y)",
         source="own; sharpens Lemma 7 and Remark 2",
         statement=sp.Eq(sp.Symbol("c"), sp.log((V - 1 + y) / V) / 2, evaluate=False),
@@ -53,6 +55,7 @@ def lag() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def largest_gap() -> Derivation:
     """Return the largest h* - h to leading order in eta_Y, an eleventh of the bound 2 eta_Y/V of Lemma 7."""
     slowing = sp.Symbol("x", positive=True)
@@ -66,7 +69,6 @@ def largest_gap() -> Derivation:
         }
 
     return Derivation(
-        id="largest-gap",
         title="The largest h* - h is eta_Y/(2 e V), up to a relative O(eta_Y)",
         source="own; Lemma 7(a) bounds it by 2 eta_Y/V",
         statement=sp.Eq(sp.Symbol(r"\max {(h^{*} - h)}"), eta_Y / (2 * sp.E * V), evaluate=False),
@@ -75,6 +77,7 @@ def largest_gap() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def late_lag() -> Derivation:
     """Return the late growth of the lead per visit; Remark 2's bounded lead has none."""
 
@@ -82,7 +85,6 @@ def late_lag() -> Derivation:
         return {"over the increment as s -> oo": sp.limit((claim / increment).subs(s, visits_of_y), y, sp.oo) - 1}
 
     return Derivation(
-        id="late-lag",
         title="Late, each visit adds 1/(2 s) to the lead: c ~ (1/2) ln s and h* - h ~ ln(s)/(2 V s)",
         source="Remark 2, whose gap 2 eta_Y s_0/(V s) keeps c constant",
         statement=sp.Eq(sp.Symbol(r"\Delta c"), 1 / (2 * s), evaluate=False),

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, K, V
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, K, V
+
+DERIVATIONS = Derivations()
 
 TOKENS = 3
 S = sp.Symbol("S", positive=True)
@@ -13,6 +15,7 @@ p = sp.symbols(f"p_1:{TOKENS + 1}", positive=True)
 overlap = sp.Symbol("rho", positive=True)
 
 
+@DERIVATIONS.declare
 def orbit_distinct() -> Derivation:
     """Return the distinct logits as functions of S."""
 
@@ -24,7 +27,6 @@ def orbit_distinct() -> Derivation:
         }
 
     return Derivation(
-        id="orbit-distinct",
         title="z_l = -(1/2) ln(1 - p_l^2 S)",
         source="own, from Eqs. (98) and (110)",
         statement=sp.Eq(sp.Symbol("z_l"), -sp.log(1 - p[0] ** 2 * S) / 2, evaluate=False),
@@ -33,6 +35,7 @@ def orbit_distinct() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def orbit_common() -> Derivation:
     """Return the common logit as a function of S, for d = 3 distinct tokens per class."""
     z = [-sp.log(1 - p_l**2 * S) / 2 for p_l in p]
@@ -47,7 +50,6 @@ def orbit_common() -> Derivation:
         }
 
     return Derivation(
-        id="orbit-common",
         title="z_c = -K sum_l z_l = (K/2) sum_l ln(1 - p_l^2 S)",
         source="own, from Eq. (100) and conservation",
         statement=sp.Eq(sp.Symbol("z_c"), K * sum(sp.log(1 - p_l**2 * S) for p_l in p) / 2, evaluate=False),
@@ -77,7 +79,7 @@ def _exact_beta() -> sp.Expr:
     return -((q1 - q0) * y + q0 * (x + K * y))
 
 
-def _overlap(id_: str, title: str, beta: Callable[[], sp.Expr], claim: sp.Expr) -> Derivation:
+def _overlap(title: str, beta: Callable[[], sp.Expr], claim: sp.Expr) -> Derivation:
     def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
         X = (K - 1) * overlap * beta()
         explicit = sp.Matrix(3, 3, lambda i, j: 1 if i == j else overlap).inv()[0, 1]
@@ -87,7 +89,6 @@ def _overlap(id_: str, title: str, beta: Callable[[], sp.Expr], claim: sp.Expr) 
         }
 
     return Derivation(
-        id=id_,
         title=title,
         source="own, from Theorem 1",
         statement=sp.Eq(sp.Symbol(r"\xi_{n} / \gamma"), claim, evaluate=False),
@@ -100,19 +101,18 @@ def _overlap(id_: str, title: str, beta: Callable[[], sp.Expr], claim: sp.Expr) 
     )
 
 
+@DERIVATIONS.declare
 def orbit_overlap_exact() -> Derivation:
     """Return xi_n/gamma in C, D with the exact beta."""
     claim = (K - 1) * V / (V - 1) ** 2 * C * (D + V * C) / (D * (D + K * C))
-    return _overlap(
-        "orbit-overlap-exact", "xi_n/gamma of K equally overlapping classes, exact beta", _exact_beta, claim
-    )
+    return _overlap("xi_n/gamma of K equally overlapping classes, exact beta", _exact_beta, claim)
 
 
+@DERIVATIONS.declare
 def orbit_overlap_leading() -> Derivation:
     """Return xi_n/gamma in C, D with the leading beta E'_nk."""
     claim = (K - 1) * C**2 / (D * (D + K * C))
     return _overlap(
-        "orbit-overlap-leading",
         "xi_n/gamma of K equally overlapping classes, leading beta",
         _leading_beta,
         claim,

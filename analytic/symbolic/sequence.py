@@ -2,7 +2,9 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations
+
+DERIVATIONS = Derivations()
 
 TOKENS = 3
 POSITIONS = (0, 1, 1, 2)
@@ -19,6 +21,7 @@ gathered = X.T * attention
 """q = X^T b, over tokens."""
 
 
+@DERIVATIONS.declare
 def sequence_gradient() -> Derivation:
     """Return Eq. (4), by differentiating through the softmax over positions."""
     q, norm = (
@@ -35,7 +38,6 @@ def sequence_gradient() -> Derivation:
         return {f"token {j}": sp.factor(w[j] * sp.diff(through_softmax, w[j]) - at_sequence[j]) for j in range(TOKENS)}
 
     return Derivation(
-        id="sequence-gradient",
         title="dJ/dz = diag(q) (I - f f^T)/||q|| dJ/df for a finite sequence, q = X^T b, f = q/||q||",
         source="Lemma 1, Eqs. (3)-(4), (17)-(19)",
         statement=sp.Eq(
@@ -46,6 +48,7 @@ def sequence_gradient() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def sequence_counts() -> Derivation:
     """Return X^T b in the tokens' frequencies q_l, and that X^T diag(b) X is its diagonal matrix."""
     frequencies = [sp.Rational(POSITIONS.count(token), len(POSITIONS)) for token in range(TOKENS)]
@@ -58,7 +61,6 @@ def sequence_counts() -> Derivation:
         return vector | matrix
 
     return Derivation(
-        id="sequence-counts",
         title="(X^T b)_l = q_l exp(z_l)/sum_k q_k exp(z_k), q_l the frequency of l; X^T diag(b) X = diag(X^T b)",
         source="Lemmas 2 and 18, Eqs. (5)-(6), (20)-(23), (134)-(135), (137)",
         statement=sp.Eq(sp.MatrixSymbol("X^{T} b", TOKENS, 1), (weights / sum(weights)).as_immutable(), evaluate=False),

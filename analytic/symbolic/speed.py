@@ -2,15 +2,23 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.decoder import visits
-from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, h, resolve_lambert, s, t, u, v
+from snapdyn.analytic.symbolic.decoder import slope_of_h, visits
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, K, V, eta_Y, h, resolve_lambert, s, t, u, v
+
+DERIVATIONS = Derivations()
 
 gamma_of_h = (V - 1) ** 2 * h / (V - 1 + sp.exp(V * h))
 visits_of_u = visits.subs(h, u / V)
 gamma_of_u = gamma_of_h.subs(h, u / V)
+speed_of_u = slope_of_h.subs(h, u / V)
+integral_of_gamma = K * (V - 1) ** 2 * h**2 / (2 * eta_Y)
+"""Integral of gamma over steps, Eq. (128)."""
+lower_root, upper_root = -sp.LambertW(-1 / (V - 1)), -sp.LambertW(-1 / (V - 1), -1)
+"""u_- and u_+, the roots of exp(u) = (V-1) u."""
 peak = 1 + sp.LambertW((V - 1) / sp.E)
 
 
+@DERIVATIONS.declare
 def gamma_integral() -> Derivation:
     """Return Eq. (128), the integral of gamma over batch-size-1 steps under K uniform classes."""
     # A class is visited once in K steps: t = K s(h).
@@ -26,17 +34,17 @@ def gamma_integral() -> Derivation:
         }
 
     return Derivation(
-        id="gamma-integral",
         title="Integral of gamma over t is K (V-1)^2 h^2/(2 eta_Y)",
         source="Eqs. (125)-(128)",
-        statement=sp.Eq(sp.Symbol(r"\Gamma/\eta_Z"), K * (V - 1) ** 2 * h**2 / (2 * eta_Y), evaluate=False),
+        statement=sp.Eq(sp.Symbol(r"\Gamma/\eta_Z"), integral_of_gamma, evaluate=False),
         steps=(("gamma dt/dh", sp.simplify(gamma_of_h * dt_dh)), ("integrated from 0", integral)),
         residuals=residuals,
     )
 
 
+@DERIVATIONS.declare
 def gamma_peak() -> Derivation:
-    """Return the place of gamma's maximum in u = V h."""
+    """Return the value of u = V h at the maximum of gamma."""
     numerator = V - 1 + sp.exp(u) - u * sp.exp(u)
     x = sp.Symbol("u", real=True)
 
@@ -44,7 +52,6 @@ def gamma_peak() -> Derivation:
         return {"d gamma/du = 0": resolve_lambert(sp.diff(gamma_of_u, u).subs(u, claim).subs(V, 1 + v))}
 
     return Derivation(
-        id="gamma-peak",
         title="gamma is largest at u* = V h = 1 + W((V-1)/e)",
         source="own, from Eq. (85)",
         statement=sp.Eq(sp.Symbol("u^*"), peak, evaluate=False),
@@ -57,6 +64,7 @@ def gamma_peak() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def peak_time() -> Derivation:
     """Return the step t* at which gamma peaks, as a rational function of u*."""
     u_star = sp.Symbol("u^*", positive=True)
@@ -66,7 +74,6 @@ def peak_time() -> Derivation:
         return {"t = K s(u*)": resolve_lambert((claim.subs(u_star, peak) - exact).subs(V, 1 + v))}
 
     return Derivation(
-        id="peak-time",
         title="gamma peaks at t* = (K/eta_Y) [(V-1) u* + (V-1)/(u*-1) - 1]/V",
         source="own, from Eqs. (45) and (85)",
         statement=sp.Eq(
@@ -77,36 +84,38 @@ def peak_time() -> Derivation:
     )
 
 
-def _root(branch: int, id_: str, name: str, title: str) -> Derivation:
+def _root(root: sp.Expr, side_of_minimum: int, name: str, title: str) -> Derivation:
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         # exp(u) - (V-1) u is least at ln(V-1), between the roots. They meet only at V-1 = e, so one V tells
         # which is which for all V >= 4.
         side = sp.sign(claim.subs(V, 4) - sp.log(3))
         return {
             "exp(u) = (V-1) u": resolve_lambert((sp.exp(claim) - (V - 1) * claim).subs(V, 1 + v)),
-            "side of the minimum": side - (1 if branch else -1),
+            "side of the minimum": side - side_of_minimum,
         }
 
     return Derivation(
-        id=id_,
         title=title,
         source="Lemma 8; closed form own",
-        statement=sp.Eq(sp.Symbol(name), -sp.LambertW(-1 / (V - 1), branch), evaluate=False),
+        statement=sp.Eq(sp.Symbol(name), root, evaluate=False),
         steps=(("defining equation", sp.Eq(sp.exp(u), (V - 1) * u)),),
         residuals=residuals,
     )
 
 
+@DERIVATIONS.declare
 def u_minus() -> Derivation:
     """Return the smaller root of exp(u) = (V-1) u."""
-    return _root(0, "u-minus", "u_-", "Smaller root of exp(u) = (V-1) u")
+    return _root(lower_root, -1, "u_-", "Smaller root of exp(u) = (V-1) u")
 
 
+@DERIVATIONS.declare
 def u_plus() -> Derivation:
     """Return the larger root of exp(u) = (V-1) u."""
-    return _root(-1, "u-plus", "u_+", "Larger root of exp(u) = (V-1) u")
+    return _root(upper_root, 1, "u_+", "Larger root of exp(u) = (V-1) u")
 
 
+@DERIVATIONS.declare
 def omega_1() -> Derivation:
     """Return omega_1 of Lemma 8 in closed form: (1+omega_1) ln V is the larger root."""
 
@@ -118,15 +127,15 @@ def omega_1() -> Derivation:
         }
 
     return Derivation(
-        id="omega-1",
         title="omega_1 = u_+/ln V - 1",
         source="Lemma 8, Eq. (51); closed form own",
-        statement=sp.Eq(sp.Symbol("omega_1"), -sp.LambertW(-1 / (V - 1), -1) / sp.log(V) - 1, evaluate=False),
-        steps=(("u_+", -sp.LambertW(-1 / (V - 1), -1)),),
+        statement=sp.Eq(sp.Symbol("omega_1"), upper_root / sp.log(V) - 1, evaluate=False),
+        steps=(("u_+", upper_root),),
         residuals=residuals,
     )
 
 
+@DERIVATIONS.declare
 def transition_balance() -> Derivation:
     """Return how far the printed end of the transition, t0, lies beyond the balance of the terms of (45)."""
     u_p = sp.Symbol("u_+", positive=True)
@@ -136,7 +145,6 @@ def transition_balance() -> Derivation:
         return {"t0 - balance": 2 * u_p * K / eta_Y - balance - claim}
 
     return Derivation(
-        id="transition-balance",
         title="t0 = 2 (1+omega_1) K ln V/eta_Y lies O(1/V) of itself beyond the balance of the terms of (45)",
         source="Lemma 9, Eq. (55); own",
         statement=sp.Eq(sp.Symbol("t_0 - t_{balance}"), K * (2 * u_p + 1) / (eta_Y * V), evaluate=False),
@@ -145,6 +153,7 @@ def transition_balance() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def early_h() -> Derivation:
     """Return the start of h, on which the early piece of (14) rests."""
 
@@ -152,7 +161,6 @@ def early_h() -> Derivation:
         return {"relative error as s -> 0": sp.limit(claim.subs(s, visits_of_u) * V / u, u, 0) - 1}
 
     return Derivation(
-        id="early-h",
         title="Early, h ~ eta_Y s/V",
         source="Lemma 9",
         statement=sp.Eq(h, eta_Y * s / V, evaluate=False),
@@ -161,6 +169,7 @@ def early_h() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def late_h() -> Derivation:
     """Return the late form of u = V h; Theorem 1(b) and Section 6 print its logarithm without V."""
 
@@ -168,7 +177,6 @@ def late_h() -> Derivation:
         return {"absolute error as s -> oo": sp.limit(claim.subs(s, visits_of_u) - u, u, sp.oo)}
 
     return Derivation(
-        id="late-h",
         title="Late, V h ~ ln(V eta_Y s), with an error that vanishes",
         source="Lemma 9; printed without V in Theorem 1(b)",
         statement=sp.Eq(u, sp.log(V * eta_Y * s), evaluate=False),
@@ -178,6 +186,7 @@ def late_h() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def early_gamma() -> Derivation:
     """Return Lemma 9's early gamma with its constant."""
 
@@ -185,7 +194,6 @@ def early_gamma() -> Derivation:
         return {"relative error as t -> 0": sp.limit(claim.subs(t, K * visits_of_u) / gamma_of_u, u, 0) - 1}
 
     return Derivation(
-        id="early-gamma",
         title="Early, gamma ~ ((V-1)/V)^2 eta_Y t/K",
         source="Lemma 9",
         statement=sp.Eq(sp.Symbol("gamma"), ((V - 1) / V) ** 2 * eta_Y * t / K, evaluate=False),
@@ -194,6 +202,7 @@ def early_gamma() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def late_gamma() -> Derivation:
     """Return Lemma 9's late gamma with its constant."""
 
@@ -201,7 +210,6 @@ def late_gamma() -> Derivation:
         return {"relative error as t -> oo": sp.limit(claim.subs(t, K * visits_of_u) / gamma_of_u, u, sp.oo) - 1}
 
     return Derivation(
-        id="late-gamma",
         title="Late, gamma ~ ((V-1)/V)^2 K ln(V eta_Y t/K)/(eta_Y t)",
         source="Lemma 9",
         statement=sp.Eq(

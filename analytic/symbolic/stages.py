@@ -2,16 +2,18 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, V, eta_Y, resolve_lambert, s, u, v
-from snapdyn.analytic.symbolic.speed import gamma_of_u, visits_of_u
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, V, eta_Y, resolve_lambert, s, u, v
+from snapdyn.analytic.symbolic.speed import gamma_of_u, lower_root, upper_root, visits_of_u
+
+DERIVATIONS = Derivations()
 
 # Lemma 9's Delta_1 and Delta_2: exp(V h) over the other term of gamma's denominator, and of Eq. (45).
 over_one = sp.exp(u) / (V - 1)
 over_linear = sp.exp(u) / ((V - 1) * u)
 grown = V * eta_Y * s + 1
-lower_root = -sp.LambertW(-1 / (V - 1))
 
 
+@DERIVATIONS.declare
 def omega_0() -> Derivation:
     """Return Eq. (50): the smaller root of exp(u) = (V-1) u as u_- = V^(omega_0 - 1)."""
 
@@ -20,7 +22,6 @@ def omega_0() -> Derivation:
         return {"V^(omega_0 - 1) = u_-": resolve_lambert((root - lower_root).subs(V, 1 + v))}
 
     return Derivation(
-        id="omega-0",
         title="omega_0 = (ln(V/(V-1)) + u_-)/ln V, about 2/(V ln V)",
         source="Lemma 8, Eq. (50)",
         statement=sp.Eq(sp.Symbol("omega_0"), (sp.log(V / (V - 1)) + lower_root) / sp.log(V), evaluate=False),
@@ -29,6 +30,7 @@ def omega_0() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def first_stage() -> Derivation:
     """Return Eq. (52): the visits to exp(V h) = V-1, which exceed ln V/eta_Y from V = 5 on."""
     excess = V - 2 + (V - 1) * sp.log(V - 1) - V * sp.log(V)
@@ -42,7 +44,6 @@ def first_stage() -> Derivation:
         }
 
     return Derivation(
-        id="first-stage",
         title="exp(V h) reaches V-1 after (V-2 + (V-1) ln(V-1))/(V eta_Y) visits, more than ln V/eta_Y",
         source="Lemma 9, Eq. (52)",
         statement=sp.Eq(s, (V - 2 + (V - 1) * sp.log(V - 1)) / (V * eta_Y), evaluate=False),
@@ -51,14 +52,13 @@ def first_stage() -> Derivation:
     )
 
 
-def _identity(id_: str, title: str, source: str, left: sp.Expr, name: str, claim: sp.Expr) -> Derivation:
+def _identity(title: str, source: str, left: sp.Expr, name: str, claim: sp.Expr) -> Derivation:
     def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
         expanded = claimed.subs(s, visits_of_u)
         # A logarithm is compared through its exponential.
         return {"Eq. (45)": sp.simplify(left - expanded).replace(sp.log, _logarithm)}
 
     return Derivation(
-        id=id_,
         title=title,
         source=source,
         statement=sp.Eq(sp.Symbol(name), claim, evaluate=False),
@@ -72,10 +72,10 @@ def _logarithm(argument: sp.Expr) -> sp.Expr:
     return u if sp.simplify(argument - sp.exp(u)) == 0 else sp.log(argument)
 
 
+@DERIVATIONS.declare
 def h_early_stage() -> Derivation:
     """Return h as in Eq. (53)."""
     return _identity(
-        "h-early-stage",
         "h = (V eta_Y s + 1)/((1+Delta_2) V (V-1)), Delta_2 = exp(V h)/((V-1) V h) <= 1 early",
         "Lemma 9, Eq. (53)",
         u / V,
@@ -84,10 +84,10 @@ def h_early_stage() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def gamma_early_stage() -> Derivation:
     """Return gamma as in Eq. (54)."""
     return _identity(
-        "gamma-early-stage",
         "gamma = (V-1) h/(1+Delta_1) = (V eta_Y s + 1)/((1+Delta_1)(1+Delta_2) V), Delta_1 = exp(V h)/(V-1)",
         "Lemma 9, Eq. (54)",
         gamma_of_u,
@@ -96,10 +96,10 @@ def gamma_early_stage() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def h_late_stage() -> Derivation:
     """Return h as in Eq. (56)."""
     return _identity(
-        "h-late-stage",
         "h = (1/V) ln((V eta_Y s + 1)/(1 + 1/Delta_2))",
         "Lemma 9, Eq. (56)",
         u / V,
@@ -108,11 +108,11 @@ def h_late_stage() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def gamma_late_stage() -> Derivation:
     """Return gamma as in Eq. (57)."""
     reduced = grown / (1 + 1 / over_linear)
     return _identity(
-        "gamma-late-stage",
         "gamma = ((V-1)^2/V) ln(x)/((1 + 1/Delta_1) x), x = (V eta_Y s + 1)/(1 + 1/Delta_2)",
         "Lemma 9, Eq. (57)",
         gamma_of_u,
@@ -121,6 +121,7 @@ def gamma_late_stage() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def early_end() -> Derivation:
     """Return how far V h stays behind eta_Y s at the end of the early piece, s = ln V/eta_Y, as V -> oo."""
 
@@ -131,7 +132,6 @@ def early_end() -> Derivation:
         return {"Eq. (45) as V -> oo": resolve_lambert(sp.limit(sp.expand(balance), V, sp.oo))}
 
     return Derivation(
-        id="early-end",
         title="At t0' = K ln V/eta_Y, V h = ln V - W(1) as V -> oo: h is (1 - W(1)/ln V) eta_Y t/(V K), W(1) = 0.567",
         source="own; Eq. (130) takes h = (1 + o(1)) eta_Y t/(V K)",
         statement=sp.Eq(sp.Symbol(r"\ln V - V h"), sp.LambertW(1), evaluate=False),
@@ -140,9 +140,9 @@ def early_end() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def late_start() -> Derivation:
     """Return how far the late piece's V h overshoots u_+ = (1+omega_1) ln V at its start t0."""
-    upper_root = -sp.LambertW(-1 / (V - 1), -1)
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         # ln(V eta_Y t0/K) = ln(2 V u_+); compared through exponentials.
@@ -150,7 +150,6 @@ def late_start() -> Derivation:
         return {"exp of the difference": resolve_lambert((ratio - sp.exp(claim)).subs(V, 1 + v))}
 
     return Derivation(
-        id="late-start",
         title="At t0 = 2 (1+omega_1) K ln V/eta_Y, ln(V eta_Y t0/K) exceeds V h ~ (1+omega_1) ln V by ln 2 + O(1/V)",
         source="own; Eq. (131) takes h = (1 + o(1)) ln(V eta_Y t/K)/V",
         statement=sp.Eq(sp.Symbol(r"{\ln(V \eta_{Y} t_{0}/K)} - u_{+}"), sp.log(2 * V / (V - 1)), evaluate=False),

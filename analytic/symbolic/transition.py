@@ -2,7 +2,11 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, K, V, eta_Y, eta_Z, h, t, u
+from snapdyn.analytic.symbolic.concentration import elasticity
+from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, K, V, eta_Y, eta_Z, h, t, u
+from snapdyn.analytic.symbolic.speed import integral_of_gamma
+
+DERIVATIONS = Derivations()
 
 C0, rho0, nu = sp.symbols("C_0 rho_0 nu", positive=True)
 Gamma = sp.Function("Gamma")(t)
@@ -10,6 +14,11 @@ Gamma = sp.Function("Gamma")(t)
 gamma = Gamma.diff(t) / eta_Z
 A = (K - 1) / rho0**4
 START = {Gamma: 0}
+
+
+def _common_logit(coefficient: sp.Expr) -> sp.Expr:
+    """Return z_c = -(1/4) ln(1 + 4 a Gamma), Eq. (122), for the coefficient a of xi = a gamma exp(4 z_c)."""
+    return -sp.log(1 + 4 * coefficient * Gamma) / 4
 
 
 def _separation(coefficient: sp.Expr) -> tuple[tuple[str, sp.Basic], ...]:
@@ -21,7 +30,7 @@ def _separation(coefficient: sp.Expr) -> tuple[tuple[str, sp.Basic], ...]:
     )
 
 
-def _logit(id_: str, name: str, source: str, coefficient: sp.Expr) -> Derivation:
+def _logit(name: str, source: str, coefficient: sp.Expr) -> Derivation:
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {
             "z' = -eta_Z gamma a exp(4 z)": sp.diff(claim, t) + eta_Z * gamma * coefficient * sp.exp(4 * claim),
@@ -29,23 +38,21 @@ def _logit(id_: str, name: str, source: str, coefficient: sp.Expr) -> Derivation
         }
 
     return Derivation(
-        id=id_,
         title=f"exp(-4 z_c) = 1 + 4 a Gamma, a = {name}, solved for the common token's logit",
         source=source,
-        statement=sp.Eq(sp.Symbol("z_c"), -sp.log(1 + 4 * coefficient * Gamma) / 4, evaluate=False),
+        statement=sp.Eq(sp.Symbol("z_c"), _common_logit(coefficient), evaluate=False),
         steps=_separation(coefficient),
         residuals=residuals,
     )
 
 
-def _xi(id_: str, name: str, source: str, coefficient: sp.Expr) -> Derivation:
-    logit = -sp.log(1 + 4 * coefficient * Gamma) / 4
+def _xi(name: str, source: str, coefficient: sp.Expr) -> Derivation:
+    logit = _common_logit(coefficient)
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {"xi = a gamma exp(4 z_c)": coefficient * gamma * sp.exp(4 * logit) - claim}
 
     return Derivation(
-        id=id_,
         title=f"xi_n = a gamma/(1 + 4 a Gamma), a = {name}",
         source=source,
         statement=sp.Eq(sp.Symbol("xi_n"), gamma / (1 / coefficient + 4 * Gamma), evaluate=False),
@@ -54,26 +61,7 @@ def _xi(id_: str, name: str, source: str, coefficient: sp.Expr) -> Derivation:
     )
 
 
-def common_logit_printed() -> Derivation:
-    """Return Eq. (122) from the printed premise (13), a = 1/C0."""
-    return _logit("common-logit-printed", "1/C0", "Eqs. (13), (118), (120)-(122)", 1 / C0)
-
-
-def common_logit() -> Derivation:
-    """Return the common token's logit with the consistent coefficient a = (K-1)/rho0^4."""
-    return _logit("common-logit", "(K-1)/rho0^4", "own, from Eqs. (98), (100)", A)
-
-
-def xi_printed() -> Derivation:
-    """Return Eq. (123) from the printed premise (13), a = 1/C0."""
-    return _xi("xi-printed", "1/C0", "Eqs. (13), (119), (123)", 1 / C0)
-
-
-def xi() -> Derivation:
-    """Return xi_n with the consistent coefficient a = (K-1)/rho0^4."""
-    return _xi("xi", "(K-1)/rho0^4", "own, from Eqs. (98), (100)", A)
-
-
+@DERIVATIONS.declare
 def premise() -> Derivation:
     """Return the consistent premise: Eq. (100) under f_n.f_k ~ beta_nk ~ exp(2 z)/rho0^2 and 1 - f_c^2 ~ 1.
 
@@ -88,7 +76,6 @@ def premise() -> Derivation:
 
     rate = -eta_Z * gamma * sp.exp(4 * z) / rho0**4
     return Derivation(
-        id="premise",
         title="z_c' = -eta_Z gamma (K-1) exp(4 z_c)/rho0^4 per batch-size-1 step",
         source="Eq. (13), its K corrected to K-1",
         statement=sp.Eq(sp.Symbol(r"\dot z_c"), (K - 1) * rate, evaluate=False),
@@ -98,8 +85,33 @@ def premise() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
+def common_logit_printed() -> Derivation:
+    """Return Eq. (122) from the printed premise (13), a = 1/C0."""
+    return _logit("1/C0", "Eqs. (13), (118), (120)-(122)", 1 / C0)
+
+
+@DERIVATIONS.declare
+def common_logit() -> Derivation:
+    """Return the common token's logit with the consistent coefficient a = (K-1)/rho0^4."""
+    return _logit("(K-1)/rho0^4", "own, from Eqs. (98), (100)", A)
+
+
+@DERIVATIONS.declare
+def xi_printed() -> Derivation:
+    """Return Eq. (123) from the printed premise (13), a = 1/C0."""
+    return _xi("1/C0", "Eqs. (13), (119), (123)", 1 / C0)
+
+
+@DERIVATIONS.declare
+def xi() -> Derivation:
+    """Return xi_n with the consistent coefficient a = (K-1)/rho0^4."""
+    return _xi("(K-1)/rho0^4", "own, from Eqs. (98), (100)", A)
+
+
+@DERIVATIONS.declare
 def growth_exponent_printed() -> Derivation:
-    """Return the integral from 0 of the printed xi; the printed result keeps (1/4) ln C0 at t = 0."""
+    """Return the integral from 0 of the printed xi; the printed result is (1/4) ln C0 at t = 0."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {
@@ -108,7 +120,6 @@ def growth_exponent_printed() -> Derivation:
         }
 
     return Derivation(
-        id="growth-exponent-printed",
         title="The printed xi integrates to (1/4) ln(1 + 4 Gamma/C0), which is 0 at t = 0",
         source="Eq. (124), its missing -(1/4) ln C0 added",
         statement=sp.Eq(sp.Symbol("B_n"), sp.log(1 + 4 * Gamma / C0) / 4, evaluate=False),
@@ -118,9 +129,10 @@ def growth_exponent_printed() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def growth_exponent() -> Derivation:
-    """Return the consistent growth exponent; the printed one (124) misses its origin and its slope."""
-    z_c = -sp.log(1 + 4 * A * Gamma) / 4
+    """Return the consistent growth exponent; the printed one, Eq. (124), has another origin and another slope."""
+    z_c = _common_logit(A)
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {
@@ -133,7 +145,6 @@ def growth_exponent() -> Derivation:
 
     consistent = sp.log(1 + 4 * A * Gamma) / (4 * K)
     return Derivation(
-        id="growth-exponent",
         title="B_n = (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4",
         source="own, from Eqs. (12), (98), (100); Theorem 4 lacks the factor p_n = 1/K",
         statement=sp.Eq(sp.Symbol("B_n"), consistent, evaluate=False),
@@ -145,15 +156,14 @@ def growth_exponent() -> Derivation:
 
 def _four_gamma(h_of_t: sp.Expr) -> sp.Expr:
     """Return 4 Gamma = 2 (eta_Z/eta_Y) K (V-1)^2 h^2 (derivation ``gamma-integral``)."""
-    return 4 * eta_Z * (K * (V - 1) ** 2 * h**2 / (2 * eta_Y)).subs(h, h_of_t)
+    return 4 * eta_Z * integral_of_gamma.subs(h, h_of_t)
 
 
-def _piece(id_: str, title: str, source: str, h_of_t: sp.Expr, claim: sp.Expr) -> Derivation:
+def _piece(title: str, source: str, h_of_t: sp.Expr, claim: sp.Expr) -> Derivation:
     def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
         return {"Eq. (129) with the limiting h": 4 * claimed - sp.log(C0 + _four_gamma(h_of_t))}
 
     return Derivation(
-        id=id_,
         title=title,
         source=source,
         statement=sp.Eq(sp.Symbol("B_n"), claim, evaluate=False),
@@ -162,33 +172,33 @@ def _piece(id_: str, title: str, source: str, h_of_t: sp.Expr, claim: sp.Expr) -
     )
 
 
+@DERIVATIONS.declare
 def growth_exponent_in_h() -> Derivation:
     """Return Eq. (129), the printed growth exponent closed in h."""
     claim = sp.log(C0 + 2 * eta_Z / eta_Y * K * (V - 1) ** 2 * h**2) / 4
-    return _piece("growth-exponent-in-h", "Printed growth exponent in h, for every t", "Eq. (129)", h, claim)
+    return _piece("Printed growth exponent in h, for every t", "Eq. (129)", h, claim)
 
 
+@DERIVATIONS.declare
 def early_piece() -> Derivation:
     """Return the early printed piece of (14), from h ~ eta_Y s/V (derivation ``early-h``)."""
     claim = sp.log(C0 + 2 * (V - 1) ** 2 / (K * V**2) * eta_Y * eta_Z * t**2) / 4
-    return _piece(
-        "early-piece", "Printed growth exponent before the transition", "Eqs. (14), (130)", eta_Y * (t / K) / V, claim
-    )
+    return _piece("Printed growth exponent before the transition", "Eqs. (14), (130)", eta_Y * (t / K) / V, claim)
 
 
+@DERIVATIONS.declare
 def late_piece() -> Derivation:
     """Return the late printed piece of (14), from V h ~ ln(V eta_Y s) (derivation ``late-h``)."""
     logarithm = sp.log(V * eta_Y * t / K)
     claim = sp.log(C0 + 2 * K * (V - 1) ** 2 / V**2 * eta_Z / eta_Y * logarithm**2) / 4
-    return _piece(
-        "late-piece", "Printed growth exponent after the transition", "Eqs. (14), (131)", logarithm / V, claim
-    )
+    return _piece("Printed growth exponent after the transition", "Eqs. (14), (131)", logarithm / V, claim)
 
 
 LOGARITHM = sp.Symbol("L", positive=True)
 """ln(V eta_Y t/K) = ln(V eta_Z nu t/K)."""
 
 
+@DERIVATIONS.declare
 def late_growth() -> Derivation:
     """Return Eq. (132): the late printed piece once Gamma outweighs C0."""
 
@@ -197,7 +207,6 @@ def late_growth() -> Derivation:
         return {"exp(4 B) of Eq. (131), C0 -> 0": sp.exp(4 * claim) - piece}
 
     return Derivation(
-        id="late-growth",
         title="B_n = (1/2) ln ln(V eta_Y t/K) + (1/4) ln(2 K (V-1)^2/(V^2 nu)), nu = eta_Y/eta_Z",
         source="Eq. (132), on the printed premise",
         statement=sp.Eq(
@@ -208,6 +217,7 @@ def late_growth() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def late_size() -> Derivation:
     """Return Eq. (132) for V >> 1 as a multiple of one difference of logarithms, as (133) does up to constants."""
 
@@ -216,7 +226,6 @@ def late_size() -> Derivation:
         return {"exp(4 B) of Eq. (132), V -> oo": sp.exp(4 * claim) - sp.limit(sp.simplify(sp.exp(4 * late)), V, sp.oo)}
 
     return Derivation(
-        id="late-size",
         title="B_n = (1/4) [ln ln^2(V eta_Z nu t/K) - ln(nu/(2 K))]: positive where ln^2(...) > nu/(2 K)",
         source="Eq. (133), up to the constants that Theta leaves open",
         statement=sp.Eq(sp.Symbol("B_n"), (2 * sp.log(LOGARITHM) - sp.log(nu / (2 * K))) / 4, evaluate=False),
@@ -225,9 +234,9 @@ def late_size() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def decoder_rate_effect() -> Derivation:
-    """Return how B of (129) answers to eta_Y at fixed eta_Z and t: more of it means less B once it is late."""
-    elasticity = (sp.exp(u) + (V - 1) * u - 1) / (u * (V - 1 + sp.exp(u)))
+    """Return how B of (129) depends on eta_Y at fixed eta_Z and t: late, a larger eta_Y means a smaller B."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         h_of = sp.Function("h")(eta_Y)
@@ -236,7 +245,6 @@ def decoder_rate_effect() -> Derivation:
         return {"d ln(h^2/eta_Y)/d ln eta_Y": slope.subs(h_of.diff(eta_Y), elasticity * h_of / eta_Y) - claim}
 
     return Derivation(
-        id="decoder-rate-effect",
         title="4 Gamma ~ h^2/eta_Y at fixed eta_Z, t: it falls with eta_Y where exp(u) (u-2) > (V-1) u - 2, u = V h",
         source="own; Eq. (133)(b) and Section 6, reading (c)",
         statement=sp.Eq(
@@ -249,6 +257,7 @@ def decoder_rate_effect() -> Derivation:
     )
 
 
+@DERIVATIONS.declare
 def late_dominance() -> Derivation:
     """Return the time from which Gamma outweighs C0 in the late piece, nu = eta_Y/eta_Z, V >> 1."""
     x = sp.Symbol("x", positive=True)
@@ -259,7 +268,6 @@ def late_dominance() -> Derivation:
         return {"4 Gamma = C0": four_gamma - C0}
 
     return Derivation(
-        id="late-dominance",
         title="Gamma outweighs C0 for t >> (K/(V eta_Y)) exp(sqrt(nu C0/(2K))), nu = eta_Y/eta_Z",
         source="condition of Eqs. (132)-(133), printed for K = C0 = 1 and with 1/nu for nu",
         statement=sp.Eq(t, K / (V * eta_Y) * sp.exp(sp.sqrt(nu * C0 / (2 * K))), evaluate=False),

@@ -1,4 +1,4 @@
-"""LaTeX formulas as inline SVG, drawn by matplotlib's mathtext: no script and no font for the reader to fetch."""
+"""LaTeX formulas as inline SVG, drawn by matplotlib's mathtext: the reader needs no script and no font."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import html
 import re
 from functools import cache
 
+# latex2mathml was tried on all formulas of the report: a browser without a mathematics font does not stretch the
+# brackets around fractions and matrices and sets ln ln V without spaces, whereas a drawing looks the same everywhere.
+
 # An SVG unit is a hundredth of the font size, so that whole numbers are precise enough.
 FONT_SIZE = 100.0
 MARGIN = 5.0
-# What mathtext lacks or sets too tightly, in its own words.
+# LaTeX that mathtext does not parse, or sets too tightly, and the mathtext that replaces it.
 SPELLINGS = (
     (r"\\[td]frac(?![A-Za-z])", r"\\frac"),
     (r"\\(le|ge|ne)(?![A-Za-z])", r"\\\1q "),
@@ -27,10 +30,18 @@ MATRIX = re.compile(r"\\left\[\\begin\{matrix\}(.*?)\\end\{matrix\}\\right\]")
 
 @cache
 def formula_html(latex: str) -> str:
-    """Return `latex` (without $) as HTML: drawn where mathtext can parse it, its source in <code> elsewhere.
+    """Return a formula as HTML: an SVG drawing, or the LaTeX source in <code> where mathtext cannot parse it.
 
-    A drawing takes the colour and size of the text around it; its source is its label and its tooltip.
-    Matrices, which mathtext does not know, become tables of drawings.
+    Parameters
+    ----------
+    latex : str
+        The formula, without $.
+
+    Returns
+    -------
+    str
+        The drawing has the colour and the size of the text around it; its label and its tooltip show the LaTeX
+        source. A matrix, which mathtext does not support, is a table with one drawing for each entry.
     """
     try:
         return "".join(
@@ -61,7 +72,10 @@ def _svg(latex: str) -> str:
 
 
 def _drawing(latex: str) -> tuple[float, float, float, float, str]:
-    """Box (x, y, width, height; y downwards, baseline at 0) and path; ValueError when mathtext cannot parse it."""
+    """Return the box (x, y, width, height; y downwards, baseline at 0) and the path of a formula.
+
+    Raises ValueError if mathtext cannot parse the formula.
+    """
     import matplotlib
     from matplotlib.font_manager import FontProperties
     from matplotlib.path import Path
@@ -83,11 +97,11 @@ def _drawing(latex: str) -> tuple[float, float, float, float, str]:
 
 
 def _braced(latex: str) -> str:
-    r"""Brace the arguments that TeX takes without braces: \frac12, \frac{2K}\delta, \sqrt N."""
+    r"""Put braces around arguments that TeX accepts without them: \frac12, \frac{2K}\delta, \sqrt N."""
     argument = re.compile(r"\\[A-Za-z]+|\\?.")
-    for found in reversed(list(re.finditer(r"\\(frac|sqrt)(?![A-Za-z[])\s*", latex))):
-        at, arguments = found.end(), ""
-        for _ in range(2 if found[1] == "frac" else 1):
+    for command in reversed(list(re.finditer(r"\\(frac|sqrt)(?![A-Za-z[])\s*", latex))):
+        at, arguments = command.end(), ""
+        for _ in range(2 if command[1] == "frac" else 1):
             while latex[at : at + 1] == " ":
                 at += 1
             if latex[at : at + 1] == "{":
@@ -99,12 +113,12 @@ def _braced(latex: str) -> str:
             else:
                 return latex
             at = end
-        latex = f"{latex[: found.start()]}\\{found[1]}{arguments}{latex[at:]}"
+        latex = f"{latex[: command.start()]}\\{command[1]}{arguments}{latex[at:]}"
     return latex
 
 
 def _closing_brace(latex: str, at: int) -> int:
-    """Place after the brace that closes the one at `at`."""
+    """Return the index after the brace that closes the brace at index `at`."""
     depth = 0
     for place in range(at, len(latex)):
         depth += {"{": 1, "}": -1}.get(latex[place], 0)
@@ -114,7 +128,7 @@ def _closing_brace(latex: str, at: int) -> int:
 
 
 def _displayed(latex: str) -> str:
-    r"""Replace \frac outside braces by \dfrac, as TeX sizes a displayed formula."""
+    r"""Replace \frac outside braces by \dfrac, the size that TeX gives fractions of a displayed formula."""
     depth, out = 0, []
     for part in re.split(r"(\\frac\b|[{}])", latex):
         depth += {"{": 1, "}": -1}.get(part, 0)

@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 import sympy as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from snapdyn.errors import FloatArray, InputError, real_array, whole_array
 
 
 def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: bool) -> tuple[sp.Expr, list[sp.Matrix]]:
@@ -29,8 +29,9 @@ def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: b
 
     Returns
     -------
-    J : sympy expression
-    symbols : list of matrices
+    J : sympy.Expr
+        The objective of the class.
+    symbols : list of sympy.Matrix
         P (M, 1), one-hot query (rows, 1), one-hot next token (V, 1), Y (rows, V), z (M, 1).
     """
 
@@ -73,7 +74,7 @@ def gradient(
     Y: ArrayLike,
     z: ArrayLike,
     residual: bool = False,
-) -> tuple[Array, Array]:
+) -> tuple[FloatArray, FloatArray]:
     """Gradient of J = sum_n p_n log softmax(Y^T u_n)[next_n] in Y and z, by sympy from the objective itself.
 
     The expected drift of batch-size-1 ascent per step is eta_Y and eta_Z times this. A sample of finite
@@ -83,10 +84,12 @@ def gradient(
     ----------
     P : array_like, shape (K, M)
         P(l|n), or empirical frequencies; rows of any positive sum.
-    query, next_token : array_like of int, shape (K,)
-        Query token and next token of each class.
+    query : array_like of int, shape (K,)
+        Query token of each class.
+    next_token : array_like of int, shape (K,)
+        Next token of each class.
     weights : array_like, shape (K,)
-        p_n.
+        Probability p_n of each class.
     Y : array_like, shape (R, V)
         Decoder logits, R >= M; with `residual`, R must exceed every query id.
     z : array_like, shape (Q, M)
@@ -97,34 +100,56 @@ def gradient(
     Returns
     -------
     dJ_dY : ndarray, shape (R, V)
+        Gradient in the decoder logits.
     dJ_dz : ndarray, shape (Q, M)
+        Gradient in the attention logits.
 
     Raises
     ------
-    ValueError
-        If the shapes do not fit together.
+    InputError
+        If an argument is no array of numbers, a token id is negative, or the shapes do not fit together.
 
     Notes
     -----
     Source: arXiv 2305.16380v4, Eqs. (2), (5), Lemma 1, Section 7. Meant for small sizes: the first call at
     given M, R, V derives and compiles the expressions (one to three seconds at four tokens), later calls
     reuse them.
+
+    Examples
+    --------
+    At Y = 0 the decoder moves towards the next token and away from the others, and the attention rests:
+
+    >>> import numpy as np
+    >>> from snapdyn.analytic.symbolic import gradient
+    >>> dJ_dY, dJ_dz = gradient(
+    ...     P=[[0.6, 0.8]], query=[0], next_token=[1], weights=[1.0], Y=np.zeros((2, 2)), z=np.zeros((1, 2))
+    ... )
+    >>> dJ_dY.round(3)
+    array([[-0.3,  0.3],
+           [-0.4,  0.4]])
+    >>> dJ_dz
+    array([[0., 0.]])
     """
-    P, weights, Y, z = (np.asarray(array, dtype=np.float64) for array in (P, weights, Y, z))
-    query, next_token = np.asarray(query), np.asarray(next_token)
+    P, weights, Y, z = (real_array(name, array) for name, array in (("P", P), ("weights", weights), ("Y", Y), ("z", z)))
+    query, next_token = whole_array("query", query), whole_array("next_token", next_token)
+    if min(query.min(initial=0), next_token.min(initial=0)) < 0:
+        raise InputError(
+            f"expected query and next_token ids of at least 0, received {min(query.min(), next_token.min())}; "
+            "number tokens from 0"
+        )
     query_ids, row_of_class = np.unique(query, return_inverse=True)
-    if P.ndim != 2 or not query.shape == next_token.shape == weights.shape == P.shape[:1]:
-        raise ValueError(
+    if P.ndim != 2 or P.size == 0 or not query.shape == next_token.shape == weights.shape == P.shape[:1]:
+        raise InputError(
             "expected P (K, M) and query, next_token, weights (K,), received shapes "
-            f"{P.shape}, {query.shape}, {next_token.shape}, {weights.shape}; pass one entry per class"
+            f"{P.shape}, {query.shape}, {next_token.shape}, {weights.shape}; give one entry per class"
         )
     if z.shape != (len(query_ids), P.shape[1]):
-        raise ValueError(
-            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; pass a row per query"
+        raise InputError(
+            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; give a row per query"
         )
     rows_needed = max(P.shape[1], int(query.max()) + 1 if residual else 0)
     if Y.ndim != 2 or Y.shape[0] < rows_needed or Y.shape[1] <= next_token.max():
-        raise ValueError(
+        raise InputError(
             f"expected Y with at least {rows_needed} rows and {next_token.max() + 1} columns, "
             f"received shape {Y.shape}; Y needs a row per token it reads and a column per next token"
         )
