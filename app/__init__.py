@@ -43,6 +43,9 @@ if TYPE_CHECKING:
         train_transformer,
     )
     from snapdyn.errors import InputError
+    from snapdyn.experiments.sweep.observables import Observable, Variable
+    from snapdyn.figures import FigureEntry
+    from snapdyn.registration import register
     from snapdyn.validation import Check, Evidence, Picture, claim, ladder, validate
 
     __version__: str
@@ -61,6 +64,10 @@ _HOMES = {
     ),
     **dict.fromkeys(("Check", "Evidence", "Picture", "claim", "ladder", "validate"), "snapdyn.validation"),
     "InputError": "snapdyn.errors",
+    "Observable": "snapdyn.experiments.sweep.observables",
+    "Variable": "snapdyn.experiments.sweep.observables",
+    "FigureEntry": "snapdyn.figures",
+    "register": "snapdyn.registration",
 }  # fmt: skip
 
 __all__ = sorted([*_ROOMS, *_HOMES, "__version__"])

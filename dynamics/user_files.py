@@ -19,10 +19,14 @@ from snapdyn.errors import InputError
 
 @dataclass(frozen=True)
 class _LoadedFile:
-    """Digest (SHA-256) of the text that was run, and the entries that it registered: registry and name."""
+    """Digest (SHA-256) of the text that was run, and the entries that it registered: registry, name and entry."""
 
     digest: str
-    entries: list[tuple[Registry[Any], str]]
+    entries: list[tuple[Registry[Any], str, Any]]
+
+    def is_in_use(self) -> bool:
+        """Whether a registry still holds an entry of the file."""
+        return any(registry.get(name) is entry for registry, name, entry in self.entries)
 
 
 _LOADED: dict[Path, _LoadedFile] = {}
@@ -31,11 +35,11 @@ _BEING_LOADED: list[str] = []
 
 
 def loaded_files() -> Mapping[Path, str]:
-    """Files that `load_file` has run: absolute path to the SHA-256 digest of the text that was run.
+    """Files whose entries are registered: absolute path to the SHA-256 digest of the text that `load_file` ran.
 
     A result that may depend on these files includes the digests in its hash.
     """
-    return MappingProxyType({path: loaded.digest for path, loaded in _LOADED.items()})
+    return MappingProxyType({path: loaded.digest for path, loaded in _LOADED.items() if loaded.is_in_use()})
 
 
 def file_being_loaded() -> str:
@@ -68,8 +72,9 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     code, digest = _compiled(path, file)
     with _taken_back_on_failure():
         if file in _LOADED:
-            for registry, name in _LOADED[file].entries:
-                registry.pop(name, None)
+            for registry, name, entry in _LOADED[file].entries:
+                if registry.get(name) is entry:
+                    del registry[name]
         kept = {id(registry): set(registry) for registry in registries()}
         try:
             _run(code, file, os.fspath(path))
@@ -78,9 +83,9 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
                 f"expected {str(path)!r} to load, received {described(error, str(file))}; correct it"
             ) from error
         added = [
-            (registry, name)
+            (registry, name, entry)
             for registry in registries()
-            for name in registry
+            for name, entry in registry.items()
             if name not in kept.get(id(registry), ()) and name not in registry.own
         ]
         if not added:
@@ -92,7 +97,7 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
             )
     _LOADED[file] = _LoadedFile(digest, added)
     names: dict[str, list[str]] = {}
-    for registry, name in added:
+    for registry, name, _ in added:
         names.setdefault(registry.kind, []).append(name)
     return names
 

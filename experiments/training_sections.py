@@ -12,7 +12,7 @@ from snapdyn.experiments.run_sections import Times
 from snapdyn.experiments.signature_sections import section_model
 from snapdyn.experiments.toml_files import Section
 from snapdyn.validation import ladder
-from snapdyn.validation.comparison import Observable
+from snapdyn.validation.comparison import IndexedObservable
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import TransformerRun
@@ -57,12 +57,12 @@ class CompareSection(Section):
     growth_factor: list[list[int]] = Field(default_factory=list)
     relative_gain: list[list[int]] = Field(default_factory=list)
 
-    def observables(self) -> list[Observable]:
+    def observables(self) -> list[IndexedObservable]:
         """Observables in the order of this section's keys."""
-        chosen = [Observable("loss")] if self.loss else []
-        chosen += [Observable("entropy", (n,)) for n in self.entropy]
+        chosen = [IndexedObservable("loss")] if self.loss else []
+        chosen += [IndexedObservable("entropy", (n,)) for n in self.entropy]
         for kind in ("attention", "growth_factor", "relative_gain"):
-            chosen += [Observable(kind, tuple(indices)) for indices in getattr(self, kind)]
+            chosen += [IndexedObservable(kind, tuple(indices)) for indices in getattr(self, kind)]
         return chosen
 
 

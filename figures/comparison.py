@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation.comparison import CURVES, Observable
+from snapdyn.validation.comparison import CURVES, IndexedObservable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,6 +97,6 @@ def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
             label_above(main, at, names[kind], side, fontsize=7)
     kind, *indices = str(data.observable.values).split()
-    main.set_title(Observable(kind, tuple(map(int, indices))).label, pad=12 if transitions else 4)
+    main.set_title(IndexedObservable(kind, tuple(map(int, indices))).label, pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=0.5)
     residual.set_ylabel("minus median", fontsize=7)

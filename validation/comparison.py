@@ -49,7 +49,7 @@ MOST_STEPS = 100_000_000
 
 
 @dataclass(frozen=True)
-class Observable:
+class IndexedObservable:
     """One observable of a trajectory: its kind and its indices (class, then tokens)."""
 
     kind: str
@@ -87,7 +87,7 @@ def compute(
     eta_Z: float,
     steps: int,
     seeds: Sequence[int],
-    observables: Sequence[Observable],
+    observables: Sequence[IndexedObservable],
     curves: Sequence[str] = ("mean_field",),
     record: Sequence[int] | None = None,
     **settings: Any,
@@ -101,7 +101,7 @@ def compute(
         Learning rates per step.
     steps, seeds, record
         As in `sgd`; `record` defaults to about 200 log-spaced steps.
-    observables : sequence of Observable
+    observables : sequence of IndexedObservable
     curves : sequence of "mean_field", "finite_length", "modified_decoder", "closed_form"
         Theory of infinitely long sequences, but finite_length: the mean field with the second-order correction for
         the `seq_len` of SGD. The closed form is the orbit of Section 6 [own]; it needs classes of one query with one

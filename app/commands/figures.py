@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.commands.options import Level
+from snapdyn.commands.options import Level, Load, load_files
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show_table
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def figures(
         Path | None, typer.Option(metavar="DIR", help="Saved transformer runs, for figures 7 and 10.")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Also hold the data against what each figure claims.")] = False,
+    load: Load = None,
 ) -> int:
     """Draw figures: picture (PDF, PNG), data (netCDF) and provenance.
 
@@ -34,6 +35,7 @@ def figures(
     """
     from snapdyn.figures import draw
 
+    load_files(load)
     with progress_bar("drawing") as update:
         drawn = draw(ids or None, out=out, level=level, progress=update, source=source, runs=runs)
     show_table(("id", "title", "picture"), [(figure.id, figure.title, str(figure.png)) for figure in drawn])

@@ -15,6 +15,7 @@ import snapdyn
 from snapdyn.commands.compare import compare
 from snapdyn.commands.equations import equations
 from snapdyn.commands.figures import figures
+from snapdyn.commands.options import figure_ids, help_with, systems_and_classes, systems_and_observables
 from snapdyn.commands.report import report
 from snapdyn.commands.simulate import simulate
 from snapdyn.commands.sweep import sweep
@@ -77,5 +78,11 @@ def _snapdyn(
     """How a 1-layer transformer learns where to look: its training dynamics simulated, its theory checked."""
 
 
-for command in (validate, equations, figures, report, simulate, compare, sweep, text):
+for command in (validate, equations):
     app.command()(command)
+app.command(cls=help_with(figure_ids))(figures)
+app.command()(report)
+app.command(cls=help_with(systems_and_classes))(simulate)
+app.command()(compare)
+app.command(cls=help_with(systems_and_observables))(sweep)
+app.command()(text)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 Level = Annotated[
     Literal["quick", "full"], typer.Option(help="full: more instances, longer times, larger vocabularies.")
@@ -15,14 +16,51 @@ Level = Annotated[
 Jobs = Annotated[int | None, typer.Option(metavar="N", help="Processes; default all cores.")]
 
 Load = Annotated[
-    list[Path] | None, typer.Option(metavar="FILE.py", help="Add the claims of a file of your own; may be repeated.")
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE.py",
+        help="Run this Python file first: it may add claims, systems, observables, figures. May be repeated.",
+    ),
 ]
 
 
 def load_files(files: Sequence[Path] | None) -> None:
-    """Add the claims of a user's files to the register."""
+    """Run a user's files, which add entries to the registers."""
     if files:
-        from snapdyn.validation import load_claims
+        from snapdyn.dynamics.user_files import load_file
 
         for file in files:
-            load_claims(file)
+            load_file(file)
+
+
+def help_with(names: Callable[[], str]) -> type[TyperCommand]:
+    """Kind of command whose help ends with a sentence that is made when the help is asked for."""
+
+    class CommandWithNames(TyperCommand):
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            self.epilog = names()
+            super().format_help(ctx, formatter)
+
+    return CommandWithNames
+
+
+def systems_and_classes() -> str:
+    """What run files can name."""
+    from snapdyn.dynamics import SYSTEMS
+    from snapdyn.experiments.class_sections import CLASSES
+
+    return f"Systems: {', '.join(SYSTEMS)}. Classes: {', '.join(CLASSES)}."
+
+
+def systems_and_observables() -> str:
+    """What sweep files can name."""
+    from snapdyn.experiments.sweep.observables import OBSERVABLES
+
+    return f"{systems_and_classes()} Observables: {', '.join(OBSERVABLES)}."
+
+
+def figure_ids() -> str:
+    """Figures that can be drawn."""
+    from snapdyn.figures import FIGURES
+
+    return f"Figures: {', '.join(FIGURES)}."

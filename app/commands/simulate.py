@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from snapdyn.commands.options import Load, load_files
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, progress_bar, say
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see examples/.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Result; default beside FILE.toml.")] = None,
+    load: Load = None,
 ) -> int:
     """Integrate the system described in a file and save its trajectory; or train a transformer.
 
@@ -28,6 +30,7 @@ def simulate(
     from snapdyn.errors import InputError
     from snapdyn.experiments.run_files import Training, read_simulation
 
+    load_files(load)
     simulation = read_simulation(file)
     inside = simulation.output.file
     target = out or (file.parent / inside if inside else file.with_suffix(".nc"))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from snapdyn.commands.options import Load, load_files
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say
 
 
@@ -17,6 +18,7 @@ def sweep(
         str | None, typer.Option(metavar="ADDRESS", help="Run on the workers of this dask scheduler instead.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for cells, dataset and diagram.")] = Path("out"),
+    load: Load = None,
 ) -> int:
     """Run a grid, list or random design of settings and write one dataset, and a diagram where the file asks for one.
 
@@ -30,6 +32,7 @@ def sweep(
     from snapdyn.experiments.sweep.execution import run_sweep
     from snapdyn.experiments.sweep.files import read_sweep
 
+    load_files(load)
     described = read_sweep(file)
     with progress_bar("cells") as update:
         result = run_sweep(described, out, jobs, scheduler, update, say)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, momentum_clock, sgd
+from snapdyn.dynamics.user_files import load_file, loaded_files
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
@@ -69,15 +70,37 @@ class Outcome:
 
 
 def run_cells(
-    kind: str, observables: Sequence[str], folder: str, out: str, code: str, cells: Sequence[Cell]
+    kind: str, observables: Sequence[str], folder: str, out: str, files: Sequence[str], code: str, cells: Sequence[Cell]
 ) -> list[Outcome]:
-    """Run some cells, one after the other; what a worker is sent. A failing cell does not stop the others.
+    """Run some cells, one after the other, in a worker. A failing cell does not stop the others.
+
+    Parameters
+    ----------
+    kind : str
+        What a cell runs.
+    observables : sequence of str
+    folder : str
+        Folder of the sweep file.
+    out : str
+        Folder of the results.
+    files : sequence of str
+        Python files of the user's that the sweep has loaded; the worker loads them too.
+    code : str
+        `code_hash` of the sweep.
+    cells : sequence of Cell
+
+    Returns
+    -------
+    list of Outcome
 
     Raises
     ------
     InputError
         The worker runs another version of the code than the sweep.
     """
+    for file in files:
+        if Path(file) not in loaded_files():
+            load_file(file)
     if code_hash() != code:
         raise InputError(
             "expected workers with the code of this sweep, received one with another version of snapdyn; install the "

@@ -18,6 +18,7 @@ import xarray
 
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.threads import cores
+from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Cell, Outcome, run_cells
 from snapdyn.experiments.sweep.dataset import assemble, write
@@ -209,7 +210,14 @@ def _outcomes(
     """Portions of outcomes in the order in which they are finished."""
     if not waiting:
         return
-    arguments = (sweep.kind, sweep.observables, str(sweep.folder.resolve()), str(out.resolve()), code)
+    arguments = (
+        sweep.kind,
+        sweep.observables,
+        str(sweep.folder.resolve()),
+        str(out.resolve()),
+        list(map(str, loaded_files())),
+        code,
+    )
     with _backend(jobs, scheduler) as (workers, options):
         work = _Work(waiting, workers)
         parallel = joblib.Parallel(**options, batch_size=1, return_as="generator_unordered")

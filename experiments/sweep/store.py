@@ -11,6 +11,7 @@ from typing import Any
 
 from snapdyn.dynamics.storage import output_folder, replacing, source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
+from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.observables import Values
 
@@ -21,8 +22,8 @@ MIDDLE = ', "cell": '
 
 
 def code_hash() -> str:
-    """Hash of the code that the numbers of a cell come from."""
-    return source_hash(*SOURCES)
+    """Hash of the code that the numbers of a cell come from, with the files of the user's that were loaded."""
+    return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values())])
 
 
 def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mapping[str, str]) -> str:

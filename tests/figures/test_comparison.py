@@ -12,11 +12,16 @@ from snapdyn.dynamics import FiniteLengthMeanField, SequenceClasses, single_comm
 from snapdyn.errors import InputError
 from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
-from snapdyn.validation.comparison import Observable, compute
+from snapdyn.validation.comparison import IndexedObservable, compute
 from snapdyn.validation.instances import single_common_profile
 
-COMMON = Observable("growth_factor", (0, 0))
-OBSERVABLES = [Observable("loss"), Observable("entropy", (1,)), COMMON, Observable("relative_gain", (0, 2, 1))]
+COMMON = IndexedObservable("growth_factor", (0, 0))
+OBSERVABLES = [
+    IndexedObservable("loss"),
+    IndexedObservable("entropy", (1,)),
+    COMMON,
+    IndexedObservable("relative_gain", (0, 2, 1)),
+]
 
 
 def small(**changes: Any) -> Any:
@@ -111,7 +116,7 @@ SHARED = SequenceClasses([[0.5, 0.5, 0], [0.5, 0, 0.5]], [0, 0], next_token=[1, 
 )
 def test_transition_times_stand_only_where_their_theory_applies(changes: dict[str, Any], drawn: bool) -> None:
     """Assert that t* and its kin are drawn for SGD from zero on uniform classes, and not where h is not theirs."""
-    data = small(**({"seeds": [0], "steps": 3000, "observables": [Observable("loss")]} | changes))
+    data = small(**({"seeds": [0], "steps": 3000, "observables": [IndexedObservable("loss")]} | changes))
     assert bool(json.loads(data.attrs["transition_times"])) is drawn
     with house_style():
         figure = draw(data)
@@ -171,8 +176,8 @@ def test_a_curve_that_leaves_the_expansion_is_refused(monkeypatch: pytest.Monkey
         ({"curves": ["finite_length"]}, "seq_len with the curve finite_length"),
         ({"curves": ["finite_length"], "seq_len": 1}, "seq_len of at least .*leave finite_length out"),
         ({"curves": ["finite_length"], "seq_len": 40, "residual": True}, "mean_field with the residual"),
-        ({"observables": [Observable("attention", (9, 0))]}, "class in 0..2"),
-        ({"observables": [Observable("attention", (0, 6))]}, "token of class 0"),
+        ({"observables": [IndexedObservable("attention", (9, 0))]}, "class in 0..2"),
+        ({"observables": [IndexedObservable("attention", (0, 6))]}, "token of class 0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -185,4 +190,4 @@ def test_what_cannot_be_compared_is_refused(changes: dict[str, Any], message: st
 def test_observables_are_checked(kind: str, indices: tuple[int, ...], message: str) -> None:
     """Assert that an unknown observable or a wrong number of indices is refused."""
     with pytest.raises(InputError, match=message):
-        Observable(kind, indices)
+        IndexedObservable(kind, indices)

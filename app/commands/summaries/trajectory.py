@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from snapdyn.commands.terminal import show_table
 from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics.classes import Floats
 
 # Classes that the summary lists; the file has them all.
 LISTED_CLASSES = 12
 TOP_TOKENS = 3
+LISTED_VALUES = 20
 
 
 def show_trajectory(trajectory: Trajectory) -> None:
@@ -29,12 +31,23 @@ def show_trajectory(trajectory: Trajectory) -> None:
     print(f"status     {trajectory.status}, {trajectory.t.size} times, t = {first:g} to {last:g}")
     for name, violation in trajectory.invariants.items():
         print(f"conserved  {name}, largest violation {violation.max():.1e}")
-    print(f"loss       {trajectory.loss[0]:.4g} to {trajectory.loss[-1]:.4g} nats")
+    if trajectory.has_loss:
+        print(f"loss       {trajectory.loss[0]:.4g} to {trajectory.loss[-1]:.4g} nats")
+    if trajectory.state is not None:
+        _show_state(trajectory, trajectory.state)
     for name, values in trajectory.extra.items():
         if values.shape[1] == 1:
             print(f"{name:10} {values[0, 0]:.4g} to {values[-1, 0]:.4g}")
     if trajectory.classes is not None:
         _show_attention(trajectory, trajectory.classes)
+
+
+def _show_state(trajectory: Trajectory, state: Floats) -> None:
+    """Print the first values of a system without attention logits."""
+    names = trajectory.value_names or [f"state value {i}" for i in range(state.shape[1])]
+    ends = zip(names, state[0], state[-1], strict=True)
+    rows = [(name, f"{first:.6g}", f"{last:.6g}") for name, first, last in ends]
+    show_table(("value", "at the start", "at the end"), rows[:LISTED_VALUES])
 
 
 def _show_attention(trajectory: Trajectory, classes: SequenceClasses) -> None:

@@ -12,7 +12,9 @@ SCRATCH_ROWS = 7
 
 @kernel(fastmath=REASSOCIATE)
 def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constants, work):
-    """Write J v to `out`, J the derivative of `dispatch.mean_field` at `state`; arguments as there, `work` (SCRATCH_ROWS, W).
+    """Write J v to `out`, J the derivative of `dispatch.mean_field` at `state`.
+
+    Arguments as there; `work` is (SCRATCH_ROWS, W).
 
     Its equations differentiated along v = (z., Y.), class by class:
     f. = f (z. - <f^2 z.>), r. = Y.^T f + Y^T f., alpha. = alpha (r. - <alpha r.>), g. = Y. e - Y alpha. with the

@@ -1,0 +1,155 @@
+"""The walks of CONTRIBUTING.md: a system and an observable from one temporary file, seen wherever names appear."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+
+import snapdyn
+from snapdyn.commands.main import main
+from snapdyn.dynamics import SYSTEMS
+from snapdyn.experiments.sweep.observables import OBSERVABLES
+from snapdyn.figures import FIGURES
+
+SYSTEM = '''
+import numpy as np
+import snapdyn as sd
+
+
+@sd.register
+class Pendulum(sd.System):
+    """A pendulum of small or large swings."""
+
+    value_names = ("angle", "velocity")
+
+    def __init__(self, length: float, start: float = 1.0) -> None:
+        self.parameters = {"length": length, "start": start}
+
+    def initial_state(self):
+        return np.array([self.parameters["start"], 0.0])
+
+    def write_rate(self, state, out):
+        out[0] = state[1]
+        out[1] = -np.sin(state[0]) / self.parameters["length"]
+'''
+OBSERVABLE = """
+import snapdyn as sd
+
+sd.register(
+    sd.Observable(
+        "final_angle",
+        (sd.Variable("final_angle", "rad", "angle at the end"),),
+        {"ode": lambda cell: cell.run.state[-1, 0]},
+        needs_classes=False,
+    )
+)
+"""
+RUN = """
+[system]
+kind = "Pendulum"
+length = 4.0
+start = 0.001
+[run]
+times = [0.0, 3.141592653589793]
+"""
+SWEEP = """
+[system]
+kind = "Pendulum"
+start = 0.001
+[run]
+times = [3.141592653589793]
+[sweep]
+design = "grid"
+observables = ["final_angle"]
+"system.length" = [1.0, 4.0]
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Two files of a user's, as --load takes them; what they register is taken back."""
+    for name, text in (("pendulum", SYSTEM), ("angle", OBSERVABLE)):
+        (tmp_path / f"{name}.py").write_text(text)
+    yield ["--load", str(tmp_path / "pendulum.py"), "--load", str(tmp_path / "angle.py")]
+    SYSTEMS.restore({})
+    OBSERVABLES.restore({})
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> str:
+    captured = capsys.readouterr()
+    return " ".join((captured.out + captured.err).split())
+
+
+def test_a_system_from_one_file(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a system appears in a run file with its parameters as keys, in the help and in error texts."""
+    run = tmp_path / "run.toml"
+    run.write_text(RUN)
+    assert main(["simulate", str(run)]) == 2
+    assert "received 'Pendulum'" in printed(capsys)
+    assert main(["simulate", str(run), *files[:2]]) == 0
+    out = printed(capsys)
+    assert "Pendulum: length = 4.0, start = 0.001" in out
+    assert "angle 0.001" in out
+    # Small swings: angle = start cos(t/sqrt(length)), to start^2/16 of the phase and the solver's 1e-8.
+    saved = snapdyn.load(tmp_path / "run.nc")
+    np.testing.assert_allclose(saved.state[-1], [0.0, -0.0005], atol=2e-9)
+    assert main(["simulate", "--help"]) == 0
+    assert "Pendulum" in printed(capsys)
+    run.write_text(RUN.replace("length", "lenght"))
+    assert main(["simulate", str(run)]) == 2
+    assert "received 'lenght'; did you mean 'length'?" in printed(capsys)
+    run.write_text(RUN.replace("Pendulum", "Pendulun"))
+    assert main(["simulate", str(run)]) == 2
+    assert "did you mean 'Pendulum'?" in printed(capsys)
+    run.write_text(RUN + '[classes]\nkind = "syn_small"\n')
+    assert main(["simulate", str(run)]) == 2
+    assert "expected no [classes] with the system Pendulum" in printed(capsys)
+
+
+def test_an_observable_from_one_entry(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that an observable appears in a sweep (in its workers too), its dataset, the help and in error texts."""
+    sweep = tmp_path / "swings.toml"
+    sweep.write_text(SWEEP)
+    arguments = ["sweep", str(sweep), "--out", str(tmp_path / "out"), "--jobs", "2"]
+    assert main([*arguments, *files[:2]]) == 2
+    assert "received 'final_angle'" in printed(capsys)
+    assert main([*arguments, *files]) == 0
+    with xarray.open_dataset(tmp_path / "out" / "swings.nc") as data:
+        np.testing.assert_allclose(data.final_angle, [-0.001, 0.0], atol=2e-9)
+        assert (data.final_angle.attrs["units"], data.length.values.tolist()) == ("rad", [1.0, 4.0])
+    printed(capsys)
+    assert main(["sweep", "--help"]) == 0
+    out = printed(capsys)
+    assert "Pendulum" in out
+    assert "final_angle" in out
+    sweep.write_text(SWEEP.replace("final_angle", "final_angel"))
+    assert main(arguments) == 2
+    assert "did you mean 'final_angle'?" in printed(capsys)
+
+
+def test_another_content_of_a_loaded_file_computes_again(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that the hash of a cell covers the files that were loaded."""
+    sweep = tmp_path / "swings.toml"
+    sweep.write_text(SWEEP)
+    arguments = ["sweep", str(sweep), "--out", str(tmp_path / "out"), "--jobs", "1", *files]
+    assert main(arguments) == 0
+    assert main(arguments) == 0
+    assert "0 computed, 2 taken over" in printed(capsys)
+    (tmp_path / "angle.py").write_text(OBSERVABLE.replace("[-1, 0]", "[0, 0]"))
+    assert main(arguments) == 0
+    assert "2 computed, 0 taken over" in printed(capsys)
+
+
+def test_what_cannot_be_registered() -> None:
+    """Assert one sentence for other objects, and for a name that is taken."""
+    with pytest.raises(snapdyn.InputError, match=r"^expected a subclass of System, an Observable, .* received 3"):
+        snapdyn.register(3)
+    with pytest.raises(snapdyn.InputError, match="'MeanField', which is taken"):
+        snapdyn.register(snapdyn.MeanField)
+    with pytest.raises(snapdyn.InputError, match="which is taken"):
+        snapdyn.register(OBSERVABLES["entropy"])
+    with pytest.raises(snapdyn.InputError, match="which is taken"):
+        snapdyn.register(FIGURES["3"])
