@@ -1,4 +1,8 @@
-"""InputError and the checks that raise it: one sentence with what was expected, what was received, what to do."""
+"""InputError and the checks that raise it: one sentence with what was expected, what was received, what to do.
+
+Every check takes the name of an argument, for the message, and its value; it returns the value in the type that the
+program computes with, or raises InputError.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +24,18 @@ class InputError(ValueError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the known name nearest to `name`, or an empty string."""
+    """Return ``; did you mean 'x'?``, x the known name most similar to `name`, or an empty string."""
     by_lower_case = {entry.lower(): entry for entry in known}
     near = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=0.5)
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
-    """Build the error for a name that is not in a fixed list."""
+    """Build the InputError for a `name` that is not one of `known`; `what` says what is named."""
     known = list(known)
-    return InputError(f"expected {what} to be one of {', '.join(known)}, received {_shown(name)}{suggest(name, known)}")
+    return InputError(
+        f"expected {what} to be one of {', '.join(known)}, received {_excerpt(name)}{suggest(name, known)}"
+    )
 
 
 def choice(name: str, value: str, options: tuple[str, ...]) -> str:
@@ -47,7 +53,7 @@ def positive(name: str, value: float) -> float:
         number = math.nan
     if not (math.isfinite(number) and number > 0):
         raise InputError(
-            f"expected {name} to be a positive finite number, received {_shown(value)}; give a value above 0"
+            f"expected {name} to be a positive finite number, received {_excerpt(value)}; give a value above 0"
         )
     return number
 
@@ -59,7 +65,7 @@ def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> i
         or (not isinstance(value, (int, float)) and not hasattr(value, "__index__"))
         or np.ndim(value) > 0
     ):
-        raise InputError(f"expected {name} to be a whole number, received {_shown(value)}; give one whole number")
+        raise InputError(f"expected {name} to be a whole number, received {_excerpt(value)}; give one whole number")
     if not math.isfinite(value) or int(value) != value or value < at_least:
         raise InputError(
             f"expected {name} to be a whole number of at least {at_least}, received {value!r}; give {at_least} or more"
@@ -70,14 +76,14 @@ def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> i
 
 
 def flag(name: str, value: bool) -> bool:
-    """Return `value` as a bool after checking that it is one: "no" and 0 are not False."""
+    """Return `value` as a bool after checking that it is one; "no" and 0 are refused."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"expected {name} to be true or false, received {_shown(value)}; write it without quotes")
+        raise InputError(f"expected {name} to be true or false, received {_excerpt(value)}; write it without quotes")
     return bool(value)
 
 
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
-    """Return `values` as a fresh float64 array after checking that it holds real numbers in a regular shape."""
+    """Return a float64 copy of `values` after checking that they are real numbers in an array of regular shape."""
     try:
         array = np.asarray(values)
         # Python's integers beyond 64 bits, and fractions, arrive as objects.
@@ -86,53 +92,53 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "iuf":
-        raise InputError(f"expected {name} to be an array of real numbers, received {_shown(values)}; give numbers")
+        raise InputError(f"expected {name} to be an array of real numbers, received {_excerpt(values)}; give numbers")
     return array.astype(np.float64)
 
 
 def whole_array(name: str, values: Any) -> NDArray[np.int64]:
-    """Return `values` as a fresh int64 array after checking that it holds whole numbers in a regular shape."""
+    """Return an int64 copy of `values` after checking that they are whole numbers in an array of regular shape."""
     array = real_array(name, values)
-    # Beyond 2**53 a float no longer tells one whole number from the next.
+    # Beyond 2**53 neighbouring whole numbers are the same float.
     if not (np.isfinite(array) & (np.abs(array) < 2.0**53) & (array == np.floor(array))).all():
-        raise InputError(f"expected {name} to hold whole numbers, received {_shown(values)}; round them")
+        raise InputError(f"expected {name} to hold whole numbers, received {_excerpt(values)}; round them")
     return array.astype(np.int64)
 
 
 def finite_array(name: str, values: ArrayLike) -> FloatArray:
     """Return `values` as a float64 array after checking that all are finite."""
     array = real_array(name, values)
-    return _where_valid(name, array, np.isfinite(array), "finite", f"check how {name} was computed")
+    return _require_all(name, array, np.isfinite(array), "finite", f"check how {name} was computed")
 
 
 def positive_array(name: str, values: ArrayLike) -> FloatArray:
     """Return `values` as a float64 array after checking that all are positive and finite."""
     array = real_array(name, values)
-    return _where_valid(name, array, np.isfinite(array) & (array > 0), "positive and finite", "give values above 0")
+    return _require_all(name, array, np.isfinite(array) & (array > 0), "positive and finite", "give values above 0")
 
 
 def time_array(name: str, values: ArrayLike) -> FloatArray:
     """Return times or visits as a float64 array after checking that all are finite and at least 0."""
     array = real_array(name, values)
     remedy = "count from the start of training"
-    return _where_valid(name, array, np.isfinite(array) & (array >= 0), "finite and at least 0", remedy)
+    return _require_all(name, array, np.isfinite(array) & (array >= 0), "finite and at least 0", remedy)
 
 
 def count_array(name: str, values: ArrayLike, at_least: int) -> FloatArray:
     """Return counts as a float64 array after checking that all are whole numbers within the bound."""
     array = real_array(name, values)
     valid = np.isfinite(array) & (array >= at_least) & (array == np.floor(array))
-    return _where_valid(name, array, valid, f"a whole number of at least {at_least}", f"give {at_least} or more")
+    return _require_all(name, array, valid, f"a whole number of at least {at_least}", f"give {at_least} or more")
 
 
-def _where_valid(name: str, array: FloatArray, valid: NDArray[np.bool_], expected: str, remedy: str) -> FloatArray:
+def _require_all(name: str, array: FloatArray, valid: NDArray[np.bool_], expected: str, remedy: str) -> FloatArray:
     """Return `array` if all its entries are valid; the error shows the first one that is not."""
     if not np.all(valid):
         raise InputError(f"expected {name} to be {expected}, received {array[~valid].flat[0]:g}; {remedy}")
     return array
 
 
-def _shown(values: Any) -> str:
+def _excerpt(values: Any) -> str:
     """Return `values` as text of one line and at most 60 characters."""
     text = " ".join(repr(values).split())
     return text if len(text) <= 60 else text[:57] + "..."

@@ -28,24 +28,56 @@ class SequenceClasses:
     ----------
     P : (S, M) array or scipy sparse
         P[n, l] = P(l|n), probability of contextual token l in class n; rows sum to 1.
-    query : (S,) ints
+    query : (S,) array_like of int
         Query token psi(n), ids in 0..V-1.
-    next_token : (S,) ints, optional
+    next_token : (S,) array_like of int, optional
         Next token of each class, ids in 0..V-1; default 0, 1, ..., S-1.
-    weights : (S,) floats, optional
+    weights : (S,) array_like, optional
         Class weights, positive; they are normalised to the prior p_n. Default uniform.
     vocab_size : int, optional
         V, number of outputs of the decoder; default max(M, number of next tokens).
 
+    Attributes
+    ----------
+    P : (S, M) scipy.sparse.csr_array
+        P[n, l] = P(l|n), without explicit zeros, token ids increasing in each row.
+    query : (S,) array of int
+        Query token psi(n) of each class.
+    next_token : (S,) array of int
+        Next token of each class.
+    prior : (S,) array
+        Class probabilities p_n; they sum to 1.
+    vocab_size : int
+        V.
+    queries : (Q,) array of int
+        The different query tokens, increasing.
+    query_index : (S,) array of int
+        Position of each class's query in `queries`: its row of z.
+    next_tokens : array of int
+        The different next tokens, increasing.
+    next_index : (S,) array of int
+        Position of each class's next token in `next_tokens`.
+
     Raises
     ------
     InputError
-        One sentence naming what was expected, what was received and what to do.
+        One sentence that says what was expected, what was received and what to do.
 
     Notes
     -----
-    Omega(l) is the set of *next tokens* whose classes contain l: a token that occurs in two classes with
-    the same next token still identifies it, and is distinct.
+    Omega(l) is the set of *next tokens* whose classes contain l. A token that occurs only in classes with the
+    same next token identifies that next token, and is distinct. All arrays are read-only.
+
+    Examples
+    --------
+    Two classes of query 5 share token 0; tokens 1 and 2 are distinct:
+
+    >>> import snapdyn as sd
+    >>> classes = sd.SequenceClasses([[0.4, 0.6, 0], [0.5, 0, 0.5]], query=[5, 5], vocab_size=10)
+    >>> classes
+    SequenceClasses(2 classes, 3 contextual tokens, 1 queries, 2 next tokens, V = 10)
+    >>> classes.common_tokens(), classes.distinct_tokens(1)
+    (array([0]), array([2]))
     """
 
     def __init__(
@@ -132,12 +164,42 @@ class SequenceClasses:
 
     # -- supports ------------------------------------------------------------------------------------------
     def support(self, n: int) -> Ints:
-        """Token ids with P(l|n) > 0, increasing."""
+        """Tokens of a class.
+
+        Parameters
+        ----------
+        n : int
+            Class, 0..S-1.
+
+        Returns
+        -------
+        array of int
+            Token ids with P(l|n) > 0, increasing.
+
+        Raises
+        ------
+        InputError
+            `n` is not a class.
+        """
         n = self.check_class(n)
         return self.P.indices[self.P.indptr[n] : self.P.indptr[n + 1]]
 
     def check_class(self, n: int) -> int:
-        """Return class number `n` after checking that it is in 0..S-1."""
+        """Return class number `n` as an int.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        InputError
+            `n` is not in 0..S-1.
+        """
         try:
             number = operator.index(n)
         except TypeError:
@@ -176,12 +238,34 @@ class SequenceClasses:
         return _read_only(np.bincount(pairs // self.next_tokens.size, minlength=self.num_tokens))
 
     def distinct_tokens(self, n: int | None = None) -> Ints:
-        """Tokens with |Omega(l)| = 1, of class `n` or (None) of all classes."""
+        """Tokens with |Omega(l)| = 1: they occur with one next token only.
+
+        Parameters
+        ----------
+        n : int, optional
+            Class whose tokens are returned; default those of all classes.
+
+        Returns
+        -------
+        array of int
+            Token ids, increasing.
+        """
         tokens = np.arange(self.num_tokens) if n is None else self.support(n)
         return tokens[self.omega_size[tokens] == 1]
 
     def common_tokens(self, n: int | None = None) -> Ints:
-        """Tokens with |Omega(l)| > 1, of class `n` or (None) of all classes."""
+        """Tokens with |Omega(l)| > 1: they occur with several next tokens.
+
+        Parameters
+        ----------
+        n : int, optional
+            Class whose tokens are returned; default those of all classes.
+
+        Returns
+        -------
+        array of int
+            Token ids, increasing.
+        """
         tokens = np.arange(self.num_tokens) if n is None else self.support(n)
         return tokens[self.omega_size[tokens] > 1]
 
@@ -191,7 +275,22 @@ class SequenceClasses:
 
     # -- attention and its Gram matrix ---------------------------------------------------------------------
     def check_z(self, z: ArrayLike | None) -> Floats:
-        """Return logits `z` (Q, M) as an array (None: zeros) after checking shape and finiteness."""
+        """Return attention logits as an array after checking shape and finiteness.
+
+        Parameters
+        ----------
+        z : (Q, M) array_like or None
+            One row per query, in increasing query id; None stands for zeros.
+
+        Returns
+        -------
+        (Q, M) array
+
+        Raises
+        ------
+        InputError
+            Another shape, or values that are not finite numbers.
+        """
         shape = (self.queries.size, self.num_tokens)
         if z is None:
             return np.zeros(shape)
@@ -206,12 +305,34 @@ class SequenceClasses:
         return array
 
     def attention_entries(self, z: ArrayLike | None = None) -> Floats:
-        """Attention c_n[l] (5) on the stored entries of P, (nnz,); T infinite, logits z (Q, M)."""
+        """Attention c_n[l] (5) on the stored entries of P, for infinite sequences.
+
+        Parameters
+        ----------
+        z : (Q, M) array_like, optional
+            Attention logits; default 0.
+
+        Returns
+        -------
+        (nnz,) array
+            In the order of `P.data`.
+        """
         query, token = self.z_coordinates
         return self.attention_from_support(self.check_z(z)[query, token])
 
     def attention_from_support(self, z_support: Floats) -> Floats:
-        """Attention c_n[l] (5) on the entries of P, (..., nnz), from logits on `z_coordinates` (..., nz)."""
+        """Attention c_n[l] (5) on the stored entries of P, from the logits that can move.
+
+        Parameters
+        ----------
+        z_support : (..., nz) array
+            Logits on `z_coordinates`.
+
+        Returns
+        -------
+        (..., nnz) array
+            In the order of `P.data`.
+        """
         logits = np.log(self.P.data) + z_support[..., self.z_of_entry]
         starts = self.P.indptr[:-1]
         lengths = np.diff(self.P.indptr)
@@ -221,9 +342,20 @@ class SequenceClasses:
         return logits
 
     def decoder_inputs(self, z: ArrayLike | None = None, residual: bool = False) -> Any:
-        """Decoder inputs, sparse (S, R): f_n = c_n/|c_n|, or LN(f_n + e_psi(n)) with the residual (sec. 7).
+        """Decoder inputs f_n = c_n/|c_n|, or LN(f_n + e_psi(n)) with the residual connection (Sec. 7).
 
-        R = M without the residual; with it max(M, largest query id + 1), the query being a row of Y too.
+        Parameters
+        ----------
+        z : (Q, M) array_like, optional
+            Attention logits; default 0.
+        residual : bool
+            Whether the query's vector is added.
+
+        Returns
+        -------
+        (S, R) scipy.sparse.csr_array
+            One row per class. R = M without the residual; with it max(M, largest query id + 1), because the
+            query is a row of Y as well.
         """
         from scipy import sparse
 
@@ -241,24 +373,73 @@ class SequenceClasses:
         return sparse.csr_array(sparse.diags_array(scale) @ inputs)
 
     def gram(self, z: ArrayLike | None = None, residual: bool = False) -> Floats:
-        """Gram matrix G = F^T F of the decoder inputs, (S, S), diagonal exactly 1 (appendix D.1)."""
+        """Gram matrix G = F^T F of the decoder inputs (Appendix D.1).
+
+        Parameters
+        ----------
+        z : (Q, M) array_like, optional
+            Attention logits; default 0.
+        residual : bool
+            As in `decoder_inputs`.
+
+        Returns
+        -------
+        (S, S) array
+            The diagonal is exactly 1.
+        """
         inputs = self.decoder_inputs(z, residual)
         G = np.asarray((inputs @ inputs.T).toarray())
         np.fill_diagonal(G, 1.0)
         return G
 
     def E(self, z: ArrayLike | None = None) -> Floats:
-        """Overlap matrix E = G - I, (S, S)."""
+        """Overlap matrix E = G - I.
+
+        Parameters
+        ----------
+        z : (Q, M) array_like, optional
+            Attention logits; default 0.
+
+        Returns
+        -------
+        (S, S) array
+        """
         return self.gram(z) - np.eye(self.num_classes)
 
     def E_prime(self, z: ArrayLike | None = None) -> Floats:
-        """E' = I - (I + E)^{-1}, (S, S); raises InputError when G is singular (two classes with the same f)."""
+        """Matrix E' = I - (I + E)^{-1}.
+
+        Parameters
+        ----------
+        z : (Q, M) array_like, optional
+            Attention logits; default 0.
+
+        Returns
+        -------
+        (S, S) array
+
+        Raises
+        ------
+        InputError
+            G = I + E is singular, as it is when two classes have the same decoder input.
+        """
         G = self.gram(z)
         require_independent(G)
         return np.eye(self.num_classes) - np.linalg.inv(G)
 
     def eigenvalues(self, z: ArrayLike | None = None) -> Floats:
-        """Eigenvalues of E, (S,), by decreasing absolute value: lambda_1 first."""
+        """Eigenvalues of E.
+
+        Parameters
+        ----------
+        z : (Q, M) array_like, optional
+            Attention logits; default 0.
+
+        Returns
+        -------
+        (S,) array
+            By decreasing absolute value: lambda_1 first.
+        """
         values = np.linalg.eigvalsh(self.E(z)).astype(np.float64)
         return values[np.argsort(-np.abs(values), kind="stable")]
 
@@ -269,7 +450,18 @@ def _read_only(array: Any) -> Any:
 
 
 def require_independent(gram: Floats) -> None:
-    """Raise InputError when a Gram matrix (S, S) of decoder inputs is singular to working precision."""
+    """Check that decoder inputs are linearly independent.
+
+    Parameters
+    ----------
+    gram : (S, S) array
+        Gram matrix of the decoder inputs.
+
+    Raises
+    ------
+    InputError
+        The smallest eigenvalue is below 1e-12.
+    """
     smallest = float(np.linalg.eigvalsh(gram)[0])
     if smallest < 1e-12:
         raise InputError(

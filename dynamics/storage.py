@@ -1,4 +1,4 @@
-"""Writing results safely and saying where they come from."""
+"""Result files: atomic writing, and provenance (versions and hashes of the code behind a result)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def code_version() -> str:
         ).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", here.name)  # an installed copy may lie inside somebody else's checkout
+        git(
+            "ls-files", "--error-unmatch", here.name
+        )  # an installed copy may lie inside the checkout of another project
         commit = git("rev-parse", "HEAD")
         return f"{version}+{commit}" + ("-modified" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
@@ -73,7 +75,22 @@ def provenance(**facts: Any) -> dict[str, Any]:
 
 
 def output_folder(path: str | os.PathLike[str]) -> Path:
-    """Return `path` as an existing writable folder, created when missing."""
+    """Return `path` as a folder that exists and can be written to.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Folder; it is created when it is missing.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    InputError
+        The folder cannot be created, or not be written to.
+    """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +105,18 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def check_target(path: Path) -> None:
-    """Check before any work that a file can be written at `path`."""
+    """Check, before a computation starts, that a file can be written at `path`.
+
+    Parameters
+    ----------
+    path : Path
+        File to be written; its folder is created when it is missing.
+
+    Raises
+    ------
+    InputError
+        `path` is a folder, or its folder cannot be written to.
+    """
     if path.is_dir():
         raise InputError(f"expected a file to write to, received the folder {str(path)!r}; add a file name")
     output_folder(path.parent)
@@ -96,9 +124,23 @@ def check_target(path: Path) -> None:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes its place, on failure it is removed.
+    """Write a file atomically: a stopped program leaves the old file or no file, never a part of one.
 
-    A stopped run leaves the old file or none, never half of one.
+    Parameters
+    ----------
+    path : str or path-like
+        File to create or to replace; its folder must exist.
+
+    Yields
+    ------
+    Path
+        Temporary path in the same folder to write to. It is renamed to `path` when the `with` block ends, and removed
+        when the block raises.
+
+    Raises
+    ------
+    InputError
+        The folder is missing, or the file cannot be written.
     """
     target = Path(path)
     if not target.parent.is_dir():

@@ -1,33 +1,93 @@
-"""Builders of sequence classes: the paper's synthetic data (Sec. 6, Appendix) and random instances."""
+"""Synthetic sequence classes: the data of the paper (Sec. 6, Appendix) and random instances."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
 
-from snapdyn.dynamics.classes import SequenceClasses
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.errors import InputError, flag, positive, unknown_name, whole
 
 NUM_COMMON = 10
 NUM_DISTINCT = 10
 
 
-def syn_small() -> SequenceClasses:
-    """Syn-Small (Fig. 4): 2 classes with a query each, 10 common and 10 + 10 distinct tokens, V = 34.
+def token_table(common: ArrayLike, distinct: Iterable[ArrayLike]) -> Floats:
+    """Table of token weights: common tokens first, then the distinct tokens of one class after the other.
 
-    Ids: common 0-9, distinct 10-19 and 20-29, queries 30-31, next tokens 32-33. Weights per class: 1 for a
-    common token, linspace(0.1, 1, 10) for its distinct tokens, then normalised.
+    Parameters
+    ----------
+    common : (K, c) array_like
+        Weight of each common token in each class.
+    distinct : iterable of K array_like
+        Weights of the distinct tokens of each class; the classes may have different numbers of them.
+
+    Returns
+    -------
+    (K, c + d) array
+        d is the number of all distinct tokens. The rows are not normalised.
+
+    Examples
+    --------
+    >>> from snapdyn.dynamics.synthetic import token_table
+    >>> token_table([[0.4], [0.5]], [[0.6], [0.2, 0.3]])
+    array([[0.4, 0.6, 0. , 0. ],
+           [0.5, 0. , 0.2, 0.3]])
+    """
+    common = np.asarray(common, dtype=np.float64)
+    blocks = [np.asarray(block, dtype=np.float64) for block in distinct]
+    table = np.zeros((common.shape[0], common.shape[1] + sum(block.size for block in blocks)))
+    start = common.shape[1]
+    table[:, :start] = common
+    for row, block in zip(table, blocks, strict=True):
+        row[start : start + block.size] = block
+        start += block.size
+    return table
+
+
+def syn_small() -> SequenceClasses:
+    """Syn-Small (Fig. 4): 2 classes with one query each, 10 common and 10 + 10 distinct tokens, V = 34.
+
+    Returns
+    -------
+    SequenceClasses
+        Ids: common tokens 0-9, distinct tokens 10-19 and 20-29, queries 30-31, next tokens 32-33. Weights per
+        class: 1 for a common token, linspace(0.1, 1, 10) for its distinct tokens, then normalised.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> sd.syn_small()
+    SequenceClasses(2 classes, 30 contextual tokens, 2 queries, 2 next tokens, V = 34)
     """
     return _synthetic(num_queries=2, classes_per_query=1)
 
 
 def syn_medium(num_queries: int = 10) -> SequenceClasses:
-    """Syn-Medium (Fig. 6): Q queries with two classes each, ten common tokens shared by all, V = 10+10K+Q+K.
+    """Syn-Medium (Fig. 6): Q queries with two classes each; all classes share ten common tokens.
 
     Parameters
     ----------
     num_queries : int
-        Q; the paper uses 1, 3, 5, 10. Classes 2m and 2m+1 belong to query m; K = 2Q.
+        Q; the paper uses 1, 3, 5, 10. Classes 2m and 2m+1 belong to query m.
+
+    Returns
+    -------
+    SequenceClasses
+        K = 2Q classes with ten distinct tokens each, V = 10 + 10K + Q + K; weights as in `syn_small`.
+
+    Raises
+    ------
+    InputError
+        `num_queries` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> sd.syn_medium(num_queries=3)
+    SequenceClasses(6 classes, 70 contextual tokens, 3 queries, 6 next tokens, V = 79)
     """
     return _synthetic(whole("num_queries", num_queries, 1), classes_per_query=2)
 
@@ -35,11 +95,7 @@ def syn_medium(num_queries: int = 10) -> SequenceClasses:
 def _synthetic(num_queries: int, classes_per_query: int) -> SequenceClasses:
     K = num_queries * classes_per_query
     distinct_weights = np.linspace(0.1, 1.0, NUM_DISTINCT)
-    P = np.zeros((K, NUM_COMMON + NUM_DISTINCT * K))
-    P[:, :NUM_COMMON] = 1.0
-    for n in range(K):
-        start = NUM_COMMON + NUM_DISTINCT * n
-        P[n, start : start + NUM_DISTINCT] = distinct_weights
+    P = token_table(np.ones((K, NUM_COMMON)), [distinct_weights] * K)
     P /= P.sum(axis=1, keepdims=True)
     first_query = P.shape[1]
     query = first_query + np.arange(K) // classes_per_query
@@ -66,17 +122,28 @@ def single_common_token(
     Returns
     -------
     SequenceClasses
-        Token 0 is common; class n has the distinct tokens 1 + n num_distinct, ..., (n+1) num_distinct, the
-        last the most frequent. Query 0; next tokens 0..K-1.
+        Token 0 is common; class n has the distinct tokens 1 + n num_distinct, ..., (n+1) num_distinct, of which
+        the last is the most frequent. All classes have query 0; the next tokens are 0..K-1.
+
+    Raises
+    ------
+    InputError
+        A number is out of its range.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> classes = sd.single_common_token(num_classes=2, num_distinct=1, common_probability=0.3, vocab_size=100)
+    >>> classes.P.toarray()
+    array([[0.3, 0.7, 0. ],
+           [0.3, 0. , 0.7]])
     """
     K, d = whole("num_classes", num_classes, 1), whole("num_distinct", num_distinct, 1)
     if not positive("common_probability", common_probability) < 1.0:
         raise InputError(f"expected common_probability between 0 and 1, received {common_probability!r}")
     weights = np.linspace(0.1, 1.0, d)
-    P = np.zeros((K, 1 + K * d))
-    P[:, 0] = common_probability
-    for n in range(K):
-        P[n, 1 + n * d : 1 + (n + 1) * d] = (1.0 - common_probability) * weights / weights.sum()
+    distinct = (1.0 - common_probability) * weights / weights.sum()
+    P = token_table(np.full((K, 1), common_probability), [distinct] * K)
     return SequenceClasses(P, np.zeros(K, dtype=int), vocab_size=vocab_size)
 
 
@@ -90,23 +157,47 @@ def random_classes(
     uniform_prior: bool = True,
     seed: int = 0,
 ) -> SequenceClasses:
-    """Random classes with Dirichlet(2) token profiles and weak or strong correlation on request.
+    """Random classes with Dirichlet(2) token profiles, weakly or strongly correlated.
 
-    Every class mixes a profile over its own distinct tokens with one over tokens common to all classes. The
-    common share is lowered until |lambda_1(E)| < 1/K ("weak"), or raised and the common profiles drawn
-    together until |lambda_1(E)| >= 1/K ("strong"). Class n belongs to query n modulo num_queries.
+    Every class mixes a profile over its distinct tokens with a profile over the tokens common to all classes.
+    With "weak" the share of the common tokens is lowered until |lambda_1(E)| < 1/K. With "strong" it is raised,
+    and the common profiles are moved towards their mean, until |lambda_1(E)| >= 1/K.
 
     Parameters
     ----------
-    num_classes, num_common, num_distinct, num_queries : int
-        K >= 2, common tokens >= 1, distinct tokens per class >= 1, 1 <= Q <= K.
+    num_classes : int
+        K >= 2.
+    num_common : int
+        Common tokens, at least 1.
+    num_distinct : int
+        Distinct tokens per class, at least 1.
+    num_queries : int
+        Q in 1..K.
     vocab_size : int, optional
         V; default max(M, K).
-    correlation : "weak" or "strong"
+    correlation : {"weak", "strong"}
     uniform_prior : bool
         False draws the class weights from Dirichlet(2).
     seed : int
         Seed of this instance; the same seed gives the same classes.
+
+    Returns
+    -------
+    SequenceClasses
+        Common tokens first, then the distinct tokens of one class after the other. Class n belongs to query
+        n modulo num_queries; the next tokens are 0..K-1.
+
+    Raises
+    ------
+    InputError
+        A number is out of its range, or `correlation` is unknown.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> classes = sd.random_classes(num_classes=4, correlation="strong", seed=1)
+    >>> bool(abs(classes.eigenvalues()[0]) >= 1 / 4)
+    True
     """
     K = whole("num_classes", num_classes, 2)
     common, distinct = whole("num_common", num_common, 1), whole("num_distinct", num_distinct, 1)
@@ -123,12 +214,8 @@ def random_classes(
     weights = None if uniform_prior else rng.dirichlet(np.full(K, 2.0))
     query = np.arange(K) % Q
 
-    def mixed(share: NDArray[np.float64], common_profiles: NDArray[np.float64]) -> SequenceClasses:
-        P = np.zeros((K, common + K * distinct))
-        P[:, :common] = share[:, None] * common_profiles
-        for n in range(K):
-            start = common + n * distinct
-            P[n, start : start + distinct] = (1.0 - share[n]) * distinct_profiles[n]
+    def mixed(share: Floats, common_profiles: Floats) -> SequenceClasses:
+        P = token_table(share[:, None] * common_profiles, (1.0 - share)[:, None] * distinct_profiles)
         return SequenceClasses(P, query, weights=weights, vocab_size=vocab_size)
 
     classes = mixed(share, common_profiles)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
+from snapdyn.dynamics.storage import provenance
 from snapdyn.errors import InputError, flag
 
 if TYPE_CHECKING:
@@ -323,10 +324,7 @@ class Trajectory:
         }
         if self.state is not None:
             header["value_names"] = list(self.value_names)
-        dataset = xarray.Dataset(data, attrs={"snapdyn": json.dumps(header, sort_keys=True)})
-        with replacing(path) as temporary:
-            dataset.to_netcdf(temporary, engine="h5netcdf")
-        return Path(path)
+        return write_netcdf(xarray.Dataset(data, attrs={HEADER: json.dumps(header, sort_keys=True)}), path)
 
 
 def _present(name: str, what: str) -> property:
@@ -352,25 +350,11 @@ def load(path: str | os.PathLike[str]) -> Trajectory:
     InputError
         The file is missing, cut short, or not a trajectory.
     """
-    import xarray
-
-    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
-        raise InputError(f"expected the path of a trajectory file, received {path!r}, which is none; check the path")
-    try:
-        with xarray.open_dataset(path, engine="h5netcdf", decode_cf=False) as dataset:
-            header = json.loads(dataset.attrs["snapdyn"])
-            if header["format"] != FORMAT:
-                raise KeyError("format")
-            values = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
-        return _from_values(header, values)
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, EOFError) as error:
-        raise InputError(
-            f"expected a whole trajectory file ({FORMAT}), received {str(path)!r}, which is damaged or of another "
-            f"kind ({type(error).__name__}); run the simulation again or choose another file"
-        ) from error
+    with reading_netcdf(path, "trajectory", FORMAT, "run the simulation again or choose another file") as content:
+        return _from_values(*content)
 
 
-def _from_values(header: dict[str, Any], values: dict[str, Any]) -> Trajectory:
+def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajectory:
     classes = None
     if "P_data" in values:
         from scipy import sparse

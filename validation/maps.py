@@ -21,6 +21,7 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.synthetic import token_table
 from snapdyn.validation.results import Line, Map
 
 # A drop of this share of the largest logit is more than the solver's error at rtol 1e-8 (some hundred steps).
@@ -37,9 +38,7 @@ def correlated_classes(correlation: float, seed: int, num_classes: int = 5, voca
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     K = num_classes
-    P = np.zeros((K, 1 + 4 * K))
-    for n in range(K):
-        P[n, 1 + 4 * n : 5 + 4 * n] = rng.dirichlet(np.full(4, 2.0))
+    P = token_table(np.zeros((K, 1)), rng.dirichlet(np.full(4, 2.0), size=K))
     common = np.exp(rng.uniform(-0.5, 0.5, size=K))
 
     def at(logarithm: float) -> SequenceClasses:

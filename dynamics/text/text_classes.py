@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.storage import replacing
+from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
 from snapdyn.errors import InputError, flag, whole
 
@@ -78,9 +78,7 @@ class TextClasses(SequenceClasses):
             },
             attrs={"format": FORMAT, **{name: getattr(self, name) for name in SAVED_NUMBERS}},
         )
-        with replacing(path) as temporary:
-            dataset.to_netcdf(temporary, engine="h5netcdf")
-        return Path(path)
+        return write_netcdf(dataset, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TextClasses:
@@ -91,28 +89,14 @@ class TextClasses(SequenceClasses):
         InputError
             The file is missing, cut short, or holds something else.
         """
-        import xarray
-
-        if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
-            raise InputError(
-                f"expected the path of a file of text classes, received {str(path)!r}, which is none; check the path"
-            )
-        try:
-            with xarray.open_dataset(path, engine="h5netcdf") as file:
-                if file.attrs["format"] != FORMAT:
-                    raise KeyError("format")
-                data = file.load()
-            words, query = data.word.values.tolist(), data["query"].values
+        advice = "write it again with `snapdyn text PATH --out DIR`"
+        with reading_netcdf(path, "text classes", FORMAT, advice) as (header, values):
+            words = [str(word) for word in values["word"]]
             P = sparse.csr_array(
-                (data.P_data.values, (data.P_class.values, data.P_token.values)), shape=(query.size, len(words))
+                (values["P_data"], (values["P_class"], values["P_token"])), shape=(values["query"].size, len(words))
             )
-            numbers = {name: int(data.attrs[name]) for name in SAVED_NUMBERS}
-            return cls(P, query, data.next_token.values, data.windows.values, words, **numbers)
-        except (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, EOFError) as error:
-            raise InputError(
-                f"expected a whole file of text classes ({FORMAT}), received {str(path)!r}, which is damaged or of "
-                f"another kind ({type(error).__name__}); write it again with `snapdyn text PATH --out DIR`"
-            ) from error
+            numbers = {name: int(header[name]) for name in SAVED_NUMBERS}
+            return cls(P, values["query"], values["next_token"], values["windows"], words, **numbers)
 
 
 def from_text(

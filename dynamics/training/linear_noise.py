@@ -1,4 +1,4 @@
-"""Fluctuations of SGD around its mean field: the linear-noise covariance, theory's own confidence band."""
+"""Fluctuations of SGD around its mean field: the linear-noise covariance, and confidence bands from it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ class Fluctuations:
         Covariance of the logits on classes.z_coordinates over runs of SGD, at trajectory.t.
     decoder_variance : (N, rows, columns) array
         Variance of every decoder logit in the compressed form of the trajectory's decoder.
-    batch_size, seq_len : int, int or None
-        What was asked for.
+    batch_size : int
+        Sequences per update.
+    seq_len : int or None
+        T-1, contextual tokens per sequence; None is infinite.
     """
 
     trajectory: Trajectory
@@ -52,7 +54,23 @@ class Fluctuations:
         return np.sqrt(np.maximum(np.diagonal(self.z_covariance, axis1=1, axis2=2), 0.0))
 
     def band(self, level: float = 0.9) -> tuple[Floats, Floats]:
-        """Lower and upper edge, (N, nz) each, of the Gaussian band that holds a logit with probability `level`."""
+        """Gaussian band that contains a logit with probability `level`, at each time separately.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        lower : (N, nz) array
+        upper : (N, nz) array
+
+        Raises
+        ------
+        InputError
+            `level` is not between 0 and 1.
+        """
         if not 0.0 < positive("level", level) < 1.0:
             raise InputError(f"expected level between 0 and 1, received {level!r}; 0.9 is usual")
         half = ndtri(0.5 + 0.5 * level) * self.z_std
@@ -77,28 +95,31 @@ def fluctuations(
 
         dSigma/dt = A Sigma + Sigma A^T + D/batch_size,  Sigma(0) = 0.
 
-    The noise of drawing the class is exact; that of drawing the counts (seq_len given) is of first order in
-    1/seq_len, with each count's own curvature. Right to leading order in the rates: the spread is O(sqrt(eta))
-    and what is left out, the discreteness of steps and the shift of the mean by the spread, is O(eta). Own
-    derivation (linear noise), in `docs/finite_length_and_noise.md` with its measured coverage; verified against
+    The noise of drawing the class is exact. The noise of drawing the counts (with `seq_len`) is of first order in
+    1/seq_len and includes the curvature in each single count. The result is correct to leading order in the rates:
+    the spread is O(sqrt(eta)); two effects of O(eta) are neglected, the discreteness of steps and the shift of the
+    mean by the spread. The derivation is in `docs/finite_length_and_noise.md`, with measured coverage; verified against
     ensembles of SGD in `tests/dynamics/training/test_linear_noise.py`.
 
     Parameters
     ----------
     classes : SequenceClasses
-    eta_Y, eta_Z : float
-        Learning rates.
-    t_eval : (N,) array
-        Times in batch-size-1 steps: updates, whatever the batch.
+    eta_Y : float
+        Learning rate of Y, per step.
+    eta_Z : float
+        Learning rate of z, per step.
+    t_eval : (N,) array_like
+        Times in steps; one step is one update, for any batch size.
     batch_size : int
         Sequences per update.
     seq_len : int, optional
         T-1, contextual tokens per sequence; None is infinite.
     rtol : float
-        Relative tolerance of the integration; the absolute one is rtol/100.
-    z_initial : (Q, M) array, optional
+        Relative tolerance of the integration; the absolute tolerance is rtol/100.
+    z_initial : (Q, M) array_like, optional
         Initial logits, the same in every run. Default 0.
     progress : callable (t, fraction), optional
+        Called during the integration.
 
     Returns
     -------
@@ -107,12 +128,24 @@ def fluctuations(
     Raises
     ------
     InputError
-        Also above 400 state values (the covariance is dense), and for sequences too short for the expansion.
+        Wrong values; more than 400 values of z and Y (the covariance is dense); sequences too short for the
+        expansion in 1/seq_len.
 
     Warns
     -----
     ExpansionWarning
-        As FiniteLengthMeanField does.
+        The sequences are so short that the expansion may be inaccurate, as in `FiniteLengthMeanField`.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> classes = sd.single_common_token(num_classes=2, num_distinct=1, common_probability=0.5)
+    >>> result = sd.fluctuations(classes, eta_Y=0.05, eta_Z=0.05, t_eval=[0, 10, 100])
+    >>> result.z_std.shape
+    (3, 3)
+    >>> lower, upper = result.band(0.9)
+    >>> bool((lower <= upper).all())
+    True
     """
     batch_size = whole("batch_size", batch_size, 1)
     mean = FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len, z_initial, lump=False)

@@ -1,4 +1,4 @@
-"""Clocks: what a step of SGD with momentum is worth in steps without."""
+"""The clock of SGD with momentum: how many plain steps its steps are worth."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from snapdyn.errors import InputError, positive, real_array
 def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
     """Steps of plain SGD that move as far as `steps` with heavy-ball momentum mu, at a constant gradient.
 
-    t = [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu): the velocity (v <- mu v + g, x <- x + eta v) needs about
-    1/(1-mu) steps to build up, so this is the first-order clock i/(1-mu) only late.
+    t = [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu). The velocity (v <- mu v + g, x <- x + eta v) needs about 1/(1-mu)
+    steps to build up, so t approaches the first-order clock i/(1-mu) only after many steps.
 
     Parameters
     ----------
@@ -25,7 +25,18 @@ def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
     Returns
     -------
     array
-        t in batch-size-1 steps, the shape of `steps`.
+        t in batch-size-1 steps, in the shape of `steps`.
+
+    Raises
+    ------
+    InputError
+        `steps` is not an array of numbers, or `momentum` is out of range.
+
+    Examples
+    --------
+    >>> import snapdyn.dynamics as dynamics
+    >>> dynamics.momentum_clock([1, 2, 100], momentum=0.9)
+    array([  1.        ,   2.9       , 910.00239053])
     """
     i, mu = real_array("steps", steps), 0.0 if momentum == 0 else positive("momentum", momentum)
     if mu >= 1.0:

@@ -9,6 +9,7 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations
+from snapdyn.dynamics.synthetic import token_table
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, equations
 from snapdyn.validation.equations import LAST, NOT_RECOMPUTED, equation_table, equation_text, expected_verdict
 from snapdyn.validation.results import VERDICTS
@@ -272,10 +273,7 @@ def test_permuted_profiles_keep_equal_rates_and_norms() -> None:
     order = [rng.permutation(3) for _ in range(K)]
 
     def spreads(change: float) -> tuple[float, float]:
-        P = np.zeros((K, 2 + 3 * K))
-        P[:, :2] = common
-        for n in range(K):
-            P[n, 2 + 3 * n : 5 + 3 * n] = own[order[n]]
+        P = token_table(np.tile(common, (K, 1)), [own[order[n]] for n in range(K)])
         P[0, 2] += change
         P /= P.sum(axis=1, keepdims=True)
         z = np.zeros(P.shape[1])

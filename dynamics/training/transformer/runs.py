@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
+from snapdyn.dynamics.storage import provenance
 from snapdyn.errors import InputError, positive, real_array, whole, whole_array
 
 FORMAT = "snapdyn transformer run 2"
@@ -129,41 +130,59 @@ class TransformerRun:
                 "provenance": str(provenance()),
             },
         )
-        with replacing(path) as temporary:
-            dataset.to_netcdf(temporary, engine="h5netcdf")
-        return Path(path)
+        return write_netcdf(dataset, path)
 
 
 def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
-    """Read a run that `TransformerRun.save` wrote; InputError when the file is not such a one or is cut short."""
-    import xarray
+    """Read a run that `TransformerRun.save` wrote.
 
-    try:
-        dataset = xarray.load_dataset(path, engine="h5netcdf")
-        if dataset.attrs.get("format") != FORMAT:
-            raise ValueError(f"its format is {dataset.attrs.get('format')!r}, not {FORMAT!r}")
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    TransformerRun
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, or not a transformer run.
+    """
+    with reading_netcdf(path, "transformer run", FORMAT, "train again or choose another file") as (header, values):
         return TransformerRun(
-            corpus=str(dataset.attrs["corpus"]),
-            num_layers=int(dataset.attrs["num_layers"]),
-            learning_rate=float(dataset.attrs["learning_rate"]),
-            seed=int(dataset.attrs["seed"]),
-            iteration=dataset.iteration.values,
-            attention=dataset.attention.values,
-            entropy=dataset.entropy.values,
-            tokens=tuple(dataset.tokens.values),
-            loss=dataset.loss.values,
-            change=dataset.change.values,
-            shuffled=bool(dataset.attrs["shuffled"]),
-            settings=json.loads(dataset.attrs["settings"]),
+            corpus=str(header["corpus"]),
+            num_layers=int(header["num_layers"]),
+            learning_rate=float(header["learning_rate"]),
+            seed=int(header["seed"]),
+            iteration=values["iteration"],
+            attention=values["attention"],
+            entropy=values["entropy"],
+            tokens=tuple(values["tokens"]),
+            loss=values["loss"],
+            change=values["change"],
+            shuffled=bool(header["shuffled"]),
+            settings=json.loads(header["settings"]),
         )
-    except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
-        raise InputError(
-            f"expected a saved transformer run (.nc), received {str(path)!r}, which cannot be read ({error})"
-        ) from error
 
 
 def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun]:
-    """Read every .nc file of a folder, in the order of their names; InputError when there is none."""
+    """Read every transformer run of a folder.
+
+    Parameters
+    ----------
+    folder : str or path-like
+
+    Returns
+    -------
+    list of TransformerRun
+        One per .nc file, in the order of the file names.
+
+    Raises
+    ------
+    InputError
+        The folder has no .nc file, or one of them is not a whole transformer run.
+    """
     paths = sorted(Path(folder).glob("*.nc"))
     if not paths:
         raise InputError(f"expected a folder of saved transformer runs (.nc), received {str(folder)!r}, which has none")

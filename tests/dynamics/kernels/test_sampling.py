@@ -188,6 +188,30 @@ def test_proposals_enclose_the_binomial(p: float) -> None:
     assert acceptance(-1.0, 100.0, 0.3) == acceptance(101.0, 100.0, 0.3) == 0.0
 
 
+@pytest.mark.kernel
+@pytest.mark.parametrize("p", [0.5, 0.3, 0.03, 1e-4])
+@pytest.mark.parametrize("variance", [12.0, 60.0, 400.0])
+def test_proposal_steps_where_acceptance_assumes(variance: float, p: float) -> None:
+    """Assert that proposals step from k - 1 to k at the normal that `acceptance` takes as the lower edge of k.
+
+    The edges solve mean + width g + skewness (g^2 - 1) = k - 1/2; a width of the full standard deviation, without the
+    1/12 that rounding adds to the variance, gives other edges.
+    """
+    n = math.ceil(variance / (p * (1 - p)))
+    mean, skew = n * p, (1 - 2 * p) / 6
+    k = np.round(mean) + np.arange(-8, 9)
+
+    def edges(width: float) -> Any:
+        x = k - 0.5 - mean + skew
+        return 2 * x / width / (1 + np.sqrt(1 + 4 * skew * x / width**2))
+
+    right, wrong = edges(math.sqrt(n * p * (1 - p) - 1 / 12)), edges(math.sqrt(n * p * (1 - p)))
+    step = 1e-7
+    assert [sampling._proposal(g + step, float(n), p) for g in right] == k.tolist()
+    assert [sampling._proposal(g - step, float(n), p) for g in right] == (k - 1).tolist()
+    assert np.abs(right - wrong).max() > 100 * step
+
+
 PROFILES = {
     "even": np.full(5, 0.2),
     "one dominant token last": np.array([0.01, 0.02, 0.07, 0.9]),

@@ -20,6 +20,7 @@ from snapdyn.dynamics import (
     random_classes,
     single_common_token,
 )
+from snapdyn.dynamics.synthetic import token_table
 from tests.dynamics.dense_reference import u_of_time
 
 
@@ -226,9 +227,8 @@ F10_ROWS = (
 
 
 def f10_classes() -> SequenceClasses:
-    P = np.zeros((3, 13))
-    for n, row in enumerate(F10_ROWS):
-        P[n, 0], P[n, 1 + 4 * n : 5 + 4 * n] = row[0], row[1:]
+    rows = np.array(F10_ROWS)
+    P = token_table(rows[:, :1], rows[:, 1:])
     return SequenceClasses(P / P.sum(axis=1, keepdims=True), [0, 0, 0], vocab_size=173)
 
 

@@ -123,6 +123,21 @@ def test_vocabulary_is_cut_by_count_and_by_size() -> None:
     assert "<unk>" not in from_text_of_words("a b a b a b a b", min_count=1, window=1).words
 
 
+@pytest.mark.parametrize(
+    ("times", "min_token_count", "words"),
+    [
+        ({"a": 5, "b": 4, "c": 3, "d": 2, "e": 2, "f": 1}, 3, ("a", "<unk>", "b", "c")),  # 5 words cut, as many as a
+        ({"a": 5, "b": 4, "c": 3, "d": 2, "e": 2, "f": 1}, 2, ("a", "b", "c", "d", "e", "<unk>")),
+        ({"a": 5, "b": 3, "c": 3, "d": 2, "e": 2, "f": 2}, 3, ("<unk>", "a", "b", "c")),
+        ({"c": 3, "b": 2, "<unk>": 2, "a": 3}, 2, ("c", "a", "b", "<unk>")),  # the text's own <unk> counts as cut
+    ],
+)
+def test_vocabulary_is_ordered_by_count(times: dict[str, int], min_token_count: int, words: tuple[str, ...]) -> None:
+    """Assert that words with exactly min_token_count occurrences are kept, and <unk> follows words as frequent."""
+    text = " ".join(word for word, number in times.items() for _ in range(number))
+    assert from_text_of_words(text, window=1, min_count=1, min_token_count=min_token_count).words == words
+
+
 def from_text_of_words(text: str, **options: Any) -> TextClasses:
     import tempfile
 

@@ -19,6 +19,7 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
+from snapdyn.dynamics.training import sgd_run
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.training.sgd_reference import (
@@ -411,7 +412,7 @@ def test_divergence_stops_with_the_record_so_far(settings: dict[str, Any], words
 
 def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that Ctrl-C between kernel calls returns what was recorded, and later runs do not start."""
-    steps = SGD.run.__globals__["sgd_steps"]
+    steps = sgd_run.sgd_steps
     calls = []
 
     def interrupted(*arguments: Any) -> Any:
@@ -420,8 +421,8 @@ def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return steps(*arguments)
 
-    monkeypatch.setitem(SGD.run.__globals__, "OPERATIONS_AT_ONCE", 1)
-    monkeypatch.setitem(SGD.run.__globals__, "sgd_steps", interrupted)
+    monkeypatch.setattr(sgd_run, "OPERATIONS_AT_ONCE", 1)
+    monkeypatch.setattr(sgd_run, "sgd_steps", interrupted)
     first, second = sgd_runs([case("plain"), case("momentum")], threads=1)
     assert (first.status, second.status) == ("interrupted", "interrupted")
     assert "step 4" in first.message

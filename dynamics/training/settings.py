@@ -1,0 +1,169 @@
+"""Settings of SGD on drawn sequences: their checks, and their form in saved files."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.systems.base import checked_classes
+from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
+from snapdyn.errors import InputError, flag, positive, real_array, unknown_name, whole, whole_array
+
+OPTIMIZERS = ("sgd", "adam")
+STARTS = ("zeros", "uniform")
+MOST_STEPS = 10_000_000  # when every step is recorded
+MOST_STEPS_WITH_RECORD = 1_000_000_000
+LARGEST_BATCH = 1_000_000
+LARGEST_DECODER = 100_000_000  # values, 0.8 GB per run
+
+Init = str | Mapping[str, ArrayLike] | tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class SGDSettings:
+    """Settings of one training run, checked at construction; `SGD` documents them."""
+
+    classes: SequenceClasses
+    eta_Y: float
+    eta_Z: float
+    steps: int
+    batch_size: int | None = 1
+    seq_len: int | None = None
+    momentum: float = 0.0
+    optimizer: str = "sgd"
+    init: Init = "zeros"
+    seed: int = 0
+    record: ArrayLike | None = None
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    residual: bool = False
+    save_decoder: bool = False
+
+    def __post_init__(self) -> None:
+        def store(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        checked_classes(self.classes)
+        store("eta_Y", positive("eta_Y", self.eta_Y))
+        store("eta_Z", positive("eta_Z", self.eta_Z))
+        store("steps", whole("steps", self.steps, 0, MOST_STEPS if self.record is None else MOST_STEPS_WITH_RECORD))
+        if self.batch_size is not None:
+            store("batch_size", whole("batch_size", self.batch_size, 1, LARGEST_BATCH))
+        if self.seq_len is not None:
+            store("seq_len", whole("seq_len", self.seq_len, 1))
+            if self.seq_len > LONGEST_SEQUENCE:
+                raise InputError(
+                    f"expected seq_len of at most {LONGEST_SEQUENCE}, received {self.seq_len}; "
+                    "give None for infinite sequences"
+                )
+            if self.batch_size is None:
+                raise InputError(
+                    f"expected seq_len=None with batch_size=None (the gradient of the expectation takes infinite "
+                    f"sequences), received seq_len={self.seq_len}; give a batch_size or drop seq_len"
+                )
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
+        store("momentum", _checked_fraction("momentum", self.momentum))
+        if self.optimizer == "adam" and self.momentum:
+            raise InputError(f"expected momentum=0 with Adam, received {self.momentum}; set betas instead")
+        store("weight_decay", _checked_fraction("weight_decay", self.weight_decay, below=math.inf))
+        betas = self.betas.tolist() if isinstance(self.betas, np.ndarray) else self.betas
+        if not (isinstance(betas, Sequence) and len(betas) == 2):
+            raise InputError(f"expected betas as two numbers, received {self.betas!r}; PyTorch's are (0.9, 0.999)")
+        store("betas", (_checked_fraction("betas[0]", betas[0]), _checked_fraction("betas[1]", betas[1])))
+        store("eps", positive("eps", self.eps))
+        store("seed", whole("seed", self.seed, 0))
+        for name in ("residual", "save_decoder"):
+            store(name, flag(name, getattr(self, name)))
+        store("record", _checked_record(self.record, self.steps))
+        store("init", self._checked_init())
+
+    @property
+    def num_decoder_rows(self) -> int:
+        """Rows of Y when it is given or drawn: M, or with the residual max(M, largest query id + 1)."""
+        classes = self.classes
+        return max(classes.num_tokens, int(classes.query.max()) + 1) if self.residual else classes.num_tokens
+
+    def _checked_init(self) -> str | dict[str, Floats]:
+        init = self.init
+        if isinstance(init, str):
+            if init not in STARTS:
+                raise unknown_name("init", init, STARTS)
+            values = self.num_decoder_rows * self.classes.vocab_size
+            if init == "uniform" and values > LARGEST_DECODER:
+                raise InputError(
+                    f"expected at most {LARGEST_DECODER} values of Y with init='uniform', received "
+                    f"{values} ({self.num_decoder_rows} tokens x V = {self.classes.vocab_size}); start from zeros"
+                )
+            return init
+        if isinstance(init, tuple) and len(init) == 2:
+            init = {"Y": init[0], "z": init[1]}
+        if not isinstance(init, Mapping) or not set(init) <= {"Y", "z"}:
+            received = sorted(map(str, init)) if isinstance(init, Mapping) else type(init).__name__
+            raise InputError(
+                f"expected init as 'zeros', 'uniform', arrays {{'Y': ..., 'z': ...}} or a tuple (Y, z), "
+                f"received {received}"
+            )
+        arrays = {}
+        if "z" in init:
+            arrays["z"] = self.classes.check_z(init["z"])
+        if "Y" in init:
+            Y = real_array("the initial Y", init["Y"])
+            shape = (self.num_decoder_rows, self.classes.vocab_size)
+            if Y.shape != shape or not np.isfinite(Y).all():
+                raise InputError(
+                    f"expected a finite initial Y of shape (tokens, V) = {shape}, received shape {Y.shape}"
+                    f"{'' if np.isfinite(Y).all() else ' with NaN or infinity'}"
+                )
+            arrays["Y"] = Y
+        return arrays
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every setting but the classes, as JSON values; arrays are given by shape and SHA-256."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "classes"}
+        values["betas"] = list(self.betas)
+        values["record"] = _json_record(np.asarray(self.record), self.steps)
+        if isinstance(self.init, dict):
+            values["init"] = {name: _digest(array) for name, array in self.init.items()}
+        return values
+
+
+def _checked_fraction(name: str, value: Any, below: float = 1.0) -> float:
+    """Return `value` as a float after checking 0 <= value < below."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 <= number < below:
+        limit = "" if math.isinf(below) else f" and below {below:g}"
+        raise InputError(f"expected {name} to be a number of at least 0{limit}, received {value!r}")
+    return number
+
+
+def _checked_record(record: ArrayLike | None, steps: int) -> Ints:
+    if record is None:
+        return np.arange(steps + 1)
+    kept = whole_array("record", record)
+    if kept.ndim != 1 or kept.size == 0 or (np.diff(kept) <= 0).any() or kept[0] < 0 or kept[-1] > steps:
+        raise InputError(
+            f"expected record as strictly increasing steps in 0..{steps}, received {kept.tolist()!r:.60}; "
+            "sort it, or give None for every step"
+        )
+    return kept
+
+
+def _json_record(record: Ints, steps: int) -> list[int] | None:
+    return None if record.size == steps + 1 else record.tolist()
+
+
+def _digest(array: Floats) -> dict[str, Any]:
+    return {"shape": list(array.shape), "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}
