@@ -13,6 +13,7 @@ from snapdyn.dynamics.kernels.mean_field import tiled as kernel
 from snapdyn.dynamics.systems.layout import Layout
 from snapdyn.dynamics.threads import cores
 
+
 class TiledRate:
     """d(state)/dt of the mean field, Eqs. (3)-(5) in expectation, without the residual connection.
 
