@@ -26,7 +26,7 @@ from snapdyn.figures.svg import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from snapdyn.validation.results import Line, Picture
+    from snapdyn.validation.pictures import Line, Picture
 
 MOST_POINTS = 200
 # A simulation with more points than this has markers on every second, third, ... point only.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-    from snapdyn.validation.results import Check
+    from snapdyn.validation.checks import Check
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import xarray
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_medium import SEEDS, final_states
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

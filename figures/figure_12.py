@@ -8,7 +8,7 @@ import xarray
 
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.figure_11 import compute, draw_recall
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

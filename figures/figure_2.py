@@ -11,7 +11,7 @@ from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

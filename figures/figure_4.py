@@ -11,8 +11,8 @@ from snapdyn.dynamics import MeanField, momentum_clock, sgd, syn_small
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS, SEEDS, SETUP, attention_of, draw_strip
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
+from snapdyn.validation.checks import Check
 from snapdyn.validation.published import FIGURE_4, figure_4_runs
-from snapdyn.validation.results import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

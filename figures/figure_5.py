@@ -10,8 +10,8 @@ import xarray
 from snapdyn.figures.figure_4 import entropy, in_errors
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS, SEEDS, SETUP, attention_of, draw_strip
+from snapdyn.validation.checks import Check
 from snapdyn.validation.published import figure_4_runs
-from snapdyn.validation.results import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ import xarray
 
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_medium import SEEDS, final_states
+from snapdyn.validation.checks import Check
 from snapdyn.validation.published import against_published, published_cells
-from snapdyn.validation.results import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import xarray
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

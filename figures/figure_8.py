@@ -9,7 +9,7 @@ import xarray
 
 from snapdyn.analytic import discrete_h, h
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

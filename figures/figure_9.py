@@ -9,7 +9,7 @@ import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from snapdyn.dynamics.storage import replacing
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, sgd, single
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
+from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import dominant_token
-from snapdyn.validation.results import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ import xarray
 
 from snapdyn.dynamics import single_common_token
 from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, new_figure
-from snapdyn.validation.results import Check
-from snapdyn.validation.rungs.runs import ladder
+from snapdyn.validation.checks import Check
+from snapdyn.validation.rungs import ladder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

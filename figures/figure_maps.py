@@ -10,8 +10,11 @@ import xarray
 
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.validity_maps import draw_map
-from snapdyn.validation.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
-from snapdyn.validation.results import Check, Line, Map
+from snapdyn.validation.checks import Check
+from snapdyn.validation.maps.common_logit import common_logit_maps
+from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, slow_attention_map
+from snapdyn.validation.maps.momentum import momentum_map
+from snapdyn.validation.pictures import Line, Map
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ import xarray
 
 from snapdyn.figures.axes import readable_axis
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 from snapdyn.validation.statistics import order_checks
 
 if TYPE_CHECKING:

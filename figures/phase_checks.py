@@ -10,7 +10,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.figures.phase_panels import panel_of, panel_theory
 from snapdyn.figures.phase_theory import ONSET, Theory
 from snapdyn.validation import observables
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 MEAN_FIELD, MODIFIED = "mean field", "modified decoder"
 SLOWNESS = "(eta_Z/eta_Y)(V h)^2"

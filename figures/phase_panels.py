@@ -23,7 +23,7 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.classes import Floats
 from snapdyn.figures.phase_theory import Theory, theory_of
 from snapdyn.validation import observables
-from snapdyn.validation.rungs.runs import ladder
+from snapdyn.validation.rungs import ladder
 
 SAVES = 100
 K, V, D = 5, 1000, 5

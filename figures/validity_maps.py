@@ -15,7 +15,7 @@ from snapdyn.figures.svg import LEGEND_ROW, PLOT_HEIGHT, TALL, TEXT_SIZES, WIDE,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from snapdyn.validation.results import Map
+    from snapdyn.validation.pictures import Map
 
 MAP_STYLE = {"axes.spines.top": True, "axes.spines.right": True, "axes.titlesize": 9.5}
 # Steps of the colour scale: each is an element of the SVG.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from snapdyn.validation.checks import Check
 from snapdyn.validation.equations import EquationRow, equation_table, equation_text
 from snapdyn.validation.findings import FINDINGS
+from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Evidence
-from snapdyn.validation.results import Check, ClaimResult, Line, Map, Picture, Report
+from snapdyn.validation.results import ClaimResult, Report
 from snapdyn.validation.run import validate
+from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
-from snapdyn.validation.rungs.runs import ladder
 from snapdyn.validation.statistics import Order, fit_order
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ class IndexedObservable:
         """Text for the axis."""
         return KINDS[self.kind][0].format(*self.indices)
 
-    def of(self, trajectory: Trajectory) -> np.ndarray:
+    def evaluate(self, trajectory: Trajectory) -> np.ndarray:
         """Values on the trajectory's times, (N,)."""
         if self.kind == "loss":
             return trajectory.loss
@@ -164,10 +164,10 @@ def compute(
     shape = (len(observables), t.size)
     return xarray.Dataset(
         {
-            "sgd": (("seed", "observable", "step"), np.array([[o.of(run) for o in observables] for run in runs])),
+            "sgd": (("seed", "observable", "step"), np.array([[o.evaluate(run) for o in observables] for run in runs])),
             "theory": (
                 ("curve", "observable", "step"),
-                np.array([[o.of(run) for o in observables] for run in theory]).reshape(len(theory), *shape),
+                np.array([[o.evaluate(run) for o in observables] for run in theory]).reshape(len(theory), *shape),
             ),
             "t": ("step", t, {"units": "batch-size-1 steps"}),
         },

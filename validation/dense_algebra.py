@@ -1,4 +1,4 @@
-"""Pieces that several claims share: instances, symbolic checks, plain linear algebra without the kernels."""
+"""Plain dense linear algebra of the decoder and of attention, independent of the kernels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ Floats = NDArray[np.float64]
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
 EPS = float(np.finfo(float).eps)
-ROUNDING = 16 * 50 * EPS
-"""Error of dense factorisations in units of the norm: a modest multiple of the largest order used, 50, times eps."""
+DENSE_ALGEBRA_ERROR = 16 * 50 * EPS
+"""Error of dense factorisations relative to the norm: 16 times the largest order used, 50, times eps."""
+IDENTITY_ERROR = 1e-12
+"""Relative error allowed where two evaluations of one identity in float64 are compared."""
 
 
 def dense_attention(classes: SequenceClasses, z: Floats) -> tuple[Floats, Floats]:

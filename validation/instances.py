@@ -127,3 +127,28 @@ def dominant_token(classes: SequenceClasses, n: int = 0) -> int:
     """Return the distinct token of class n with the largest probability; the class must have distinct tokens."""
     distinct = classes.distinct_tokens(n)
     return int(distinct[np.argmax(classes.P[[n], distinct].ravel())])
+
+
+def correlated_classes(correlation: float, seed: int, num_classes: int = 5, vocab_size: int = 1000) -> SequenceClasses:
+    """Random classes of one query and one common token with |lambda_1(E)| K = `correlation` (0 to K(K-1)).
+
+    Four distinct tokens per class, Dirichlet(2); the weight of the common token varies by class and is scaled until
+    the correlation is met.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    K = num_classes
+    P = np.zeros((K, 1 + 4 * K))
+    for n in range(K):
+        P[n, 1 + 4 * n : 5 + 4 * n] = rng.dirichlet(np.full(4, 2.0))
+    common = np.exp(rng.uniform(-0.5, 0.5, size=K))
+
+    def at(logarithm: float) -> SequenceClasses:
+        P[:, 0] = common * np.exp(logarithm)
+        return SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(K, dtype=int), vocab_size=vocab_size)
+
+    def excess(logarithm: float) -> float:
+        return float(np.log(abs(at(logarithm).eigenvalues()[0]) * K / correlation))
+
+    from scipy.optimize import brentq
+
+    return at(float(brentq(excess, -12.0, 8.0)))

@@ -9,7 +9,6 @@ from snapdyn import analytic
 from snapdyn.dynamics import Event, SequenceClasses, State, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.dense_algebra import growth_rate
-from snapdyn.validation.maps import FALL
 
 # Phases at the end of a run, in the order in which training goes through them.
 SCANNING, MOVING, SNAPPED, WINNER = range(4)
@@ -18,6 +17,9 @@ PHASES = ("scanning", "moving", "snapped", "winner takes all")
 # fastest; it is a winner's when one distinct token has more than half of a class's attention, on average.
 FROZEN_SPEED = 0.1
 WINNER_SHARE = 0.5
+# A drop below the running maximum of this share of the run's largest |z| is a fall: it is more than the solver's error
+# at rtol 1e-8 (some hundred steps).
+FALL = 1e-5
 TIMES = {"t_peak": "peak", "t_start": "start", "t_end": "end"}
 
 
@@ -109,6 +111,11 @@ def phase(run: Trajectory, transition: float) -> int:
     return SNAPPED if late_speed(run) < FROZEN_SPEED else MOVING
 
 
+def drop_below_maximum(paths: Floats) -> Floats:
+    """How far each path (N, L) lies below its running maximum at every time, (N, L), at least 0."""
+    return np.asarray(np.maximum.accumulate(paths, axis=0) - paths)
+
+
 def fallen_share(run: Trajectory) -> float:
     """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
     classes = run.classes
@@ -118,7 +125,7 @@ def fallen_share(run: Trajectory) -> float:
     if not distinct.any():
         return np.nan
     z = np.vstack([run.z_initial[coordinates], run.z_support])
-    drop = (np.maximum.accumulate(z, axis=0) - z).max(axis=0)
+    drop = drop_below_maximum(z).max(axis=0)
     return float((drop[distinct] > FALL * np.abs(z).max()).mean())
 
 
@@ -142,5 +149,4 @@ def largest_fall(trajectory: Trajectory, tokens: Ints, query: int = 0) -> float:
     """Largest drop of a token's logit below its running maximum, over the largest |z| of the run."""
     z = trajectory.z[:, query]
     with_start = np.vstack([trajectory.z_initial[query], z])[:, tokens]
-    drop = np.maximum.accumulate(with_start, axis=0) - with_start
-    return float(drop.max() / np.abs(z).max())
+    return float(drop_below_maximum(with_start).max() / np.abs(z).max())

@@ -11,7 +11,9 @@ from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.user_files import file_being_loaded
 from snapdyn.errors import InputError, unknown_name
 from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.results import Check, Map, Picture, Verdict
+from snapdyn.validation.checks import Check
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.results import Verdict
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, unknown_name, whole
+from snapdyn.validation.checks import Check
 from snapdyn.validation.register import Claim, Evidence, file_of
-from snapdyn.validation.results import Check, ClaimResult, Report, Verdict
+from snapdyn.validation.results import ClaimResult, Report, Verdict
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
 LEVELS = ("quick", "full")
@@ -115,7 +116,7 @@ def check_claims(
         checked = _in_turn(left, level, show)
     for entry, result in checked:
         if finished:
-            finished.put(entry, result)
+            finished.store(entry, result)
         done += 1
         yield result
     show([])
@@ -135,7 +136,7 @@ def _in_processes(entries: Sequence[Claim], level: str, jobs: int, show: Show) -
     # One claim, one core: libraries below may not start a thread for every core.
     one_core = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LOKY_MAX_CPU_COUNT": "1"}
     pool = ProcessPoolExecutor(
-        min(jobs, len(entries)), initializer=_follow_the_parent, initargs=(os.getpid(),), env=one_core
+        min(jobs, len(entries)), initializer=_follow_parent, initargs=(os.getpid(),), env=one_core
     )
     waiting = iter(entries)
     running: dict[Future[ClaimResult], Claim] = {}
@@ -163,7 +164,7 @@ def _in_processes(entries: Sequence[Claim], level: str, jobs: int, show: Show) -
         pool.shutdown(kill_workers=bool(running))
 
 
-def _follow_the_parent(parent: int) -> None:
+def _follow_parent(parent: int) -> None:
     """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when the parent has been killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""Orders of convergence: slopes fitted in log-log, with a confidence that is derived and not tuned."""
+"""Standard errors, and orders of convergence: slopes fitted in log-log with a derived confidence."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.errors import InputError, real_array
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 Floats = NDArray[np.float64]
 
 # A fit whose slope is not known to this decides nothing: orders of approximations differ by 1/2.
 DECISIVE = 0.25
+
+
+def standard_error(sample: Floats, axis: int = 0) -> Floats:
+    """Return the standard error of the mean of `sample` over `axis`, which needs at least two values."""
+    return np.asarray(sample.std(axis=axis, ddof=1) / np.sqrt(sample.shape[axis]))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ level, code of the package, versions of its libraries, the user's own file. A ru
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 import os
@@ -19,19 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.dynamics.json_store import DAMAGED, hashed_name, record_body, record_text, write_record
 from snapdyn.dynamics.storage import library_versions, output_folder, replacing, source_hash
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.checks import Check
+from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Claim
-from snapdyn.validation.results import Check, ClaimResult, Line, Map, Picture
+from snapdyn.validation.results import ClaimResult
 
-FORMAT = 1
+FORMAT = 2
 # What a claim's numbers come from; figures and the face only show them.
 ROOMS = ("analytic", "dynamics", "validation")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
 DAYS_KEPT = 30
 TIMES = "seconds.json"
+MEMBER = "result"
 
 
 def cache_folder() -> Path:
@@ -50,9 +53,9 @@ class FinishedClaims:
     appear whole or not at all, and the same file holds the same numbers whoever wrote it.
     """
 
-    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, report_note: Callable[[str], None] | None = None) -> None:
         self.notes: list[str] = []
-        self._tell = tell
+        self._report_note = report_note
         self._written: set[Path] = set()
         self._seconds: dict[str, float] = {}
         self._folder: Path | None = cache_folder() / "claims"
@@ -62,10 +65,10 @@ class FinishedClaims:
             self._leave_out(f"{str(self._folder)!r} cannot be written to")
 
     def note(self, sentence: str) -> None:
-        """Remember a sentence, and tell it at once where somebody listens."""
+        """Keep a sentence for `notes`, and report it at once to the caller that asked for that."""
         self.notes.append(sentence)
-        if self._tell:
-            self._tell(sentence)
+        if self._report_note:
+            self._report_note(sentence)
 
     def get(self, entry: Claim, level: str) -> ClaimResult | None:
         """Result of a claim that an interrupted run finished; None without one. A damaged file is named."""
@@ -73,23 +76,19 @@ class FinishedClaims:
         if file is None:
             return None
         try:
-            text = file.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            self._damaged(file, entry, error)
-            return None
-        try:
-            result = decoded(text)
+            result = decoded(file.read_text(encoding="utf-8"))
             if result.id != entry.id:
                 raise ValueError(f"it holds claim {result.id!r}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._damaged(file, entry, error)
+        except FileNotFoundError:
+            return None
+        except DAMAGED as error:
+            self._written.add(file)
+            self.note(f"the stored result of {entry.id} is damaged and is computed again ({str(file)!r}: {error})")
             return None
         self._written.add(file)
         return result
 
-    def put(self, entry: Claim, result: ClaimResult) -> None:
+    def store(self, entry: Claim, result: ClaimResult) -> None:
         """Keep a finished claim. Faulty evidence is not kept: it is gathered again."""
         self._seconds[f"{entry.id} {result.level}"] = result.seconds
         file = self._file(entry, result.level)
@@ -97,8 +96,7 @@ class FinishedClaims:
             return
         self._written.add(file)
         try:
-            with replacing(file) as temporary:
-                temporary.write_text(encoded(result), encoding="utf-8")
+            write_record(file, MEMBER, _body(result))
         except (InputError, OSError) as error:
             self._leave_out(str(error))
 
@@ -140,11 +138,7 @@ class FinishedClaims:
         else:
             return None  # made in a notebook or a script: nothing tells whether it has changed
         facts = (FORMAT, entry.id, level, source_hash(*ROOMS), sorted(library_versions().items()), loaded)
-        return self._folder / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}.json"
-
-    def _damaged(self, file: Path, entry: Claim, error: Exception) -> None:
-        self._written.add(file)
-        self.note(f"the stored result of {entry.id} is damaged and is computed again ({str(file)!r}: {error})")
+        return self._folder / f"{hashed_name(facts)}.json"
 
     def _leave_out(self, why: str) -> None:
         self._folder = None
@@ -154,25 +148,25 @@ class FinishedClaims:
 
 
 @contextmanager
-def finished_claims(tell: Callable[[str], None] | None = None) -> Iterator[FinishedClaims]:
+def finished_claims(report_note: Callable[[str], None] | None = None) -> Iterator[FinishedClaims]:
     """Open the finished claims of interrupted runs; what this run adds is removed when the block completes."""
-    finished = FinishedClaims(tell)
+    finished = FinishedClaims(report_note)
     yield finished
     finished.clear()
 
 
 def encoded(result: ClaimResult) -> str:
     """JSON text of a result with everything it holds; floats are exact, and a digest tells damage."""
-    body = json.dumps(dataclasses.asdict(result), default=_plain)
-    return json.dumps({"digest": hashlib.sha256(body.encode()).hexdigest(), "result": body})
+    return record_text(MEMBER, _body(result))
+
+
+def _body(result: ClaimResult) -> str:
+    return json.dumps(dataclasses.asdict(result), default=_plain)
 
 
 def decoded(text: str) -> ClaimResult:
     """Result from the text that `encoded` made; ValueError, KeyError or TypeError when it is not whole."""
-    document = json.loads(text)
-    if hashlib.sha256(document["result"].encode()).hexdigest() != document["digest"]:
-        raise ValueError("its content does not match its digest")
-    facts: dict[str, Any] = json.loads(document["result"])
+    facts: dict[str, Any] = record_body(MEMBER, text)
     for name in ("assumptions", "findings", "seeds"):
         facts[name] = tuple(facts[name])
     facts["checks"] = tuple(Check(**check) for check in facts["checks"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapdyn.validation.results import Check
+from snapdyn.validation.checks import Check
 
 
 def symbolic(*ids: str) -> Check:

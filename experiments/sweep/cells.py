@@ -24,7 +24,7 @@ from snapdyn.experiments.system_sections import SystemSection, system_models
 from snapdyn.experiments.toml_files import Model, read_section
 from snapdyn.validation.comparison import OF_THEORY
 from snapdyn.validation.observables import transition_between, transition_event
-from snapdyn.validation.rungs.gaps import decoder_observables
+from snapdyn.validation.rungs.observables import decoder_observables
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import TransformerRun

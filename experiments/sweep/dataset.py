@@ -95,7 +95,7 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
                 lengths[dim] = max(lengths.get(dim, 0), len(value))
     extra: dict[str, Any] = {}
     if "gap" in sweep.observables:
-        from snapdyn.validation.rungs.runs import BRANCHES
+        from snapdyn.validation.rungs.names import BRANCHES
 
         there = {rung for found in values if found for rung in found["gap"]}
         extra["rung"] = [rung for rung in dict.fromkeys(sum(BRANCHES.values(), ())) if rung in there]

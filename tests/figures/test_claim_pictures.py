@@ -11,7 +11,7 @@ from snapdyn.figures import claim_svg
 from snapdyn.figures.axes import cell_edges
 from snapdyn.figures.claim_pictures import MOST_POINTS, thinned
 from snapdyn.figures.validity_maps import map_svg, threshold_lines
-from snapdyn.validation.results import Map, Picture
+from snapdyn.validation.pictures import Map, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 1e6, 5000)])

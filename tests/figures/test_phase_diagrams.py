@@ -26,7 +26,7 @@ from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation import observables
 from snapdyn.validation.comparison import OF_THEORY
-from snapdyn.validation.maps import fall_onset
+from snapdyn.validation.maps.fallen_tokens import fall_onset
 from snapdyn.validation.search import load
 
 matplotlib.use("agg")

@@ -9,16 +9,12 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, Trajectory, integrate, single_common_token
-from snapdyn.validation import maps
-from snapdyn.validation.maps import (
-    classes_of_overlap,
-    common_logit_ratio,
-    correlated_classes,
-    fall_onset,
-    fallen,
-    momentum_map,
-    ratio_correlation_map,
-)
+from snapdyn.validation.instances import correlated_classes
+from snapdyn.validation.maps import rates_and_correlation
+from snapdyn.validation.maps.common_logit import classes_of_overlap, common_logit_ratio
+from snapdyn.validation.maps.fallen_tokens import fall_onset, fallen
+from snapdyn.validation.maps.momentum import momentum_map
+from snapdyn.validation.maps.rates_and_correlation import ratio_correlation_map
 from snapdyn.validation.search import load
 
 
@@ -137,8 +133,10 @@ def test_map_holds_the_mean_of_the_measure(monkeypatch: pytest.MonkeyPatch) -> N
         correlations.append(abs(run.classes.eigenvalues()[0]) * run.classes.num_classes)
         return float(ratios[-1] * correlations[-1])
 
-    original = maps._flow
-    monkeypatch.setattr(maps, "_flow", lambda classes, ratio, times: original(classes, ratio, times[:1]))
+    original = rates_and_correlation.flow_at_ratio
+    monkeypatch.setattr(
+        rates_and_correlation, "flow_at_ratio", lambda classes, ratio, times: original(classes, ratio, times[:1])
+    )
     found = ratio_correlation_map("quick", "title", "product", measure, threshold=1.0)
     np.testing.assert_allclose(found.violation, np.outer(found.y, found.x), rtol=1e-6)
     assert (found.title, found.quantity, found.threshold) == ("title", "product", 1.0)

@@ -18,11 +18,11 @@ from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCo
 from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, Check, ClaimResult, Report, load_claims, validate
 from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.checks import Role
 from snapdyn.validation.claims.attention import counterexample
 from snapdyn.validation.dense_algebra import growth_rate
 from snapdyn.validation.observables import largest_fall
 from snapdyn.validation.register import Claim, Evidence, claim
-from snapdyn.validation.results import Role
 from snapdyn.validation.run import check_claim, verdict_of
 from snapdyn.validation.store import encoded
 from tests.helpers import EXAMPLES

@@ -12,7 +12,6 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, integrate
 from snapdyn.validation.claims.attention import (
-    FALL,
     WEAK,
     common_rise,
     distinct_fall,
@@ -22,6 +21,7 @@ from snapdyn.validation.claims.attention import (
 )
 from snapdyn.validation.claims.gains import PERCENT, bounds_violation, gain_violation
 from snapdyn.validation.dense_algebra import modified_decoder_gradient
+from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.search import (
     OUTSIDE,
     Counterexample,
@@ -183,7 +183,7 @@ def test_stored_falls_do_not_hang_on_the_solver(name: str) -> None:
         system = MeanField(instance.classes, 1.0, instance.eta_Z)
         z = integrate(system, times, method=method, rtol=rtol, atol=1e-14).z[:, 0]
         token = instance.classes.distinct_tokens()
-        falls.append(float((np.maximum.accumulate(z[:, token], axis=0) - z[:, token]).max() / np.abs(z).max()))
+        falls.append(float(drop_below_maximum(z[:, [token]]).max() / np.abs(z).max()))
     assert falls[1] > FALL
     # The fall is a difference of logits that err by about 100 steps times rtol each.
     assert falls[0] == pytest.approx(falls[1], abs=1e-5)

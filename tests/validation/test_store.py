@@ -219,7 +219,7 @@ def test_claims_of_a_notebook_are_not_kept(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path))
     finished = FinishedClaims()
     entry = Claim("x", "", "", "", "", "holds", lambda level: None)  # type: ignore[arg-type,return-value]
-    finished.put(entry, full_result())
+    finished.store(entry, full_result())
     assert finished.get(entry, "full") is None
     assert list((tmp_path / "claims").iterdir()) == []
 
@@ -231,7 +231,7 @@ def test_two_runs_at_once(loaded: Path) -> None:
 
     def work(run: FinishedClaims) -> None:
         for _ in range(30):
-            run.put(entry, result)
+            run.store(entry, result)
             found = run.get(entry, "full")
             assert found is None or bits(found) == bits(result)
             run.clear()
@@ -250,7 +250,7 @@ def test_the_longest_claims_start_first(loaded: Path) -> None:
     run = FinishedClaims()
     entries = [CLAIMS[id] for id in IDS]
     for entry, seconds in zip(entries[:2], (1.0, 2.0), strict=True):
-        run.put(entry, dataclasses.replace(full_result(), seconds=seconds))
+        run.store(entry, dataclasses.replace(full_result(), seconds=seconds))
     assert run.longest_first(entries, "full") == entries
     run.clear()
     assert [entry.id for entry in FinishedClaims().longest_first(entries, "full")] == ["third", "second", "first"]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from snapdyn.validation import CLAIMS, Check, ClaimResult, Report
-from snapdyn.validation.results import Role, Verdict
+from snapdyn.validation.checks import Role
+from snapdyn.validation.results import Verdict
 from snapdyn.validation.tables import ESCAPES, latex_number, latex_table, latex_text, summary, text_table
 
 HOSTILE = "".join(ESCAPES) + " \\end{tabular} $x_1^2$ 100% #1 a--b [own] é ∮"

@@ -10,11 +10,12 @@ import numpy as np
 from snapdyn.dynamics import SequenceClasses, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import MUCH_LARGER, assumption_2
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.remark_1 import equal_overlap
-from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, ROUNDING, overlap, smallest_growth
+from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, LINEAR_ALGEBRA, overlap, smallest_growth
 from snapdyn.validation.instances import random_attention
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
 
 
 def best_slack(eigenvalues: Floats, num_classes: int, vocab_size: float) -> float:
@@ -132,7 +133,7 @@ def assumption2(level: str) -> Evidence:
             ),
             Check(
                 "random classes with c common tokens: smallest |lambda_1|/min|lambda| over max(1, (K-c)/c)",
-                LINEAR_ALGEBRA, least, 1 - ROUNDING, ">=", role="corrected",
+                LINEAR_ALGEBRA, least, 1 - DENSE_ALGEBRA_ERROR, ">=", role="corrected",
             ),
             Check(
                 "the lower bound is not needed: smallest xi_n/gamma over -q1 E'_nn where it is missed by a factor 10",

@@ -20,6 +20,7 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.checks import Check
 from snapdyn.validation.dense_algebra import (
     attention_drift,
     dense_attention,
@@ -28,10 +29,10 @@ from snapdyn.validation.dense_algebra import (
     modified_decoder_gradient,
 )
 from snapdyn.validation.instances import weak_instances
-from snapdyn.validation.maps import common_rise_map, distinct_fall_map, fall_onset
-from snapdyn.validation.observables import largest_fall
+from snapdyn.validation.maps.fallen_tokens import common_rise_map, distinct_fall_map, fall_onset
+from snapdyn.validation.observables import FALL, largest_fall
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
 from snapdyn.validation.search import (
     OUTSIDE,
     Family,
@@ -43,10 +44,6 @@ from snapdyn.validation.search import (
     turned_back,
 )
 from snapdyn.validation.symbolic_checks import symbolic
-
-# A drop below the running maximum of this share of the largest logit is more than the solvers' error at
-# rtol 1e-8 (some hundred steps).
-FALL = 1e-5
 
 
 def counterexample() -> SequenceClasses:

@@ -16,15 +16,18 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.maps import momentum_map
+from snapdyn.validation.checks import Check
+from snapdyn.validation.maps.momentum import momentum_map
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.rungs.runs import DESCENT, EXACT, SGD, ladder, trained
-from snapdyn.validation.statistics import fit_order, order_checks
+from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs.names import DESCENT, EXACT, SGD
+from snapdyn.validation.rungs.runs import trained
+from snapdyn.validation.statistics import fit_order, order_checks, standard_error
 
 MOMENTUM = 0.9
 LAG = MOMENTUM / (1 - MOMENTUM)  # steps by which the velocity trails
-LEVEL = 0.01
+SIGNIFICANCE = 0.01
 
 
 def strongly_correlated_classes() -> SequenceClasses:
@@ -218,7 +221,7 @@ def momentum_clock_claim(level: str) -> Evidence:
 
 
 def _point_by_point(classes: SequenceClasses, momentum: float, level: str) -> tuple[float, float]:
-    """Largest |mean of SGD - descent| in standard errors of the mean, and its quantile at LEVEL over all points.
+    """Largest |mean of SGD - descent| in standard errors of the mean, and its quantile at SIGNIFICANCE over all points.
 
     SGD has momentum MOMENTUM, descent has `momentum` and runs on the first-order clock of the other. The mean of SGD
     is biased by the order of the squared spread: a share sqrt(eta seeds/batch) = 0.1 of its standard error.
@@ -230,5 +233,5 @@ def _point_by_point(classes: SequenceClasses, momentum: float, level: str) -> tu
     z = np.array([run.z_support for run in runs])
     scale = 1 if momentum else round(1 / (1 - MOMENTUM))
     descent = trained(classes, eta, eta, steps * scale, None, momentum=momentum)[0].z_support
-    score = np.abs(z.mean(axis=0) - descent) / (z.std(axis=0, ddof=1) / np.sqrt(seeds))
-    return float(score.max()), float(stdtrit(seeds - 1, 1 - LEVEL / (2 * score.size)))
+    score = np.abs(z.mean(axis=0) - descent) / standard_error(z)
+    return float(score.max()), float(stdtrit(seeds - 1, 1 - SIGNIFICANCE / (2 * score.size)))

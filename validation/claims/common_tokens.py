@@ -8,6 +8,7 @@ import sympy as sp
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, System, Trajectory, log_times, sgd, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.checks import Check
 from snapdyn.validation.dense_algebra import (
     EPS,
     LINEAR_ALGEBRA,
@@ -17,8 +18,8 @@ from snapdyn.validation.dense_algebra import (
     overlap,
     spectral_norm,
 )
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
 
 # A rise of this share of the largest logit is more than the solvers' error at rtol 1e-8 (some hundred steps).
 RISE = 1e-5

@@ -12,6 +12,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.decoder import (
     discrete_logits,
     own_lead,
@@ -19,13 +20,13 @@ from snapdyn.validation.claims.decoder import (
     visits_of,
 )
 from snapdyn.validation.claims.gradient import FROZEN
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.statistics import fit_order, order_checks
+from snapdyn.validation.statistics import fit_order, order_checks, standard_error
 from snapdyn.validation.symbolic_checks import symbolic
 
-# Shares of seeds are compared at this family level: normal quantile of LEVEL/(2 number of comparisons).
-LEVEL = 1e-4
+# Shares of seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
+SIGNIFICANCE = 1e-4
 
 Numbers = float | NDArray[Any]
 
@@ -44,12 +45,12 @@ def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None 
 
 def in_standard_errors(sample: Floats, expected: Numbers) -> Floats:
     """|mean over the first axis - expected| in standard errors of that mean."""
-    return np.asarray(np.abs(sample.mean(axis=0) - expected) / (sample.std(axis=0, ddof=1) / np.sqrt(sample.shape[0])))
+    return np.asarray(np.abs(sample.mean(axis=0) - expected) / standard_error(sample))
 
 
 def quantile(comparisons: int) -> float:
-    """Largest deviation in standard errors that `comparisons` of them reach with probability LEVEL."""
-    return float(norm.isf(LEVEL / (2 * comparisons)))
+    """Largest deviation in standard errors that `comparisons` of them reach with probability SIGNIFICANCE."""
+    return float(norm.isf(SIGNIFICANCE / (2 * comparisons)))
 
 
 def trained_counts(classes: SequenceClasses, steps: int, seeds: range) -> tuple[Floats, Floats]:

@@ -9,19 +9,20 @@ import sympy as sp
 
 from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, random_classes, whole_run
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.remark_1 import equal_overlap
 from snapdyn.validation.dense_algebra import (
+    DENSE_ALGEBRA_ERROR,
     EPS,
     LINEAR_ALGEBRA,
-    ROUNDING,
     dense_attention,
     e_prime,
     overlap,
     spectral_norm,
 )
 from snapdyn.validation.instances import climb, random_attention, star
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
 
 # -- instances ---------------------------------------------------------------------------------------------------------
 
@@ -117,14 +118,14 @@ def lemma13(level: str) -> Evidence:
             # det(x - E) at x = a is -a (b+c)^2: the sign says that an eigenvalue lies beyond a.
             _vanish("K = 2: det(a - E); K = 3: det(a - E) + a (b+c)^2",
                     [(_a * sp.eye(2) - _symbolic_E(2)).det(), characteristic.subs(_x, _a) + _a * (_b + _c) ** 2]),
-            *_checks("largest max|E_ij|/|lambda_1| - 1", {k: v - 1 for k, v in worst.items()}, ROUNDING),
-            Check("the bound is attained: largest ratio", LINEAR_ALGEBRA, top, 1 - ROUNDING, ">="),
-            Check("wrong theory: |lambda_1|/2, ratio", LINEAR_ALGEBRA, top, 0.5 + ROUNDING, role="control"),
+            *_checks("largest max|E_ij|/|lambda_1| - 1", {k: v - 1 for k, v in worst.items()}, DENSE_ALGEBRA_ERROR),
+            Check("the bound is attained: largest ratio", LINEAR_ALGEBRA, top, 1 - DENSE_ALGEBRA_ERROR, ">="),
+            Check("wrong theory: |lambda_1|/2, ratio", LINEAR_ALGEBRA, top, 0.5 + DENSE_ALGEBRA_ERROR, role="control"),
             Check(
                 "wrong theory: |lambda_1|/(K-1), the value for equal overlaps, as a bound: ratio of the two",
                 LINEAR_ALGEBRA,
                 max(float((ratio(f) * (f.shape[1] - 1)).max()) for _, f in _ensembles("quick", 131)),
-                1 + ROUNDING,
+                1 + DENSE_ALGEBRA_ERROR,
                 role="control",
             ),
         ],
@@ -249,7 +250,7 @@ def lemma15(level: str) -> Evidence:
     worst, tried = _search(lambda f: ratio(f, right), ensembles, level, 15)
     # The inverse errs by K eps |G| |G^{-1}|^2 <= 2 K eps/(1-|lambda_1|)^2, the bound is |lambda_1|/(1-|lambda_1|): the
     # quotient is at most 2e3 K eps, at either end of 1e-3..0.99.
-    slack = 2e3 * ROUNDING
+    slack = 2e3 * DENSE_ALGEBRA_ERROR
     top = max(worst.values())
     r = np.linspace(0.01, 0.9, 60)
     pair = np.array([star(2, value) for value in r])
@@ -339,7 +340,7 @@ def lemma16(level: str) -> Evidence:
         checks=[
             _vanish("K = 2, 3: E'_11 + s/(1-s), s = e^T G_{-1}^{-1} e", symbolic_residuals),
             *_checks("overlapping classes: largest 1 - (-E'_ii)/(own bound)", worst, slack),
-            Check("classes that overlap no other: largest |E'_ii|", LINEAR_ALGEBRA, isolated, ROUNDING),
+            Check("classes that overlap no other: largest |E'_ii|", LINEAR_ALGEBRA, isolated, DENSE_ALGEBRA_ERROR),
             Check("how many such classes were seen", LINEAR_ALGEBRA, count, 10, ">="),
             Check(
                 "E'_ii against 1 - 1/dist(f_i, span of the others)^2 by least squares, over K eps |G| |G^{-1}|^2",
@@ -426,7 +427,7 @@ def lemma17(level: str) -> Evidence:
     E = overlap(stars)
     corner = np.abs(e_prime(E) - E)[:, 1, 2] * (1 - spectral_norm(E)) / spectral_norm(E) ** 2
     # As for Lemma 15, but the bound is smaller by |lambda_1|: at most 2e6 K eps, at |lambda_1| = 1e-3.
-    slack = 2e6 * ROUNDING
+    slack = 2e6 * DENSE_ALGEBRA_ERROR
     E2 = _symbolic_E(2)
     return Evidence(
         checks=[

@@ -14,14 +14,13 @@ from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, SequenceClasses, Trajectory, log_times, random_classes, sgd, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition, assumption_2
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.gradient import FROZEN
-from snapdyn.validation.dense_algebra import dense_attention, largest_relative, softmax
+from snapdyn.validation.dense_algebra import IDENTITY_ERROR, dense_attention, largest_relative, softmax
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
 from snapdyn.validation.statistics import fit_order
 from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
-
-ROUNDING = 1e-12
 
 
 @njit(cache=True)
@@ -107,7 +106,7 @@ def lemma3(level: str) -> Evidence:
                 "F^T Y' against e_n - alpha_n for one update, any error vectors",
                 "closed form",
                 float(np.abs(f @ update.T - np.eye(4)).max()),
-                ROUNDING,
+                IDENTITY_ERROR,
             ),
             # Solver tolerance 1e-10 per step over some hundred steps.
             Check(
@@ -279,7 +278,10 @@ def lemma6(level: str) -> Evidence:
         checks=[
             symbolic("h-implicit", "h-closed"),
             Check(
-                f"evaluator against the implicit equation at 50 digits, {V.size} points", "closed form", worst, ROUNDING
+                f"evaluator against the implicit equation at 50 digits, {V.size} points",
+                "closed form",
+                worst,
+                IDENTITY_ERROR,
             ),
             # LSODA at rtol 1e-11 per step, some thousand steps; its dense output is of lower order than its steps.
             Check("evaluator against scipy's LSODA on the ODE, s = 0.01..1e4", "frozen decoder", flow, 1e-7),

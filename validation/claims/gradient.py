@@ -7,11 +7,11 @@ import numpy as np
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.dense_algebra import dense_attention, largest_relative, softmax
+from snapdyn.validation.checks import Check
+from snapdyn.validation.dense_algebra import IDENTITY_ERROR, dense_attention, largest_relative, softmax
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
 
-ROUNDING = 1e-12
 # Attention frozen in SGD: this rate times any gradient changes no logit.
 FROZEN = 1e-300
 
@@ -114,14 +114,14 @@ def lemma1(level: str) -> Evidence:
                 f"kernel against sympy's derivative of the loss, {2 * points} points, residual off and on",
                 "symbolic",
                 errors["sympy"],
-                ROUNDING,
+                IDENTITY_ERROR,
             ),
-            Check("one whole step of gradient descent against the same", "descent", errors["descent"], ROUNDING),
+            Check("one whole step of gradient descent against the same", "descent", errors["descent"], IDENTITY_ERROR),
             Check(
                 f"one batch-size-1 step on 50 drawn tokens against sympy at its frequencies, {points} times",
                 "SGD",
                 errors["SGD"],
-                ROUNDING,
+                IDENTITY_ERROR,
             ),
             # Central differences err by step^2 times third derivatives (order 1) plus rounding/step.
             Check("kernel against central differences of the loss", "mean field", errors["difference"], 1e-7),
@@ -129,7 +129,7 @@ def lemma1(level: str) -> Evidence:
                 "wrong theory: the factor (I - f f^T) left out",
                 "closed form",
                 errors["control"],
-                ROUNDING,
+                IDENTITY_ERROR,
                 role="control",
             ),
         ],
@@ -235,7 +235,7 @@ def lemma2(level: str) -> Evidence:
     no_attention = float(np.abs((P - c) / (deviation / np.sqrt(lengths[-1] * runs))).max())
     return Evidence(
         checks=[
-            Check("X^T b and X^T diag(b) X from the counts alone", "SGD sample", identity, ROUNDING),
+            Check("X^T b and X^T diag(b) X from the counts alone", "SGD sample", identity, IDENTITY_ERROR),
             # 12 tokens at a family level of 1e-5: normal quantile 5.1.
             Check("mean of q at T-1 = 1e6 against c_n, in standard errors", "SGD sample", worst, 5.1),
             Check("the same for the sequences that SGD draws", "SGD", of_sgd, 5.1),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn.dynamics import Trajectory, log_times, random_classes, single_common_token
-from snapdyn.validation.claims.attention import FALL, counterexample
-from snapdyn.validation.maps import slow_attention_map
-from snapdyn.validation.observables import largest_fall
+from snapdyn.validation.checks import Check, Role
+from snapdyn.validation.claims.attention import counterexample
+from snapdyn.validation.maps.fallen_tokens import slow_attention_map
+from snapdyn.validation.observables import FALL, largest_fall
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture, Role
+from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.gaps import Ints
-from snapdyn.validation.rungs.runs import (
+from snapdyn.validation.rungs.names import (
     CLOSED,
     DESCENT,
     EXACT,
@@ -22,8 +24,8 @@ from snapdyn.validation.rungs.runs import (
     ORIGINAL,
     REDUCED,
     SGD,
-    ladder,
 )
+from snapdyn.validation.statistics import standard_error
 
 # Rungs on which the counterexample is looked at, and whether the statement speaks of them.
 COUNTEREXAMPLE: tuple[tuple[str, Role], ...] = (
@@ -205,7 +207,7 @@ def slow_attention(level: str) -> Evidence:
         batch_size=64,
     )
     change = {rung.name: np.diff([run.z_support[:, 9] for run in rung.runs])[:, 0] for rung in rungs.rungs}
-    score = -change[SGD].mean() / (change[SGD].std(ddof=1) / np.sqrt(change[SGD].size))
+    score = -change[SGD].mean() / standard_error(change[SGD])
     share = {name: fallen[name, MEAN_FIELD] / totals[name] for name in ensembles}
     return Evidence(
         maps=(slow_attention_map(level),),

@@ -19,9 +19,10 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.clocks import strongly_correlated_classes
+from snapdyn.validation.pictures import Line, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Line, Picture
-from snapdyn.validation.rungs.runs import LEADING, MEAN_FIELD, REDUCED, SGD, trained
+from snapdyn.validation.rungs.names import LEADING, MEAN_FIELD, REDUCED, SGD
+from snapdyn.validation.rungs.runs import trained
 from snapdyn.validation.statistics import Order, fit_order, order_checks
 
 TIME = 40.0  # eta t at which runs of different rates are compared

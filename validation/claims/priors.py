@@ -22,10 +22,11 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.checks import Check
 from snapdyn.validation.dense_algebra import dense_attention, largest_relative, softmax
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
-from snapdyn.validation.statistics import fit_order, order_checks
+from snapdyn.validation.statistics import fit_order, order_checks, standard_error
 
 # -- initial logits ----------------------------------------------------------------------------------------------
 
@@ -125,7 +126,7 @@ def initial_prior(level: str) -> Evidence:
     seeds = tuple(range(200 if level == "quick" else 2000))
     z = head_start(classes, crossing)
     short = np.array([lead(r) for r in sgd(classes, eta, eta, steps, 8, 16, init={"z": z}, seed=seeds, record=[steps])])
-    t_short = float(short.mean() / (short.std(ddof=1) / np.sqrt(short.size)))
+    t_short = float(short.mean() / standard_error(short))
     drawn = sgd(classes, eta, eta, steps, None, init="uniform", seed=seeds[:50], record=[steps])
     by_decoder = sum(
         (lead(run) > 0) != (crossing + run.z_initial[0, RIVALS[0]] - run.z_initial[0, RIVALS[1]] > 0) for run in drawn
@@ -383,7 +384,7 @@ def positional_prior(level: str) -> Evidence:
         for name, P in (("bias", end.effective), ("no bias", end.unbiased))
     }
     mean = {length: z.mean(axis=0) for length, z in trained.items()}
-    error = trained[1000].std(axis=0, ddof=1) / np.sqrt(seeds)
+    error = standard_error(trained[1000])
     # The bias of finite sequences falls as 1/T: what is left at 1000 is the difference of 500 and 1000. SGD's own
     # noise adds eta/batch of z; the seeds give the rest.
     distinct = slice(1, None)  # the common token falls alike in both references
@@ -499,7 +500,7 @@ def _drawn(positions: Positions, draws: int, rng: np.random.Generator) -> tuple[
         weights = positions.counts(np.full(draws, n), rng)
         q = weights / weights.sum(axis=1, keepdims=True)
         present = positions.unbiased[n] > 0
-        error = q.std(axis=0, ddof=1)[present] / np.sqrt(draws)
+        error = standard_error(q)[present]
         for i, P in enumerate((positions.effective, positions.unbiased)):
             worst[i] = max(worst[i], float(np.max(np.abs(q.mean(axis=0) - P[n])[present] / error)))
     return worst[0], worst[1]
@@ -610,7 +611,7 @@ def residual(level: str) -> Evidence:
         on: np.array([_across(r) for r in sgd(classes, 1.0, 1.0, steps, 4, residual=on, seed=seeds, record=[steps])])
         for on in (False, True)
     }
-    t_of = {on: float(v.mean() / (v.std(ddof=1) / np.sqrt(v.size))) for on, v in trained.items()}
+    t_of = {on: float(v.mean() / standard_error(v)) for on, v in trained.items()}
     local = max(float(run.z[-1, m, LOCAL[m]]) for run in runs.values() for m in (0, 1))
     tuned = runs[1.0, True]
     early = tuned.z[np.searchsorted(times, 1.0)][:, ACROSS].mean() / np.abs(tuned.z[np.searchsorted(times, 1.0)]).max()

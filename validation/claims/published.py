@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from snapdyn.validation.checks import Check
+from snapdyn.validation.pictures import Line, Picture
 from snapdyn.validation.published import Cell, figure_6, full_entropy, published_cells, smallest_at_ratio_2
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Line, Picture
 
 # Family level of the 64 comparisons; a control must be rejected at the same level.
-LEVEL = 0.05
+SIGNIFICANCE = 0.05
 
 
 @claim(
@@ -35,12 +36,12 @@ def figure6(level: str) -> Evidence:
     three = [row for row in published_cells() if row["num_queries"] == 3]
     without_minimum = smallest_at_ratio_2(figure_6(seeds, cells=three, momentum=0.0))
     smallest = min(cell.p for cell in cells)
-    agreeing = sum(cell.p >= LEVEL / len(cells) for cell in cells)
+    agreeing = sum(cell.p >= SIGNIFICANCE / len(cells) for cell in cells)
     far = max(abs(cell.z) for cell in cells)
     heavy = max((c for c in cells if c.num_queries == 1), key=lambda c: c.ours.std(ddof=1))
     return Evidence(
         checks=[
-            Check("smallest p of 64 cells (Welch), Bonferroni", "SGD", smallest, LEVEL / len(cells), ">="),
+            Check("smallest p of 64 cells (Welch), Bonferroni", "SGD", smallest, SIGNIFICANCE / len(cells), ">="),
             Check(
                 "settings with Q >= 3 whose entropy is not smallest at eta_Y/eta_Z = 2",
                 "SGD",
@@ -53,7 +54,7 @@ def figure6(level: str) -> Evidence:
                     f"wrong set-up, {name}: smallest p of {len(found)} cells",
                     "SGD",
                     min(cell.p for cell in found),
-                    LEVEL / len(cells),
+                    SIGNIFICANCE / len(cells),
                     ">=",
                     role="control",
                 )

@@ -23,10 +23,11 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.stages import log_growth, transition
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.published import FIGURE_6, figure_6_runs, published_cells
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
 from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])

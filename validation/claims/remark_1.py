@@ -6,19 +6,13 @@ import numpy as np
 
 from snapdyn.dynamics import FrozenDecoder, SequenceClasses, log_times, whole_run
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.checks import Check, Role
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture, Role
+from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.runs import (
-    CLOSED,
-    DESCENT,
-    MEAN_FIELD,
-    ORIGINAL,
-    SGD,
-    decoder_of_logits,
-    ladder,
-    modified_logits,
-)
+from snapdyn.validation.rungs.names import CLOSED, DESCENT, MEAN_FIELD, ORIGINAL, SGD
 
 ROLES: tuple[tuple[str, Role], ...] = (("printed", "statement"), ("recomputed", "corrected"))
 

@@ -9,12 +9,13 @@ from scipy.stats import wishart
 
 from snapdyn.dynamics import SequenceClasses, syn_small
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.checks import Check
 from snapdyn.validation.dense_algebra import EPS, softmax
 from snapdyn.validation.embedding import Embedding, Rates, ascend, ascend_fixed, attention
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
 from snapdyn.validation.rungs.runs import trained
-from snapdyn.validation.statistics import Order, fit_order, order_checks
+from snapdyn.validation.statistics import Order, fit_order, order_checks, standard_error
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder
@@ -66,7 +67,7 @@ def reparameterisation(level: str) -> Evidence:
     seeds = range(12 if level == "quick" else 200)
     random = {int(d): [_random(classes, int(d), seed, steps) for seed in seeds] for d in widths}
     measured = np.array([[gap(found) for found in random[int(d)]] for d in widths])
-    mean, error = measured.mean(axis=1), measured.std(axis=1, ddof=1) / np.sqrt(len(seeds))
+    mean, error = measured.mean(axis=1), standard_error(measured, axis=1)
     of_width: Order = fit_order(1 / widths, mean, error, next_order=0.5)
 
     small = np.array([128, 256, 1024])

@@ -9,13 +9,14 @@ from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, Trajectory, sgd, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.decoder import own_lead, single_token_classes
 from snapdyn.validation.claims.gradient import FROZEN
+from snapdyn.validation.dense_algebra import IDENTITY_ERROR
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
+from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.symbolic_checks import symbolic
-
-ROUNDING = 1e-12
 
 
 @claim(
@@ -54,8 +55,8 @@ def lemma8(level: str) -> Evidence:
     return Evidence(
         checks=[
             symbolic("u-minus", "u-plus", "omega-0", "omega-1"),
-            Check("|exp(u)/((V-1) u) - 1| at u_-", "closed form", residual(u_minus), ROUNDING),
-            Check("|exp(u)/((V-1) u) - 1| at u_+", "closed form", residual(u_plus), ROUNDING),
+            Check("|exp(u)/((V-1) u) - 1| at u_-", "closed form", residual(u_minus), IDENTITY_ERROR),
+            Check("|exp(u)/((V-1) u) - 1| at u_+", "closed form", residual(u_plus), IDENTITY_ERROR),
             Check("convex function below 0 at its minimum ln(V-1), V = 4..1e7", "closed form", minimum, 0.0),
             Check("roots on both sides of ln(V-1), smallest distance", "closed form", order, 0.0, ">="),
             Check("smallest omega_1, V = 4..1e7", "closed form", float(omega.min()), 0.0, ">="),
@@ -93,7 +94,9 @@ def lemma8(level: str) -> Evidence:
                 2.0,
                 role="control",
             ),
-            Check("wrong theory: u_+ = ln V exactly", "closed form", residual(np.log(V)), ROUNDING, role="control"),
+            Check(
+                "wrong theory: u_+ = ln V exactly", "closed form", residual(np.log(V)), IDENTITY_ERROR, role="control"
+            ),
         ],
         conclusion=f"omega_1 = {float(analytic.omega_1(1000)):.6f} at V = 1000 and falls like ln ln V/ln V: slowly "
         f"({float(analytic.omega_1(1e7)):.3f} at V = 1e7).",
@@ -267,7 +270,7 @@ def _trained_constants(level: str) -> tuple[float, float, tuple[float, float], f
     # Classes of one run share its draws: the mean over them is one value per seed.
     gamma = ((V - 1) ** 2 / V * u / (V - 1 + np.exp(u))).mean(axis=2)
     s, early, late = t / K, t <= start, t >= end
-    error = gamma.std(axis=0, ddof=1) / np.sqrt(len(SEEDS))
+    error = standard_error(gamma)
     # The mean over classes of N_n is t/K without noise; what noise there is comes from gamma's curvature.
     excess = (gamma.mean(axis=0) - s)[early] / np.where(error > 0, error, np.inf)[early]
     ratio = (gamma.mean(axis=0) * s)[late]

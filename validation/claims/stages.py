@@ -23,9 +23,11 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition, assumption_2
+from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import dominant_token
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
+from snapdyn.validation.statistics import standard_error
 
 # rtol 1e-10 per step over some hundred steps.
 SOLVER = 1e-7
@@ -211,7 +213,7 @@ def _seed_statistics(runs: Sequence[Trajectory]) -> tuple[float, float]:
 
 def _t_statistic(values: Floats) -> Floats:
     """Mean over its standard error along axis 0."""
-    return np.asarray(values.mean(axis=0) / (values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])))
+    return np.asarray(values.mean(axis=0) / standard_error(values))
 
 
 @claim(

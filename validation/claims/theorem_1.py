@@ -16,11 +16,13 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.remark_1 import original_flow
-from snapdyn.validation.maps import common_logit_law, common_logit_maps
+from snapdyn.validation.maps.common_logit import common_logit_law, common_logit_maps
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
-from snapdyn.validation.rungs.runs import CLOSED, MEAN_FIELD, MODIFIED, ORIGINAL, ladder
+from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs.names import CLOSED, MEAN_FIELD, MODIFIED, ORIGINAL
 from snapdyn.validation.statistics import DECISIVE, fit_order
 from snapdyn.validation.symbolic_checks import symbolic
 

@@ -10,11 +10,12 @@ from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, log_times, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.remark_1 import ORIGINAL, original_flow
 from snapdyn.validation.dense_algebra import (
+    DENSE_ALGEBRA_ERROR,
     EPS,
     LINEAR_ALGEBRA,
-    ROUNDING,
     dense_attention,
     e_prime,
     growth_over_gamma,
@@ -25,8 +26,8 @@ from snapdyn.validation.dense_algebra import (
     spectral_norm,
 )
 from snapdyn.validation.instances import climb, random_attention, star, weak_instances
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
 from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 # Two least squares err by a modest polynomial of K and V times the unit below; wrong theories are off by 1e14 units.
@@ -211,7 +212,7 @@ def theorem1a(level: str) -> Evidence:
             Check(f"printed sign under Assumption 2 ({kept:,} instances): smallest xi_n/gamma over -E'_nn",
                   LINEAR_ALGEBRA, satisfied, 0.0, ">=", role="corrected"),
             Check("(93) with 1 + |lambda_1|: smallest -E'_nn - min lambda^2/(1+|lambda_1|)", LINEAR_ALGEBRA, below,
-                  -ROUNDING, ">=", role="corrected"),
+                  -DENSE_ALGEBRA_ERROR, ">=", role="corrected"),
             Check("smallest xi_n over the largest, along Eq. (10), weakly correlated", "modified decoder", moving, 0.0,
                   ">=", role="corrected"),
             Check("the same under the original flow, attention frozen, also on both counterexamples below", ORIGINAL,

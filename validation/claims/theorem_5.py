@@ -8,6 +8,7 @@ from scipy.stats import binom
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, SequenceClasses, random_classes, sgd, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.concentration import (
     Numbers,
     hoeffding,
@@ -26,8 +27,8 @@ from snapdyn.validation.claims.decoder import (
 from snapdyn.validation.claims.gradient import FROZEN
 from snapdyn.validation.claims.remark_1 import original_flow
 from snapdyn.validation.dense_algebra import dense_attention, softmax
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Map, Picture
 from snapdyn.validation.statistics import fit_order, order_checks
 from snapdyn.validation.symbolic_checks import symbolic
 

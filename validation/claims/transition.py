@@ -21,9 +21,10 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.checks import Check
 from snapdyn.validation.observables import growth_integral
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.results import Check, Picture
 from snapdyn.validation.statistics import fit_order, order_checks
 from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 

@@ -13,86 +13,19 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from snapdyn.dynamics import Trajectory
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, positive, unknown_name
+from snapdyn.validation.rungs.observables import attention_observables
+from snapdyn.validation.statistics import standard_error
 
 if TYPE_CHECKING:
     import xarray
 
 Ints = NDArray[np.int64]
 # Chance that noise of the seeds alone makes some component of one observable break a tolerance.
-LEVEL = 0.01
-ROUNDING = 1e-12  # of an observable's size, or of 1: z itself is compared at the solver's atol
-
-
-def attention_observables(run: Trajectory) -> dict[str, Floats]:
-    """Observables of a run by name, (N, components) each.
-
-    z (moving logits), attention (entries of P), entropy (classes), relative_gain r_{l0/l|n} of each class's dominant
-    distinct token l0 over its other distinct tokens, growth_factor chi_l (moving logits).
-    """
-    classes = run.classes
-    assert classes is not None
-    first, second = _dominant_pairs(classes, run.z_initial)
-    z, log_P, of_entry = run.z_support, np.log(classes.P.data), classes.z_of_entry
-    ratio = log_P[first] - log_P[second] + z[:, of_entry[first]] - z[:, of_entry[second]]
-    return {
-        "z": z,
-        "attention": run.attention_entries,
-        "entropy": run.entropy(),
-        "relative_gain": np.expm1(2.0 * ratio),
-        "growth_factor": np.exp(2.0 * (z - run.z_initial[classes.z_coordinates])),
-    }
-
-
-def decoder_observables(run: Trajectory) -> dict[str, Floats]:
-    """Observables of a run that kept its decoder, by name, (N, components) each.
-
-    logits w_n = Y^T f_n (classes x outputs; the outputs that are no class's next token count as one), loss
-    -ln alpha_n[n] (classes; nats, at the attention of infinitely long sequences), speed gamma_n = w_n[n]
-    (1 - alpha_n[n]) (classes), which is (85) under the modified flow.
-    """
-    classes = run.classes
-    assert classes is not None
-    assert run.Y is not None
-    assert run.decoder_rows is not None
-    assert run.decoder_outputs is not None
-    entries, starts = run.attention_entries, classes.P.indptr[:-1]
-    norm = np.sqrt(np.add.reduceat(entries**2, starts, axis=1))
-    rows = run.Y[:, run.decoder_rows[classes.P.indices]]
-    W = np.add.reduceat(entries[:, :, None] * rows, starts, axis=1) / norm[:, :, None]
-    # The next tokens first, in their order, then the others: systems order their columns differently.
-    outputs = run.decoder_outputs.tolist()
-    order = [outputs.index(output) for output in (*classes.next_tokens, -1) if output in outputs]
-    W = W[:, :, order]
-    own = np.arange(classes.num_classes), classes.next_index
-    count = np.ones(len(order))
-    count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
-    others = count * np.exp(W - W[:, *own][:, :, None])
-    others[:, *own] = 0.0
-    odds = others.sum(axis=2)  # (1 - alpha_n[n])/alpha_n[n]
-    return {
-        "logits": W.reshape(W.shape[0], -1),
-        "loss": np.log1p(odds),
-        "speed": W[:, *own] * odds / (1.0 + odds),
-    }
-
-
-def _dominant_pairs(classes: SequenceClasses, z: Floats) -> tuple[Ints, Ints]:
-    """Entries of P (dominant distinct token of the class, other distinct token of it), one pair per other token."""
-    first: list[int] = []
-    second: list[int] = []
-    weight = np.log(classes.P.data) + z[classes.z_coordinates][classes.z_of_entry]
-    distinct = classes.omega_size[classes.P.indices] == 1
-    for start, stop in zip(classes.P.indptr[:-1], classes.P.indptr[1:], strict=True):
-        own = start + np.flatnonzero(distinct[start:stop])
-        if own.size < 2:
-            continue
-        dominant = own[np.argmax(weight[own])]
-        others = own[own != dominant]
-        first += [dominant] * others.size
-        second += others.tolist()
-    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
+SIGNIFICANCE = 0.01
+# Solver's error relative to an observable's largest value, or to 1: z itself is compared at the solver's atol.
+SOLVER_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +37,7 @@ class Rung:
 
     name: str
     runs: tuple[Trajectory, ...]
-    gives_up: str = ""
+    approximation: str = ""
     observe: Callable[[Trajectory], dict[str, Floats]] = attention_observables
 
     @cached_property
@@ -118,7 +51,7 @@ class Rung:
         count = len(self.runs)
         if count == 1:
             return {name: np.zeros_like(values[0]) for name, values in self._stacked.items()}
-        return {name: values.std(axis=0, ddof=1) / np.sqrt(count) for name, values in self._stacked.items()}
+        return {name: standard_error(values) for name, values in self._stacked.items()}
 
     @cached_property
     def _stacked(self) -> dict[str, Floats]:
@@ -215,7 +148,7 @@ class Ladder:
             noise = _quantile(above, below, a.size) * np.hypot(above.standard_errors[name], below.standard_errors[name])
             scale[i] = np.nanmax(np.abs(a - start[name]))
             # Where nothing has moved, differences are rounding and solver error, not gaps.
-            difference[difference <= ROUNDING * max(1.0, float(np.nanmax(np.abs(a))))] = 0.0
+            difference[difference <= SOLVER_ROUNDING * max(1.0, float(np.nanmax(np.abs(a))))] = 0.0
             gap[i] = _scaled(difference.max(axis=1), scale[i])
             resolved[i] = _scaled(np.maximum(difference - noise, 0.0).max(axis=1), scale[i])
         return xarray.Dataset(
@@ -259,7 +192,7 @@ class Ladder:
                     gap=float(here.gap.values[worst, first]),
                     largest_gap=float(np.nanmax(here.gap.values)),
                     tolerance=limit,
-                    why=rung.gives_up,
+                    why=rung.approximation,
                 )
             )
         return found
@@ -296,9 +229,9 @@ def _at_start(run: Trajectory) -> Trajectory:
 
 
 def _quantile(above: Rung, below: Rung, comparisons: int) -> float:
-    """Standard errors that noise exceeds with chance LEVEL in any of the comparisons; 0 where nothing is random."""
+    """Standard errors that noise exceeds with probability SIGNIFICANCE in any comparison; 0 where nothing is random."""
     counts = [len(rung.runs) for rung in (above, below) if len(rung.runs) > 1]
-    return float(stdtrit(min(counts) - 1, 1 - LEVEL / (2 * comparisons))) if counts else 0.0
+    return float(stdtrit(min(counts) - 1, 1 - SIGNIFICANCE / (2 * comparisons))) if counts else 0.0
 
 
 def _scaled(difference: Floats, scale: float) -> Floats:

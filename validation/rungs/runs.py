@@ -1,263 +1,21 @@
-"""The ladder: from SGD to a closed form, rung by rung on one clock, with the gap that every rung opens."""
+"""Runs of the rungs: at the ladder's tolerances, and complete."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn import analytic
 from snapdyn.dynamics import (
-    FrozenDecoder,
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
-    SingleCommonToken,
     System,
     Trajectory,
     integrate,
-    momentum_clock,
     sgd,
 )
-from snapdyn.dynamics.classes import Floats, require_independent
-from snapdyn.dynamics.systems.base import checked_classes, require_one_class_per_next_token
-from snapdyn.errors import InputError, positive, real_array, unknown_name, whole
-from snapdyn.validation.instances import SingleCommonProfile, single_common_profile
-from snapdyn.validation.rungs.gaps import Ints, Ladder, Rung, attention_observables, decoder_observables
-
-FINITE_T, SGD, DESCENT, MEAN_FIELD, CLOSED = "finite T", "SGD", "descent", "mean field", "closed form"
-EXACT, LEADING, ORBIT, REDUCED = "exact beta", "leading beta", "orbit", "single common token"
-ORIGINAL, MODIFIED = "original flow", "modified flow"
-UPPER = (FINITE_T, SGD, DESCENT, MEAN_FIELD)
-# Below the mean field the ladder forks: attention with the decoder given, the decoder with attention frozen.
-BRANCHES = {
-    "attention": (*UPPER, EXACT, LEADING, ORBIT, REDUCED, CLOSED),
-    "decoder": (*UPPER, ORIGINAL, MODIFIED, CLOSED),
-}
-RungPlan = tuple[str, str, Callable[[], Trajectory | list[Trajectory]]]
-
-
-class _Absent(Exception):
-    """A rung does not exist for these classes, or was not asked for; anything else is the caller's mistake."""
-
-
-def ladder(
-    classes: SequenceClasses,
-    eta_Y: float,
-    eta_Z: float,
-    t_eval: ArrayLike,
-    tolerance: float = 0.05,
-    seeds: int = 20,
-    seq_len: int | None = None,
-    batch_size: int = 1,
-    momentum: float = 0.0,
-    form: str = "consistent",
-    seed: int = 0,
-    max_steps: int = 100_000,
-    branch: str = "attention",
-) -> Ladder:
-    """Run every rung from SGD to the closed form on one clock.
-
-    finite T (SGD with sequences of `seq_len` tokens) -> SGD (T infinite) -> descent (on the expectation, same rates
-    and momentum) -> mean field; from there, by `branch`,
-
-    - attention: exact beta (ModifiedDecoder) -> leading beta -> orbit (the same in closed form, by quadrature) ->
-      single common token (13) -> closed form; compared in z, attention, entropy, relative gain, growth factor;
-    - decoder: original flow (7), attention frozen -> modified flow (8) -> closed form (h of Lemma 6); compared in
-      the decoder's logits, loss and speed gamma.
-
-    Zero start throughout.
-
-    Parameters
-    ----------
-    classes : SequenceClasses
-    eta_Y, eta_Z : float
-        Learning rates per batch-size-1 step.
-    t_eval : (N,) array
-        Times in batch-size-1 steps without momentum, at least 0. While there are stepped rungs they are rounded to
-        whole steps and doubles dropped (with momentum: to the step whose `momentum_clock` is nearest).
-    tolerance : float
-        Gap, in units of what happens in the run, at which a rung counts as broken.
-    seeds : int
-        Independent SGD runs whose mean is the SGD rung; 0 leaves SGD out, else at least 2.
-    seq_len : int, optional
-        T-1, contextual tokens per sequence; None leaves the finite-T rung out.
-    batch_size : int
-    momentum : float
-    form : "consistent" or "printed"
-        Of Eq. (13) and its closed form.
-    seed : int
-        Seeds seed, ..., seed + seeds - 1 serve SGD, the next ones finite T.
-    max_steps : int
-        Beyond it SGD and descent are left out.
-    branch : "attention" or "decoder"
-
-    Returns
-    -------
-    Ladder
-
-    Raises
-    ------
-    InputError
-        Arguments outside their range.
-    """
-    classes = checked_classes(classes)
-    eta_Y, eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-    positive("tolerance", tolerance)
-    whole("seed", seed, 0)
-    if seq_len is not None:
-        whole("seq_len", seq_len, 1)
-    if whole("seeds", seeds, 0) == 1:
-        raise InputError("expected seeds of 0 or at least 2, received 1; the noise of a mean needs two runs")
-    batch_size = whole("batch_size", batch_size, 1)
-    if form not in ("consistent", "printed"):
-        raise unknown_name("form", form, ("consistent", "printed"))
-    if branch not in tuple(BRANCHES):  # a list has no hash, so it cannot be looked for in a dict
-        raise unknown_name("branch", branch, BRANCHES)
-    decoder = branch == "decoder"
-    times, steps = _rounded(t_eval, momentum, whole("max_steps", max_steps, 1))
-
-    def descend(seeds: Sequence[int], batch_size: int | None, seq_len: int | None = None) -> list[Trajectory]:
-        if steps is None:
-            raise _Absent(f"more than max_steps = {max_steps} steps to t = {times[-1]:.4g}")
-        if not seeds:
-            raise _Absent("seeds = 0")
-        last = int(steps[-1])
-        runs = sgd(
-            classes, eta_Y, eta_Z, last, batch_size, seq_len, momentum, record=steps, seed=seeds, save_decoder=decoder
-        )
-        return [replace(run, t=times) for run in runs]
-
-    def finite_T() -> list[Trajectory]:
-        if seq_len is None:
-            raise _Absent("seq_len is None, sequences are infinitely long")
-        return descend(range(seed + seeds, seed + 2 * seeds), batch_size, seq_len)
-
-    eta = max(eta_Y, eta_Z)
-    upper: list[RungPlan] = [
-        (FINITE_T, "", finite_T),
-        (
-            SGD,
-            "Sequences become infinitely long: f is curved in the token counts, a bias of order 1/(T-1)"
-            + (f" = {1 / seq_len:.2g}." if seq_len else "."),
-            lambda: descend(range(seed, seed + seeds), batch_size),
-        ),
-        (
-            DESCENT,
-            "The drawn classes are averaged: seeds spread by the order of sqrt(eta/batch) = "
-            f"{np.sqrt(eta / batch_size):.2g}, and their mean is biased by its square.",
-            lambda: descend([seed], None),
-        ),
-        (
-            MEAN_FIELD,
-            f"Steps become a flow: order eta/(1-momentum) = {eta / (1 - momentum):.2g}.",
-            lambda: _flow(MeanField(classes, eta_Y, eta_Z), times, decoder),
-        ),
-    ]
-    if decoder:
-        lower, observe = _decoder_branch(classes, eta_Y, eta_Z, times), decoder_observables
-    else:
-        lower, observe = _attention_branch(classes, eta_Y, eta_Z, times, form), attention_observables
-    rungs: list[Rung] = []
-    absent: dict[str, str] = {}
-    given_up: list[tuple[str, str]] = []  # by this rung and by those that are absent above it
-    for name, gives_up, run in upper + lower:
-        found = _attempt(run)
-        given_up.append((name, gives_up))
-        if isinstance(found, str):
-            absent[name] = found
-            continue
-        together = f"{' and '.join(skipped for skipped, _ in given_up)} together: " if len(given_up) > 1 else ""
-        why = together + " ".join(reason for _, reason in given_up) if rungs else ""
-        rungs.append(Rung(name, found, why, observe))
-        given_up = []
-    return Ladder(times, tuple(rungs), absent, tolerance)
-
-
-def _attention_branch(classes: SequenceClasses, eta_Y: float, eta_Z: float, times: Floats, form: str) -> list[RungPlan]:
-    """Rungs below the mean field at which attention moves."""
-    profile = single_common_profile(classes)
-
-    def modified(beta: str) -> Trajectory:
-        _require_modified_flow(classes)
-        return _flow(ModifiedDecoder(classes, eta_Y, eta_Z, beta), times)
-
-    def symmetric(closed: Callable[..., Trajectory], *arguments: Any) -> Trajectory:
-        if profile is None:
-            raise _Absent("the classes do not share one query, one common token, one profile and one weight")
-        return closed(classes, profile, eta_Y, eta_Z, times, *arguments)
-
-    K, V = classes.num_classes, classes.vocab_size
-    beta = _beta_scale(classes)
-    return [
-        (
-            EXACT,
-            f"The decoder follows the modified flow: beta is {beta} in place of the original flow's 1/(V-1) = "
-            f"{1 / (V - 1):.2g} (F4), and old attention is forgotten, eta_Z/eta_Y = {eta_Z / eta_Y:.2g} (F10).",
-            lambda: modified("exact"),
-        ),
-        (LEADING, f"beta = E' ({beta}) drops a term of order 1/V = {1 / V:.2g}.", lambda: modified("leading")),
-        (ORBIT, "Nothing is given up: the orbit is exact for equal profiles.", lambda: symmetric(_orbit)),
-        (
-            REDUCED,
-            "rho0 is taken constant, beta_nk = f_n.f_k and 1 - f_n.f_k = 1: order (K-1)/rho0^2"
-            + ("" if profile is None else f" = {(K - 1) / _rho0(profile) ** 2:.2g}")
-            + ", and rho0 drifts as the logits move.",
-            lambda: symmetric(_reduced, form),
-        ),
-        (CLOSED, "Nothing is given up: (13) is integrated in closed form.", lambda: symmetric(_closed_form, form)),
-    ]
-
-
-def _decoder_branch(classes: SequenceClasses, eta_Y: float, eta_Z: float, times: Floats) -> list[RungPlan]:
-    """Rungs below the mean field at which attention is frozen at its start."""
-
-    def modified() -> Trajectory:
-        _require_modified_flow(classes)
-        return _flow(FrozenDecoder(classes, eta_Y, modified=True), times, save_decoder=True)
-
-    def closed() -> Trajectory:
-        _require_modified_flow(classes)
-        return decoder_of_logits(classes, times, modified_logits(classes, times, eta_Y))
-
-    return [
-        (
-            ORIGINAL,
-            f"Attention is frozen at its start: eta_Z/eta_Y = {eta_Z / eta_Y:.2g}.",
-            lambda: _flow(FrozenDecoder(classes, eta_Y), times, save_decoder=True),
-        ),
-        (MODIFIED, f"Classes no longer move each other's logits: {_beta_scale(classes)} (F2).", modified),
-        (CLOSED, "Nothing is given up: h solves (45).", closed),
-    ]
-
-
-def modified_logits(classes: SequenceClasses, t: Floats, rate: float, prefactor: float = 1.0) -> Floats:
-    """w_n = prefactor (V-1) h(p_n t) zeta_n (Lemmas 5, 6) with h at `rate`, for next tokens that are all different.
-
-    Returns
-    -------
-    (N, S, C) array
-        Outputs: the next tokens in increasing order and, where V > S, any one of the others.
-    """
-    S, V = classes.num_classes, classes.vocab_size
-    zeta = np.full((S, S + (V > S)), -1.0 / (V - 1))
-    zeta[np.arange(S), classes.next_index] = 1.0
-    h = analytic.h(np.multiply.outer(t, classes.prior), rate, V)
-    return np.asarray(prefactor * (V - 1) * h[:, :, None] * zeta)
-
-
-def decoder_of_logits(classes: SequenceClasses, t: Floats, W: Floats) -> Trajectory:
-    """Trajectory with attention frozen at z = 0 and the decoder Y = F G^-1 W in the span of F that has the logits W."""
-    run = FrozenDecoder(classes, 1.0)
-    f = classes.decoder_inputs().toarray()
-    Y = f.T @ np.linalg.solve(f @ f.T, W)
-    start, unknown = classes.check_z(None), np.full(t.size, np.nan)
-    z = np.zeros((t.size, classes.z_coordinates[0].size))
-    rows, outputs = run.decoder_ids()
-    return Trajectory(classes, t, z, start, unknown, CLOSED, {}, Y=Y, decoder_rows=rows, decoder_outputs=outputs)
+from snapdyn.dynamics.classes import Floats
 
 
 def trained(
@@ -280,47 +38,13 @@ def trained(
     """
     last = int(np.max(record))
     runs = sgd(classes, eta_Y, eta_Z, last, batch_size, seed=seeds, record=record, **settings)
-    reason = _unfinished(runs)
+    reason = unfinished(runs)
     if reason is not None:
         raise RuntimeError(reason)
     return runs
 
 
-def _rounded(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[Floats, Ints | None]:
-    """Times of the ladder and the steps they stand for; None where these are too many."""
-    times = real_array("t_eval", t_eval)
-    if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all() or times.min() < 0:
-        raise InputError(f"expected t_eval as finite times of at least 0, received {t_eval!r:.60}")
-    times = np.unique(times)
-    momentum_clock(0, momentum)  # checks the momentum
-    # The clock of step i lies above (i - mu/(1-mu))/(1-mu).
-    needed = times[-1] * (1 - momentum) + momentum / (1 - momentum)
-    if needed > max_steps:
-        return times, None
-    clock = momentum_clock(np.arange(int(needed) + 2), momentum)
-    steps = np.unique(np.searchsorted((clock[1:] + clock[:-1]) / 2, times))
-    return clock[steps], steps
-
-
-def _require_modified_flow(classes: SequenceClasses) -> None:
-    try:
-        require_one_class_per_next_token(classes, "the modified flow")
-        require_independent(classes.gram())
-    except InputError as error:
-        raise _Absent(str(error)) from error
-
-
-def _attempt(run: Callable[[], Trajectory | list[Trajectory]]) -> tuple[Trajectory, ...] | str:
-    """Run a rung; one that does not exist, or did not come to its end, gives its reason."""
-    try:
-        found = run()
-    except _Absent as error:
-        return str(error)
-    runs = (found,) if isinstance(found, Trajectory) else tuple(found)
-    return _unfinished(runs) or runs
-
-
-def _unfinished(runs: Sequence[Trajectory]) -> str | None:
+def unfinished(runs: Sequence[Trajectory]) -> str | None:
     """Message of the first run that stopped early; Ctrl-C goes up."""
     for run in runs:
         if run.status == "interrupted":
@@ -330,72 +54,6 @@ def _unfinished(runs: Sequence[Trajectory]) -> str | None:
     return None
 
 
-def _flow(system: System, times: Floats, save_decoder: bool = False) -> Trajectory:
+def ladder_run(system: System, times: Floats, save_decoder: bool = False) -> Trajectory:
+    """Integrate at the ladder's tolerances, far below the gaps between its rungs."""
     return integrate(system, times, rtol=1e-9, atol=1e-12, save_decoder=save_decoder)
-
-
-def _beta_scale(classes: SequenceClasses) -> str:
-    try:
-        E_prime = classes.E_prime()
-    except InputError:
-        return "not defined"
-    largest = float(np.abs(E_prime - np.diag(np.diag(E_prime))).max())
-    return f"of order E' = {largest:.2g}"
-
-
-def _rho0(profile: SingleCommonProfile) -> float:
-    norm = np.hypot(profile.common_probability, np.linalg.norm(profile.distinct_probabilities))
-    return float(norm / profile.common_probability)
-
-
-def _trajectory(
-    classes: SequenceClasses, profile: SingleCommonProfile, t: Floats, z_common: Floats, z_distinct: Floats, name: str
-) -> Trajectory:
-    """Trajectory from the logit of the common token (N,) and those of the distinct ones (N, d)."""
-    z = np.where(profile.position < 0, z_common[:, None], z_distinct[:, profile.position])
-    return Trajectory(classes, t, z, classes.check_z(None), np.full(t.size, np.nan), name, {})
-
-
-def _orbit(classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats) -> Trajectory:
-    orbit = analytic.single_common_token_orbit(
-        t,
-        profile.distinct_probabilities,
-        profile.common_probability,
-        classes.num_classes,
-        classes.vocab_size,
-        eta_Y,
-        eta_Z,
-        beta="leading",
-    )
-    return _trajectory(classes, profile, t, orbit.z_common, orbit.z_distinct, ORBIT)
-
-
-def _reduced(
-    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
-) -> Trajectory:
-    system = SingleCommonToken(classes.num_classes, classes.vocab_size, eta_Y, eta_Z, _rho0(profile), form)
-    run = _flow(system, t)
-    if run.status != "finished":
-        return run
-    z_distinct = _distinct_logits(profile, run.extra["B"][:, 0])
-    return _trajectory(classes, profile, t, run.z_support[:, 0], z_distinct, REDUCED)
-
-
-def _closed_form(
-    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
-) -> Trajectory:
-    arguments = t, eta_Y, eta_Z, classes.vocab_size, classes.num_classes, _rho0(profile)
-    z_common = np.asarray(analytic.common_token_logit(*arguments, form=form))
-    z_distinct = _distinct_logits(profile, np.asarray(analytic.growth_exponent(*arguments, form=form)))
-    return _trajectory(classes, profile, t, z_common, z_distinct, CLOSED)
-
-
-def _distinct_logits(profile: SingleCommonProfile, B: Floats) -> Floats:
-    """Logits of the distinct tokens (N, d) for a growth exponent B (N,) at constant rho0.
-
-    z_l' = f_l^2 B' (98) with f_l = f_l(0) exp(z_l), so exp(-2 z_l) = 1 - 2 f_l(0)^2 B. It ends where that reaches 0
-    (in truth the norm of c~ has grown by then): NaN from there on.
-    """
-    f0 = profile.distinct_probabilities / (profile.common_probability * _rho0(profile))
-    left = 1.0 - 2.0 * f0**2 * B[:, None]
-    return np.asarray(-0.5 * np.log(np.where(left > 0, left, np.nan)))

@@ -14,7 +14,7 @@ from scipy import special, stats
 from snapdyn.dynamics.kernels import sampling
 from snapdyn.dynamics.kernels.sampling import acceptance, draw_classes, log_mass, multinomial, normals, random
 
-LEVEL = 0.001
+SIGNIFICANCE = 0.001
 
 
 def stream(seed: int) -> Any:
@@ -67,7 +67,7 @@ BINOMIALS = [
 ]  # fmt: skip
 TOGETHER = (1, 3, 8, 64)  # inverted one by one, and together
 DRAWS = 200_000
-BINOMIAL_LEVEL = LEVEL / (len(TOGETHER) * len(BINOMIALS))
+BINOMIAL_SIGNIFICANCE = SIGNIFICANCE / (len(TOGETHER) * len(BINOMIALS))
 
 
 def binomial_p_value(n: int, p: float, together: int, wrong: float = 1.0) -> float:
@@ -86,14 +86,14 @@ def binomial_p_value(n: int, p: float, together: int, wrong: float = 1.0) -> flo
 @pytest.mark.parametrize(("n", "p"), BINOMIALS)
 def test_binomial_distribution(n: int, p: float, together: int) -> None:
     """Assert that drawn binomials follow scipy's law: chi-square at level 0.001 over all sizes."""
-    assert binomial_p_value(n, p, together) > BINOMIAL_LEVEL
+    assert binomial_p_value(n, p, together) > BINOMIAL_SIGNIFICANCE
 
 
 @pytest.mark.parametrize(("n", "p"), [(127, 0.0645), (127, 0.19), (1000, 0.0645), (10**6, 0.4)])
 def test_wrong_binomial_is_rejected(n: int, p: float) -> None:
     """Assert that a law whose mean is off by a twentieth of a standard deviation is rejected."""
     wrong = 1.0 + 0.05 * np.sqrt((1 - p) / (n * p))
-    assert binomial_p_value(n, p, 64, wrong) < BINOMIAL_LEVEL
+    assert binomial_p_value(n, p, 64, wrong) < BINOMIAL_SIGNIFICANCE
 
 
 @njit
@@ -113,8 +113,8 @@ def test_normals_are_normal() -> None:
         law = np.concatenate([[0.0], stats.norm.cdf(edges, scale=width), [1.0]])
         return float(stats.chisquare(observed, drawn.size * np.diff(law)).pvalue)
 
-    assert p_value(1.0) > LEVEL
-    assert p_value(1.02) < LEVEL
+    assert p_value(1.0) > SIGNIFICANCE
+    assert p_value(1.02) < SIGNIFICANCE
 
 
 @pytest.mark.kernel
@@ -243,7 +243,7 @@ def test_counts_are_those_of_drawn_tokens(profile: str, n: int, together: int) -
         joined = np.array([binned(cell, (cells[0] + cells[1]) / 2.0, 10.0)[0] for cell in cells])
         if joined.shape[1] > 1:
             p_values.append(stats.chi2_contingency(joined).pvalue)
-    assert min(p_values, default=1.0) > LEVEL / (2 * len(PROFILES) * len(LENGTHS) * max(len(p_values), 1))
+    assert min(p_values, default=1.0) > SIGNIFICANCE / (2 * len(PROFILES) * len(LENGTHS) * max(len(p_values), 1))
 
 
 def test_covariance_of_counts() -> None:
@@ -253,7 +253,7 @@ def test_covariance_of_counts() -> None:
     centered = counts - n * P
     products = centered[:, :, None] * centered[:, None, :]
     found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(draws)
-    bound = stats.norm.isf(LEVEL / 2 / P.size**2)
+    bound = stats.norm.isf(SIGNIFICANCE / 2 / P.size**2)
     assert (np.abs(found - n * (np.diag(P) - np.outer(P, P))) / error).max() < bound
     assert (np.abs(found - n * np.diag(P)) / error).max() > bound  # independent counts: rejected
 
@@ -267,5 +267,5 @@ def test_classes_follow_the_prior() -> None:
         draw_classes(stream(4), np.cumsum(prior) / prior.sum(), drawn)
     assert (np.diff(drawn) >= 0).all()
     seen = np.bincount(drawn, minlength=5)
-    assert stats.chisquare(seen, drawn.size * prior).pvalue > LEVEL
-    assert stats.chisquare(seen).pvalue < LEVEL
+    assert stats.chisquare(seen, drawn.size * prior).pvalue > SIGNIFICANCE
+    assert stats.chisquare(seen).pvalue < SIGNIFICANCE

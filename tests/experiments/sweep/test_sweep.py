@@ -22,7 +22,7 @@ from snapdyn.experiments.sweep import execution as sweep_run
 from snapdyn.experiments.sweep.cells import Cell, run_cells
 from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.experiments.sweep.store import SOURCES, code_hash
-from snapdyn.validation.rungs.runs import ladder
+from snapdyn.validation.rungs import ladder
 from tests.helpers import EXAMPLES, FABLE
 
 FILES = sorted(EXAMPLES.glob("sweep_*.toml"))

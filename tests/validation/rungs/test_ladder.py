@@ -27,8 +27,8 @@ from snapdyn.dynamics import (
 from snapdyn.errors import InputError
 from snapdyn.validation import Ladder, Rung, ladder, validate
 from snapdyn.validation.claims import clocks, remark_1, theorem_1
-from snapdyn.validation.rungs.gaps import attention_observables
-from snapdyn.validation.rungs.runs import (
+from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
+from snapdyn.validation.rungs.names import (
     BRANCHES,
     CLOSED,
     DESCENT,
@@ -41,10 +41,9 @@ from snapdyn.validation.rungs.runs import (
     ORIGINAL,
     REDUCED,
     SGD,
-    _attempt,
-    decoder_of_logits,
-    modified_logits,
 )
+from snapdyn.validation.rungs.observables import attention_observables
+from snapdyn.validation.rungs.runs import _attempt
 
 K, ETA = 3, 0.05
 ETA_Z = ETA / 20
@@ -272,7 +271,7 @@ def test_break_over_absent_rungs_gives_the_reasons_of_all_that_is_given_up(monke
         raise InputError("dependent")
 
     neighbours = {found.rung: found for found in ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0).breaks()}
-    monkeypatch.setattr(import_module("snapdyn.validation.rungs.runs"), "require_independent", dependent)
+    monkeypatch.setattr(import_module("snapdyn.validation.rungs.build"), "require_independent", dependent)
     apart = ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0)
     assert apart.absent[EXACT] == apart.absent[LEADING] == "dependent"
     broken = next(found for found in apart.breaks() if found.rung == ORBIT)

@@ -1,0 +1,93 @@
+"""Checks: one comparison of a measured number with a bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Role = Literal["statement", "corrected", "outside", "control"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison of a measured number with a bound.
+
+    Attributes
+    ----------
+    name : str
+        What is compared, in plain words.
+    rung : str
+        Where on the ladder: "symbolic", "closed form", "modified decoder", "mean field", ...
+    measured, bound : float
+    relation : "<=" or ">="
+        `passed` is `measured relation bound`; NaN never passes.
+    role : "statement", "corrected", "outside" or "control"
+        The statement as printed; the corrected statement; the statement outside its conditions (there it
+        is expected to fail: that is the boundary); a wrong theory, which must fail.
+    """
+
+    name: str
+    rung: str
+    measured: float
+    bound: float
+    relation: Literal["<=", ">="] = "<="
+    role: Role = "statement"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "measured", float(self.measured))
+        object.__setattr__(self, "bound", float(self.bound))
+
+    @property
+    def passed(self) -> bool:
+        """Whether the comparison holds, whatever the role."""
+        return bool(self.measured <= self.bound if self.relation == "<=" else self.measured >= self.bound)
+
+    @property
+    def as_expected(self) -> bool:
+        """Controls must fail; everything else speaks for itself."""
+        return not self.passed if self.role == "control" else self.passed
+
+    @property
+    def excess(self) -> float:
+        """Measured over bound ("<=") or bound over measured (">="): above 1 where the check fails.
+
+        Negative numbers compare by their size: -0.5 where at most -0.9 is allowed is 1.8 times off. It is infinite
+        where no factor tells the distance: the bound is 0, or lies on the other side of 0.
+        """
+        measured, bound = (self.measured, self.bound) if self.relation == "<=" else (-self.measured, -self.bound)
+        if math.isnan(measured) or math.isnan(bound):
+            return math.nan
+        if measured <= 0 <= bound:
+            return 0.0
+        if bound <= 0 <= measured:
+            return math.inf
+        return measured / bound if bound > 0 else bound / measured
+
+    @property
+    def digits(self) -> int:
+        """Significant digits, 3 or more, that tell the measured number from the bound: not 1 <= 1."""
+        enough = (d for d in range(3, 17) if f"{self.measured:.{d}g}" != f"{self.bound:.{d}g}")
+        return 3 if self.measured == self.bound else next(enough, 17)
+
+    @property
+    def comparison(self) -> str:
+        """Measured, relation and bound as text."""
+        return f"{self.measured:.{self.digits}g} {self.relation} {self.bound:.{self.digits}g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; `passed` of a control says that the wrong theory was rejected."""
+        return {
+            "name": self.name,
+            "rung": self.rung,
+            "role": self.role,
+            "measured": json_number(self.measured),
+            "relation": self.relation,
+            "bound": json_number(self.bound),
+            "passed": self.as_expected,
+        }
+
+
+def json_number(value: float) -> float | str:
+    value = float(value)
+    return value if math.isfinite(value) else str(value)

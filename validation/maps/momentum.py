@@ -1,0 +1,59 @@
+"""Map of the error of the clock t = i/(1-mu)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.dynamics import (
+    MeanField,
+    random_classes,
+    whole_run,
+)
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.maps.rates_and_correlation import boundary
+from snapdyn.validation.pictures import Map
+
+
+def momentum_map(level: str) -> Map:
+    """Error of the clock t = i/(1-mu) in the fall of the loss, over the step i and the momentum mu.
+
+    Descent on the expectation at eta = 1e-6 against the mean field, on three strongly correlated classes.
+    """
+    full, eta, threshold = level == "full", 1e-6, 0.05
+    classes = random_classes(3, num_common=1, num_distinct=3, vocab_size=50, correlation="strong", seed=1)
+    i = np.unique(np.geomspace(1, 1000, 31 if full else 13).round().astype(int))
+    system = MeanField(classes, eta, eta)
+    momenta = 1 - np.geomspace(0.5, 0.03, 13 if full else 6)
+    start = np.log(classes.vocab_size)
+    violation = np.empty((momenta.size, i.size))
+    for row, mu in enumerate(momenta):
+        flow = whole_run(system, i / (1 - mu), rtol=1e-11, atol=1e-20)
+        violation[row] = np.abs((start - flow.loss) / (start - _descent_loss(system, float(mu), i)) - 1)
+    lag = momenta / (1 - momenta)
+    return Map(
+        title="Error of the clock i/(1-mu)",
+        xlabel="step i of descent",
+        ylabel="1/(1-mu)",
+        quantity="relative error of the loss's fall",
+        x=i.astype(float),
+        y=1 / (1 - momenta),
+        violation=violation,
+        threshold=threshold,
+        boundaries=(
+            boundary("printed: i = 1/(1-mu)", 1 / (1 - momenta), 1 / (1 - momenta)),
+            # The clock is ahead by D = mu/(1-mu) steps: error D/(i-D).
+            boundary(f"D/(i-D) = {threshold:g}, D = mu/(1-mu)", lag * (1 + 1 / threshold), 1 / (1 - momenta), "theory"),
+        ),
+    )
+
+
+def _descent_loss(system: MeanField, momentum: float, steps: NDArray[np.int64]) -> Floats:
+    """Loss after each of `steps` (increasing) of heavy-ball descent: v <- mu v + g, x <- x + eta v, from 0."""
+    state, velocity, losses = system.initial_state(), np.zeros(system.size), []
+    for step in range(1, int(steps[-1]) + 1):
+        velocity = momentum * velocity + system.derivative(0.0, state)
+        state = state + velocity
+        if step in steps:
+            losses.append(system.loss(state))
+    return np.array(losses)

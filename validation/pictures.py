@@ -1,0 +1,88 @@
+"""Data of the pictures of a claim: curves, and maps of where a statement holds; the figures room draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: x, y arrays of one length, a label, and whether it is theory, simulation or a control."""
+
+    label: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    kind: Literal["theory", "simulation", "printed", "control", "bound"] = "theory"
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+        if self.x.ndim != 1 or self.x.shape != self.y.shape:
+            raise ValueError(
+                f"expected line {self.label!r} to have x and y of one length, received {self.x.shape}, {self.y.shape}"
+            )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Data of the one picture that shows a claim; drawn by the figures room."""
+
+    xlabel: str
+    ylabel: str
+    lines: tuple[Line, ...]
+    xscale: Literal["linear", "log"] = "log"
+    yscale: Literal["linear", "log", "symlog"] = "linear"
+    verticals: tuple[tuple[str, float], ...] = ()
+
+    @staticmethod
+    def line(label: str, x: ArrayLike, y: ArrayLike, kind: str = "theory") -> Line:
+        """Build a `Line` from anything array-like."""
+        return Line(label, np.asarray(x, dtype=float), np.asarray(y, dtype=float), kind)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Map:
+    """Where a statement holds, over two quantities: measured violation on a grid, the printed condition on it.
+
+    Attributes
+    ----------
+    title, xlabel, ylabel : str
+    x, y : (nx,), (ny,) increasing
+    violation : (ny, nx)
+        Measured violation; NaN where an instance does not exist.
+    threshold : float
+        The statement counts as failed where `violation` is larger.
+    quantity : str
+        What `violation` measures, with its unit.
+    boundaries : lines over the same axes
+        Printed conditions (kind "printed") and fitted or corrected ones (kind "theory").
+    xscale, yscale, scale : "linear" or "log", of the axes and of the colours
+    """
+
+    title: str
+    xlabel: str
+    ylabel: str
+    quantity: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    violation: NDArray[np.float64]
+    threshold: float
+    boundaries: tuple[Line, ...] = ()
+    xscale: Literal["linear", "log"] = "log"
+    yscale: Literal["linear", "log"] = "log"
+    scale: Literal["linear", "log"] = "log"
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y", "violation"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+        if self.violation.shape != (self.y.size, self.x.size):
+            raise ValueError(
+                f"expected map {self.title!r} to have violations of shape (ny, nx) = {(self.y.size, self.x.size)}, "
+                f"received {self.violation.shape}"
+            )
+        if (np.diff(self.x) <= 0).any() or (np.diff(self.y) <= 0).any():
+            raise ValueError(f"expected map {self.title!r} to have increasing x and y")

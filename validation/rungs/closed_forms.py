@@ -1,0 +1,103 @@
+"""The lower rungs as trajectories: orbit, reduced system and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapdyn import analytic
+from snapdyn.dynamics import (
+    FrozenDecoder,
+    SequenceClasses,
+    SingleCommonToken,
+    Trajectory,
+)
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.instances import SingleCommonProfile
+from snapdyn.validation.rungs.names import CLOSED, ORBIT, REDUCED
+from snapdyn.validation.rungs.runs import ladder_run
+
+
+def modified_logits(classes: SequenceClasses, t: Floats, rate: float, prefactor: float = 1.0) -> Floats:
+    """w_n = prefactor (V-1) h(p_n t) zeta_n (Lemmas 5, 6) with h at `rate`, for next tokens that are all different.
+
+    Returns
+    -------
+    (N, S, C) array
+        Outputs: the next tokens in increasing order and, where V > S, any one of the others.
+    """
+    S, V = classes.num_classes, classes.vocab_size
+    zeta = np.full((S, S + (V > S)), -1.0 / (V - 1))
+    zeta[np.arange(S), classes.next_index] = 1.0
+    h = analytic.h(np.multiply.outer(t, classes.prior), rate, V)
+    return np.asarray(prefactor * (V - 1) * h[:, :, None] * zeta)
+
+
+def decoder_of_logits(classes: SequenceClasses, t: Floats, W: Floats) -> Trajectory:
+    """Trajectory with attention frozen at z = 0 and the decoder Y = F G^-1 W in the span of F that has the logits W."""
+    run = FrozenDecoder(classes, 1.0)
+    f = classes.decoder_inputs().toarray()
+    Y = f.T @ np.linalg.solve(f @ f.T, W)
+    start, unknown = classes.check_z(None), np.full(t.size, np.nan)
+    z = np.zeros((t.size, classes.z_coordinates[0].size))
+    rows, outputs = run.decoder_ids()
+    return Trajectory(classes, t, z, start, unknown, CLOSED, {}, Y=Y, decoder_rows=rows, decoder_outputs=outputs)
+
+
+def initial_rho0(profile: SingleCommonProfile) -> float:
+    norm = np.hypot(profile.common_probability, np.linalg.norm(profile.distinct_probabilities))
+    return float(norm / profile.common_probability)
+
+
+def _trajectory(
+    classes: SequenceClasses, profile: SingleCommonProfile, t: Floats, z_common: Floats, z_distinct: Floats, name: str
+) -> Trajectory:
+    """Trajectory from the logit of the common token (N,) and those of the distinct ones (N, d)."""
+    z = np.where(profile.position < 0, z_common[:, None], z_distinct[:, profile.position])
+    return Trajectory(classes, t, z, classes.check_z(None), np.full(t.size, np.nan), name, {})
+
+
+def orbit_trajectory(
+    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats
+) -> Trajectory:
+    orbit = analytic.single_common_token_orbit(
+        t,
+        profile.distinct_probabilities,
+        profile.common_probability,
+        classes.num_classes,
+        classes.vocab_size,
+        eta_Y,
+        eta_Z,
+        beta="leading",
+    )
+    return _trajectory(classes, profile, t, orbit.z_common, orbit.z_distinct, ORBIT)
+
+
+def reduced_trajectory(
+    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
+) -> Trajectory:
+    system = SingleCommonToken(classes.num_classes, classes.vocab_size, eta_Y, eta_Z, initial_rho0(profile), form)
+    run = ladder_run(system, t)
+    if run.status != "finished":
+        return run
+    z_distinct = _distinct_logits(profile, run.extra["B"][:, 0])
+    return _trajectory(classes, profile, t, run.z_support[:, 0], z_distinct, REDUCED)
+
+
+def closed_form_trajectory(
+    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
+) -> Trajectory:
+    arguments = t, eta_Y, eta_Z, classes.vocab_size, classes.num_classes, initial_rho0(profile)
+    z_common = np.asarray(analytic.common_token_logit(*arguments, form=form))
+    z_distinct = _distinct_logits(profile, np.asarray(analytic.growth_exponent(*arguments, form=form)))
+    return _trajectory(classes, profile, t, z_common, z_distinct, CLOSED)
+
+
+def _distinct_logits(profile: SingleCommonProfile, B: Floats) -> Floats:
+    """Logits of the distinct tokens (N, d) for a growth exponent B (N,) at constant rho0.
+
+    z_l' = f_l^2 B' (98) with f_l = f_l(0) exp(z_l), so exp(-2 z_l) = 1 - 2 f_l(0)^2 B. It ends where that reaches 0
+    (in truth the norm of c~ has grown by then): NaN from there on.
+    """
+    f0 = profile.distinct_probabilities / (profile.common_probability * initial_rho0(profile))
+    left = 1.0 - 2.0 * f0**2 * B[:, None]
+    return np.asarray(-0.5 * np.log(np.where(left > 0, left, np.nan)))

@@ -1,0 +1,23 @@
+"""Search for counterexamples to statements about all instances: draw, push, shrink, store."""
+
+from snapdyn.validation.search.counterexamples import Counterexample, load, store
+from snapdyn.validation.search.directed import OUTSIDE, SearchResult, Violation, search
+from snapdyn.validation.search.family import Family
+from snapdyn.validation.search.flows import flow, turned_back
+from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.shrinking import shrink
+
+__all__ = [
+    "OUTSIDE",
+    "Counterexample",
+    "Family",
+    "Instance",
+    "SearchResult",
+    "Violation",
+    "flow",
+    "load",
+    "search",
+    "shrink",
+    "store",
+    "turned_back",
+]

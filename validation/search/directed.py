@@ -1,0 +1,164 @@
+"""Search for counterexamples to statements about all instances: draw, push, shrink, store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.search.family import SMALLEST_SHARE, Family
+from snapdyn.validation.search.instance import Instance
+
+# Size of the first simplex of the directed search: a factor exp(0.5) in every number of the instance.
+FIRST_STEP = 0.5
+
+
+Violation = Callable[[Instance], float]
+OUTSIDE = -math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search found: the worst instance and how many were tried.
+
+    `tried` counts the instances that met the statement's conditions, drawn and directed; `worst` is the largest
+    violation, positive when the statement failed on `instance`.
+    """
+
+    tried: int
+    worst: float
+    instance: Instance
+    seed: int
+
+    @property
+    def failed(self) -> bool:
+        """Whether a counterexample was found."""
+        return self.worst > 0
+
+
+def search(
+    violation: Violation,
+    family: Family,
+    draws: int,
+    starts: int = 2,
+    steps: int = 100,
+    seed: int = 0,
+    until_found: bool = False,
+) -> SearchResult:
+    """Look for an instance of `family` with a positive violation.
+
+    First `draws` random instances; then Nelder-Mead on the logarithms of every number of the `starts` worst of them
+    (shares, priors, V, eta_Z/eta_Y, t_end, held inside the family), at most `steps` evaluations each, pushes the
+    violation up.
+
+    Parameters
+    ----------
+    violation : callable (Instance) -> float
+        Positive where the statement fails; smooth below 0, so that it can be followed; OUTSIDE (minus infinity) where
+        the statement's conditions are not met: such an instance is not counted.
+    family : Family
+    draws, starts, steps : int
+        The budget; it is counted in evaluations, so that the same seed gives the same result anywhere.
+    seed : int
+        Root of the SeedSequence whose child i draws instance i.
+    until_found : bool
+        Stop at the first positive violation.
+
+    Returns
+    -------
+    SearchResult
+    """
+    tried, best = 0, [(OUTSIDE, 0, family.draw(seed, 0))]
+
+    def evaluate(instance: Instance) -> float:
+        nonlocal tried
+        value = violation(instance)
+        if math.isnan(value):
+            raise RuntimeError(f"expected a number as violation, received NaN on {instance.to_dict()}")
+        tried += value > OUTSIDE
+        return value
+
+    for number in range(draws):
+        instance = family.draw(seed, number)
+        best.append((evaluate(instance), -number, instance))
+        best = sorted(best, key=lambda entry: entry[:2], reverse=True)[: max(starts, 1)]
+        if until_found and best[0][0] > 0:
+            break
+    worst, _, found = best[0]
+    for value, _, start in best[:starts]:
+        if value == OUTSIDE or (until_found and worst > 0):
+            continue
+        pushed, instance = _push(evaluate, family, start, steps, until_found)
+        if pushed > worst:
+            worst, found = pushed, instance
+    return SearchResult(tried, worst, found, seed)
+
+
+class _FoundError(Exception):
+    """Ends the optimiser at the first counterexample."""
+
+
+def _push(
+    evaluate: Violation, family: Family, start: Instance, steps: int, until_found: bool
+) -> tuple[float, Instance]:
+    """Nelder-Mead from `start` on the logarithms of its numbers, inside the family."""
+    from scipy.optimize import minimize
+
+    worst, found = OUTSIDE, start
+
+    def objective(logarithms: Floats) -> float:
+        nonlocal worst, found
+        instance = _with_logarithms(start, logarithms, family)
+        value = evaluate(instance) if family.admits(instance) else OUTSIDE
+        if value > worst:
+            worst, found = value, instance
+        if until_found and worst > 0:
+            raise _FoundError
+        return -value
+
+    x = _logarithms(start)
+    rng = np.random.default_rng(np.random.SeedSequence(start.seed, spawn_key=(start.number, 0)))
+    signs = rng.choice([-1.0, 1.0], size=x.size)
+    simplex = np.vstack([x, x + FIRST_STEP * np.diag(signs)])
+    options = {"initial_simplex": simplex, "maxfev": steps, "adaptive": True, "xatol": 1e-3, "fatol": 0.0}
+    try:
+        # The simplex may have corners outside the conditions, at infinity.
+        with np.errstate(invalid="ignore"):
+            minimize(objective, x, method="Nelder-Mead", options=options)
+    except _FoundError:
+        pass
+    return worst, found
+
+
+def _logarithms(instance: Instance) -> Floats:
+    """Every number of an instance that the directed search may change."""
+    return np.concatenate(
+        [
+            np.log(instance.P[instance.P > 0]),
+            [] if instance.uniform else np.log(instance.weights),
+            np.log([instance.vocab_size, instance.ratio, instance.t_end]),
+        ]
+    )
+
+
+def _with_logarithms(instance: Instance, logarithms: Floats, family: Family) -> Instance:
+    """Instance with the structure of `instance` and new numbers, V, ratio and time held inside the family."""
+    K, entries = instance.P.shape[0], instance.P > 0
+    P = np.zeros(instance.P.shape)
+    P[entries] = np.exp(logarithms[: entries.sum()])
+    P /= P.sum(axis=1, keepdims=True)
+    P[entries] = np.maximum(P[entries], SMALLEST_SHARE)
+    V, ratio, t_end = (
+        math.exp(np.clip(value, *np.log(bounds)))
+        for value, bounds in zip(logarithms[-3:], (family.vocab_size, family.ratio, family.t_end), strict=True)
+    )
+    weights = instance.weights
+    if not instance.uniform:
+        weights = np.exp(logarithms[entries.sum() : -3])
+        weights = np.maximum(weights / weights.sum(), SMALLEST_SHARE)
+    return replace(
+        instance, P=P, weights=weights, vocab_size=max(K, round(V)), eta_Z=ratio * instance.eta_Y, t_end=t_end
+    )

@@ -1,0 +1,95 @@
+"""Families of instances: what a search draws from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from snapdyn.validation.search.instance import Instance
+
+# Smallest share a token keeps in the directed search; below it the token is as good as dropped.
+SMALLEST_SHARE = 1e-4
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where instances are drawn: pairs are smallest and largest, the rates, V and t_end uniform in the logarithm.
+
+    Every class has distinct tokens of its own and overlaps another one; each common token belongs to all classes
+    (`shared_by_all`) or to a random set of at least two. Profiles are Dirichlet with a random concentration.
+    """
+
+    name: str
+    correlation: Literal["weak", "strong", "any"] = "weak"
+    uniform: bool = True
+    num_classes: tuple[int, int] = (2, 6)
+    num_common: tuple[int, int] = (1, 3)
+    num_distinct: tuple[int, int] = (1, 4)
+    num_queries: tuple[int, int] = (1, 3)
+    shared_by_all: bool = False
+    vocab_size: tuple[int, int] = (10, 10_000)
+    ratio: tuple[float, float] = (1e-3, 1e3)
+    t_end: tuple[float, float] = (1e2, 1e5)
+
+    def admits(self, instance: Instance) -> bool:
+        """Whether the correlation at z = 0 is the family's."""
+        return self.correlation == "any" or (instance.correlation < 1) == (self.correlation == "weak")
+
+    def draw(self, seed: int, number: int) -> Instance:
+        """Instance `number` of the sequence that starts from `seed`; each has its own SeedSequence child."""
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+        for _ in range(100):
+            instance = self._draw(rng, seed, number)
+            if instance is not None:
+                return instance
+        raise RuntimeError(f"expected family {self.name!r} to hold instances, received none in 100 draws; widen it")
+
+    def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
+        K = _between(rng, self.num_classes)
+        common = _between(rng, self.num_common)
+        distinct = [_between(rng, self.num_distinct) for _ in range(K)]
+        Q = min(_between(rng, self.num_queries), K)
+        concentration = math.exp(rng.uniform(math.log(0.3), math.log(5)))
+        P = np.zeros((K, common + sum(distinct)))
+        P[:, :common] = rng.dirichlet(np.full(common, concentration), size=K)
+        if not self.shared_by_all:
+            for token in range(common):
+                members = rng.permutation(K)[: rng.integers(2, K + 1)]
+                P[np.setdiff1d(np.arange(K), members), token] = 0.0
+            for lonely in np.flatnonzero(P.sum(axis=1) == 0):  # a class that overlaps no other has xi_n = 0
+                P[lonely, rng.integers(common)] = 1.0
+        P[:, :common] *= np.exp(rng.uniform(math.log(0.02), math.log(5), size=(K, 1)))
+        for n, start in enumerate(common + np.cumsum([0, *distinct[:-1]])):
+            P[n, start : start + distinct[n]] = rng.dirichlet(np.full(distinct[n], concentration))
+        # A share that underflows would be a token that does not occur.
+        P = np.where(P > 0, np.maximum(P, SMALLEST_SHARE), 0.0)
+        instance = Instance(
+            P=P,
+            query=rng.permutation(np.arange(K) % Q),
+            weights=np.ones(K) if self.uniform else rng.dirichlet(np.full(K, concentration)) + SMALLEST_SHARE,
+            vocab_size=max(K, round(_log_between(rng, self.vocab_size))),
+            eta_Y=1.0,
+            eta_Z=_log_between(rng, self.ratio),
+            t_end=_log_between(rng, self.t_end),
+            family=self.name,
+            seed=seed,
+            number=number,
+        )
+        for _ in range(40):
+            if self.admits(instance):
+                return instance
+            P = instance.P.copy()
+            P[:, :common] *= 0.7 if self.correlation == "weak" else 1.4
+            instance = replace(instance, P=P)
+        return None
+
+
+def _between(rng: np.random.Generator, bounds: tuple[int, int]) -> int:
+    return int(rng.integers(bounds[0], bounds[1] + 1))
+
+
+def _log_between(rng: np.random.Generator, bounds: tuple[float, float]) -> float:
+    return float(np.exp(rng.uniform(*np.log(bounds))))

@@ -1,0 +1,104 @@
+"""Simplify a counterexample: fewer classes and tokens, rounder numbers, while the statement still fails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.search.instance import Instance, Ints
+
+
+def shrink(instance: Instance, violates: Callable[[Instance], bool]) -> Instance:
+    """Smallest instance near a counterexample: fewer classes and tokens, rounder numbers, smaller V, simpler rates.
+
+    Simplifications are tried one by one, the coarsest first, and kept where `violates` still says yes, until none is.
+
+    Raises
+    ------
+    ValueError
+        When `instance` is no counterexample to begin with.
+    """
+    if not violates(instance):
+        raise ValueError("expected a counterexample to shrink, received an instance on which the statement holds")
+    while True:
+        for simpler in _simpler(instance):
+            if violates(simpler):
+                instance = simpler
+                break
+        else:
+            return instance
+
+
+def _simpler(instance: Instance) -> Iterator[Instance]:
+    """Instances that are strictly simpler, the coarsest simplification first."""
+    K, M = instance.P.shape
+    if instance.eta_Y != 1.0:  # the flows depend on eta_Y t and the ratio only
+        yield replace(instance, eta_Y=1.0, eta_Z=instance.ratio, t_end=instance.t_end * instance.eta_Y)
+    if K > 2:
+        for n in range(K):
+            kept = np.delete(np.arange(K), n)
+            yield _of_classes(instance, kept)
+    for token in range(M):
+        P = np.delete(instance.P, token, axis=1)
+        if (P.sum(axis=1) > 0).all():
+            yield replace(instance, P=P)
+    if np.ptp(instance.query) > 0:
+        yield replace(instance, query=np.zeros(K, dtype=np.int64))
+    if not instance.uniform:
+        yield replace(instance, weights=np.ones(K))
+    for V in (K, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000):
+        if K <= V < instance.vocab_size:
+            yield replace(instance, vocab_size=V)
+    for name in ("eta_Z", "t_end"):
+        value = getattr(instance, name)
+        for digits in (0, 1, 2):
+            rounder = _rounded(value, digits)
+            if rounder == value:
+                break
+            changed: dict[str, Any] = {name: rounder}
+            yield replace(instance, **changed)
+    for name in ("P", "weights"):
+        for table in _rounder_tables(getattr(instance, name)):
+            changed = {name: table}
+            yield replace(instance, **changed)
+
+
+def _rounder_tables(table: Floats) -> Iterator[Floats]:
+    """Tables whose rows have 1 as largest entry and fewer decimals: all rows at once, then row by row."""
+    scaled = table / table.max(axis=-1, keepdims=True)
+
+    def rounded(rows: Floats, decimals: int) -> Floats:
+        # What occurs does not vanish.
+        return np.where(rows > 0, np.maximum(rows.round(decimals), 10.0**-decimals), 0.0)
+
+    for decimals in range(4):
+        if np.array_equal(rounded(scaled, decimals), table):
+            break
+        yield rounded(scaled, decimals)
+    for n in range(len(table) if table.ndim == 2 else 0):
+        for decimals in range(3):
+            row = rounded(scaled[n], decimals)
+            if np.array_equal(row, table[n]):
+                break
+            rounder = table.copy()
+            rounder[n] = row
+            yield rounder
+
+
+def _of_classes(instance: Instance, kept: Ints) -> Instance:
+    """Instance of the classes `kept` and the tokens that occur in them."""
+    P = instance.P[kept]
+    _, query = np.unique(instance.query[kept], return_inverse=True)
+    return replace(instance, P=P[:, P.sum(axis=0) > 0], query=query.astype(np.int64), weights=instance.weights[kept])
+
+
+def _rounded(value: float, digits: int) -> float:
+    """Nearest power of ten (digits 0), or the value to that many significant digits."""
+    if digits == 0:
+        return float(10.0 ** round(math.log10(value)))
+    return float(f"{value:.{digits - 1}e}")
