@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.experiments.sweep.design import Axis, Design
+from snapdyn.experiments.sweep.design import Axis, Design, Value
 from snapdyn.experiments.sweep.execution import run_in_process
 from snapdyn.experiments.sweep.files import KIND_OF_SECTION, Sweep
 from snapdyn.figures.phase_theory import Theory, theory_of
@@ -138,7 +138,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def _swept(name: str, panel: Panel, x: Floats, y: Floats) -> xarray.Dataset:
     """Run the sweep of one diagram; its names begin with that of the panel."""
-    values = {
+    values: dict[str, list[Value]] = {
         axis: [int(value) for value in points] if axis in WHOLE_NUMBERS else points.tolist()
         for axis, points in ((panel.y, y), (panel.x, x))
     }
@@ -146,12 +146,12 @@ def _swept(name: str, panel: Panel, x: Floats, y: Floats) -> xarray.Dataset:
     if panel.instances:
         axes.append(Axis("seed", {"classes.seed": list(range(panel.instances))}))
     kind = KIND_OF_SECTION["ladder" if "ladder" in panel.settings else "system"]
-    found = run_in_process(
+    variable = run_in_process(
         Sweep(name, Path(), kind, panel.settings, Design(tuple(axes)), (panel.variable,), phase=None)
     )[panel.variable]
     return xarray.Dataset(
         {f"{name}_{panel.variable}": (
-            (f"{name}_{panel.y}", f"{name}_{panel.x}"), (found.mean("seed") if panel.instances else found).values
+            (f"{name}_{panel.y}", f"{name}_{panel.x}"), (variable.mean("seed") if panel.instances else variable).values
         )},
         {f"{name}_{panel.x}": x, f"{name}_{panel.y}": y},
         {f"settings_{name}": json.dumps(panel.settings)},
