@@ -1,4 +1,4 @@
-"""Analytic curves and the mean field laid over SGD: medians and bands of the seeds, residuals below."""
+"""Drawing of comparisons: theory over the median and the band of SGD seeds, with residuals below."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ LOW, HIGH = 0.1, 0.9
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw a panel per observable with a residual panel (curve - median of SGD) below it."""
+    """Draw a panel per observable, and below it the residuals (curve - median of SGD).
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `snapdyn.validation.comparison.compute`.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
     from matplotlib.figure import Figure
 
     count = dataset.sizes["observable"]
@@ -57,7 +67,7 @@ def _optimizer(settings: dict[str, Any]) -> str:
 
 
 def curve_label(curve: str, seq_len: int | None) -> str:
-    """Text for the legend: with sequences of finite length every curve says which length is its own."""
+    """Return the text for the legend; beside SGD of finite T, curves of infinite T are labelled as such."""
     if curve == "finite_length" or seq_len is None:
         return CURVES[curve].format(seq_len)
     return f"{CURVES[curve]}, T = ∞"

@@ -34,14 +34,14 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
     Parameters
     ----------
     level : "quick" or "full"
-        Says how long the runs were; not used here.
+        Level of the saved runs; not used here.
     runs : sequence of TransformerRun
-        Those on text whose words were exchanged at random are the control.
+        Runs on text with permuted words are the control.
 
     Returns
     -------
     xarray.Dataset
-        entropy (corpus, text, learning_rate, seed), nats: after the last iteration, NaN where there is no such run;
+        entropy (corpus, text, learning_rate, seed), nats: after the last iteration, NaN without such a run;
         uniform (): entropy of uniform attention, nats.
     """
     shallow = [run for run in runs if run.num_layers == 1]
@@ -56,9 +56,9 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
         )
     # Corpora differ in their vocabulary.
     settings = [{key: value for key, value in run.settings.items() if key != "vocabulary"} for run in shallow]
-    if any(found != settings[0] for found in settings):
+    if any(other != settings[0] for other in settings):
         different = sorted(
-            {key for found in settings for key in {*found, *settings[0]} if found.get(key) != settings[0].get(key)}
+            {key for other in settings for key in {*other, *settings[0]} if other.get(key) != settings[0].get(key)}
         )
         raise InputError(
             f"expected 1-layer runs that differ in rate, seed and corpus alone for figure 10, received different "
@@ -108,9 +108,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """A larger rate gives sparser attention: the entropy at the largest is below that at the smallest.
+    """Check that the entropy at the largest rate is below that at the smallest.
 
-    The control gives every seed's runs the rates of others, turned by one more from seed to seed.
+    The last control assigns the runs of seed number i to other rates, rotated by i places.
     """
     entropy = dataset.entropy.sel(text=TEXTS[0])
     turned = entropy.copy()
@@ -133,7 +133,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
             role="control",
         ),
         Check(
-            "wrong theory: rates that belong to other runs tell the entropy as well, in standard errors",
+            "wrong theory: the rates of other runs predict the entropy as well, in standard errors",
             "transformer",
             _fall(turned),
             3.0,
@@ -144,7 +144,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _fall(entropy: xarray.DataArray, largest: bool = False) -> float:
-    """Fall of the entropy from the smallest rate to the largest in standard errors: the smallest over corpora."""
+    """Return the fall of entropy from the smallest to the largest rate in standard errors, smallest over corpora."""
     first, last = entropy.isel(learning_rate=0), entropy.isel(learning_rate=-1)
     error = np.sqrt(first.var("seed", ddof=1) / first.count("seed") + last.var("seed", ddof=1) / last.count("seed"))
     fall = (first.mean("seed") - last.mean("seed")) / error

@@ -27,7 +27,7 @@ NAMES = {"ratio": "\\eta_Y/\\eta_Z", "eta_Z": "\\eta_Z"}
 
 
 def compute(level: str) -> xarray.Dataset:
-    """Recall at the end of the runs of Figure 6.
+    """Measure the recall at the end of the runs of Figure 6.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def draw_recall(dataset: xarray.Dataset, columns: str, curves: str) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """The larger ratio gives the steeper curve in every panel: more tokens are barely above 1/V, fewer far above."""
+    """Check that a larger ratio gives a steeper curve: more tokens barely above 1/V, fewer far above."""
     recall = dataset.recall
     steeper = steepness(recall.sel(ratio=10.0)) - steepness(recall.sel(ratio=1.0))
     mean = steeper.mean(["num_queries", "eta_Z"])
@@ -103,5 +103,5 @@ def check(dataset: xarray.Dataset) -> list[Check]:
 
 
 def steepness(recall: xarray.DataArray) -> xarray.DataArray:
-    """Fall of the recall from the lowest to the highest threshold."""
+    """Return the fall of the recall from the lowest to the highest threshold."""
     return recall.isel(point=0) - recall.isel(point=-1)

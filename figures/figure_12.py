@@ -28,7 +28,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """A larger eta_Z finds fewer distinct tokens at the lowest threshold, in every panel: attention concentrates."""
+    """Check that a larger eta_Z leaves fewer distinct tokens above the lowest threshold, in every panel."""
     lowest = dataset.recall.isel(point=0)
     fall = lowest.sel(eta_Z=0.5) - lowest.sel(eta_Z=3.0)
     return [

@@ -36,7 +36,7 @@ STAGES = ("start", "common token suppressed", "dominant tokens ahead", "frozen")
 
 
 def classes() -> SequenceClasses:
-    """Tokens 0-2 of class 0, 3 common, 4-6 of class 1; the first of each three is the dominant one."""
+    """Build the classes: tokens 0-2 of class 0, 3 common, 4-6 of class 1; tokens 0 and 4 are dominant."""
     P = np.zeros((2, 7))
     P[0, :3] = P[1, 4:] = DISTINCT
     P[:, COMMON] = COMMON_PROBABILITY
@@ -114,12 +114,12 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """The stages come in order: common down, dominant up and ahead of the other distinct tokens, then little moves."""
-    own = dataset.attention.isel({"class": 0})
-    steps = own.diff("time")
-    lead = own.sel(token=0) / own.sel(token=1)
+    """Check the order of the stages: the common token falls, the dominant one rises, then attention hardly moves."""
+    attention = dataset.attention.isel({"class": 0})
+    steps = attention.diff("time")
+    lead = attention.sel(token=0) / attention.sel(token=1)
     decades = xarray.DataArray(np.geomspace(1, LAST_TIME, 6), dims="decade")
-    moved = np.abs(own.interp(time=decades).diff("decade")).max("token")
+    moved = np.abs(attention.interp(time=decades).diff("decade")).max("token")
     return [
         Check("largest step of the common token", "mean field", float(steps.sel(token=COMMON).max()), 0.0),
         Check("smallest step of the dominant token", "mean field", float(steps.sel(token=0).min()), 0.0, ">="),
@@ -155,7 +155,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
         Check(
             "wrong theory: the common token stays the most attended, its smallest lead over the dominant one",
             "mean field",
-            float((own.sel(token=COMMON) - own.sel(token=0)).min()),
+            float((attention.sel(token=COMMON) - attention.sel(token=0)).min()),
             0.0,
             ">=",
             role="control",

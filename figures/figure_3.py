@@ -31,7 +31,7 @@ CAPTION = (
 NUM_CLASSES, VOCAB_SIZE, ETA_Z = 10, 1000, 0.5
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
 LAST_TIME = 700.0
-# The paper gives no rho0. This one makes C0 = rho0^4/K = 1: only there the printed B starts at 0.
+# The paper gives no rho0. With C0 = rho0^4/K = 1, and no other value, the printed B starts at 0.
 RHO0 = NUM_CLASSES**0.25
 FORMS = ("printed", "consistent")
 POINTS = {"quick": 701, "full": 2801}
@@ -153,7 +153,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Larger eta_Y is ahead before every transition and behind after all; the two routes agree; t0 is exact."""
+    """Check that a larger eta_Y leads before and trails after the transitions; both routes agree; t0 is exact."""
     tolerance = 1e3 * dataset.attrs["rtol"]  # a thousand steps, each good to rtol
     circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
     other = dataset.chi.sel(time=dataset.checked_time).assign_coords(form=dataset.form.values[::-1])

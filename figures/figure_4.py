@@ -1,4 +1,4 @@
-"""Figure 4: attention on Syn-Small by SGD, beside the mean field at its clock, and how far theory is off."""
+"""Figure 4: attention on Syn-Small by SGD, the mean field at the clock of momentum, and the errors of theory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOMENTUM = FIGURE_4["momentum"]
 
 
 def compute(level: str) -> xarray.Dataset:
-    """Train on Syn-Small at both decoder rates; run descent on the expectation and the mean field beside it.
+    """Train on Syn-Small at both decoder rates; run descent on the expected gradient and the mean field.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def compute(level: str) -> xarray.Dataset:
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw a row per rate and class: SGD (mean over seeds), mean field, and what SGD differs by from both theories."""
+    """Draw a row per rate and class: SGD (mean over seeds), mean field, differences of SGD from both theories."""
     figure = new_figure(DOUBLE_COLUMN, 5.6)
     sgd = dataset.sgd.mean("seed")
     differences = [sgd - dataset.mean_field, sgd - dataset.descent]
@@ -100,7 +100,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Common tokens fall, the dominant token rises, the larger eta_Y/eta_Z ends denser; which theory is how far off."""
+    """Check the movement of tokens, the denser attention at the larger eta_Y/eta_Z, and the errors of both theories."""
     final = dataset.sel(iteration=48)
     change = dataset.sgd - dataset.sgd.sel(iteration=0)
     lost = -change.sel(token=COMMON, iteration=48).sum("token")
@@ -139,11 +139,11 @@ def check(dataset: xarray.Dataset) -> list[Check]:
 
 
 def in_errors(difference: xarray.DataArray) -> float:
-    """Mean over seeds in standard errors, the smallest over what else there is."""
+    """Return the mean over seeds in standard errors, smallest over all other dimensions."""
     errors = difference.std("seed", ddof=1) / np.sqrt(difference.sizes["seed"])
     return float((difference.mean("seed") / errors).min())
 
 
 def entropy(attention: xarray.DataArray) -> xarray.DataArray:
-    """Entropy over tokens, nats; tokens that a class lacks are NaN."""
+    """Return the entropy over tokens in nats; tokens that a class lacks are NaN."""
     return -(attention * np.log(attention)).sum("token")

@@ -69,7 +69,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Common tokens lose, a larger rate gives sparser attention, and which distinct token wins depends on the rate."""
+    """Check that common tokens lose, a larger rate gives sparser attention, and the winner depends on the rate."""
     start, final = dataset.attention.sel(iteration=0), dataset.attention.sel(iteration=48)
     common = (final - start).sel(token=COMMON).sum("token")
     steps = entropy(final).diff("rate")

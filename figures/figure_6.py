@@ -28,7 +28,7 @@ MARKERS = ("o", "s", "^", "D")
 
 
 def compute(level: str) -> xarray.Dataset:
-    """Run all 64 cells and put the published numbers beside them.
+    """Run all 64 cells and add the published numbers.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """No cell differs from the published one at family level 5 %, and for Q >= 3 the smallest is at ratio 2."""
+    """Check that no cell differs at family level 5 %, and that for Q >= 3 the entropy is smallest at ratio 2."""
     level = FAMILY_LEVEL / dataset.published.size
     means = dataset.entropy.mean("seed").sel(num_queries=slice(3, None))
     elsewhere = (means.idxmin("ratio") != 2.0).sum()
@@ -122,7 +122,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
 
 
 def smallest_p(dataset: xarray.Dataset) -> float:
-    """Smallest p of Welch's test of ours against the published mean, over the cells."""
+    """Return the smallest p over the cells of Welch's test of our mean against the published one."""
     ours = dataset.entropy.transpose("num_queries", "eta_Z", "ratio", "seed").values
     cells = np.ndindex(*dataset.published.shape)
     mean, std = dataset.published.values, dataset.published_std.values

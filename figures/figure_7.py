@@ -36,14 +36,14 @@ FROZEN = 0.5  # of the fastest pace
 
 
 def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
-    """Take from the saved runs those at rate 5, one per depth (its smallest seed), with the controls among them.
+    """Choose from the saved runs those at rate 5, one per depth (its smallest seed), with their controls.
 
-    A control is a run of the same settings on a text whose words were exchanged at random.
+    A control is a run with the same settings on a text whose words were permuted at random.
 
     Parameters
     ----------
     level : "quick" or "full"
-        Says how long the runs were; not used here.
+        Level of the saved runs; not used here.
     runs : sequence of TransformerRun
 
     Returns
@@ -52,7 +52,7 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
         attention (num_layers, frame, query, key), NaN where a position may not attend, shown_iteration and
         shown_entropy (num_layers, frame): first and last record, and what lies nearest to a third and two thirds.
         iteration, entropy (nats) and pace (share of attention that moves per 100 iterations, since the record before)
-        (num_layers, text, record): all records; NaN where there is none.
+        (num_layers, text, record): all records; NaN where a run has fewer.
     """
     chosen: dict[int, TransformerRun] = {}
     for run in sorted(runs, key=lambda run: run.seed):
@@ -72,11 +72,11 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
     records = max(run.iteration.size for pair in pairs for run in pair if run)
     series = {name: np.full((len(pairs), len(TEXTS), records), np.nan) for name in ("iteration", "entropy", "pace")}
     for row, pair in enumerate(pairs):
-        for column, found in enumerate(pair):
-            if found:
-                place = row, column, slice(found.iteration.size)
-                series["iteration"][place], series["entropy"][place] = found.iteration, found.entropy
-                series["pace"][place] = found.change / np.diff(found.iteration, prepend=np.nan) * PACE
+        for column, member in enumerate(pair):
+            if member:
+                place = row, column, slice(member.iteration.size)
+                series["iteration"][place], series["entropy"][place] = member.iteration, member.entropy
+                series["pace"][place] = member.change / np.diff(member.iteration, prepend=np.nan) * PACE
     frames = [_frames(run) for run, _ in pairs]
     shown = ("num_layers", "frame")
     units = {"iteration": "SGD steps", "entropy": "nats", "pace": f"share of attention per {PACE} SGD steps"}
@@ -99,15 +99,15 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
 
 
 def _control(run: TransformerRun, runs: Sequence[TransformerRun]) -> TransformerRun | None:
-    """Control of a run, preferably with its seed."""
-    found = [
+    """Return the control of a run, with the same seed where possible."""
+    controls = [
         other
         for other in runs
         if other.shuffled
         and (other.corpus, other.num_layers, other.learning_rate) == (run.corpus, run.num_layers, run.learning_rate)
         and other.settings == run.settings
     ]
-    return min(found, key=lambda other: (other.seed != run.seed, other.seed), default=None)
+    return min(controls, key=lambda other: (other.seed != run.seed, other.seed), default=None)
 
 
 def _frames(run: TransformerRun) -> list[int]:
@@ -124,7 +124,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 2.15])
     maps, below = parts
     panels = maps.subplots(rows, dataset.sizes["frame"], sharex=True, sharey=True, squeeze=False)
-    # The square root: what is spread over 30 words shows, beside what lies on one.
+    # The square root keeps attention that is spread over 30 words visible beside attention on one word.
     colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
     for row, depth in zip(panels, dataset.num_layers.values, strict=True):
         for frame, axes in enumerate(row):
@@ -171,7 +171,7 @@ def _layers(depth: int) -> str:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Attention becomes sparse and slows down, for every depth; on text without anything to learn it stays spread."""
+    """Check that attention becomes sparse and slows down at every depth, and stays spread on the permuted text."""
     entropy, pace = dataset.entropy, dataset.pace
     last = entropy.notnull().sum("record") - 1  # runs may have fewer records than others
     fall = entropy.isel(record=last) - entropy.isel(record=0)

@@ -95,7 +95,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Lemma 7 at whole visits, 0 <= h* - h <= 2 eta_Y/V, and the recursion (33) itself."""
+    """Check Lemma 7 at whole visits, 0 <= h* - h <= 2 eta_Y/V, and the recursion (33) itself."""
     gap = dataset.h_star - dataset.h.sel(visit=dataset.step.values).drop_vars("visit").rename(visit="step")
     share = gap / (2 * dataset.eta_Y / dataset.vocab_size)
     V = dataset.vocab_size

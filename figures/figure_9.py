@@ -51,7 +51,7 @@ def compute(level: str) -> xarray.Dataset:
     nu, V = RATIOS[:, None], VOCAB_SIZES[:, None]
 
     def B(t: np.ndarray, form: str) -> np.ndarray:
-        """B at t (panel, eta_Z or 1, any number of times)."""
+        """Return B at t (panel, eta_Z or 1, any number of times)."""
         eta_Z = ATTENTION_RATES[:, None]
         return growth_exponent(t, nu[..., None] * eta_Z, eta_Z, V[..., None], NUM_CLASSES, RHO0, form)
 
@@ -113,7 +113,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Larger eta_Z: larger B; B(t0) is the same for all eta_Z at a fixed ratio; both t0 lie on the printed axis."""
+    """Check that B grows with eta_Z, B(t0) depends on the ratio only, and every t0 lies on the printed axis."""
     printed = dataset.B.sel(form="printed").isel(point=slice(1, None))
     spread = dataset.B_t0.max("eta_Z") / dataset.B_t0.min("eta_Z") - 1
     end = xarray.DataArray(LAST_TIME, dims="panel")

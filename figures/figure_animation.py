@@ -1,4 +1,4 @@
-"""Attention on Syn-Small as it moves: a strip of frames, a GIF, and a page with a slider."""
+"""Attention on Syn-Small over time: a strip of frames, a GIF, and a page with a slider."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def bars(axes: Axes, attention: xarray.DataArray, highest: float) -> BarContaine
 
 
 def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, caption: str) -> list[Path]:
-    """Write NAME.gif and NAME.html, a page with a slider that needs nothing but itself."""
+    """Write NAME.gif and NAME.html, a self-contained page with a slider."""
     gif, page = folder / f"{name}.gif", folder / f"{name}.html"
-    with replacing(gif) as temporary, TemporaryDirectory() as scratch:  # the writer tells the format by the name
+    with replacing(gif) as temporary, TemporaryDirectory() as scratch:  # the writer takes the format from the name
         drawn = Path(scratch) / "frames.gif"
         write_gif(dataset, drawn)
         temporary.write_bytes(drawn.read_bytes())
@@ -156,7 +156,7 @@ def write_gif(dataset: xarray.Dataset, path: Path) -> None:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Frames hold distributions; common tokens fall and the dominant one rises, ever slower per step."""
+    """Check that frames are distributions, common tokens fall, the dominant one rises, and steps become smaller."""
     attention = dataset.attention
     steps = attention.diff("time")
     common = steps.sel(token=COMMON)

@@ -126,7 +126,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Common tokens fall and the dominant token rises at every time; the larger rate ends with the larger entropy."""
+    """Check that common tokens fall and the dominant one rises at all times; the larger rate ends with more entropy."""
     attention = dataset.attention
     rise = [attention.isel({"class": n}).sel(token=DOMINANT[n]).diff("time").min() for n in (0, 1)]
     fall = attention.sel(token=COMMON).diff("time").max()

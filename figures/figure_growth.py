@@ -87,12 +87,12 @@ def compute(level: str) -> xarray.Dataset:
 
 
 def half_log_growth(run: Trajectory, token: int) -> np.ndarray:
-    """(1/2) ln chi of a token of class 0, (N,)."""
+    """Return (1/2) ln chi of a token of class 0, (N,)."""
     return np.asarray(0.5 * np.log(run.growth_factor(0, token)))
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw all of them on logarithmic axes, SGD as circles (median) in a band (10-90 %)."""
+    """Draw all curves on logarithmic axes, SGD as circles (median) in a band (10-90 %)."""
     figure = new_figure(SINGLE_COLUMN, 3.3)
     axes = figure.subplots()
     low, median, high = dataset.sgd.quantile([0.1, 0.5, 0.9], "seed").values
@@ -112,7 +112,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Eq. (10) obeys the bound with the consistent exponent; SGD follows the mean field, far below Eq. (10)."""
+    """Check the bound on Eq. (10) with the consistent exponent, and that SGD follows the mean field, far below it."""
     B, modified = dataset.exponent.sel(theory="consistent"), dataset.exponent.sel(theory="modified decoder")
     printed, mean_field = dataset.exponent.sel(theory="printed"), dataset.exponent.sel(theory="mean field")
     end = dataset.isel(time=-1)

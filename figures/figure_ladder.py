@@ -31,7 +31,7 @@ LAST_TIME, POINTS = 3000, 40
 SEEDS = {"quick": 16, "full": 64}
 OBSERVABLES = {"z": "attention logits $z$", "entropy": "entropy of attention"}
 STYLES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 2)))
-# The orbit is the leading beta in closed form: a gap of solver tolerance, with no place on the picture.
+# The orbit is the leading beta in closed form: its gap is of the solver's tolerance and is not drawn.
 SMALLEST_SHOWN = 1e-6
 
 
@@ -47,13 +47,13 @@ def compute(level: str) -> xarray.Dataset:
     -------
     xarray.Dataset
         gap, resolved (rung, observable, t) and scale as in `Ladder.gaps`: between each rung and the next finer one, in
-        units of what happens in the run; `resolved` is what the noise of the seeds does not explain. Times in
-        batch-size-1 steps.
+        units of the largest change in the run; `resolved` is the part that noise of the seeds does not explain. Times
+        in batch-size-1 steps.
     """
     classes = single_common_token(NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE)
     times = np.geomspace(1, LAST_TIME, POINTS)
-    found = ladder(classes, ETA, ETA, times, seeds=SEEDS[level], seq_len=SEQ_LEN, batch_size=BATCH_SIZE)
-    return found.gaps.assign_attrs(
+    rungs = ladder(classes, ETA, ETA, times, seeds=SEEDS[level], seq_len=SEQ_LEN, batch_size=BATCH_SIZE)
+    return rungs.gaps.assign_attrs(
         num_classes=NUM_CLASSES,
         num_distinct=NUM_DISTINCT,
         common_probability=COMMON_PROBABILITY,
@@ -63,12 +63,12 @@ def compute(level: str) -> xarray.Dataset:
         seq_len=SEQ_LEN,
         batch_size=BATCH_SIZE,
         seeds=SEEDS[level],
-        tolerance=found.tolerance,
+        tolerance=rungs.tolerance,
     )
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw the gaps between neighbours over time, a panel per observable; thin where noise explains them."""
+    """Draw the gaps between neighbouring rungs over time, a panel per observable; thin where noise explains them."""
     figure = new_figure(DOUBLE_COLUMN, 3.4)
     shown = dataset.isel(rung=(dataset.gap.max(["observable", "t"]) > SMALLEST_SHOWN).values)
     for axes, (name, label) in zip(figure.subplots(1, 2, sharey=True), OBSERVABLES.items(), strict=True):
@@ -89,7 +89,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Descent follows the flow to first order in eta; the modified decoder is what breaks; closed forms are exact."""
+    """Check that descent follows the flow to first order in eta, Eq. (10) breaks it, and closed forms are exact."""
     largest = dataset.gap.max("t")
     resolved = dataset.resolved.max("t")
 

@@ -58,18 +58,18 @@ def compute(level: str) -> xarray.Dataset:
 
 
 def maps_of(dataset: xarray.Dataset) -> list[Map]:
-    """The maps, from the data."""
-    found = []
+    """Return the maps, from the data."""
+    maps = []
     for i in range(len(dataset.data_vars)):
         facts = json.loads(dataset.attrs[f"map_{i}"])
         lines = tuple(Line(b["label"], np.array(b["x"]), np.array(b["y"]), b["kind"]) for b in facts.pop("boundaries"))
         x, y, violation = (dataset[f"{name}_{i}"].values for name in ("x", "y", "violation"))
-        found.append(Map(x=x, y=y, violation=violation, boundaries=lines, **facts))
-    return found
+        maps.append(Map(x=x, y=y, violation=violation, boundaries=lines, **facts))
+    return maps
 
 
 def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw the maps, each with its own colours and legend."""
+    """Draw the maps, each with its colours and legend."""
     maps = maps_of(dataset)
     rows = -(-len(maps) // 2)
     figure = new_figure(DOUBLE_COLUMN, 3.1 * rows)
@@ -82,7 +82,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Every map has a side on which the statement holds and one on which it fails."""
+    """Check that every map has a side on which the statement holds and one on which it fails."""
     checks = []
     for map in maps_of(dataset):
         name = f"{map.title}: {map.quantity}"

@@ -1,4 +1,4 @@
-"""Fitted orders: how every approximation gets better with its small parameter."""
+"""Fitted orders: how the error of each approximation falls with its small parameter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compute(level: str) -> xarray.Dataset:
     Returns
     -------
     xarray.Dataset
-        parameter, gap, error (fit, point), NaN beyond a fit's own points (and an error of NaN where nothing is random);
+        parameter, gap, error (fit, point), NaN beyond the points of a fit (error: also where nothing is random);
         expected, wrong, next_order (fit); slope, standard_error, shift (fit): the fitted slope and what the next term
         adds to it.
     """
@@ -121,7 +121,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Every order is the expected one within its derived margin, and a neighbouring order is rejected."""
+    """Check every order against the expected one within its derived margin; a neighbouring order is the control."""
     return [
         check
         for fit in fits_of(dataset)

@@ -39,9 +39,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
     figure = new_figure(DOUBLE_COLUMN, 12.8)
     parts = figure.subfigures(4, 2, squeeze=False).flat
-    for part, (panel, (x, y, variable, title)) in zip(parts, PANELS.items(), strict=True):
+    for part, (name, panel) in zip(parts, PANELS.items(), strict=True):
         axes = part.subplots()
-        handles = draw_panel(axes, panel_of(dataset, panel), x, y, variable)
-        axes.set_title(title)
+        handles = draw_panel(axes, panel_of(dataset, name), panel.x, panel.y, panel.variable)
+        axes.set_title(panel.title)
         part.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=6.5)
     return figure

@@ -120,8 +120,8 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """gamma peaks at t*; closed forms and integrated systems agree; B = -z_c/K; half of the fall is done by t0."""
-    tolerance = 1e3 * dataset.attrs["rtol"]  # a thousand steps, each good to rtol; the checked times are saved ones
+    """Check that gamma peaks at t*, that closed forms and integrated systems agree, and that B = -z_c/K."""
+    tolerance = 1e3 * dataset.attrs["rtol"]  # a thousand steps, each good to rtol
     times = dict(zip(dataset.kind.values, dataset.transition_time.values, strict=True))
     peak = float(dataset.time[int(dataset.gamma.argmax("time"))])
     spacing = float(dataset.time[1] / dataset.time[0])

@@ -18,9 +18,9 @@ GAPS = ("gaps", "number_gaps", "rate_gaps")
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """What the diagrams show, and wrong theories that they reject."""
-    own = (_on_entropy, _on_falls, _on_transition, _on_gaps, _on_phases)
-    return [check for checks in own for check in checks(dataset)]
+    """Check every diagram against its theory, and wrong theories as controls."""
+    diagrams = (_on_entropy, _on_falls, _on_transition, _on_gaps, _on_phases)
+    return [check for checks in diagrams for check in checks(dataset)]
 
 
 def _on_entropy(dataset: xarray.Dataset) -> list[Check]:
@@ -49,13 +49,13 @@ def _on_entropy(dataset: xarray.Dataset) -> list[Check]:
 def _on_transition(dataset: xarray.Dataset) -> list[Check]:
     times = panel_of(dataset, "times").transition_time
     K, V = np.broadcast_arrays(times.num_classes.values[:, None], times.vocab_size.values)
-    there = np.isfinite(times.values)
+    measured = np.isfinite(times.values)
     # K - 1 of the V outputs, those of overlapping classes, are ahead of the others: of order K/V in alpha.
-    order = K[there] / V[there]
+    order = K[measured] / V[measured]
 
     def off(kind: str) -> float:
-        theory = np.asarray(analytic.transition_time(K[there], V[there], 1.0, kind=kind))
-        return float((np.abs(times.values[there] / theory - 1) / order).max())
+        theory = np.asarray(analytic.transition_time(K[measured], V[measured], 1.0, kind=kind))
+        return float((np.abs(times.values[measured] / theory - 1) / order).max())
 
     return [
         Check("|measured time of the transition/t* - 1| over K/V, largest", MEAN_FIELD, off("peak"), 0.02),
@@ -153,10 +153,10 @@ def _on_gaps(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
-    """Largest gaps of one diagram's cells, their law, the printed condition's, the order of what the law leaves out.
+    """Return the largest gaps of a diagram, their law, the law of the printed condition, the order of neglected terms.
 
     beta is E' + 1/V under Eq. (10), 1/V in the mean field and E' in the leading order: relative gaps V rho, and
-    1/(1 + V rho). Left out: rho u in the mean field's beta, which grows with the lead u <= V h(t/K); E' against rho;
+    1/(1 + V rho). Neglected: rho u in the mean field's beta, which grows with the lead u <= V h(t/K); E' against rho;
     K of V outputs; the decoder's memory of old attention (F10). A beta that is off by a share d changes the former gap,
     (1 + V rho)/(1 + d) - 1, by d (1 + 1/(V rho)) of itself, and the latter by less than d.
     """
@@ -166,10 +166,10 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
     left_out = (1 + np.where(V * rho >= 1 / (1 + V * rho), 1 / law, 0)) * (
         rho * (_lead(theory) + K) + K / V + theory.slowness
     )
-    there = np.isfinite(gap)
-    return [np.broadcast_to(x, gap.shape)[there] for x in (gap, law, rho * K * (K - 1), left_out)]
+    measured = np.isfinite(gap)
+    return [np.broadcast_to(x, gap.shape)[measured] for x in (gap, law, rho * K * (K - 1), left_out)]
 
 
 def _lead(theory: Theory) -> Floats:
-    """Lead V h of a class's own output at the end of the run."""
+    """Return the lead V h of a class's own output at the end of the run."""
     return np.sqrt(theory.slowness * theory.eta_Y / theory.eta_Z)

@@ -23,7 +23,7 @@ from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
 from snapdyn.figures.style import SINGLE_COLUMN, new_figure
 from snapdyn.validation.observables import PHASES
 
-MESH = 200  # points along each axis at which the theory's lines are found
+MESH = 200  # points along each axis at which the theory's lines are computed
 LABELS = {
     "eta_Y": r"$\eta_Y$",
     "eta_Z": r"$\eta_Z$",
@@ -55,15 +55,22 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str) -> Figure:
     Parameters
     ----------
     dataset : xarray.Dataset
-        What `snapdyn sweep` writes, with a grid design.
-    x, y : str
-        Two of its dimensions. It may have a third one, seed, over which the mean is taken.
+        From `snapdyn sweep` with a grid design. It may have a dimension seed, over which the mean is taken.
+    x : str
+        Dimension on the horizontal axis.
+    y : str
+        Dimension on the vertical axis.
     variable : str
+        Variable to colour.
+
+    Returns
+    -------
+    matplotlib Figure
 
     Raises
     ------
     InputError
-        Names that the dataset does not have, or further dimensions.
+        The dataset lacks one of the names or has further dimensions.
     """
     figure = new_figure(1.3 * SINGLE_COLUMN, 1.25 * SINGLE_COLUMN)
     axes = figure.subplots()
@@ -74,7 +81,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str) -> Figure:
 
 
 def settings_text(dataset: xarray.Dataset) -> str:
-    """What is run, and the numbers and names that all cells share."""
+    """Return the title: the system, and the settings that all cells share."""
     sections: dict[str, dict[str, Any]] = json.loads(dataset.attrs["settings"])
     run = next((name for name in sections if name not in ("classes", "run")), "")
     of_classes = sections.get("classes", {}).get("kind")
@@ -141,7 +148,7 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
 
 
 def _field(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.DataArray:
-    """The variable over (y, x)."""
+    """Return the variable over (y, x); the mean over seeds, or the median of phases."""
     if variable not in dataset.data_vars:
         raise unknown_name("variable of the dataset", variable, map(str, dataset.data_vars))
     field = dataset[variable]
@@ -162,7 +169,7 @@ def _field(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.Dat
 
 
 def _scale(values: Floats) -> str:
-    """ "log" where the values are spaced more evenly on a logarithmic axis."""
+    """Return "log" where the values are spaced more evenly on a logarithmic axis, else "linear"."""
     if values.size < 3 or values.min() <= 0:
         return "linear"
     spread = [np.std(np.diff(place)) / np.mean(np.diff(place)) for place in (np.log(values), values)]
@@ -185,7 +192,7 @@ def _colours(variable: str, values: Floats) -> tuple[Any, Any]:
 def _mesh(
     dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str]
 ) -> tuple[Floats, Floats, Theory]:
-    """Fine mesh over the diagram, and the theory on it; swept values beside x and y must be one each."""
+    """Return a fine mesh over the diagram and the theory on it; other swept parameters have one value each."""
     (x, x_edges), (y, y_edges) = edges.items()
     X, Y = np.meshgrid(
         *(
@@ -220,7 +227,7 @@ def _draw_lines(
 def _draw_times(
     axes: Axes, dataset: xarray.Dataset, field: xarray.DataArray, edges: Mapping[str, Floats], scales: Mapping[str, str]
 ) -> list[Any]:
-    """Lines of equal time at decades: measured, and the theory's t*, t0' and t0."""
+    """Draw lines of equal time at decades: measured, and the theory's t*, t0' and t0."""
     y, x = map(str, field.dims)
     X, Y, theory = _mesh(dataset, edges, scales)
     seen = field.values[np.isfinite(field.values)]

@@ -12,12 +12,13 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.comparison import OF_THEORY
 
-ONSET = 4.5  # of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens seen (F10, docs/sweeps.md)
+# Of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens that were seen (F10, docs/sweeps.md).
+ONSET = 4.5
 
 
 @dataclass(frozen=True)
 class Theory:
-    """What the theory's lines depend on, each a number or an array over the diagram; NaN where it is not known.
+    """Quantities that the theory's lines depend on, each a number or an array over the diagram; NaN where unknown.
 
     K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; V below 4 is not known; rho0 = |c~_n|/P(l_c|n) of
     classes with one common token; `system`: what is integrated, "" for SGD and ladders.
@@ -33,7 +34,7 @@ class Theory:
 
     @property
     def slowness(self) -> Floats:
-        """(eta_Z/eta_Y) (V h)^2 at the end of the run: 2/K times what attention is driven, eta_Z int gamma dt (128)."""
+        """(eta_Z/eta_Y) (V h)^2 at the end of the run: 2/K times the drive of attention, eta_Z int gamma dt (128)."""
         u = _known(lambda V, T, K, eta_Y: V * analytic.h(T / K, eta_Y, V), self.V, self.T, self.K, self.eta_Y)
         return self.eta_Z / self.eta_Y * u**2
 
@@ -50,22 +51,22 @@ class Theory:
 
     @property
     def driven_by_transition(self) -> Floats:
-        """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4: above 1 most of Eq. (10)'s way is done by t0."""
+        """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4; above 1 Eq. (10) moves attention mostly before t0."""
         u = _known(lambda V: np.asarray(analytic.u_plus(V)), self.V)
         return 2 * self.K * (self.K - 1) * u**2 * self.eta_Z / (self.eta_Y * self.rho0**4)
 
 
 def _known(function: Callable[..., Floats], V: Floats, *others: Floats) -> Floats:
-    """function(V, ...) where all arguments are known, NaN elsewhere; linear between whole V, which it needs."""
+    """Return function(V, ...) where all arguments are known, else NaN; linear between whole V, which it requires."""
     arrays = np.broadcast_arrays(V, *others)
     known = np.all([np.isfinite(array) for array in arrays], axis=0)
-    found = np.full(known.shape, np.nan)
+    values = np.full(known.shape, np.nan)
     if known.any():
         whole, *rest = (array[known] for array in arrays)
         low = np.floor(whole)
         share = whole - low
-        found[known] = (1 - share) * function(low, *rest) + share * function(low + 1, *rest)
-    return found
+        values[known] = (1 - share) * function(low, *rest) + share * function(low + 1, *rest)
+    return values
 
 
 # The lines of each variable: label, and a function of the theory that is 0 on the line (in logarithms).
@@ -88,19 +89,31 @@ LADDER: tuple[Line, ...] = (
 
 
 def lines_of(variable: str, theory: Theory) -> tuple[Line, ...]:
-    """The theory's lines that belong on a diagram of this variable."""
+    """Return the theory's lines for a diagram of this variable."""
     if variable == "transition_time":
         return REACHED[:1]
     if variable in ("largest_gap", "gap"):
         return LADDER
     if theory.system == "ModifiedDecoder" and variable in ("phase", "late_speed", "winner_share"):
         return (*REACHED, *SNAPPING)
-    remembers = theory.system in ("", "MeanField", "FiniteLengthMeanField")  # old attention, in a decoder of its own
+    remembers = theory.system in ("", "MeanField", "FiniteLengthMeanField")  # earlier attention, in the decoder
     return (*REACHED, *MEMORY) if remembers else REACHED
 
 
 def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:
-    """Read the theory's quantities from a run's sections and from the swept values (dotted names, arrays)."""
+    """Read the theory's quantities from the sections of a run and from swept values.
+
+    Parameters
+    ----------
+    settings : mapping of str to mapping
+        Sections of the run file.
+    changes : mapping of str to array_like
+        Swept values by dotted name ("system.eta_Y").
+
+    Returns
+    -------
+    Theory
+    """
     sections: dict[str, dict[str, Any]] = {name: dict(values) for name, values in settings.items()}
     for dotted, value in changes.items():
         section, _, key = dotted.partition(".")
@@ -128,12 +141,12 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
         rho0 = np.hypot(share, (1 - share) * norm) / share
     times = sections.get("run") or sections.get("ladder") or {}
     T = number(times, "last", max(times.get("times") or [np.nan]))
-    # Not of Adam, a random start, weight decay: t*, t0 and V h are of plain descent.
+    # t*, t0 and V h hold for plain descent: not for Adam, a random start or weight decay.
     for name, usual in OF_THEORY.items():
         V = np.where(np.asarray(rates.get(name, usual)) == usual, V, np.nan)
     if "sgd" in sections:
         T = number(rates, "steps") / (1 - number(rates, "momentum", 0.0))  # late
-    # Beyond the outermost cells of a linear axis there may be values that are none.
+    # The edges of the outermost cells of a linear axis may lie outside the domain.
     eta_Y, eta_Z, T = (
         np.where(value > 0, value, np.nan) for value in (number(rates, "eta_Y"), number(rates, "eta_Z"), T)
     )

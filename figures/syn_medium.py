@@ -22,7 +22,12 @@ SETUP = {name: value for name, value in FIGURE_6.items() if value is not None}
 
 @cache
 def final_states(num_seeds: int) -> xarray.Dataset:
-    """Entropy and recall at the end of every run: 100 steps of batch 128 with momentum, seeds 0, 1, ...
+    """Measure entropy and recall at the end of the runs of Fig. 6, seeds 0, 1, ...
+
+    Parameters
+    ----------
+    num_seeds : int
+        Seeds per cell.
 
     Returns
     -------
@@ -59,7 +64,7 @@ def final_states(num_seeds: int) -> xarray.Dataset:
 
 
 def recall(classes: SequenceClasses, z: np.ndarray, threshold: np.ndarray) -> np.ndarray:
-    """Share of a query's distinct tokens whose softmax(z_m) over all V ids exceeds each threshold; mean over queries.
+    """Return the share of a query's distinct tokens with softmax(z_m) over all V ids above each threshold, mean over m.
 
     z (runs, Q, M), rows in increasing query id; ids that are no contextual token have logit 0. Shape (runs, point).
     """

@@ -23,7 +23,7 @@ DOMINANT = (19, 29)
 
 
 def attention_of(run: Trajectory) -> np.ndarray:
-    """Attention c_n(l), (time, class, token), NaN where the class has no such token."""
+    """Return attention c_n(l), (time, class, token), NaN for tokens that the class does not have."""
     P = syn_small().P.toarray()
     return np.where(P > 0, run.attention, np.nan)
 

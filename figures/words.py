@@ -1,4 +1,4 @@
-"""Words that win and lose attention, by class: what `snapdyn text` draws."""
+"""Words that win and lose attention, by class: the picture of `snapdyn text`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COLUMNS = 3
 
 
 def shown_classes(classes: TextClasses, count: int) -> list[int]:
-    """The most frequent classes, each with another next word, whose query and next word are words.
+    """Choose the most frequent classes with different next words whose query and next word consist of letters.
 
-    Classes that repeat a next word, then those of other signs, fill up where there are too few.
+    If these are too few, classes that repeat a next word follow, then classes with other signs.
     """
 
     def spelt(n: int) -> bool:
@@ -39,12 +39,12 @@ def shown_classes(classes: TextClasses, count: int) -> list[int]:
 
 
 def compute(run: Trajectory, classes: TextClasses) -> xarray.Dataset:
-    """Attention at the start and the end, by panel (class) and rank: winners first, then losers, the largest last.
+    """Collect attention at the start and the end, by panel (class) and rank: winners first, then losers, largest last.
 
     Parameters
     ----------
     run : Trajectory
-        Of these classes; times in batch-size-1 steps.
+        Run of these classes; times in batch-size-1 steps.
     classes : TextClasses
 
     Returns

@@ -279,3 +279,31 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
             workers = sum(client.ncores().values())
         with joblib.parallel_config(backend="dask", client=client):
             yield workers, {}
+
+
+def run_in_process(sweep: Sweep) -> xarray.Dataset:
+    """Run all cells of a sweep in this process, without a folder of finished cells.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        Of systems, of SGD or of the ladder: transformers need a folder.
+
+    Returns
+    -------
+    xarray.Dataset
+        As `run_sweep` writes it. A cell whose settings contradict each other is NaN, with its reason in `failure`.
+
+    Raises
+    ------
+    RuntimeError
+        A cell failed for another reason.
+    """
+    code = code_hash()
+    cells = [cell for cell, _ in sweep.cells(code)]
+    outcomes = run_cells(sweep.kind, sweep.observables, str(sweep.folder), "", code, cells)
+    for outcome in outcomes:
+        if outcome.values is None and not outcome.bad_input:
+            raise RuntimeError(f"cell {outcome.number} of the sweep {sweep.name}: {outcome.reason}")
+    reasons = {outcome.number: outcome.reason for outcome in outcomes if outcome.values is None}
+    return assemble(sweep, [outcome.values for outcome in outcomes], reasons)

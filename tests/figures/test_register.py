@@ -39,7 +39,7 @@ def check(dataset):
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FigureEntry]:
-    """A figure in a module of its own, in the register for one test."""
+    """A figure in a new module, in the register for one test."""
     (tmp_path / "figure_toy.py").write_text(TOY, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     yield FIGURES.add(FigureEntry.from_module(import_module("figure_toy")))
