@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 from snapdyn.analytic.speed_control import gamma_integral
 from snapdyn.errors import FloatArray, InputError, choice, positive, positive_array, time_array, whole
 
-# The zeros of C, D and their sums lie panel widths off the real axis: 14 nodes leave only rounding.
+# The zeros of C, D and their sums lie more than a panel width from the real axis: 14 nodes leave only rounding.
 _NODES = 14
 # Newton starts a fraction of a panel from the root, and each step squares that fraction at least.
 _NEWTON_STEPS = 7
@@ -161,15 +161,18 @@ def single_common_token_orbit(
         x = ratio**2 * np.exp(2 * distinct_logits(w) - w)
         return float(3 + 2 * K * x.sum())
 
-    w = _invert(tau, q, slope_bound)
+    w = inverse_of_integral(tau, q, slope_bound)
     z = distinct_logits(w)
     return Orbit(z, -K * z.sum(axis=-1))
 
 
-def _invert(
+def inverse_of_integral(
     tau: FloatArray, q: Callable[[FloatArray], FloatArray], slope_bound: Callable[[FloatArray], float]
 ) -> FloatArray:
-    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), a decreasing function."""
+    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which does not increase.
+
+    A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     nodes, weights = (nodes + 1) / 2, weights / 2
 

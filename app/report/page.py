@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
-from snapdyn.figures import DrawnFigure, claim_svg, draw
-from snapdyn.report.formulas import formula_html
-from snapdyn.validation import CLAIMS, FINDINGS, Check, ClaimResult, Map, Report
+from snapdyn.figures import DrawnFigure, draw
+from snapdyn.report.filters import FILTERS
+from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Report
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.run import check_claims, report_of
 from snapdyn.validation.store import finished_claims
 
-# Order of the page: claims at odds with print first. The mark tells verdicts apart without colour.
+# Order of the page: claims that differ from the printed statement first. Marks distinguish verdicts without colour.
 VERDICTS = {
-    NO_VERDICT: ("!", "The evidence itself is at fault."),
+    NO_VERDICT: ("!", "The evidence is invalid or incomplete."),
     "corrected": ("≠", "The printed statement fails; a corrected one holds."),
     "refuted": ("✗", "The printed statement fails, and no correction is offered."),
-    "conditional": ("◐", "Holds under stated conditions, fails outside them."),
+    "conditional": ("◐", "Holds under stated conditions and fails outside them."),
     "holds": ("✓", "Holds as printed."),
 }
 GROUPS = {
-    "Not what the register expects": (),
-    "Disagrees with print": ("corrected", "refuted"),
+    "Differs from the register": (),
+    "Differs from the printed statement": ("corrected", "refuted"),
     "Holds under conditions": ("conditional",),
     "Holds as printed": ("holds",),
 }
-THUMBNAIL_WIDTH = 320  # pixels
 ROLES = {
     "statement": "The statement as printed",
     "corrected": "The corrected statement",
@@ -51,7 +47,15 @@ ROLES = {
 
 @dataclass(frozen=True)
 class BuiltReport:
-    """The page that was written, and the verdicts on it."""
+    """The page that was written, and its verdicts.
+
+    Attributes
+    ----------
+    page : Path
+        The HTML file.
+    report : Report
+        The results of all claims.
+    """
 
     page: Path
     report: Report
@@ -59,7 +63,18 @@ class BuiltReport:
 
 @dataclass(frozen=True)
 class VerifiedDerivation:
-    """A symbolic derivation with what sympy said about it."""
+    """A symbolic derivation and sympy's verdict on it.
+
+    Attributes
+    ----------
+    derivation : Derivation
+        The derivation.
+    verified : bool
+        Whether every residual of the formula is 0.
+    printed_rejected : bool or None
+        Whether the printed form has a residual that is not 0; None where the paper prints the same formula, or
+        the formula itself is not verified.
+    """
 
     derivation: Derivation
     verified: bool
@@ -71,35 +86,40 @@ def build_report(
     level: str = "quick",
     progress: Callable[[int, int, str], None] | None = None,
     jobs: int | None = None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> BuiltReport:
     """Check every claim, draw every figure, verify every derivation, and write OUT/index.html.
 
     Parameters
     ----------
-    out : path
-        Folder, created when missing: index.html (needs no other file), report.json (the verdicts), figures/.
-    level : "quick" or "full"
-    progress : callable (done, total, what), optional
-        Called with the ids of the claims that run, and with each figure; `done` starts again with the figures.
+    out : str or os.PathLike
+        Folder for index.html (which needs no other file), report.json (the verdicts) and figures/; created if it
+        does not exist.
+    level : {"quick", "full"}
+        Effort for claims and figures.
+    progress : callable, optional
+        Called as progress(done, total, what), with the ids of the running claims and then with each figure;
+        `done` restarts at 0 for the figures.
     jobs : int, optional
         Processes that check claims; default all cores.
-    tell : callable (sentence), optional
-        Told of claims taken over from an interrupted run, and of trouble with keeping them.
+    notify : callable, optional
+        Called as notify(sentence) when claims of an interrupted run are reused, and when results cannot be saved
+        for reuse.
 
     Returns
     -------
     BuiltReport
+        The path of the page, and the results of all claims.
 
     Raises
     ------
     InputError
-        Unknown level; a folder that cannot be written to.
+        If the level is unknown, or the folder cannot be written to.
     """
     started = time.perf_counter()
     folder = output_folder(out)
-    # Finished claims are kept until the page is written: whatever stops the rest, they are not computed again.
-    with finished_claims(tell) as finished:
+    # Finished claims are saved until the page is written, so that a run after an interruption can reuse them.
+    with finished_claims(notify) as finished:
         results = list(check_claims(None, level, progress, jobs, finished))
         report = report_of(level, results, started, finished)
         with replacing(folder / "report.json") as temporary:
@@ -125,23 +145,29 @@ def render(
     derivations: Sequence[VerifiedDerivation],
     wall_time: float,
 ) -> str:
-    """HTML text of the page."""
+    """Return the page as HTML text.
+
+    Parameters
+    ----------
+    report : Report
+        Results of the claims.
+    figures : sequence of DrawnFigure
+        The figures, drawn.
+    derivations : sequence of VerifiedDerivation
+        The derivations, verified.
+    wall_time : float
+        Seconds that claims, figures and derivations took.
+
+    Returns
+    -------
+    str
+        The page; it needs no other file.
+    """
     templates = resources.files("snapdyn.report") / "templates"
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    filters: dict[str, Callable[..., Any]] = {
-        "formula": lambda latex: Markup(formula_html(latex)),
-        "svg": lambda picture: Markup(claim_svg(picture)),
-        "map_svg": _map_svg,
-        "png": _data_address,
-        "thumbnail": _thumbnail,
-        "number": _number,
-        "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
-        "ranges": ranges,
-        "outcome": _outcome,
-    }
-    environment.filters.update(filters)
+    environment.filters.update(FILTERS)
     counts = report.count()
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
     return template.render(
@@ -166,7 +192,7 @@ def render(
 
 
 def _groups(report: Report) -> dict[str, list[ClaimResult]]:
-    """Claims under the headings of the page, without the headings that have none."""
+    """Return the claims under each heading of the page; a heading without claims is left out."""
     groups: dict[str, list[ClaimResult]] = {heading: [] for heading in GROUPS}
     for claim in report.by_outcome:
         fitting = (heading for heading, verdicts in GROUPS.items() if claim.as_expected and claim.verdict in verdicts)
@@ -174,66 +200,7 @@ def _groups(report: Report) -> dict[str, list[ClaimResult]]:
     return {heading: claims for heading, claims in groups.items() if claims}
 
 
-def _map_svg(map: Map) -> Markup:
-    from snapdyn.figures.validity_maps import map_svg
-
-    return Markup(map_svg(map))
-
-
 def _equations(report: Report) -> Sequence[EquationRow]:
-    """Rows of the table of equations, when the whole register was run."""
+    """Return the rows of the table of equations if the whole register was run, else none."""
     whole = {claim.id for claim in report.claims} >= set(CLAIMS)
     return equation_table(report.claims) if whole else ()
-
-
-def _number(value: float, digits: int = 3) -> Markup | str:
-    """So many digits, with powers of ten as people write them where they save room."""
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    text = f"{value:.{digits}g}"
-    mantissa, _, exponent = text.partition("e")
-    if not exponent or 0 < int(exponent) < 5:
-        return f"{float(text):.{max(digits, 6)}g}"
-    power = f"10<sup>{int(exponent)}</sup>"
-    return Markup(power if mantissa == "1" else f"{mantissa}·{power}")
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Whole numbers as text, runs of neighbours shortened: 0-4, 7."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def _data_address(path: Path) -> str:
-    return _png_address(path.read_bytes())
-
-
-def _png_address(data: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(data).decode()
-
-
-def _thumbnail(path: Path) -> str:
-    """The picture at THUMBNAIL_WIDTH pixels, as an address."""
-    from PIL import Image
-
-    small = io.BytesIO()
-    with Image.open(path) as image:
-        image.convert("RGB").resize(
-            (THUMBNAIL_WIDTH, round(image.height * THUMBNAIL_WIDTH / image.width)), Image.Resampling.LANCZOS
-        ).save(small, format="png", optimize=True)
-    return _png_address(small.getvalue())
-
-
-def _outcome(check: Check) -> tuple[str, str]:
-    """CSS class and words for the outcome of a check."""
-    if check.role == "control":
-        return ("bad", "passed, but must fail") if check.passed else ("good", "rejected as it must be")
-    if check.passed:
-        return "good", "passed"
-    # Outside its conditions a statement may fail: that is the boundary, not a fault.
-    return ("neutral", "fails there") if check.role == "outside" else ("bad", "fails")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
+from snapdyn.errors import InputError
 
 
 def _weakly_correlated(K: int, seed: int, common: float = 0.03) -> np.ndarray:
@@ -84,5 +85,17 @@ def test_leading_xi_is_minus_the_diagonal(K: int) -> None:
 )
 def test_a_bad_matrix_is_refused(E_prime: np.ndarray, match: str) -> None:
     """Assert that E' must be square, symmetric and finite."""
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(InputError, match=match):
         analytic.speed_coefficients(E_prime, 100)
+
+
+@pytest.mark.parametrize(("asymmetry", "accepted"), [(5e-7, True), (2e-6, False)])
+@pytest.mark.parametrize("scale", [0.1, 30.0])
+def test_asymmetry_of_rounding_size_is_accepted(asymmetry: float, accepted: bool, scale: float) -> None:
+    """Assert that an asymmetry up to 1e-6 of the largest entry, or of 1, is accepted, and a larger one refused."""
+    E_prime = np.array([[0.0, scale], [scale + asymmetry * max(scale, 1.0), 0.0]])
+    if accepted:
+        analytic.speed_coefficients(E_prime, 100)
+    else:
+        with pytest.raises(InputError, match="expected a symmetric E_prime"):
+            analytic.speed_coefficients(E_prime, 100)

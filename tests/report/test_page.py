@@ -15,7 +15,8 @@ import snapdyn.report.page
 import snapdyn.validation
 from snapdyn.analytic.symbolic import derivations
 from snapdyn.commands.main import main
-from snapdyn.report.page import BuiltReport, VerifiedDerivation, build_report, ranges, render
+from snapdyn.report.filters import ranges
+from snapdyn.report.page import BuiltReport, VerifiedDerivation, build_report, render
 from snapdyn.validation import CLAIMS, Check, ClaimResult, Map, Picture, Report
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.equations import EquationRow
@@ -165,7 +166,12 @@ def test_disagreements_first(page_text: str) -> None:
     assert "2\nverdicts differ" in page_text
     assert "(refuted, expected holds)" in page_text
     assert "(no verdict, expected refuted)" in page_text
-    headings = ("Not what the register expects", "Disagrees with print", "Holds under conditions", "Holds as printed")
+    headings = (
+        "Differs from the register",
+        "Differs from the printed statement",
+        "Holds under conditions",
+        "Holds as printed",
+    )
     places = [page_text.index(words) for heading in headings for words in (f">{heading} <",)]
     assert places == sorted(places)
     assert page_text.index('id="claim-news"') < places[1] < page_text.index('id="claim-corrected"') < places[2]
@@ -175,12 +181,12 @@ def test_disagreements_first(page_text: str) -> None:
     "words",
     [
         # checks, by role
-        "rejected as it must be", "fails there", "≥ 1", "nan", "a &lt; b &amp; c", "The statement as printed",
-        "The corrected statement", "outside its conditions: the boundary", "Controls: wrong theories",
+        "rejected, as required", "fails outside its conditions", "≥ 1", "nan", "a &lt; b &amp; c",
+        "The statement as printed", "The corrected statement", "outside its conditions: the boundary", "Controls: wrong theories",
         # what it rests on
         "Title &lt;claim-holds&gt;", "T is infinite", "F1", "It is so.", "|lambda_1| &lt; 1/K", "0.123", ">no</td>",
         # how it was found and how to repeat it
-        "snapdyn validate claim-holds --level full", "12,345", "0-2, 7", "1.4 min", "lies that many times beyond",
+        "snapdyn validate claim-holds --level full", "12,345", "0-2, 7", "1.4 min", "violates its bound by this factor",
         # the rest of the page
         "It raised &lt;an error&gt;.", "not 0", "2.5 min, of which claims 2.1 min", "resumed: 2 of 6 claims",
         # the table of equations
@@ -219,7 +225,7 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
         build_report(tmp_path / "report")
     told: list[str] = []
     monkeypatch.setattr(snapdyn.report.page, "draw", lambda **options: [])
-    build_report(tmp_path / "report", tell=told.append)
+    build_report(tmp_path / "report", notify=told.append)
     assert told == ["resumed: 1 of 1 claims from an interrupted run"]
     assert list((tmp_path / "cache" / "claims").iterdir()) == []
 

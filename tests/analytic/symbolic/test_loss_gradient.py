@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from snapdyn.analytic.symbolic import gradient
+from snapdyn.errors import InputError
 
 # tokens M, rows of Y, outputs V, query ids, next tokens, residual
 CASES = {
@@ -114,11 +115,13 @@ def test_the_residual_connection_matters() -> None:
         ({"z": np.zeros((1, 4))}, "a row per query"),
         ({"Y": np.zeros((3, 3))}, "at least 4 rows"),
         ({"next_token": np.array([0, 3])}, "4 columns"),
+        ({"next_token": np.array([0, -1])}, "ids of at least 0, received -1"),
+        ({"P": "text"}, "expected P to be an array of real numbers"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(changed: dict, match: str) -> None:
     """Assert that inconsistent shapes are refused, with the shape that was expected."""
     (P, query, next_token, weights), Y, z, _ = _problem("two classes, two queries")
     arguments = {"P": P, "query": query, "next_token": next_token, "weights": weights, "Y": Y, "z": z}
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(InputError, match=match):
         gradient(**(arguments | changed))
