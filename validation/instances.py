@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.synthetic import token_table
 from snapdyn.validation.dense_algebra import overlap, spectral_norm
 
 
@@ -137,9 +138,7 @@ def correlated_classes(correlation: float, seed: int, num_classes: int = 5, voca
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     K = num_classes
-    P = np.zeros((K, 1 + 4 * K))
-    for n in range(K):
-        P[n, 1 + 4 * n : 5 + 4 * n] = rng.dirichlet(np.full(4, 2.0))
+    P = token_table(np.zeros((K, 1)), rng.dirichlet(np.full(4, 2.0), size=K))
     common = np.exp(rng.uniform(-0.5, 0.5, size=K))
 
     def at(logarithm: float) -> SequenceClasses:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from snapdyn.dynamics.synthetic import token_table
 from snapdyn.validation.search.instance import Instance
 
 # Smallest share a token keeps in the directed search; below it the token is as good as dropped.
@@ -53,17 +54,15 @@ class Family:
         distinct = [_between(rng, self.num_distinct) for _ in range(K)]
         Q = min(_between(rng, self.num_queries), K)
         concentration = math.exp(rng.uniform(math.log(0.3), math.log(5)))
-        P = np.zeros((K, common + sum(distinct)))
-        P[:, :common] = rng.dirichlet(np.full(common, concentration), size=K)
+        shared = rng.dirichlet(np.full(common, concentration), size=K)
         if not self.shared_by_all:
             for token in range(common):
                 members = rng.permutation(K)[: rng.integers(2, K + 1)]
-                P[np.setdiff1d(np.arange(K), members), token] = 0.0
-            for lonely in np.flatnonzero(P.sum(axis=1) == 0):  # a class that overlaps no other has xi_n = 0
-                P[lonely, rng.integers(common)] = 1.0
-        P[:, :common] *= np.exp(rng.uniform(math.log(0.02), math.log(5), size=(K, 1)))
-        for n, start in enumerate(common + np.cumsum([0, *distinct[:-1]])):
-            P[n, start : start + distinct[n]] = rng.dirichlet(np.full(distinct[n], concentration))
+                shared[np.setdiff1d(np.arange(K), members), token] = 0.0
+            for n in np.flatnonzero(shared.sum(axis=1) == 0):  # a class that overlaps no other has xi_n = 0
+                shared[n, rng.integers(common)] = 1.0
+        shared *= np.exp(rng.uniform(math.log(0.02), math.log(5), size=(K, 1)))
+        P = token_table(shared, [rng.dirichlet(np.full(size, concentration)) for size in distinct])
         # A share that underflows would be a token that does not occur.
         P = np.where(P > 0, np.maximum(P, SMALLEST_SHARE), 0.0)
         instance = Instance(
