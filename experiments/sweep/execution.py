@@ -301,7 +301,7 @@ def run_in_process(sweep: Sweep) -> xarray.Dataset:
     """
     code = code_hash()
     cells = [cell for cell, _ in sweep.cells(code)]
-    outcomes = run_cells(sweep.kind, sweep.observables, str(sweep.folder), "", code, cells)
+    outcomes = run_cells(sweep.kind, sweep.observables, str(sweep.folder), "", (), code, cells)
     for outcome in outcomes:
         if outcome.values is None and not outcome.bad_input:
             raise RuntimeError(f"cell {outcome.number} of the sweep {sweep.name}: {outcome.reason}")

@@ -182,7 +182,8 @@ def test_disagreements_first(page_text: str) -> None:
     [
         # checks, by role
         "rejected, as required", "fails outside its conditions", "≥ 1", "nan", "a &lt; b &amp; c",
-        "The statement as printed", "The corrected statement", "outside its conditions: the boundary", "Controls: wrong theories",
+        "The statement as printed", "The corrected statement", "outside its conditions: the boundary",
+        "Controls: wrong theories",
         # what it rests on
         "Title &lt;claim-holds&gt;", "T is infinite", "F1", "It is so.", "|lambda_1| &lt; 1/K", "0.123", ">no</td>",
         # how it was found and how to repeat it
