@@ -29,7 +29,7 @@ from snapdyn.validation.rungs.observables import decoder_observables
 if TYPE_CHECKING:
     from snapdyn.dynamics import TransformerRun
 
-RECORDED_STEPS = 200  # of SGD, log-spaced, where the file says nothing
+RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 
 
 def models(kind: str) -> dict[str, Model]:
@@ -45,12 +45,12 @@ def models(kind: str) -> dict[str, Model]:
 
 
 class CellFailed(Exception):
-    """A run that did not come to its end, with its own message."""
+    """A run failed; the message is that of the run."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a worker needs: settings as canonical JSON by section."""
+    """A cell as sent to a worker: its number in the design, its key, and its settings as canonical JSON by section."""
 
     number: int
     key: str
@@ -65,7 +65,7 @@ class Outcome:
     seconds: float
     values: Values | None = None
     reason: str = ""
-    bad_input: bool = False  # whether that is the reason
+    bad_input: bool = False  # whether the reason is bad input
     run: TransformerRun | None = None
 
 
@@ -118,12 +118,12 @@ def run_cells(
             values: Values = {}
             for name in observables:
                 values |= OBSERVABLES[name].values(kind, measured)
-            found = Outcome(cell.number, time.perf_counter() - started, _plain(values), run=run)
-        except Exception as error:  # whatever goes wrong in one cell is that cell's result
+            outcome = Outcome(cell.number, time.perf_counter() - started, _plain(values), run=run)
+        except Exception as error:  # an error in one cell is the result of that cell
             reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
             seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
-            found = Outcome(cell.number, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
-        outcomes.append(found)
+            outcome = Outcome(cell.number, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
+        outcomes.append(outcome)
     return outcomes
 
 
@@ -139,7 +139,7 @@ def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
 
 
 def _run(kind: str, sections: dict[str, str], observables: Sequence[str], folder: str) -> Any:
-    """What the observables of a cell measure."""
+    """Run a cell; the result is what its observables measure."""
     classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
     measures_transition = [name for name in observables if OBSERVABLES[name].needs_transition]
     if kind == ODE:

@@ -14,6 +14,7 @@ from snapdyn.dynamics.storage import provenance, replacing
 from snapdyn.experiments.sweep.design import short_names
 from snapdyn.experiments.sweep.files import Sweep, taken_names
 from snapdyn.experiments.sweep.observables import TIME, TRANSFORMER, Values, variables
+from snapdyn.validation.rungs.names import BRANCHES
 
 NOT_RUN = "not run yet"
 
@@ -46,16 +47,16 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
         array = (
             np.full((len(values), *own), "", dtype=object) if variable.text else np.full((len(values), *own), np.nan)
         )
-        for number, found in enumerate(values):
-            if found is not None:
-                _put(array, number, found[variable.name], extra)
+        for number, of_cell in enumerate(values):
+            if of_cell is not None:
+                _fill(array, number, of_cell[variable.name], extra)
         attributes = {"long_name": variable.meaning, "units": variable.units}
         data[label] = (
             (*dims, *variable.dims),
             array.reshape((*shape, *own)),
             {key: text for key, text in attributes.items() if text},
         )
-    missing = {number: NOT_RUN for number, found in enumerate(values) if found is None}
+    missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None}
     failure = np.full(len(values), "", dtype=object)
     for number, reason in (missing | dict(reasons)).items():
         failure[number] = reason
@@ -71,7 +72,7 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
     return xarray.Dataset(data, coordinates | extra, attributes)
 
 
-def _put(array: np.ndarray, number: int, value: Any, extra: Mapping[str, Any]) -> None:
+def _fill(array: np.ndarray, number: int, value: Any, extra: Mapping[str, Any]) -> None:
     if isinstance(value, dict):  # by the labels of a dimension
         for label, entry in value.items():
             array[number, extra["rung"].index(label)] = entry
@@ -88,19 +89,17 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
     """
     lengths: dict[str, int] = {}
     known = variables()
-    for found in values:
-        for name, value in (found or {}).items():
+    for of_cell in values:
+        for name, value in (of_cell or {}).items():
             if isinstance(value, list):
                 (dim,) = known[name].dims
                 lengths[dim] = max(lengths.get(dim, 0), len(value))
     extra: dict[str, Any] = {}
     if "gap" in sweep.observables:
-        from snapdyn.validation.rungs.names import BRANCHES
-
-        there = {rung for found in values if found for rung in found["gap"]}
-        extra["rung"] = [rung for rung in dict.fromkeys(sum(BRANCHES.values(), ())) if rung in there]
+        measured = {rung for of_cell in values if of_cell for rung in of_cell["gap"]}
+        extra["rung"] = [rung for rung in dict.fromkeys(sum(BRANCHES.values(), ())) if rung in measured]
         lengths["rung"] = len(extra["rung"])
-    times = {tuple(found["time"]) for found in values if found and "time" in found}
+    times = {tuple(of_cell["time"]) for of_cell in values if of_cell and "time" in of_cell}
     if len(times) == 1:
         units = "SGD steps" if sweep.kind == TRANSFORMER else TIME.units
         extra["time"] = ("time", list(times.pop()), {"units": units})

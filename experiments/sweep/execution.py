@@ -26,16 +26,16 @@ from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.experiments.sweep.observables import TRANSFORMER
 from snapdyn.experiments.sweep.store import Cells, Values, code_hash
 
-# Small cells go to the workers many at a time, as many as take about this long: to send one costs a millisecond or
-# more, and what runs when the sweep is stopped is lost.
+# A portion of cells takes a worker about this long: sending a portion costs a millisecond or more, and cells that are
+# running when the sweep is stopped are lost.
 SECONDS_AT_ONCE = 0.3
 MOST_AT_ONCE = 1000
-# Reasons that differ only in numbers are one.
+# Two reasons for failure that differ only in their numbers are of the same kind.
 NUMBER = re.compile(r"-?\d[\d.]*(e[-+]?\d+)?")
 
-# What went wrong on the cluster, by the name of the error: dask, which has them, is an extra.
+# Errors of a cluster by name, since dask is an extra and cannot be imported here.
 LOST = {
-    "KilledWorker": "the cluster's workers died again and again on one portion of cells, of too little memory perhaps",
+    "KilledWorker": "workers of the cluster died several times on the same cells, perhaps because the memory was full",
     "FutureCancelledError": "the dask scheduler no longer answers",
     "CancelledError": "the dask scheduler no longer answers",
     "CommClosedError": "the dask scheduler no longer answers",
@@ -44,22 +44,43 @@ LOST = {
 
 @dataclass
 class SweepResult:
-    """What a sweep has: the dataset and its file, how many cells were computed now, how the sweep ended."""
+    """Result of a sweep.
+
+    Attributes
+    ----------
+    path : Path
+        File of the dataset.
+    dataset : xarray.Dataset
+    taken_over : int
+        Cells (of different settings) that an earlier run had finished.
+    computed : int
+        Cells that this run has run, the failed ones included.
+    failures : dict of int to str
+        Reason by number of the cell, in the order of the design.
+    failed : int
+        Failed cells of different settings.
+    missing : int
+        Cells that have not run.
+    seconds : float
+        Duration of this run.
+    stopped : str
+        "" for a complete sweep, "interrupted", or why the workers were lost.
+    """
 
     path: Path
     dataset: xarray.Dataset
     taken_over: int
     computed: int
-    failures: dict[int, str]  # reason by number of the cell, in the order of the design
-    failed: int  # different settings among them
+    failures: dict[int, str]
+    failed: int
     missing: int
     seconds: float
-    stopped: str = ""  # "interrupted", or why no worker goes on
+    stopped: str = ""
 
 
 @dataclass
-class _Work:
-    """Cells that wait, handed out in portions that grow or shrink to SECONDS_AT_ONCE."""
+class _Portions:
+    """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each."""
 
     cells: deque[Cell]
     workers: int
@@ -75,14 +96,14 @@ class _Work:
         fair = -(-len(self.cells) // (2 * self.workers))  # so that all workers end at about the same time
         return max(1, min(MOST_AT_ONCE, fair, int(SECONDS_AT_ONCE / max(self.seconds_per_cell, 1e-6))))
 
-    def learn(self, outcomes: Sequence[Outcome]) -> None:
-        """Take the time of the latest cells for that of the next ones."""
+    def update_estimate(self, outcomes: Sequence[Outcome]) -> None:
+        """Expect the next cells to take as long as the latest ones."""
         self.seconds_per_cell = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
 
 
 @dataclass
-class _Found:
-    """Values and reasons by cell; cells with the same settings share them."""
+class _CellResults:
+    """Values and reasons for failure by number of the cell; cells with the same settings share them."""
 
     values: list[Values | None]
     reasons: dict[int, str] = field(default_factory=dict)
@@ -94,7 +115,7 @@ def run_sweep(
     jobs: int | None = None,
     scheduler: str | None = None,
     progress: Callable[[float, float, str], None] | None = None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    warn: Callable[[str], None] = lambda sentence: None,
 ) -> SweepResult:
     """Run the cells that OUT/cells does not hold yet, and write OUT/NAME.nc.
 
@@ -108,19 +129,19 @@ def run_sweep(
         Address of a dask scheduler whose workers run the cells instead.
     progress : callable (done, total, label), optional
         After each portion of cells; the label estimates the remaining time.
-    tell : callable (sentence)
-        For damaged cells.
+    warn : callable (sentence), optional
+        Called for each damaged cell.
 
     Returns
     -------
     SweepResult
-        After Ctrl-C, or when the workers are lost, with what is finished; the others are NaN.
+        After Ctrl-C, or when the workers are lost, it holds the finished cells; the other cells are NaN.
 
     Raises
     ------
     InputError
-        Values of the wrong type, a folder that cannot be written to, a scheduler that does not answer, the same
-        failure of all cells.
+        Values of the wrong type, a folder that cannot be written to, a scheduler that does not answer, or cells that
+        all fail with the same kind of bad input.
     """
     started = time.perf_counter()
     if jobs is not None:
@@ -130,21 +151,21 @@ def run_sweep(
     code = code_hash()
     cells = list(sweep.cells(code))
     folder = output_folder(out)
-    store = Cells(folder, tell)
+    store = Cells(folder, warn)
     if sweep.kind == TRANSFORMER:
         output_folder(folder / "checkpoints")
-    # The same settings are run once, and stand wherever the design has them.
+    # Cells with the same settings are run once.
     places: dict[str, list[int]] = {}
     for cell, _ in cells:
         places.setdefault(cell.key, []).append(cell.number)
-    found = _Found([None] * len(cells))
+    results = _CellResults([None] * len(cells))
     waiting: deque[Cell] = deque()
     for key, numbers in places.items():
         values = store.get(key, with_run=sweep.kind == TRANSFORMER)
         if values is None:
             waiting.append(cells[numbers[0]][0])
         for number in numbers:
-            found.values[number] = values
+            results.values[number] = values
     total, taken_over = len(waiting), len(places) - len(waiting)
     done, failed, bad_input, stopped = 0, 0, 0, ""
     began = time.perf_counter()
@@ -158,9 +179,9 @@ def run_sweep(
                     if outcome.values is not None:
                         store.put(cell.key, parameters, outcome.values, outcome.run)
                     for number in places[cell.key]:
-                        found.values[number] = outcome.values
+                        results.values[number] = outcome.values
                         if outcome.values is None:
-                            found.reasons[number] = outcome.reason
+                            results.reasons[number] = outcome.reason
                 done += len(portion)
                 if progress:
                     progress(done, total, _remaining(time.perf_counter() - began, done, total))
@@ -171,20 +192,22 @@ def run_sweep(
     if (
         not stopped
         and bad_input == total == len(places)
-        and len({NUMBER.sub("#", r) for r in found.reasons.values()}) == 1
+        and len({NUMBER.sub("#", r) for r in results.reasons.values()}) == 1
     ):
-        alike = "the same" if len(set(found.reasons.values())) == 1 else "the like"
-        raise InputError(f"expected a cell that can be run, received {alike} of all {total}: {found.reasons[0]}")
+        kind = "error" if len(set(results.reasons.values())) == 1 else "kind of error"
+        raise InputError(
+            f"expected a cell that can be run, received the same {kind} from all {total} cells: {results.reasons[0]}"
+        )
     path = folder / f"{sweep.name}.nc"
-    dataset = assemble(sweep, found.values, found.reasons)
+    dataset = assemble(sweep, results.values, results.reasons)
     write(dataset, path)
-    missing = sum(values is None for values in found.values) - len(found.reasons)
+    missing = sum(values is None for values in results.values) - len(results.reasons)
     return SweepResult(
         path=path,
         dataset=dataset,
         taken_over=taken_over,
         computed=done,
-        failures=dict(sorted(found.reasons.items())),
+        failures=dict(sorted(results.reasons.items())),
         failed=failed,
         missing=missing,
         seconds=time.perf_counter() - started,
@@ -193,7 +216,7 @@ def run_sweep(
 
 
 class WorkersLost(Exception):
-    """Workers died, so that nothing goes on; one sentence."""
+    """The workers died, so that the sweep cannot go on; the message is one sentence."""
 
 
 def _remaining(seconds: float, done: int, total: int) -> str:
@@ -219,19 +242,19 @@ def _outcomes(
         code,
     )
     with _backend(jobs, scheduler) as (workers, options):
-        work = _Work(waiting, workers)
+        waiting_portions = _Portions(waiting, workers)
         parallel = joblib.Parallel(**options, batch_size=1, return_as="generator_unordered")
-        portions = parallel(joblib.delayed(run_cells)(*arguments, cells) for cells in work)
+        portions = parallel(joblib.delayed(run_cells)(*arguments, cells) for cells in waiting_portions)
         try:
             for portion in portions:
-                work.learn(portion)
+                waiting_portions.update_estimate(portion)
                 yield portion
         except BrokenProcessPool as error:
             raise WorkersLost(
-                "a worker process died, of too little memory perhaps; finished cells are kept: run the command again "
-                "to go on, with fewer --jobs"
+                "a worker process died, perhaps because the memory was full; finished cells are kept: run the command "
+                "again to go on, with fewer --jobs"
             ) from error
-        except Exception as error:  # raised again but for those that are known by name only
+        except Exception as error:  # errors of dask are recognised by name; all others are raised again
             if type(error).__name__ not in LOST:
                 raise
             raise WorkersLost(
@@ -256,7 +279,7 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
             f"expected dask for --scheduler {scheduler}, received none; install it with pip install 'snapdyn[cluster]'"
         ) from error
     try:
-        # A client that is given no address fails again, and aloud, when it is cleared away.
+        # A client without an address raises a second error during cleanup, so the address is checked first.
         get_address_host_port(scheduler)
         client = Client(scheduler, timeout=10, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -264,7 +287,7 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
             f"expected a dask scheduler at {scheduler!r}, received no answer ({error}); start one with "
             "`dask scheduler` and give the address that it prints"
         ) from error
-    # A lost scheduler is told in one sentence (LOST), not in distributed's traceback.
+    # A lost scheduler is reported in one sentence (LOST), not by the traceback of distributed.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     with client:
         workers = sum(client.ncores().values())

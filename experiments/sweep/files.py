@@ -134,6 +134,27 @@ def read_sweep(path: Path) -> Sweep:
         One sentence with the section or key, what was expected, what was received, what to do.
     """
     values = read_toml(path)
+    kind = _kind_of(path, values)
+    known = models(kind)
+    required = known.keys() - ({"classes"} if kind == ODE else set())
+    check_names(path, values, (*known, "sweep", "phase"), required)
+    sections = {name: _table(path, name, values[name]) for name in known if name in values}
+    where = f"[sweep] of {str(path)!r}"
+    entry = _table(path, "sweep", values["sweep"])
+    in_model = {key: value for key, value in entry.items() if key in SweepSection.model_fields}
+    settings: SweepSection = read_section(SweepSection, in_model, where)
+    parameters = dict(_dotted({key: value for key, value in entry.items() if key not in in_model}))
+    design = _design(path, kind, settings, parameters, sections, known)
+    observables = _observables(kind, settings, sections, where)
+    phase = read_section(PhaseSection, values["phase"], f"[phase] of {str(path)!r}") if "phase" in values else None
+    sweep = Sweep(path.stem, path.parent, kind, sections, design, observables, phase)
+    if phase is not None:
+        _check_phase(phase, sweep)
+    return sweep
+
+
+def _kind_of(path: Path, values: Mapping[str, Any]) -> str:
+    """What a cell runs, by the one section that says it."""
     check_names(path, values, ("classes", *KIND_OF_SECTION, "run", "sweep", "phase"), ("sweep",))
     given = [name for name in KIND_OF_SECTION if name in values]
     if len(given) != 1:
@@ -141,51 +162,57 @@ def read_sweep(path: Path) -> Sweep:
             f"expected one of the sections [{'], ['.join(KIND_OF_SECTION)}] in {str(path)!r}, received "
             f"{' and '.join(given) or 'none'}; it says what a cell runs"
         )
-    kind = KIND_OF_SECTION[given[0]]
-    known = models(kind)
-    check_names(path, values, (*known, "sweep", "phase"), known.keys() - ({"classes"} if kind == ODE else set()))
-    sections = {name: values[name] for name in known if name in values}
-    for name, section in sections.items():
-        if not isinstance(section, dict):
-            raise InputError(f"expected [{name}] of {str(path)!r} to be a section, received {section!r:.60}")
-    entry = values["sweep"]
-    if not isinstance(entry, dict):
-        raise InputError(f"expected [sweep] of {str(path)!r} to be a section, received {entry!r:.60}")
+    return KIND_OF_SECTION[given[0]]
+
+
+def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"expected [{name}] of {str(path)!r} to be a section, received {value!r:.60}")
+    return value
+
+
+def _design(
+    path: Path,
+    kind: str,
+    settings: SweepSection,
+    parameters: Mapping[str, Any],
+    sections: Mapping[str, dict[str, Any]],
+    known: Mapping[str, Any],
+) -> Design:
+    """Design of the parameters; the seeds of [sgd] are an axis unless the file varies them itself."""
     where = f"[sweep] of {str(path)!r}"
-    own = {key: value for key, value in entry.items() if key in SweepSection.model_fields}
-    parameters = dict(_dotted({key: value for key, value in entry.items() if key not in own}))
-    settings: SweepSection = read_section(SweepSection, own, where)
     whole_numbers = {name: _takes_whole_numbers(name, sections, known, where) for name in parameters}
     seeds_are_an_axis = kind == SGD and SEED not in parameters
     taken = taken_names() | ({"seed"} if seeds_are_an_axis else set())
     design = build_design(settings.design, parameters, whole_numbers, settings.count, settings.seed, taken)
     if seeds_are_an_axis:
-        model: SGDSection = read_section(
-            known["sgd"], _first(sections["sgd"], design, "sgd"), f"[sgd] of {str(path)!r}"
-        )
+        first_values = _first(sections["sgd"], design, "sgd")
+        model: SGDSection = read_section(known["sgd"], first_values, f"[sgd] of {str(path)!r}")
         seeds = model.seed_list()
         if not seeds or len(set(seeds)) < len(seeds):
             raise InputError(f"expected different seeds in [sgd], at least one, received {model.seeds!r:.60}")
         name = SEED if "classes.seed" in {axis.name for axis in design.axes} else "seed"
-        design = Design((*design.axes, Axis(name, {SEED: list(seeds)})))
-    elif SEED in parameters and "seeds" in sections["sgd"]:
+        return Design((*design.axes, Axis(name, {SEED: list(seeds)})))
+    if SEED in parameters and "seeds" in sections["sgd"]:
         raise InputError(f"expected seeds in [sgd] or {SEED} in {where}, received both; keep one of them")
-    observables = tuple(settings.observables or ())
+    return design
+
+
+def _observables(
+    kind: str, settings: SweepSection, sections: Mapping[str, dict[str, Any]], where: str
+) -> tuple[str, ...]:
     if settings.observables is None:
         system = system_models().get(sections.get("system", {}).get("kind", ""))
-        observables = default_observables(kind, system is None or system.takes_classes())
-    for name in observables:
+        return default_observables(kind, system is None or system.takes_classes())
+    (section,) = (name for name, of_section in KIND_OF_SECTION.items() if of_section == kind)
+    for name in settings.observables:
         if name not in observables_of(kind):
-            raise unknown_name(f"observables of a sweep with [{given[0]}]", name, observables_of(kind))
-    if not observables:
+            raise unknown_name(f"observables of a sweep with [{section}]", name, observables_of(kind))
+    if not settings.observables:
         raise InputError(
             f"expected at least one observable in {where}, received none; choose of {', '.join(observables_of(kind))}"
         )
-    phase = read_section(PhaseSection, values["phase"], f"[phase] of {str(path)!r}") if "phase" in values else None
-    sweep = Sweep(path.stem, path.parent, kind, sections, design, observables, phase)
-    if phase is not None:
-        _check_phase(phase, sweep)
-    return sweep
+    return tuple(settings.observables)
 
 
 def _first(section: dict[str, Any], design: Design, name: str) -> dict[str, Any]:

@@ -149,8 +149,8 @@ def _gaps(ladder: Ladder) -> dict[str, float]:
 
 
 def _first_break(ladder: Ladder) -> str:
-    found = ladder.first_break()
-    return found.rung if found else "none"
+    first = ladder.first_break()
+    return first.rung if first else "none"
 
 
 TIME = Variable("time", STEPS, "times of the series", ("time",))

@@ -1,4 +1,4 @@
-"""Finished cells of a sweep on disk: one small file each, whole or not there, named by what determines it."""
+"""Finished cells of a sweep on disk: one small file per cell, named by a hash of everything that determines it."""
 
 from __future__ import annotations
 
@@ -33,39 +33,46 @@ def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mappi
 
 
 class Cells:
-    """The folder OUT/cells, and OUT/runs for trained transformers.
+    """Finished cells in the folder OUT/cells, and trained transformers in OUT/runs.
 
-    Two sweeps at once may share the folder: a file appears whole or not at all, and the same name holds the same
-    numbers whoever wrote it.
+    Two sweeps at once may share the folder: a file appears whole or not at all, and files of the same name hold the
+    same numbers.
+
+    Parameters
+    ----------
+    out : str or os.PathLike
+        Folder of the sweep's results.
+    warn : callable (sentence)
+        Called for each damaged file.
     """
 
-    def __init__(self, out: str | os.PathLike[str], tell: Callable[[str], None]) -> None:
+    def __init__(self, out: str | os.PathLike[str], warn: Callable[[str], None]) -> None:
         self.folder = output_folder(Path(out) / "cells")
         self.runs = Path(out) / "runs"
-        self._tell = tell
-        # Listed once: to ask for thousands of files that are not there costs more.
-        self._there = {entry.name for entry in os.scandir(self.folder)}
+        self._warn = warn
+        # The folder is listed once, which is faster than looking for thousands of files that may not exist.
+        self._names = {entry.name for entry in os.scandir(self.folder)}
 
     def get(self, key: str, with_run: bool) -> Values | None:
-        """Values of a finished cell; None without them. A damaged file is named."""
-        if f"{key}.json" not in self._there:
+        """Values of a finished cell, or None if it is not finished; a damaged file counts as not finished."""
+        if f"{key}.json" not in self._names:
             return None
         file = self.folder / f"{key}.json"
         try:
             values = _decoded(file.read_text(encoding="utf-8"), key)
         except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-            self._tell(f"the cell {str(file)!r} is damaged and is computed again ({error})")
+            self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error})")
             return None
         if with_run:
             try:
                 load_transformer_run(self.run_file(key))
             except InputError as error:
-                self._tell(f"the run of a finished cell is missing or damaged, and is trained again: {error}")
+                self._warn(f"the run of a finished cell is missing or damaged, and is trained again: {error}")
                 return None
         return values
 
     def put(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
-        """Keep a finished cell; the swept parameters stand in its file for a reader only."""
+        """Store a finished cell. The swept parameters in its file are for human readers only."""
         if run is not None:
             output_folder(self.runs)
             run.save(self.run_file(key))

@@ -313,7 +313,7 @@ def test_one_mistake_in_all_cells_is_one_sentence(tmp_path: Path, capsys: pytest
     """Assert exit code 2 and no list of cells where all fail alike, but for the value."""
     assert swept(GOOD.replace("[0.1, 0.5]", "[-1.0, -2.5e-3]"), tmp_path) == 2
     error = capsys.readouterr().err
-    assert "received the like of all 4: expected eta_Z to be a positive finite number" in error
+    assert "received the same kind of error from all 4 cells: expected eta_Z to be a positive finite number" in error
     assert error.count("\n") == 1
 
 
@@ -592,7 +592,7 @@ PHASE = '[phase]\nx = "eta_Z"\ny = "num_classes"\nvariable = "entropy"\n'
         ("[0.1, 0.5]", "[nan, 0.1]", "finite numbers for system.eta_Z"),
         ("[0.1, 0.5]", "{ first = 0.1, last = inf, count = 3 }", "last in system.eta_Z"),
         ("common_probability = 0.3", "common_probability = nan", "common_probability in [classes]"),
-        ("vocab_size = 20", "vocab_size = 1", "received the same of all 6: expected vocab_size"),
+        ("vocab_size = 20", "vocab_size = 1", "received the same error from all 6 cells: expected vocab_size"),
         ("[2, 3, 25]", "[2.5, 3]", "num_classes in [classes]"),
         ('["entropy", ', '["entorpy", ', "did you mean 'entropy'"),
         ('["entropy", "class_entropy", "transition_time", "loss_series"]', "[]", "at least one observable"),
