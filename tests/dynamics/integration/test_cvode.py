@@ -206,7 +206,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert one sentence that says what to install, and that "auto" does without it."""
     import importlib
 
-    for name in ("cvode", "driver"):
+    for name in ("cvode", "methods"):
         monkeypatch.setattr(
             importlib.import_module(f"snapdyn.dynamics.integration.{name}"), "is_installed", lambda: False
         )

@@ -26,7 +26,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, NOTHING, CompiledSolver
+from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.errors import InputError
@@ -35,10 +35,10 @@ from tests.dynamics.integration.test_driver import SYSTEMS, mean_field_system, r
 from tests.helpers import ROOT
 
 
-def equal_steps(scale: float | None, step: float, steps: int) -> CompiledSolver:
+def equal_steps(scale: float | None, step: float, steps: int) -> DormandPrinceSolver:
     """Solver of a mean field after equal steps: tolerances so loose that every step is accepted."""
     system = mean_field_system()
-    solver = CompiledSolver(system, Clock(scale), 1e6, 1e6, 1e6)
+    solver = DormandPrinceSolver(system, Clock(scale), 1e6, 1e6, 1e6)
     for _ in range(steps):
         solver.advance(NOTHING, np.empty((0, system.size)), NOTHING, 0)  # the first call would choose the first step
         solver._work.reals[kernel.STEP] = step
@@ -246,7 +246,7 @@ def test_a_pause_after_every_step_changes_nothing() -> None:
     times = log_times(0.1, 100.0, 30)
     system = mean_field_system()
     whole = integrate(system, times, "compiled")
-    solver = CompiledSolver(system, Clock(None), 100.0, 1e-8, 1e-10)
+    solver = DormandPrinceSolver(system, Clock(None), 100.0, 1e-8, 1e-10)
     saved, losses = np.empty((30, system.size)), np.empty(30)
     count = 0
     while solver.status == "running":
@@ -259,7 +259,7 @@ def test_a_pause_after_every_step_changes_nothing() -> None:
 def test_restart_in_the_middle_equals_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that a run continued from its state at t = 10 ends at t = 60 where one run does."""
     whole, system = mean_field_system(), mean_field_system()
-    first = CompiledSolver(whole, Clock(None), 10.0, 1e-9, 1e-11)
+    first = DormandPrinceSolver(whole, Clock(None), 10.0, 1e-9, 1e-11)
     while first.status == "running":
         first.step()
     state = first.y.copy()
@@ -483,7 +483,7 @@ def test_late_times_cost_little_more() -> None:
 def test_every_array_is_given_back(name: str) -> None:
     """Assert that compiled code, which counts no references itself, leaves those to every array as they were."""
     system = SYSTEMS[name]()
-    solver = CompiledSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
+    solver = DormandPrinceSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
     saved, losses = np.empty((40, system.size)), np.empty(40)
     arrays = [array for array in (*solver._arguments, *solver._work, saved, losses) if isinstance(array, np.ndarray)]
     assert len(arrays) >= 7
