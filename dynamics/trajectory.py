@@ -138,6 +138,13 @@ class Trajectory:
         ------
         InputError
             The system has no sequence classes.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [1.0])
+        >>> run.require_classes().num_classes
+        2
         """
         if self.classes is None:
             raise self._lacking("sequence classes")
@@ -150,6 +157,16 @@ class Trajectory:
         ------
         InputError
             The run kept no decoder.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [1.0], save_decoder=True)
+        >>> decoder = run.require_decoder()
+        >>> decoder.Y.shape
+        (1, 21, 3)
+        >>> decoder.outputs
+        array([32, 33, -1])
         """
         if self.Y is None or self.decoder_rows is None or self.decoder_outputs is None:
             raise InputError(
@@ -157,6 +174,21 @@ class Trajectory:
                 "save_decoder=True"
             )
         return Decoder(self.Y, self.decoder_rows, self.decoder_outputs)
+
+    def require_state(self) -> Floats:
+        """State of a system without attention logits, (N, size).
+
+        Raises
+        ------
+        InputError
+            The system has attention logits, and its run did not keep the state.
+        """
+        if self.state is None:
+            raise InputError(
+                f"expected a trajectory with the state, received one of {self.system}, which keeps attention logits "
+                "instead; use z, and Y with save_decoder=True"
+            )
+        return self.state
 
     @property
     def success(self) -> bool:

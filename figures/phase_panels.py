@@ -179,8 +179,8 @@ def _gap(
 
 def _phase(system: System, last: float) -> float:
     run = whole_run(system, log_times(0.1, last, SAVES))
-    assert run.classes is not None
-    return float(observables.phase(run, observables.transition_between(run.t, run.loss, run.classes.vocab_size)))
+    vocab_size = run.require_classes().vocab_size
+    return float(observables.phase(run, observables.transition_between(run.t, run.loss, vocab_size)))
 
 
 def panel_of(dataset: xarray.Dataset, panel: str) -> xarray.Dataset:
