@@ -1,9 +1,10 @@
 """Dynamics: sequence classes, systems of ODEs on compiled right-hand sides, integration, trajectories."""
 
 from snapdyn.dynamics.classes import SequenceClasses
-from snapdyn.dynamics.integration.driver import integrate, log_times, whole_run
+from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.integration.events import Event, State
+from snapdyn.dynamics.integration.times import log_times
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System

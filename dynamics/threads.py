@@ -1,4 +1,4 @@
-"""Work on all cores: compiled code that lets go of the interpreter, one thread per core."""
+"""Parallel work in threads, for compiled code that releases the lock of the interpreter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import joblib
 
 
 def cores() -> int:
-    """Cores that this process may use; joblib knows affinity, containers, and processes that run side by side."""
+    """Number of cores that this process may use; joblib respects affinity, containers and parallel workers."""
     return int(joblib.cpu_count())
 
 
@@ -22,16 +22,28 @@ def in_threads(
     stop: threading.Event,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Any]:
-    """Results of the calls, in their order; after Ctrl-C, or an error, `stop` is set and the calls end early.
+    """Make the calls in parallel.
 
-    `progress` (finished, total) is called in the calling thread after each call.
+    Parameters
+    ----------
+    calls : sequence of callable
+    threads : int
+    stop : threading.Event
+        Set after Ctrl-C or an error; calls that watch it then end early.
+    progress : callable, optional
+        Called as progress(finished, total) in the calling thread after each call.
+
+    Returns
+    -------
+    list
+        Results in the order of the calls; after Ctrl-C, None for calls that did not start.
     """
     results: list[Any] = [None] * len(calls)
     waiting = iter(range(len(calls)))
     finished: SimpleQueue[bool] = SimpleQueue()
 
     def work() -> None:
-        # Each thread takes the next call by itself: handing out calls one by one costs more than a short one.
+        # Each thread takes the next call from the iterator: to submit calls one by one costs more than a short call.
         for i in waiting:
             results[i] = calls[i]()
             if progress:
@@ -53,7 +65,7 @@ def in_threads(
                     count += 1
                     progress(count, len(calls))
         except KeyboardInterrupt:
-            stop.set()  # the threads return what they have
+            stop.set()  # the calls return what they have computed
         except BaseException:
             stop.set()
             raise

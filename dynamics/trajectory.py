@@ -72,7 +72,7 @@ class Trajectory:
     classes : SequenceClasses or None
         None for a system without sequence classes, such as the reduced system (13); see `require_classes`.
     t : (N,) array
-        Time in batch-size-1 SGD steps. Shorter than asked for when the run stopped early.
+        Time in batch-size-1 SGD steps. Fewer than requested if the run stopped early.
     z_support : (N, nz) array
         Attention logits on classes.z_coordinates; all others keep their initial value.
     z_initial : (Q, M) array
@@ -91,9 +91,9 @@ class Trajectory:
     invariants : dict of (N,) arrays
         Violation of each conserved quantity at each saved time.
     extra : dict of (N, k) arrays
-        Quantities of this system only, such as h per class or B.
+        Quantities that only some systems have, such as h per class or B.
     Y : (N, rows, columns) array or None
-        Decoder logits, when asked for: row `decoder_rows[token]`, column of output `decoder_outputs`
+        Decoder logits, for a run with `save_decoder`: row `decoder_rows[token]`, column of output `decoder_outputs`
         (-1 stands for every output that is no class's next token); see `require_decoder`.
     decoder_rows : (tokens,) array of int or None
     decoder_outputs : (columns,) array of int or None
@@ -138,6 +138,13 @@ class Trajectory:
         ------
         InputError
             The system has no sequence classes.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [1.0])
+        >>> run.require_classes().num_classes
+        2
         """
         if self.classes is None:
             raise self._lacking("sequence classes")
@@ -150,6 +157,16 @@ class Trajectory:
         ------
         InputError
             The run kept no decoder.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [1.0], save_decoder=True)
+        >>> decoder = run.require_decoder()
+        >>> decoder.Y.shape
+        (1, 21, 3)
+        >>> decoder.outputs
+        array([32, 33, -1])
         """
         if self.Y is None or self.decoder_rows is None or self.decoder_outputs is None:
             raise InputError(
@@ -157,6 +174,21 @@ class Trajectory:
                 "save_decoder=True"
             )
         return Decoder(self.Y, self.decoder_rows, self.decoder_outputs)
+
+    def require_state(self) -> Floats:
+        """State of a system without attention logits, (N, size).
+
+        Raises
+        ------
+        InputError
+            The system has attention logits, and its run did not keep the state.
+        """
+        if self.state is None:
+            raise InputError(
+                f"expected a trajectory with the state, received one of {self.system}, which keeps attention logits "
+                "instead; use z, and Y with save_decoder=True"
+            )
+        return self.state
 
     @property
     def success(self) -> bool:
@@ -178,7 +210,15 @@ class Trajectory:
 
     @property
     def z(self) -> Floats:
-        """Attention logits, (N, Q, M), rows in increasing query id."""
+        """Attention logits, (N, Q, M), rows in increasing query id.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 10.0, 100.0])
+        >>> run.z.shape
+        (3, 2, 30)
+        """
         z = np.repeat(self.z_initial[None], self.t.size, axis=0)
         query, token = self.classes.z_coordinates if self.classes else (np.zeros(1, int), np.zeros(1, int))
         z[:, query, token] = self.z_support
@@ -191,17 +231,39 @@ class Trajectory:
 
     @property
     def attention(self) -> Floats:
-        """Attention c_n[l] (5), (N, S, M)."""
+        """Attention c_n[l] (5), (N, S, M): a probability distribution over the tokens l of each class n.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 100.0])
+        >>> run.attention[:, 0, 0].round(4)
+        array([0.0645, 0.0511])
+        """
         classes = self.require_classes()
         attention = np.zeros((self.t.size, classes.num_classes, classes.num_tokens))
         attention[:, classes.class_of_entry, classes.P.indices] = self.attention_entries
         return attention
 
     def entropy(self, distinct_only: bool = False) -> Floats:
-        """Entropy of the attention of each class in nats, (N, S).
+        """Entropy of the attention of each class.
 
-        With `distinct_only` the attention is restricted to the class's distinct tokens and renormalised
-        (Fig. 6); a class without distinct tokens gives NaN.
+        Parameters
+        ----------
+        distinct_only : bool
+            Restrict the attention to the distinct tokens of the class and renormalise it (Fig. 6).
+
+        Returns
+        -------
+        (N, S) array
+            Entropies in nats; with `distinct_only`, NaN for a class without distinct tokens.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 10.0, 100.0])
+        >>> run.entropy()[:, 0].round(3)
+        array([2.899, 2.902, 2.885])
         """
         classes = self.require_classes()
         c = self.attention_entries
@@ -224,11 +286,51 @@ class Trajectory:
         return start + int(position[0])
 
     def token_attention(self, n: int, l: int) -> Floats:
-        """Attention c_n[l](t) of one class to one of its tokens, (N,)."""
+        """Attention c_n[l](t) of one class to one of its tokens.
+
+        Parameters
+        ----------
+        n : int
+            Class.
+        l : int
+            Token id with P(l|n) > 0.
+
+        Returns
+        -------
+        (N,) array
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 100.0])
+        >>> run.token_attention(0, 0).round(4)
+        array([0.0645, 0.0511])
+        """
         return self.attention_entries[:, self._entry(n, l)]
 
     def relative_gain(self, n: int, l: int, l0: int) -> Floats:
-        """Relative gain r_{l/l0|n}(t) = f_nl^2/f_nl0^2 - 1 (Theorem 3), (N,)."""
+        """Relative gain r_{l/l0|n}(t) = f_nl^2/f_nl0^2 - 1 (Theorem 3).
+
+        Parameters
+        ----------
+        n : int
+            Class.
+        l : int
+            Token id with P(l|n) > 0.
+        l0 : int
+            Token id with P(l0|n) > 0, to which `l` is compared.
+
+        Returns
+        -------
+        (N,) array
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 10.0, 100.0])
+        >>> run.relative_gain(0, l=15, l0=0).round(3)
+        array([-0.64 , -0.594, -0.076])
+        """
         classes, a, b = self.require_classes(), self._entry(n, l), self._entry(n, l0)
         position = classes.z_of_entry
         z = self.z_support
@@ -236,7 +338,26 @@ class Trajectory:
         return np.expm1(2.0 * ratio)
 
     def growth_factor(self, n: int, l: int) -> Floats:
-        """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11), (N,)."""
+        """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11).
+
+        Parameters
+        ----------
+        n : int
+            Class.
+        l : int
+            Token id with P(l|n) > 0.
+
+        Returns
+        -------
+        (N,) array
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 10.0, 100.0])
+        >>> run.growth_factor(0, 15).round(3)
+        array([1.   , 1.061, 1.629])
+        """
         classes, entry = self.require_classes(), self._entry(n, l)
         start = self.z_initial[classes.query_index[n], l]
         return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))

@@ -74,8 +74,7 @@ class IndexedObservable:
         if self.kind == "loss":
             return trajectory.loss
         if self.kind == "entropy":
-            assert trajectory.classes is not None
-            return trajectory.entropy()[:, trajectory.classes.check_class(self.indices[0])]
+            return trajectory.entropy()[:, trajectory.require_classes().check_class(self.indices[0])]
         if self.kind == "attention":
             return trajectory.token_attention(*self.indices)
         return np.asarray(getattr(trajectory, self.kind)(*self.indices))

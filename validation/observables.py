@@ -80,14 +80,12 @@ def late_speed(run: Trajectory) -> float:
 
     The path is the total variation distance (half of the sum of |changes|), mean over classes, between saved times.
     """
-    assert run.classes is not None
+    starts = run.require_classes().P.indptr[:-1]
     later = run.t > 0
     t = run.t[later]
     if t.size < 2 or t[-1] < 10 * t[0]:
         return np.nan
-    steps = np.add.reduceat(
-        np.abs(np.diff(run.attention_entries[later], axis=0)), run.classes.P.indptr[:-1], axis=1
-    ).mean(axis=1)
+    steps = np.add.reduceat(np.abs(np.diff(run.attention_entries[later], axis=0)), starts, axis=1).mean(axis=1)
     speed = steps / np.diff(np.log(t))
     last = int(np.searchsorted(t, t[-1] / 10 * (1 + 1e-12), side="right")) - 1
     fastest = float(speed.max())
@@ -96,10 +94,10 @@ def late_speed(run: Trajectory) -> float:
 
 def winner_share(run: Trajectory) -> float:
     """Largest share of a class's attention that one distinct token has at the end, mean over classes."""
-    assert run.classes is not None
-    distinct = run.classes.omega_size[run.classes.P.indices] == 1
+    classes = run.require_classes()
+    distinct = classes.omega_size[classes.P.indices] == 1
     attention = np.where(distinct, run.attention_entries[-1], 0.0)
-    return float(np.maximum.reduceat(attention, run.classes.P.indptr[:-1]).mean())
+    return float(np.maximum.reduceat(attention, classes.P.indptr[:-1]).mean())
 
 
 def phase(run: Trajectory, transition: float) -> int:
@@ -118,8 +116,7 @@ def drop_below_maximum(paths: Floats) -> Floats:
 
 def fallen_share(run: Trajectory) -> float:
     """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
-    classes = run.classes
-    assert classes is not None
+    classes = run.require_classes()
     coordinates = classes.z_coordinates
     distinct = classes.omega_size[coordinates[1]] == 1
     if not distinct.any():
@@ -137,8 +134,7 @@ def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Flo
     """
     from scipy.integrate import cumulative_simpson
 
-    classes, t = trajectory.classes, trajectory.t[::every]
-    assert classes is not None
+    classes, t = trajectory.require_classes(), trajectory.t[::every]
     z, h, beta = trajectory.z[::every], trajectory.extra["h"][::every], trajectory.parameters["beta"]
     xi = np.array([growth_rate(classes, z[i], h[i], beta) for i in range(t.size)])
     rate = eta_Z * classes.prior * xi * t[:, None]

@@ -13,18 +13,26 @@ from snapdyn.dynamics.systems.base import System
 
 @dataclass(frozen=True)
 class Clock:
-    """Integration variable: t itself, or tau = log(1 + t/scale)."""
+    """Integration variable: t itself, or tau = log(1 + t/scale).
+
+    Attributes
+    ----------
+    scale : float or None
+        t_s in batch-size-1 steps; None for t itself.
+    """
 
     scale: float | None
 
     def to_time(self, tau: float) -> float:
+        """Time in batch-size-1 steps at a value of the integration variable."""
         return tau if self.scale is None else float(self.scale * np.expm1(tau))
 
     def from_time(self, t: float) -> float:
+        """Value of the integration variable at a time in batch-size-1 steps."""
         return t if self.scale is None else float(np.log1p(t / self.scale))
 
     def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
-        """Right-hand side in this variable."""
+        """Right-hand side (tau, state) -> d(state)/dtau in this variable."""
         if self.scale is None:
             return system.derivative
         scale = self.scale

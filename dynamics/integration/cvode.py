@@ -23,16 +23,16 @@ KRYLOV_DIMENSION = 10
 
 
 def is_installed() -> bool:
-    """Whether scikit-sundae is there; it is not imported."""
+    """Whether scikit-sundae is installed; it is not imported."""
     return importlib.util.find_spec("sksundae") is not None
 
 
 class CVODESolver:
     """BDF of order 1 to 5 with Newton's method and GMRES, with the attributes of scipy's solvers that `integrate` uses.
 
-    The Jacobian enters through its products with vectors: analytic for MeanField without residual connection, else
-    SUNDIALS' difference quotients. No preconditioner. Linear invariants are kept to rounding, because analytic
-    products keep them.
+    GMRES needs products of the Jacobian with vectors only: analytic ones for MeanField without residual connection,
+    difference quotients of SUNDIALS for other systems. There is no preconditioner. Analytic products conserve linear
+    invariants to rounding.
 
     Parameters
     ----------
@@ -41,12 +41,13 @@ class CVODESolver:
         t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
     t_end : float
         In batch-size-1 steps.
-    rtol, atol : float
+    rtol : float
+    atol : float
 
     Attributes
     ----------
     nfev : int
-        Evaluations of the right-hand side, and products with its Jacobian (about twice the cost), together.
+        Evaluations of the right-hand side plus products with its Jacobian (each costs about two evaluations).
 
     Raises
     ------
@@ -107,7 +108,7 @@ class CVODESolver:
         return self._clock.derivative(self._system)(tau, state)
 
     def step(self) -> str | None:
-        """Make one step; the reason when it fails."""
+        """Make one step; return the reason if it fails."""
         result: Any = None
         for _ in range(2):  # after dense output the first call only returns to the step's end
             result = self._solver.step(self.t_bound, method="onestep", tstop=self.t_bound)
@@ -122,7 +123,7 @@ class CVODESolver:
         return None
 
     def dense_output(self) -> Callable[[float | Floats], Floats]:
-        """States inside the last step, (n,) or (n, N), of the order of the method; only until the next step."""
+        """States inside the last step, (n,) or (n, N), of the order of the method; valid until the next step."""
 
         def interpolate(tau: float | Floats) -> Floats:
             inside = np.clip(np.atleast_1d(tau), self.t_old, self.t)

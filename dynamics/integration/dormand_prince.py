@@ -1,4 +1,4 @@
-"""The compiled DOP853 with the face of a scipy solver: one step at a time, or a whole trajectory in one call."""
+"""DOP853, compiled with the right-hand side: single steps as in scipy's solvers, or a whole trajectory in one call."""
 
 from __future__ import annotations
 
@@ -31,29 +31,24 @@ REASONS = {
 NOTHING = np.empty(0)
 
 
-def is_supported(system: System) -> bool:
+def is_compiled(system: System) -> bool:
     """Whether the right-hand side of `system` is compiled into the integrator."""
     return type(system) in COMPILED_SYSTEMS
 
 
-def logit_values(system: System) -> int:
-    """Number of state values, from the first on, that hold every attention logit."""
-    layout = getattr(system, "layout", None)
-    return 1 if layout is None else int(layout.num_slots)
-
-
-class CompiledSolver:
+class DormandPrinceSolver:
     """DOP853 from t = 0 to `t_end` (> 0), with the attributes of scipy's solvers that `integrate` uses.
 
     Parameters
     ----------
     system : System
-        One that `is_supported`.
+        One of `COMPILED_SYSTEMS`.
     clock : Clock
         t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
     t_end : float
         In batch-size-1 steps.
-    rtol, atol : float
+    rtol : float
+    atol : float
     """
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
@@ -75,7 +70,7 @@ class CompiledSolver:
 
     @property
     def y(self) -> Floats:
-        """State at `t`, (n,); the next step but one overwrites it."""
+        """State at `t`, (n,); the second step from here overwrites it."""
         return self._work.vectors[self._work.where[kernel.STATE]]
 
     @property
@@ -99,14 +94,16 @@ class CompiledSolver:
             All times to save at, in the integration variable, the same array in every call.
         saved : (rows, width) array
             Receives the first `width` state values at the next times.
-        losses : (rows,) or (0,) array
-            Receives the losses, if the system's right-hand side knows them.
+        losses : (M,) array
+            Receives the losses, M = rows; or none of them, M = 0. Only if `knows_loss`.
         most_steps : int
 
         Returns
         -------
-        int, str or None
-            Number of times saved in this call; reason of a failure.
+        saved : int
+            Number of times saved in this call.
+        reason : str or None
+            Why the solver failed.
         """
         before = int(self._work.counts[kernel.SAVED])
         outcome = self._advance(self._arguments, self._work, save_at, saved, losses, most_steps)
@@ -117,11 +114,11 @@ class CompiledSolver:
         return int(self._work.counts[kernel.SAVED]) - before, REASONS.get(outcome)
 
     def step(self) -> str | None:
-        """Make one step; the reason when it fails."""
+        """Make one step; return the reason if it fails."""
         return self.advance(NOTHING, np.empty((0, self.y.size)), NOTHING, 1)[1]
 
     def dense_output(self) -> Callable[[float | Floats], Floats]:
-        """States inside the last step, (n,) or (n, N), until the next step is made; only between calls of `step`."""
+        """States inside the last step, (n,) or (n, N), valid until the next step; only between calls of `step`."""
         if not self._work.counts[kernel.DENSE_MADE]:
             status = self.status
             self.advance(np.array([self.t_old]), np.empty((0, self.y.size)), NOTHING, 0)

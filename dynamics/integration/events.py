@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord
 from snapdyn.errors import InputError, flag
 
-# Points per step at which an event function is looked at, so that two crossings in one step are both found.
+# Points per step at which an event function is evaluated, so that two crossings in one step are both found.
 EVENT_SAMPLES = 8
 
 
@@ -58,16 +58,30 @@ class State:
 
 @dataclass(frozen=True)
 class Event:
-    """A zero of `function(t, state)` to be located.
+    """Zeros of a function of the state, for `integrate` to locate.
 
     Parameters
     ----------
-    function : callable (t, State) -> float
-        t in batch-size-1 steps.
-    direction : -1, 0 or 1
-        Only falling, all, or only rising crossings.
+    function : callable
+        function(t, state) -> float, with t in batch-size-1 steps and `state` a State.
+    direction : int
+        -1: falling crossings only; 1: rising crossings only; 0: both.
     terminal : bool
         Stop the run at the first crossing.
+
+    Raises
+    ------
+    InputError
+        A function that cannot be called, or another direction.
+
+    Examples
+    --------
+    >>> import math
+    >>> import snapdyn as sd
+    >>> half = sd.Event(lambda t, state: state.loss - math.log(34) / 2, terminal=True)
+    >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [100.0], events={"half": half})
+    >>> run.status, run.events[0].name, round(run.events[0].t, 4)
+    ('terminated', 'half', 4.3833)
     """
 
     function: Callable[[float, State], float]
@@ -83,14 +97,14 @@ class Event:
 
 
 class DenseStep:
-    """Dense output of the last step, made only when a time inside it is asked for (it costs evaluations)."""
+    """Dense output of the last step, computed only when a time inside it is needed, since it costs evaluations."""
 
     def __init__(self, solver: Any, clock: Clock) -> None:
         self._solver, self._clock = solver, clock
         self._interpolant: Any = None
 
     def rows(self, times: Floats) -> Floats:
-        """States at `times` inside the step, a fresh array (number of times, size)."""
+        """States at `times` inside the step, a new array (number of times, size)."""
         variable = np.array([self._clock.from_time(t) for t in times])
         if variable[0] >= self._solver.t:
             return np.repeat(self._solver.y[None], times.size, axis=0)
@@ -107,9 +121,9 @@ class DenseStep:
 
 
 class EventWatcher:
-    """Looks for sign changes at samples of each step and refines them on dense output."""
+    """Finds sign changes between samples of each step and locates them on dense output."""
 
-    def __init__(self, system: System, clock: Clock, events: dict[str, Event], start: Floats) -> None:
+    def __init__(self, system: System, clock: Clock, events: Mapping[str, Event], start: Floats) -> None:
         self._system, self._clock, self._events = system, clock, events
         self.records: list[EventRecord] = []
         self._last = {name: self._value(event, 0.0, start) for name, event in events.items()}
@@ -129,9 +143,9 @@ class EventWatcher:
         )
 
     def look(self, solver: Any, dense: DenseStep) -> float | None:
-        """Record the crossings of the last step in order of time; the time of a terminal one, else None."""
+        """Record the crossings of the last step in order of time; return the time of a terminal one, else None."""
         samples = np.linspace(solver.t_old, solver.t, EVENT_SAMPLES + 1)[1:]
-        found: list[tuple[float, str]] = []
+        crossings: list[tuple[float, str]] = []
         for name, event in self._events.items():
             left, before = solver.t_old, self._last[name]
             for right in samples:
@@ -139,10 +153,10 @@ class EventWatcher:
                 rising = before < 0 <= after
                 falling = before > 0 >= after
                 if (rising and event.direction >= 0) or (falling and event.direction <= 0):
-                    found.append((self._root(event, dense, left, right), name))
+                    crossings.append((self._root(event, dense, left, right), name))
                 left, before = right, after
             self._last[name] = before
-        for tau, name in sorted(found):
+        for tau, name in sorted(crossings):
             t, state = self._clock.to_time(tau), dense.at_variable(tau)
             if self._system.has_z:
                 self.records.append(EventRecord(name, t, self._system.z_support(state).copy()))

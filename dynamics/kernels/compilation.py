@@ -13,19 +13,19 @@ from numba.core.options import DefaultOptions
 REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
 EXACT: set[str] = {"contract"}
 
-# numba counts the references to every view of an array, by two atomic operations: a quarter of the time of a small
-# system. Kernels keep and return no array, and those that allocate none have nothing to count. numba does not document
-# the option; where it is gone, kernels are slower and nothing else.
+# numba counts the references to every view of an array by two atomic operations: a quarter of the time of a small
+# system. Kernels keep and return no array, and a kernel that allocates none needs no count. numba does not document
+# the option; in a version without it kernels are only slower.
 COUNTS_REFERENCES = "_nrt" if hasattr(DefaultOptions, "_nrt") else None
 
 
 def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
     """Decorate a kernel that keeps and returns no array; `options` are numba's.
 
-    `allocates` is stated for every kernel, because one that does not say inherits it from the caller that compiles it
-    first. `forceinline`: besides the call it saves this. A function that is not inlined is compiled twice, on its own
-    and with its caller, which may round differently; the process that compiles uses the one, all later processes the
-    other. A test compares the two; what differs is inlined.
+    `allocates` is set for every kernel: without it a kernel would inherit the option from the caller that compiles it
+    first. `forceinline` saves the call, and it avoids two versions: a function that is not inlined is compiled twice,
+    alone and with its caller, and the versions may round differently. The process that compiles uses one version, all
+    later processes the other. A test compares the two processes; a function that differs is inlined.
     """
     if COUNTS_REFERENCES:
         options[COUNTS_REFERENCES] = allocates

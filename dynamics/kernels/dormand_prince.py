@@ -1,9 +1,9 @@
 """DOP853, the Dormand-Prince method of order 8(5,3) with dense output of order 7: whole trajectories, compiled.
 
-Step control, first step and dense output are those of scipy.integrate.DOP853, and so are the coefficients
-(Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, Sec. II.5, II.6, II.10). A large system spends its
-time on moving stage vectors, not on its right-hand side; so stages are combined in blocks that stay in the first
-cache, each vector is read once per combination, and vectors change names instead of being copied.
+Step control, first step, dense output and coefficients are those of scipy.integrate.DOP853 (Hairer, Norsett, Wanner,
+Solving Ordinary Differential Equations I, Sec. II.5, II.6, II.10). For a large system the cost is the memory traffic
+of the stage vectors, not the right-hand side. So stages are combined in blocks that stay in the first cache, each
+vector is read once per combination, and vectors exchange their indices instead of being copied.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE = range(7)
 STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE = range(5)
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
 VECTORS = STAGE + ALL_STAGES
-# What a workspace starts with: to copy is faster than to make, and a small run feels it.
+# Templates of a new workspace: copying a template is faster than allocating, which matters for small systems.
 START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(5, np.int64), np.zeros(NUMBER[DENSE])
 
 

@@ -115,6 +115,11 @@ class System(ABC):
         """Whether the system defines `loss`."""
         return type(self).loss is not System.loss
 
+    @property
+    def num_logit_values(self) -> int:
+        """Number of state values, from the first on, that `z_support` needs."""
+        return self.size
+
     def z_support(self, state: Floats) -> Floats:
         """Attention logits on classes.z_coordinates, (..., nz), of states (..., size)."""
         raise self._lacking("attention logits")

@@ -14,51 +14,61 @@ from snapdyn.dynamics.systems.layout import build_layout, scratch
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import InputError, flag, whole
 
-# Where the frequencies that attention holds vary by as much as their mean, a second order says nothing: on Syn-Small
-# the correction cuts the bias 5 times at 0.5, still helps at 1, and runs away at 2 (docs/finite_length_and_noise.md).
+# Where the frequencies that attention weights vary by as much as their mean, a second-order expansion fails: on
+# Syn-Small the correction divides the bias by 5 at a noise of 0.5, still reduces it at 1, and diverges at 2
+# (docs/finite_length_and_noise.md).
 LARGEST_COUNT_NOISE = 1.0
 # Beyond it rounding in the logarithms of the binomial distribution could be seen, and such sequences act as infinite.
 LONGEST_SEQUENCE = 10**9
 
 
 class ExpansionWarning(UserWarning):
-    """A run entered a region where the second-order correction for finite sequences does not hold."""
+    """A run reached states where the second-order correction for finite sequences is not valid."""
 
 
 class FiniteLengthMeanField(MeanField):
     """Expectation of the SGD step (3)-(4) as a flow, to second order in the fluctuations of the counts.
 
     A sequence has T-1 contextual tokens, so its token frequencies scatter around P(.|n) with covariance
-    (diag P - P P^T)/(T-1), and the step, curved in them, has an expectation that differs from the step at P.
-    The correction takes that curvature exactly; the rest is O(1/(T-1)^2). The loss is the expected loss to
-    the same order.
+    (diag P - P P^T)/(T-1). The step is a nonlinear function of the frequencies, so its expectation differs from the
+    step at P. The correction includes the second derivatives exactly; the remainder is O(1/(T-1)^2). The loss is the
+    expected loss to the same order.
 
     Parameters
     ----------
     classes : SequenceClasses
-    eta_Y, eta_Z : float
-        Learning rates per batch-size-1 step.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of the attention logits per batch-size-1 step.
     seq_len : int or None
         T-1, number of contextual tokens; None is infinite (MeanField itself).
     z_initial : (Q, M) array, optional
         Initial logits, rows in increasing query id. Default 0.
     lump : bool
-        Let one row stand for all tokens of equal columns P(l|.) and initial logits, exact in expectation.
+        Use one row of Y for all tokens with equal columns P(l|.) and initial logits; exact in expectation.
 
     Raises
     ------
     InputError
-        Also for sequences so short that count_noise (see `extra`) is above 1 at the start.
+        Rates that are not positive, or sequences so short that count_noise (see `extra`) is above 1 at the start.
 
     Warns
     -----
     ExpansionWarning
-        When at a saved time count_noise is above 1 or the corrected loss below 0: the run does not hold from there.
+        At a saved time count_noise is above 1 or the corrected loss is below 0: the run is not valid from that time.
 
     Notes
     -----
-    Own derivation, in `docs/finite_length_and_noise.md` with its measured error; verified against the exact
-    expectation over all count vectors in `tests/dynamics/systems/test_finite_length.py`.
+    Derived in `docs/finite_length_and_noise.md`, with the measured error; verified against the exact expectation over
+    all count vectors in the tests of this module.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> system = sd.FiniteLengthMeanField(sd.syn_small(), 1.0, 1.0, seq_len=1000)
+    >>> sd.integrate(system, [10.0, 100.0]).loss.round(4)
+    array([0.732 , 0.0285])
     """
 
     def __init__(
@@ -105,10 +115,10 @@ class FiniteLengthMeanField(MeanField):
         )  # fmt: skip
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        """count_noise (..., S): the expansion parameter, Var of the frequencies over their mean squared.
+        """count_noise (..., S): the expansion parameter, the variance of the frequencies over their mean squared.
 
         (sum_k f_nk^2/P(k|n) - 1)/(T-1): one over the expected counts, averaged over the tokens attended to.
-        The correction is a small one while this is small, and misleads where it exceeds 1: that is warned of.
+        The correction is accurate where this is small. Values above 1 cause an ExpansionWarning.
         """
         noise = self._count_noise(self.z_support(state))
         self._warn_outside(noise, state.reshape(-1, self.size))
@@ -124,16 +134,16 @@ class FiniteLengthMeanField(MeanField):
     def _warn_outside(self, noise: Floats, states: Floats) -> None:
         if self.seq_len is None:
             return
-        found = []
+        problems = []
         if noise.max() > LARGEST_COUNT_NOISE:
-            found.append(f"count_noise up to {noise.max():.4g}")
+            problems.append(f"count_noise up to {noise.max():.4g}")
         least = min(self.loss(state) for state in states)
         if least < 0.0:
-            found.append(f"a loss down to {least:.2g}")
-        if found:
+            problems.append(f"a loss down to {least:.2g}")
+        if problems:
             warnings.warn(
                 f"expected count_noise of at most 1 and a loss of at least 0, where the correction for sequences of "
-                f"{self.seq_len} tokens holds, received {' and '.join(found)}; do not use the run from there on "
+                f"{self.seq_len} tokens holds, received {' and '.join(problems)}; do not use the run from there on "
                 f"(trajectory.extra['count_noise'], trajectory.loss), use sgd with seq_len={self.seq_len} instead",
                 ExpansionWarning,
                 stacklevel=2,

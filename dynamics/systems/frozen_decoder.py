@@ -28,10 +28,22 @@ class FrozenDecoder(System):
     eta_Y : float
         Learning rate per batch-size-1 step.
     modified : bool
+        Use the modified flow (8)/(26).
     z_initial : (Q, M) array, optional
         The frozen logits. Default 0.
     residual : bool
         Decoder input LN(f_n + e_psi(n)) in place of f_n.
+
+    Raises
+    ------
+    InputError
+        A rate that is not positive, or classes that the modified flow cannot use.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> sd.integrate(sd.FrozenDecoder(sd.syn_small(), eta_Y=1.0), [1.0, 100.0]).loss.round(4)
+    array([3.0635, 0.0456])
     """
 
     def __init__(
@@ -82,6 +94,10 @@ class FrozenDecoder(System):
         """W = F^T Y, (..., S, columns): the decoder's logits for every class, of states (..., size)."""
         C = self._coefficients(state)
         return C if self.modified else self._gram @ C
+
+    @property
+    def num_logit_values(self) -> int:
+        return 1
 
     def z_support(self, state: Floats) -> Floats:
         start = self.z_initial[self.classes.z_coordinates]

@@ -16,9 +16,9 @@ Bools = NDArray[np.bool_]
 def scratch(*shape: int) -> Floats:
     """Uninitialised array that compiled loops write to, with a wide margin to any other array.
 
-    A vectorised loop is entered after a check that what it reads and writes lie apart, made on generous bounds. Small
-    arrays that the allocator happens to put side by side fail it, and the loop that then runs rounds differently:
-    the same inputs would give other last bits about once in a hundred runs.
+    Compiled code runs a vectorised loop only after a check, on generous bounds, that the arrays it reads and writes do
+    not overlap. Small arrays that happen to be adjacent in memory fail the check, and the loop that then runs rounds
+    differently: the same inputs would give other last bits about once in a hundred runs.
     """
     size = math.prod(shape)
     margin = size + 512
@@ -30,8 +30,8 @@ class Layout:
     """Sparse layout of (z, Y) for one set of classes, with tokens lumped and output columns shared.
 
     Two exact reductions (docs/numerics.md). Tokens with equal columns P(l|.) and equal initial
-    logits stay equal for ever: one *row* with a multiplicity stands for all of them. From Y(0) = 0 the
-    outputs that are no class's next token stay equal: one last *column* stands for all of them.
+    logits stay equal for ever: one *row* with a multiplicity represents all of them. From Y(0) = 0 the
+    outputs that are no class's next token stay equal: one last *column* represents all of them.
 
     An *entry* is a (class, row) pair with P > 0; a *slot* is a (query, row) pair whose logit can move.
     The state is the flat array [z on the slots (num_slots,), Y (num_rows, num_columns) row-major].
@@ -89,12 +89,12 @@ class Layout:
         return slots
 
     def slot_name(self, slot: int, classes: SequenceClasses) -> str:
-        """Human name of a slot, for messages."""
+        """Name of a slot, for messages."""
         token = classes.z_coordinates[1][int(np.flatnonzero(self.slot_of_z == slot)[0])]
         return f"z[query {classes.queries[self.slot_query[slot]]}, token {token}]"
 
     def decoder_name(self, index: int) -> str:
-        """Human name of a decoder value (index into the flat Y), for messages."""
+        """Name of a decoder value (index into the flat Y), for messages."""
         row, column = divmod(index, self.num_columns)
         output = self.output_token[column]
         return f"Y[token {self.row_token[row]}, output {output if output >= 0 else 'shared'}]"
@@ -136,8 +136,8 @@ def build_layout(
 ) -> Layout:
     """Build the layout for `classes` with initial logits (Q, M).
 
-    `lump` off keeps a row per token (samples break the symmetry of equal tokens); `shared_column` off keeps
-    a column per output (a start of Y other than 0 tells them apart).
+    Without `lump` every token has a row (samples break the symmetry of equal tokens); without `shared_column` every
+    output has a column (a start of Y other than 0 breaks the symmetry of outputs).
     """
     separate = classes.queries if residual else np.empty(0, np.int64)
     row_of_token, row_token = lumped_rows(classes, z_initial, separate if lump else np.arange(classes.num_tokens))
@@ -164,14 +164,14 @@ def build_layout(
     if residual:
         query_row = row_of_token[classes.query]
         for n in range(classes.num_classes):
-            own = np.flatnonzero(entry_row[indptr[n] : indptr[n + 1]] == query_row[n])
-            if own.size:
-                query_entry[n] = indptr[n] + own[0]
+            match = np.flatnonzero(entry_row[indptr[n] : indptr[n + 1]] == query_row[n])
+            if match.size:
+                query_entry[n] = indptr[n] + match[0]
         # Kernels visit, class by class, the entries and then the query row.
         touched = np.insert(entry_row, indptr[1:], query_row)
     first = np.isin(np.arange(touched.size), np.unique(touched, return_index=True)[1])
-    own_touch = indptr[1:] + np.arange(classes.num_classes)  # where the query rows stand in `touched`
-    query_first = first[own_touch] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
+    query_touch = indptr[1:] + np.arange(classes.num_classes)  # positions of the query rows in `touched`
+    query_first = first[query_touch] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
 
     others = classes.vocab_size - classes.next_tokens.size
     output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
@@ -181,7 +181,7 @@ def build_layout(
         indptr=indptr.astype(np.int64),
         entry_row=entry_row.astype(np.int64),
         entry_slot=entry_slot.astype(np.int64),
-        entry_first=np.delete(first, own_touch) if residual else first,
+        entry_first=np.delete(first, query_touch) if residual else first,
         log_p=np.log(classes.P.data[keep]),
         multiplicity=size[entry_row],
         prior=classes.prior,

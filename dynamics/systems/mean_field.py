@@ -19,7 +19,7 @@ LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
 
 
 class MeanField(System):
-    """Expectation of the SGD step (3)-(4) as a flow, T infinite, general priors p_n.
+    """Mean field: the expectation of the SGD step (3)-(4) as a flow, T infinite, general priors p_n.
 
     Y' = eta_Y sum_n p_n u_n (e_n - alpha_n)^T,  z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o (g_n - f_n (f_n . g_n)),
     g_n = Y (e_n - alpha_n), u_n = f_n, from Y(0) = 0.
@@ -27,12 +27,28 @@ class MeanField(System):
     Parameters
     ----------
     classes : SequenceClasses
-    eta_Y, eta_Z : float
-        Learning rates per batch-size-1 step.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of the attention logits per batch-size-1 step.
     z_initial : (Q, M) array, optional
         Initial logits, rows in increasing query id: a prior on attention. Default 0.
     residual : bool
         Residual connection: u_n = (f_n + e_psi(n))/|f_n + e_psi(n)|; the query token is a row of Y.
+
+    Raises
+    ------
+    InputError
+        Rates that are not positive, or classes whose state is too large for 32-bit indices.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> system = sd.MeanField(sd.syn_small(), eta_Y=1.0, eta_Z=1.0)
+    >>> system.size, system.rate_ratio
+    (85, 1.0)
+    >>> sd.integrate(system, [0.0, 10.0, 100.0]).loss.round(3)
+    array([3.526, 0.715, 0.028])
     """
 
     def __init__(
@@ -61,7 +77,7 @@ class MeanField(System):
         query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
         slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
         width = max(L.max_support + LANES, L.num_columns)
-        if L.num_columns == 3:  # `three_columns` holds all classes at once
+        if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
             width = max(L.entry_row.size + LANES, 4 * classes.num_classes)
         self._width = width
         self._constants = (
@@ -94,6 +110,10 @@ class MeanField(System):
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))
+
+    @property
+    def num_logit_values(self) -> int:
+        return self.layout.num_slots
 
     def z_support(self, state: Floats) -> Floats:
         return self.layout.z_support(state[..., : self.layout.num_slots])

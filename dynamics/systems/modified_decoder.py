@@ -29,12 +29,27 @@ class ModifiedDecoder(System):
     ----------
     classes : SequenceClasses
         Next tokens all different, attention vectors linearly independent at t = 0.
-    eta_Y, eta_Z : float
-        Learning rates per batch-size-1 step.
-    beta : "exact" or "leading"
-        beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj) for uniform p (general p_n: with h_k/h_n), or E'_kn.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of the attention logits per batch-size-1 step.
+    beta : str
+        "exact": beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj) for uniform p (general p_n: with h_k/h_n);
+        "leading": beta_nk = E'_kn.
     z_initial : (Q, M) array, optional
         Initial logits. Default 0.
+
+    Raises
+    ------
+    InputError
+        Rates that are not positive, another `beta`, or classes that do not meet the conditions above.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> classes = sd.single_common_token(4, 3, 0.4, 20)
+    >>> sd.integrate(sd.ModifiedDecoder(classes, 1.0, 0.1), [1.0, 100.0]).extra["h"][:, 0].round(4)
+    array([0.0124, 0.298 ])
     """
 
     def __init__(
@@ -86,6 +101,10 @@ class ModifiedDecoder(System):
     def loss(self, state: Floats) -> float:
         u, V = state[self.layout.num_slots :], self.classes.vocab_size
         return float(self.classes.prior @ np.log1p((V - 1) * np.exp(-u)))
+
+    @property
+    def num_logit_values(self) -> int:
+        return self.layout.num_slots
 
     def z_support(self, state: Floats) -> Floats:
         return self.layout.z_support(state[..., : self.layout.num_slots])

@@ -14,7 +14,7 @@ from snapdyn.errors import positive, unknown_name, whole
 
 
 class SingleCommonToken(System):
-    """Eq. (13): the logit of the one common token, its fall driving the growth exponent B.
+    """Eq. (13): the logit of the single common token; its decrease drives the growth exponent B.
 
     z_c' = -eta_Z gamma c exp(4 z_c). Form "printed": c = K/rho0^4 = 1/C0 and B' = -z_c', as (13) and (124)
     stand. Form "consistent": c = (K-1)/rho0^4 and B' = -z_c'/K, which follow from (98)-(100) on the per-step
@@ -22,13 +22,32 @@ class SingleCommonToken(System):
 
     Parameters
     ----------
-    num_classes, vocab_size : int
-        K and V.
-    eta_Y, eta_Z : float
-        Learning rates per batch-size-1 step.
+    num_classes : int
+        K.
+    vocab_size : int
+        V.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of the attention logits per batch-size-1 step.
     rho0 : float
         |c~_n|/P(l_c|n), taken constant (at least 1 for any classes; smaller values are accepted).
-    form : "printed" or "consistent"
+    form : str
+        "printed" or "consistent".
+
+    Raises
+    ------
+    InputError
+        Numbers out of range, or another `form`.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> run = sd.integrate(sd.SingleCommonToken(5, 100, 1.0, 0.5, rho0=3.0), [1.0, 100.0])
+    >>> run.z[:, 0, 0].round(4)
+    array([-0.0024, -0.6492])
+    >>> run.extra["B"][:, 0].round(4)
+    array([0.0005, 0.1298])
     """
 
     value_names = ("z of the common token", "growth exponent B", "V h")
@@ -65,6 +84,10 @@ class SingleCommonToken(System):
 
     def loss(self, state: Floats) -> float:
         return math.log1p((self._vocab_size - 1) * math.exp(-state[2]))
+
+    @property
+    def num_logit_values(self) -> int:
+        return 1
 
     def z_support(self, state: Floats) -> Floats:
         return state[..., :1]

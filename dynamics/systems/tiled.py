@@ -20,10 +20,12 @@ class TiledRate:
     Parameters
     ----------
     layout : Layout
-    eta_Y, eta_Z : float
-        Learning rates per batch-size-1 step.
-    threads : int, optional
-        Default: all cores, as they are at the time of the call. It changes no number.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of the attention logits per batch-size-1 step.
+    threads : int or None
+        None: all cores that the process may use at the time of the call. Results do not depend on it.
     """
 
     def __init__(self, layout: Layout, eta_Y: float, eta_Z: float, threads: int | None = None) -> None:

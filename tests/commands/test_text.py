@@ -34,11 +34,8 @@ def test_files_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     run = load(tmp_path / "trajectory.nc")
     saved = xarray.load_dataset(tmp_path / "classes.nc", engine="h5netcdf")
     words = saved.word.values.tolist()
-    assert run.classes is not None
-    attention = run.attention[-1]
-    by_name = {
-        (words[run.classes.query[n]], words[run.classes.next_token[n]]): n for n in range(run.classes.num_classes)
-    }
+    classes, attention = run.require_classes(), run.attention[-1]
+    by_name = {(words[classes.query[n]], words[classes.next_token[n]]): n for n in range(classes.num_classes)}
     with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {(row["query"], row["next word"]) for row in rows} == by_name.keys()

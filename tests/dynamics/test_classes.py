@@ -17,9 +17,7 @@ from scipy import sparse
 from snapdyn.dynamics import SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.errors import InputError
 from snapdyn.validation.assumptions import assumption_2
-
-# Rounding of a few dozen products and of a 10 x 10 inverse near the identity.
-ROUNDING = 1e-13
+from tests.dynamics.helpers import ROUNDING
 
 GOOD = np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
 

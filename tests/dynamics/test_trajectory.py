@@ -25,9 +25,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, Instance, attention
-
-# A handful of exp, log and sums of at most 9 terms.
-ROUNDING = 1e-13
+from tests.dynamics.helpers import ROUNDING
 
 # Token 3 is distinct to class 0 and token 6 to class 1; classes 2 and 3 have none; 5 and 7 are equal columns.
 INSTANCE = Instance(
@@ -134,16 +132,14 @@ def test_token_outside_the_support_is_refused(run: Trajectory, token: int) -> No
 def test_loss_is_the_expected_cross_entropy() -> None:
     """Assert traj.loss against a softmax over all V outputs of the saved decoder."""
     run = integrate(MeanField(INSTANCE.classes(), 1.0, 1.0, z_initial=START), TIMES, save_decoder=True)
-    assert run.Y is not None
-    assert run.decoder_rows is not None
-    assert run.decoder_outputs is not None
-    outputs = list(run.decoder_outputs)
+    decoder = run.require_decoder()
+    outputs = list(decoder.outputs)
     columns = [outputs.index(v) if v in outputs else outputs.index(-1) for v in range(12)]
     for i in range(4):
         c = run.attention[i]
         f = c / np.linalg.norm(c, axis=1, keepdims=True)
-        rows = np.where(run.decoder_rows >= 0, run.decoder_rows, 0)  # tokens that never occur have f = 0
-        logits = f @ run.Y[i][rows][:, columns]
+        rows = np.where(decoder.rows >= 0, decoder.rows, 0)  # tokens that never occur have f = 0
+        logits = f @ decoder.Y[i][rows][:, columns]
         own = logits[np.arange(4), INSTANCE.next_token]
         expected = INSTANCE.prior @ (np.log(np.exp(logits).sum(axis=1)) - own)
         assert run.loss[i] == pytest.approx(expected, rel=1e-11)

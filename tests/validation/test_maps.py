@@ -66,12 +66,8 @@ def test_the_denominator_is_the_original_flows_own_beta() -> None:
     K, V, rho = 3, 100_000, 0.05
     classes = classes_of_overlap(rho, K, V)
     run = integrate(FrozenDecoder(classes, 1.0), [50.0, 1e3, 1e5], rtol=1e-10, atol=1e-13, save_decoder=True)
-    Y = run.Y
-    assert Y is not None
+    Y, rows, columns = run.require_decoder()
     f = classes.decoder_inputs().toarray()
-    rows, columns = run.decoder_rows, run.decoder_outputs
-    assert rows is not None
-    assert columns is not None
     multiplicity = np.where(columns >= 0, 1.0, V - K)
     for step in range(3):
         table = Y[step][rows[: classes.num_tokens]]
@@ -128,9 +124,9 @@ def test_map_holds_the_mean_of_the_measure(monkeypatch: pytest.MonkeyPatch) -> N
     ratios, correlations = [], []
 
     def measure(run: Trajectory) -> float:
-        assert run.classes is not None
+        classes = run.require_classes()
         ratios.append(run.parameters["eta_Z"] / run.parameters["eta_Y"])
-        correlations.append(abs(run.classes.eigenvalues()[0]) * run.classes.num_classes)
+        correlations.append(abs(classes.eigenvalues()[0]) * classes.num_classes)
         return float(ratios[-1] * correlations[-1])
 
     original = rates_and_correlation.flow_at_ratio

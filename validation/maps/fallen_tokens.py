@@ -19,8 +19,7 @@ from snapdyn.validation.pictures import Map
 
 def fallen(run: Trajectory) -> Floats:
     """(N, distinct tokens) whether the logit has fallen by more than FALL of the run's largest |z|, one query."""
-    assert run.classes is not None
-    z = np.vstack([run.z_initial[0], run.z[:, 0]])[:, run.classes.distinct_tokens()]
+    z = np.vstack([run.z_initial[0], run.z[:, 0]])[:, run.require_classes().distinct_tokens()]
     largest_drop = np.maximum.accumulate(drop_below_maximum(z), axis=0)
     return np.asarray(largest_drop[1:] > FALL * np.abs(run.z).max())
 

@@ -222,8 +222,7 @@ class Ladder:
 
 
 def _at_start(run: Trajectory) -> Trajectory:
-    assert run.classes is not None
-    start = run.z_initial[run.classes.z_coordinates]
+    start = run.z_initial[run.require_classes().z_coordinates]
     Y = None if run.Y is None else np.zeros_like(run.Y[:1])
     return replace(run, t=np.zeros(1), z_support=start[None], Y=Y)
 

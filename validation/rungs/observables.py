@@ -19,8 +19,7 @@ def attention_observables(run: Trajectory) -> dict[str, Floats]:
     z (moving logits), attention (entries of P), entropy (classes), relative_gain r_{l0/l|n} of each class's dominant
     distinct token l0 over its other distinct tokens, growth_factor chi_l (moving logits).
     """
-    classes = run.classes
-    assert classes is not None
+    classes = run.require_classes()
     first, second = _dominant_pairs(classes, run.z_initial)
     z, log_P, of_entry = run.z_support, np.log(classes.P.data), classes.z_of_entry
     ratio = log_P[first] - log_P[second] + z[:, of_entry[first]] - z[:, of_entry[second]]
@@ -40,17 +39,13 @@ def decoder_observables(run: Trajectory) -> dict[str, Floats]:
     -ln alpha_n[n] (classes; nats, at the attention of infinitely long sequences), speed gamma_n = w_n[n]
     (1 - alpha_n[n]) (classes), which is (85) under the modified flow.
     """
-    classes = run.classes
-    assert classes is not None
-    assert run.Y is not None
-    assert run.decoder_rows is not None
-    assert run.decoder_outputs is not None
+    classes, decoder = run.require_classes(), run.require_decoder()
     entries, starts = run.attention_entries, classes.P.indptr[:-1]
     norm = np.sqrt(np.add.reduceat(entries**2, starts, axis=1))
-    rows = run.Y[:, run.decoder_rows[classes.P.indices]]
+    rows = decoder.Y[:, decoder.rows[classes.P.indices]]
     W = np.add.reduceat(entries[:, :, None] * rows, starts, axis=1) / norm[:, :, None]
     # The next tokens first, in their order, then the others: systems order their columns differently.
-    outputs = run.decoder_outputs.tolist()
+    outputs = decoder.outputs.tolist()
     order = [outputs.index(output) for output in (*classes.next_tokens, -1) if output in outputs]
     W = W[:, :, order]
     own = np.arange(classes.num_classes), classes.next_index

@@ -22,6 +22,7 @@ from snapdyn.dynamics.integration import cvode as stiff
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, random_instance
+from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.test_dormand_prince import overflowing
 from tests.dynamics.integration.test_driver import SYSTEMS, mean_field_system, reference_z, tolerance
 
@@ -119,7 +120,7 @@ def test_linear_invariants_are_kept_to_rounding(monkeypatch: pytest.MonkeyPatch)
         mean_field_jacobian(state, vector, out, *arguments)
         out[0] += 0.1 * vector[0]
 
-    bound = 1500 * 10 * 2.3e-16
+    bound = 1500 * 10 * EPS
     drift, z = drift_and_z()
     assert drift < bound
     monkeypatch.setattr(stiff, "mean_field_jacobian", wrong)
@@ -206,7 +207,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert one sentence that says what to install, and that "auto" does without it."""
     import importlib
 
-    for name in ("cvode", "driver"):
+    for name in ("cvode", "methods"):
         monkeypatch.setattr(
             importlib.import_module(f"snapdyn.dynamics.integration.{name}"), "is_installed", lambda: False
         )

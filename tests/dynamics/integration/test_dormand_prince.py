@@ -26,19 +26,20 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, NOTHING, CompiledSolver
+from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
+from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.test_driver import SYSTEMS, mean_field_system, reference_z, tolerance
 from tests.helpers import ROOT
 
 
-def equal_steps(scale: float | None, step: float, steps: int) -> CompiledSolver:
+def equal_steps(scale: float | None, step: float, steps: int) -> DormandPrinceSolver:
     """Solver of a mean field after equal steps: tolerances so loose that every step is accepted."""
     system = mean_field_system()
-    solver = CompiledSolver(system, Clock(scale), 1e6, 1e6, 1e6)
+    solver = DormandPrinceSolver(system, Clock(scale), 1e6, 1e6, 1e6)
     for _ in range(steps):
         solver.advance(NOTHING, np.empty((0, system.size)), NOTHING, 0)  # the first call would choose the first step
         solver._work.reals[kernel.STEP] = step
@@ -62,7 +63,7 @@ def fitted_orders(scale: float | None) -> tuple[float, float]:
         limit = equal_steps(scale, 0.1 * size, 4).y
         inside.append(np.linalg.norm(equal_steps(scale, size, 1).dense_output()(0.4 * size) - limit))
     # Far above rounding.
-    assert min(*errors, *inside) > 2.3e-16 * np.linalg.norm(limit)
+    assert min(*errors, *inside) > EPS * np.linalg.norm(limit)
     return (
         -linregress(np.log(number), np.log(errors)).slope,
         linregress(np.log(sizes), np.log(inside)).slope,
@@ -77,7 +78,7 @@ def test_coefficients_meet_the_conditions_of_order_eight() -> None:
         np.add.at(row, used, coefficients)
     nodes = kernel.STAGE_TIMES
     # Sums of numbers up to 40 (a_sj) in double precision.
-    np.testing.assert_allclose(table[: kernel.ALL_STAGES].sum(axis=1), nodes, atol=40 * 16 * 2.3e-16)
+    np.testing.assert_allclose(table[: kernel.ALL_STAGES].sum(axis=1), nodes, atol=40 * 16 * EPS)
     moments = np.array([table[kernel.STAGES] @ nodes**k * (k + 1) for k in range(9)])
     np.testing.assert_allclose(moments[:8], 1.0, atol=1e-13)
     assert abs(moments[8] - 1.0) > 1e-6
@@ -199,7 +200,7 @@ def test_z_alone_is_the_same_z(name: str) -> None:
     times = log_times(0.1, 50.0, 20)
     whole, z = (integrate(SYSTEMS[name](), times, "compiled", z_only=only) for only in (False, True))
     # The last values of a vector are not computed in lanes: another rounding in each of about 30 operations.
-    np.testing.assert_allclose(z.z, whole.z, rtol=0, atol=30 * 2.3e-16 * max(1.0, np.abs(whole.z).max()))
+    np.testing.assert_allclose(z.z, whole.z, rtol=0, atol=30 * EPS * max(1.0, np.abs(whole.z).max()))
     assert np.isnan(z.loss).all()
     assert (z.invariants, z.extra) == ({}, {})
     assert {**z.stats} == {**whole.stats}
@@ -213,9 +214,8 @@ def test_decoder_is_saved_on_request() -> None:
     ours, theirs = (
         integrate(mean_field_system(), [0.0, 0.3, 20.0], method, save_decoder=True) for method in ("compiled", "DOP853")
     )
-    assert ours.Y is not None
-    assert theirs.Y is not None
-    assert np.abs(ours.Y - theirs.Y).max() < tolerance(ours) < 1e-3 * np.abs(theirs.Y).max()
+    Y, expected = ours.require_decoder().Y, theirs.require_decoder().Y
+    assert np.abs(Y - expected).max() < tolerance(ours) < 1e-3 * np.abs(expected).max()
     states = integrate(mean_field_system(), [0.0, 0.3, 20.0], "compiled", save_decoder=True, z_only=True)
     np.testing.assert_array_equal(states.Y, ours.Y)
     np.testing.assert_array_equal(states.z, ours.z)
@@ -246,7 +246,7 @@ def test_a_pause_after_every_step_changes_nothing() -> None:
     times = log_times(0.1, 100.0, 30)
     system = mean_field_system()
     whole = integrate(system, times, "compiled")
-    solver = CompiledSolver(system, Clock(None), 100.0, 1e-8, 1e-10)
+    solver = DormandPrinceSolver(system, Clock(None), 100.0, 1e-8, 1e-10)
     saved, losses = np.empty((30, system.size)), np.empty(30)
     count = 0
     while solver.status == "running":
@@ -259,7 +259,7 @@ def test_a_pause_after_every_step_changes_nothing() -> None:
 def test_restart_in_the_middle_equals_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that a run continued from its state at t = 10 ends at t = 60 where one run does."""
     whole, system = mean_field_system(), mean_field_system()
-    first = CompiledSolver(whole, Clock(None), 10.0, 1e-9, 1e-11)
+    first = DormandPrinceSolver(whole, Clock(None), 10.0, 1e-9, 1e-11)
     while first.status == "running":
         first.step()
     state = first.y.copy()
@@ -360,15 +360,19 @@ def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: P
     code = """if True:
         import hashlib, sys
         import numpy as np
-        from snapdyn.dynamics import MeanField, integrate, log_times, sgd, single_common_token, syn_medium, syn_small
+        from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times, sgd
+        from snapdyn.dynamics import single_common_token, syn_medium, syn_small
         sets = [single_common_token(K, D, 0.2, 50) for K in (1, 2, 3, 5) for D in (1, 3, 4)]
         sets += [syn_small(), syn_medium(1), syn_medium(2)]
+        P = np.random.default_rng(0).random((60, 80))  # many output columns
+        sets.append(SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(60, int), vocab_size=90))
         runs = {}
         for name in range(len(sets)) if sys.argv[1] == "forward" else reversed(range(len(sets))):
             system = MeanField(sets[name], 1.0, 0.3)
             if sys.argv[1] == "backward":
                 system.loss(system.initial_state())
             runs[name] = [integrate(system, log_times(0.1, 1e4, 12), "compiled")]
+            runs[name].append(integrate(system, [0.1, 1.0], "DOP853"))
             if name % 4 == 0:
                 settings = {"steps": 30, "batch_size": 8, "seq_len": 100, "momentum": 0.5}
                 runs[name].append(sgd(sets[name], 0.5, 0.3, **settings))
@@ -386,7 +390,7 @@ def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: P
         )
         assert run.returncode == 0, run.stderr
         outputs.append(run.stdout.splitlines())
-    assert len(outputs[0]) == 15
+    assert len(outputs[0]) == 16
     assert outputs[1] == outputs[0]
     assert outputs[2] == outputs[0]
 
@@ -483,7 +487,7 @@ def test_late_times_cost_little_more() -> None:
 def test_every_array_is_given_back(name: str) -> None:
     """Assert that compiled code, which counts no references itself, leaves those to every array as they were."""
     system = SYSTEMS[name]()
-    solver = CompiledSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
+    solver = DormandPrinceSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
     saved, losses = np.empty((40, system.size)), np.empty(40)
     arrays = [array for array in (*solver._arguments, *solver._work, saved, losses) if isinstance(array, np.ndarray)]
     assert len(arrays) >= 7

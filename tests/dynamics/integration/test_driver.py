@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import inspect
 import math
 import tracemalloc
 from collections.abc import Callable
@@ -29,11 +31,12 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
+from snapdyn.dynamics.integration.request import Request
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, Instance, eq_10, mean_field, random_instance, u_of_time
+from tests.dynamics.helpers import EPS
 
 METHODS = ["DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau"]
-EPS = 2.3e-16
 
 INSTANCE = random_instance(21, num_classes=4, num_tokens=8, twins=((1, 2), (5, 7)), vocab_size=12)
 ETA_Y, ETA_Z = 1.0, 0.5
@@ -380,7 +383,7 @@ def test_terminal_event_stops_there() -> None:
 
 def assert_equal_up_to_rounding(z: Array, other: Array) -> None:
     """Dense output sums 16 terms, in another order when it is called from Python."""
-    np.testing.assert_allclose(z, other, rtol=0, atol=16 * 2.3e-16 * np.abs(other).max())
+    np.testing.assert_allclose(z, other, rtol=0, atol=16 * EPS * np.abs(other).max())
 
 
 def test_terminal_event_of_the_wrong_direction_does_not_stop() -> None:
@@ -673,3 +676,14 @@ def test_dense_output_is_made_only_when_needed() -> None:
     end = integrate(mean_field_system(), [40.0]).stats["evaluations"]
     many = integrate(mean_field_system(), np.arange(41.0)).stats["evaluations"]
     assert end < many
+
+
+def test_settings_have_the_same_defaults_everywhere() -> None:
+    """Assert that a checked request has the arguments and defaults of `integrate`, in the same order."""
+    names = [f.name for f in dataclasses.fields(Request) if f.init]
+    stated = inspect.signature(integrate).parameters
+    assert [*stated] == ["system", *names, "stop"]
+    request = Request([1.0])
+    assert {**{name: getattr(request, name) for name in names[1:]}, "events": None} == {
+        name: stated[name].default for name in names[1:]
+    }

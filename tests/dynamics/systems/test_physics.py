@@ -22,6 +22,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.synthetic import token_table
 from tests.dynamics.dense_reference import u_of_time
+from tests.dynamics.helpers import EPS
 
 
 def tolerance(trajectory: Trajectory, size: float) -> float:
@@ -56,16 +57,15 @@ def test_modified_flow_saves_the_decoder_of_theorem_5() -> None:
     V, eta, t = 30, 1.0, 40.0
     classes = random_classes(4, uniform_prior=False, vocab_size=V, seed=6)
     run = integrate(FrozenDecoder(classes, eta, modified=True), [t], rtol=1e-11, atol=1e-13, save_decoder=True)
-    assert run.Y is not None
-    assert run.decoder_outputs is not None
+    decoder = run.require_decoder()
     P = classes.P.toarray()
     F = (P / np.linalg.norm(P, axis=1, keepdims=True)).T
     h = np.array([u_of_time(eta * p * t, V) / V for p in classes.prior])
     zeta = V / (V - 1) * (np.eye(V)[:4] - 1 / V)
     Y = F @ np.linalg.inv(F.T @ F) @ ((V - 1) * h[:, None] * zeta)
-    np.testing.assert_array_equal(run.decoder_outputs, [0, 1, 2, 3, -1])
+    np.testing.assert_array_equal(decoder.outputs, [0, 1, 2, 3, -1])
     bound = tolerance(run, 10.0) * np.linalg.cond(F)
-    np.testing.assert_allclose(run.Y[0], Y[:, [0, 1, 2, 3, 29]], rtol=0, atol=bound)
+    np.testing.assert_allclose(decoder.Y[0], Y[:, [0, 1, 2, 3, 29]], rtol=0, atol=bound)
     assert bound < 1e-5 * np.abs(Y).max()
 
 
@@ -82,8 +82,7 @@ def test_remark_1_needs_as_many_classes_as_outputs(K: int, V: int, measured: flo
     P = np.hstack([np.full((K, 1), c), np.eye(K)]) / (1 + c)
     classes = SequenceClasses(P, np.zeros(K, int), vocab_size=V)
     run = integrate(FrozenDecoder(classes, 1.0), [t], rtol=1e-11, atol=1e-13, save_decoder=True)
-    assert run.Y is not None
-    W = (P / np.linalg.norm(P, axis=1, keepdims=True)) @ run.Y[0]
+    W = (P / np.linalg.norm(P, axis=1, keepdims=True)) @ run.require_decoder().Y[0]
     zeta = (V / (V - 1) * (np.eye(V)[:K] - 1 / V))[:, : W.shape[1]]
     largest = np.abs(W).max()
     recomputed = (V - 1) / V * u_of_time((1 - rho) * t / K, V) * zeta
@@ -110,10 +109,10 @@ def weak(request: pytest.FixtureRequest) -> Trajectory:
 
 def test_theorem_2_signs(weak: Trajectory) -> None:
     """Assert that every distinct token grows and the common token falls, between any two saves."""
-    assert weak.classes is not None
+    classes = weak.require_classes()
     steps = np.diff(weak.z[:, 0], axis=0)
-    assert (steps[:, weak.classes.distinct_tokens()] > 0).all()
-    assert (steps[:, weak.classes.common_tokens()] < 0).all()
+    assert (steps[:, classes.distinct_tokens()] > 0).all()
+    assert (steps[:, classes.common_tokens()] < 0).all()
     # The smallest movement is signal, not integration error.
     assert np.abs(steps).min() > 1e-12
     assert np.abs(weak.z[-1]).max() > 1e4 * tolerance(weak, 1.0)
@@ -123,7 +122,7 @@ def test_attention_sums_are_conserved(weak: Trajectory) -> None:
     """Assert sum_l z_l = 0 at rounding: the common token pays for all distinct ones."""
     z = weak.z[:, 0]
     # 17 values of size up to 1, a few rounding errors per evaluation of the right-hand side.
-    bound = 17 * 2.3e-16 * max(1.0, np.abs(z).max()) * weak.stats["evaluations"]
+    bound = 17 * EPS * max(1.0, np.abs(z).max()) * weak.stats["evaluations"]
     np.testing.assert_allclose(z.sum(axis=1), 0.0, atol=bound)
     np.testing.assert_allclose(z[:, 0], -z[:, 1:].sum(axis=1), atol=bound)
     assert bound < 1e-6 * np.abs(z[-1, 0])
@@ -131,8 +130,7 @@ def test_attention_sums_are_conserved(weak: Trajectory) -> None:
 
 def test_relation_110_between_distinct_tokens(weak: Trajectory) -> None:
     """Assert exp(-2 dz_l) - 1 = (r(0) + 1)(exp(-2 dz_l') - 1) for all pairs of distinct tokens of a class."""
-    classes = weak.classes
-    assert classes is not None
+    classes = weak.require_classes()
     bound = 0.0
     for n in range(classes.num_classes):
         tokens = classes.distinct_tokens(n)
@@ -150,8 +148,7 @@ def test_relation_110_between_distinct_tokens(weak: Trajectory) -> None:
 
 def test_relative_gain_grows_by_the_growth_factor(weak: Trajectory) -> None:
     """Assert r_{l/l'}(t) = r_{l/l'}(0) chi_l(t) (11) with traj.relative_gain and traj.growth_factor."""
-    classes = weak.classes
-    assert classes is not None
+    classes = weak.require_classes()
     for n in range(classes.num_classes):
         tokens = classes.distinct_tokens(n)
         for l, other in zip(tokens[1:], tokens[:-1], strict=True):
@@ -169,8 +166,7 @@ def test_growth_of_the_dominant_token_is_bounded(weak: Trajectory) -> None:
     B_n comes from the *least* frequent one, dB_n = dz/f^2, by the trapezoidal rule between saves: where f
     moves by less than 10 % between saves its error is below 1 %.
     """
-    classes = weak.classes
-    assert classes is not None
+    classes = weak.require_classes()
     for n in range(classes.num_classes):
         tokens = classes.distinct_tokens(n)
         order = np.argsort(classes.P.toarray()[n][tokens])

@@ -24,20 +24,17 @@ from tests.dynamics.dense_reference import (
     objective,
     random_instance,
 )
+from tests.dynamics.helpers import EPS, ROUNDING_OF_SUMS
 from tests.helpers import FABLE
 
 pytestmark = pytest.mark.kernel
 
-# Sums of at most a few hundred products, each good to a few ulp (2e-16): 1e-12 of the largest value is
-# thousands of ulp, and any wrong term is larger by ten orders.
-RELATIVE = 1e-12
-
 
 def assert_close(actual: Array, expected: Array, scale: float | None = None) -> None:
-    """Assert agreement within RELATIVE of the scale of `expected`."""
+    """Assert agreement within ROUNDING_OF_SUMS of the scale of `expected`."""
     scale = float(np.abs(expected).max()) if scale is None else scale
     assert scale > 0
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=RELATIVE * scale)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=ROUNDING_OF_SUMS * scale)
 
 
 INSTANCES = {
@@ -98,7 +95,7 @@ def test_mean_field_equals_dense_numpy(name: str, start: bool, residual: bool) -
         assert_close(actual_dY, dY)
         # z' = f (g - f (f.g)) cancels when a class has one token: its scale is that of g.
         assert_close(actual_dz, dz, scale=1.3 * float(np.abs(Y).max()))
-        assert math.isclose(system.loss(state), loss, rel_tol=RELATIVE)
+        assert math.isclose(system.loss(state), loss, rel_tol=ROUNDING_OF_SUMS)
 
 
 @pytest.mark.parametrize("name", ["lumped tokens and shared column", "query in its own and in other supports"])
@@ -138,7 +135,7 @@ def test_dense_comparison_rejects_a_wrong_theory(wrong: str) -> None:
         f, u, _ = decoder_inputs(instance, z, residual=False)
         error, _ = error_and_loss(u @ Y, instance.next_token)
         dz = 1.3 * (instance.prior[:, None] * f * (error @ Y.T)[:, :9]).sum(axis=0, keepdims=True)
-    assert np.abs(actual - dz).max() > 1e8 * RELATIVE * np.abs(dz).max()
+    assert np.abs(actual - dz).max() > 1e8 * ROUNDING_OF_SUMS * np.abs(dz).max()
 
 
 @pytest.mark.parametrize("residual", RESIDUAL.values(), ids=RESIDUAL.keys())
@@ -181,7 +178,7 @@ def test_loss_falls_at_the_rate_of_a_gradient_flow(residual: bool) -> None:
     slope = (system.loss(state + h * rate) - system.loss(state - h * rate)) / (2 * h)
     # Truncation h^2/6 times a third derivative of the order of the cubed speed (|rate| about 1), rounding eps/h.
     speed = float(np.abs(rate).max())
-    assert abs(slope - expected) < 10 * (h**2 * (1 + speed) ** 3 + 2.3e-16 * system.loss(state) / h)
+    assert abs(slope - expected) < 10 * (h**2 * (1 + speed) ** 3 + EPS * system.loss(state) / h)
 
 
 def frozen_full(system: FrozenDecoder, instance: Instance, state: Array) -> Array:
@@ -219,7 +216,7 @@ def test_frozen_decoder_equals_dense_numpy(name: str, modified: bool, residual: 
         # The modified flow solves with G: its condition number multiplies the rounding.
         scale = float(np.abs(dY).max()) * (float(np.linalg.cond(F.T @ F)) if modified else 1.0)
         assert_close(frozen_full(system, instance, system.derivative(0.0, state)), dY, scale)
-        assert math.isclose(system.loss(state), float(instance.prior @ loss), rel_tol=RELATIVE)
+        assert math.isclose(system.loss(state), float(instance.prior @ loss), rel_tol=ROUNDING_OF_SUMS)
 
 
 def test_original_frozen_decoder_takes_shared_next_tokens() -> None:
@@ -288,7 +285,7 @@ def test_single_common_token_is_eq_13(form: str) -> None:
         expected = [fall, rise, V * (eta_Y / K) / (V - 1 + math.exp(u))]
         actual = system.derivative(0.0, np.array([z, 0.3, u]))
         # (1 + a) V with a = exp(-u)(V-1): a few operations, so a few ulp.
-        np.testing.assert_allclose(actual, expected, rtol=RELATIVE, atol=0)
+        np.testing.assert_allclose(actual, expected, rtol=ROUNDING_OF_SUMS, atol=0)
 
 
 @given(size=st.integers(1, 12), seed=st.integers(0, 10**6), spread=st.floats(0.0, 3.0))
@@ -299,7 +296,7 @@ def test_spd_inverse_equals_linalg(size: int, seed: int, spread: float) -> None:
     G = np.eye(size) + spread * A @ A.T
     inverse = np.full((size, size), np.nan)
     spd_inverse(G, np.full((size, size), np.nan), inverse)
-    bound = 10 * size**2 * 2.3e-16 * np.linalg.cond(G) * np.abs(np.linalg.inv(G)).max()
+    bound = 10 * size**2 * EPS * np.linalg.cond(G) * np.abs(np.linalg.inv(G)).max()
     np.testing.assert_allclose(inverse, np.linalg.inv(G), rtol=0, atol=bound)
 
 
@@ -371,7 +368,7 @@ def test_late_error_keeps_its_relative_accuracy() -> None:
     u = 30 * math.log(10)
     rate = system.derivative(0.0, np.array([u, 0.0]))
     expected = 49 * math.exp(-u) / (1 + 49 * math.exp(-u))
-    np.testing.assert_allclose(rate, [expected, -expected / 49], rtol=RELATIVE, atol=0)
+    np.testing.assert_allclose(rate, [expected, -expected / 49], rtol=ROUNDING_OF_SUMS, atol=0)
 
 
 def test_mean_field_refuses_more_values_than_its_indices_reach(monkeypatch: pytest.MonkeyPatch) -> None:

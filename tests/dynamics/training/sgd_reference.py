@@ -149,14 +149,12 @@ def train(run: SGD, Y: Array, z: Array, optimizer: Optimizer | None = None) -> t
 
 def full_decoder(trajectory: Trajectory, run: SGD) -> Array:
     """Saved Y with every output a column, (N, rows, V); rows of tokens that never occur are 0."""
-    assert trajectory.Y is not None
-    assert trajectory.decoder_rows is not None
-    assert trajectory.decoder_outputs is not None
+    saved, rows, outputs = trajectory.require_decoder()
     V = run.classes.vocab_size
-    column = np.full(V, trajectory.decoder_outputs.size - 1)
-    own = trajectory.decoder_outputs >= 0
-    column[trajectory.decoder_outputs[own]] = np.flatnonzero(own)
+    column = np.full(V, outputs.size - 1)
+    own = outputs >= 0
+    column[outputs[own]] = np.flatnonzero(own)
     Y = np.zeros((trajectory.t.size, run.num_decoder_rows, V))
-    tokens = np.flatnonzero(trajectory.decoder_rows >= 0)
-    Y[:, tokens] = trajectory.Y[:, trajectory.decoder_rows[tokens]][..., column]
+    tokens = np.flatnonzero(rows >= 0)
+    Y[:, tokens] = saved[:, rows[tokens]][..., column]
     return Y

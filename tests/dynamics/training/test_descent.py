@@ -284,9 +284,7 @@ def test_zero_start_shares_a_column(name: str) -> None:
     run = case(name)
     full = case(name, init={"Y": np.zeros((run.num_decoder_rows, run.classes.vocab_size))})
     ours, explicit = run.run(), full.run()
-    assert ours.Y is not None
-    assert explicit.Y is not None
-    assert ours.Y.shape[-1] < explicit.Y.shape[-1] == run.classes.vocab_size
+    assert ours.require_decoder().Y.shape[-1] < explicit.require_decoder().Y.shape[-1] == run.classes.vocab_size
     np.testing.assert_allclose(full_decoder(ours, run), full_decoder(explicit, full), rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(ours.z, explicit.z, rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(ours.loss, explicit.loss, rtol=0, atol=TOLERANCE)
@@ -350,8 +348,8 @@ def test_uniform_start_is_uniform() -> None:
     classes = syn_small()
     run = SGD(classes, 1.0, 1.0, 2, init="uniform", save_decoder=True)
     ours, reach = run.run(), 1.0 / np.sqrt(classes.vocab_size)
-    assert ours.Y is not None
-    for values, scale, accepted in ((ours.z_initial, 1, True), (ours.Y[0], 1, True), (ours.Y[0], 1.2, False)):
+    Y = ours.require_decoder().Y[0]
+    for values, scale, accepted in ((ours.z_initial, 1, True), (Y, 1, True), (Y, 1.2, False)):
         test = stats.kstest(values.ravel(), stats.uniform(-scale * reach, 2 * scale * reach).cdf)
         assert (test.pvalue > 0.001 / 3) == accepted
     assert np.unique(ours.z_initial).size == ours.z_initial.size
@@ -406,8 +404,7 @@ def test_divergence_stops_with_the_record_so_far(settings: dict[str, Any], words
     assert ours.t.size == ours.stats["steps"] < 100
     assert np.isfinite(ours.z).all()
     assert np.isfinite(ours.loss).all()
-    assert ours.Y is not None
-    assert np.isfinite(ours.Y).all()
+    assert np.isfinite(ours.require_decoder().Y).all()
 
 
 def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:

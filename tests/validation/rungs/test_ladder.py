@@ -295,11 +295,9 @@ def test_decoder_branch_observes_logits_loss_and_speed() -> None:
     f = P / np.linalg.norm(P, axis=1, keepdims=True)
     for name in (SGD, DESCENT, MEAN_FIELD, ORIGINAL, MODIFIED):
         run = DECODER[name].runs[0]
-        assert run.Y is not None
-        assert run.decoder_rows is not None
-        assert run.decoder_outputs is not None
-        outputs = [list(run.decoder_outputs).index(k) for k in range(K)]
-        dense = f @ run.Y[:, run.decoder_rows][:, :, outputs]  # z has moved by 1e-5 at most: eta_Z/eta_Y = 1e-6
+        decoder = run.require_decoder()
+        outputs = [list(decoder.outputs).index(k) for k in range(K)]
+        dense = f @ decoder.Y[:, decoder.rows][:, :, outputs]  # z has moved by 1e-5 at most: eta_Z/eta_Y = 1e-6
         found = DECODER[name].observe(run)
         assert found["logits"] == pytest.approx(dense.reshape(len(dense), -1), abs=1e-4)
         if name != SGD:  # there the loss is that of a batch

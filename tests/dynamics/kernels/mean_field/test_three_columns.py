@@ -8,8 +8,7 @@ import pytest
 from snapdyn.dynamics import MeanField, SequenceClasses, syn_small
 from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field_rate
 from tests.dynamics.dense_reference import Array, random_instance
-
-EPS = 2.3e-16
+from tests.dynamics.helpers import EPS
 
 
 def with_two_next_tokens(seed: int) -> SequenceClasses:

@@ -9,9 +9,8 @@ from snapdyn.dynamics import MeanField, SequenceClasses, integrate
 from snapdyn.dynamics.kernels.mean_field.tiled import TILE
 from snapdyn.dynamics.systems.tiled import TiledRate
 from tests.dynamics.dense_reference import Instance, mean_field, random_instance
+from tests.dynamics.helpers import ROUNDING_OF_SUMS
 
-# As in test_right_hand_sides: thousands of ulp of sums of products, ten orders below any wrong term.
-RELATIVE = 1e-12
 NEXT = tuple(n % 70 for n in range(80))
 INSTANCES = {
     "one tile": random_instance(1),
@@ -57,8 +56,8 @@ def error(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
 def test_rates_against_dense_numpy(name: str) -> None:
     """Assert Y', z' and the loss to rounding; an output more in the theory is told apart."""
     instance = INSTANCES[name]
-    assert error(*dense_and_tiled(instance, instance.vocab_size, 1)) < RELATIVE
-    assert error(*dense_and_tiled(instance, instance.vocab_size + 1, 1)) > 1e3 * RELATIVE
+    assert error(*dense_and_tiled(instance, instance.vocab_size, 1)) < ROUNDING_OF_SUMS
+    assert error(*dense_and_tiled(instance, instance.vocab_size + 1, 1)) > 1e3 * ROUNDING_OF_SUMS
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
@@ -93,7 +92,7 @@ def test_large_systems_take_the_tiles() -> None:
     loss = system.write_rate(state, tiled)
     system._tiled = None
     assert system.write_rate(state, by_class) == pytest.approx(loss, rel=1e-14)
-    assert error([by_class], [tiled]) < RELATIVE
+    assert error([by_class], [tiled]) < ROUNDING_OF_SUMS
 
 
 def test_a_trajectory_is_that_of_the_compiled_integrator() -> None:

@@ -27,7 +27,9 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.methods import choose_method
 from snapdyn.errors import InputError
+from tests.dynamics.helpers import EPS
 
 TIMES = np.array([0.0, 0.5, 1.0, 3.0, 7.0])
 RTOL, ATOL = 1e-9, 1e-11
@@ -73,23 +75,20 @@ def test_every_solver_meets_the_closed_form(method: str) -> None:
     assert run.success
     assert run.stats["method"] == ("DOP853" if method == "auto" else method)
     assert (run.system, run.parameters, run.value_names) == ("Oscillator", {"omega": 2.0}, ("position", "velocity"))
-    assert run.state is not None
-    assert run.state.shape == (5, 2)
-    np.testing.assert_array_equal(run.state[0], [1.0, 0.0])
+    assert run.require_state().shape == (5, 2)
+    np.testing.assert_array_equal(run.require_state()[0], [1.0, 0.0])
     # Each step may err by its tolerance, a root mean square over two values; the oscillator amplifies nothing.
     bound = math.sqrt(2) * run.stats["steps"] * (ATOL + 2.0 * RTOL)
-    assert np.abs(run.state - cosine(TIMES)).max() < bound < 1e-4
+    assert np.abs(run.require_state() - cosine(TIMES)).max() < bound < 1e-4
     other = integrate(Oscillator(2.002), TIMES, method, RTOL, ATOL)
-    assert other.state is not None
-    assert np.abs(other.state - cosine(TIMES)).max() > 10 * bound
+    assert np.abs(other.require_state() - cosine(TIMES)).max() > 10 * bound
 
 
 def test_low_order_methods_meet_the_closed_form() -> None:
     """Assert RK23 and RKC, of second order, at a looser tolerance."""
     for method in ("RK23", "RKC"):
         run = integrate(Oscillator(2.0), TIMES, method, 1e-5, 1e-7)
-        assert run.state is not None
-        assert np.abs(run.state - cosine(TIMES)).max() < 1e-5 * 2 * math.sqrt(2) * run.stats["steps"] < 0.1
+        assert np.abs(run.require_state() - cosine(TIMES)).max() < 1e-5 * 2 * math.sqrt(2) * run.stats["steps"] < 0.1
 
 
 def test_events_see_the_state_values() -> None:
@@ -111,9 +110,8 @@ def test_a_run_of_unnamed_values() -> None:
     """Assert the logistic function, in an ensemble and with nothing but the state asked for."""
     system = Logistic()
     for run in (*integrate_many([system, system], TIMES), integrate(system, TIMES, z_only=True)):
-        assert run.state is not None
-        np.testing.assert_allclose(run.state[:, 0], 1 / (1 + 9 * np.exp(-TIMES)), atol=1e-6)
-        np.testing.assert_allclose(run.state[:, 1], np.log1p((np.exp(TIMES) - 1) / 10), atol=1e-6)
+        np.testing.assert_allclose(run.require_state()[:, 0], 1 / (1 + 9 * np.exp(-TIMES)), atol=1e-6)
+        np.testing.assert_allclose(run.require_state()[:, 1], np.log1p((np.exp(TIMES) - 1) / 10), atol=1e-6)
     assert system.size == 2
     assert repr(system) == "Logistic()"
     assert repr(Oscillator(2.0)) == "Oscillator(omega=2.0)"
@@ -149,7 +147,7 @@ def test_save_and_load(tmp_path: Path, events: bool) -> None:
     functions = {"zero": Event(lambda t, state: float(state.values[0]))} if events else None
     run = integrate(Oscillator(2.0), TIMES, events=functions)
     back = load(run.save(tmp_path / "run.nc"))
-    np.testing.assert_array_equal(back.state, run.state)
+    np.testing.assert_array_equal(back.require_state(), run.require_state())
     assert (back.has_z, back.has_loss) == (False, False)
     assert (back.system, back.parameters, back.value_names) == (run.system, run.parameters, run.value_names)
     assert [(e.name, e.t) for e in back.events] == [(e.name, e.t) for e in run.events]
@@ -157,7 +155,7 @@ def test_save_and_load(tmp_path: Path, events: bool) -> None:
         np.testing.assert_array_equal(ours.state, theirs.state)
     dataset = run.to_xarray()
     assert set(dataset) == {"state"}
-    np.testing.assert_array_equal(dataset["state"].sel(value="position"), run.state[:, 0])  # type: ignore[index]
+    np.testing.assert_array_equal(dataset["state"].sel(value="position"), run.require_state()[:, 0])  # type: ignore[index]
 
 
 class Explosion(Oscillator):
@@ -211,9 +209,24 @@ def test_our_systems_are_registered() -> None:
         ModifiedDecoder,
         SingleCommonToken,
     ]
-    assert SYSTEMS.find("MeanField")(syn_small(), 1.0, 1.0).name == "MeanField"
+    assert SYSTEMS.find("MeanField") is MeanField
     with pytest.raises(InputError, match="did you mean 'MeanField'"):
         SYSTEMS.find("MeanFeld")
+
+
+def test_the_time_scale_is_one_over_the_fastest_rate() -> None:
+    """Assert t_s = 1/max(eta_Y, eta_Z), alone and as the unit of log time in a run; 1 for a system without rates."""
+    classes = syn_small()
+    for eta_Y, eta_Z in ((0.5, 0.01), (0.5, 0.5), (0.5, 40.0), (2.0, 500.0)):
+        for system in (MeanField(classes, eta_Y, eta_Z), ModifiedDecoder(classes, eta_Y, eta_Z)):
+            assert system.time_scale == pytest.approx(1 / max(eta_Y, eta_Z), rel=4 * EPS)
+            # The default variable of LSODA is log time for runs of more than 100 time scales.
+            ends = 99 / max(eta_Y, eta_Z), 101 / max(eta_Y, eta_Z)
+            assert [integrate(system, [t], "LSODA", 1e-3, 1e-3).stats["log_time"] for t in ends] == [False, True]
+            clock = choose_method(system, "DOP853", True, 1.0).clock
+            assert clock.from_time((math.e - 1) / max(eta_Y, eta_Z)) == pytest.approx(1.0, rel=4 * EPS)
+    assert FrozenDecoder(classes, 0.25).time_scale == 4.0
+    assert Oscillator(2.0).time_scale == 1.0
 
 
 def test_success_of_a_trajectory() -> None:

@@ -1,0 +1,107 @@
+"""Methods of integration: which one "auto" takes, in which variable it integrates, and its solver."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import scipy.integrate
+
+from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.cvode import CVODESolver, is_installed
+from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver, is_compiled
+from snapdyn.dynamics.integration.rkc import RKC
+from snapdyn.dynamics.systems.base import System
+from snapdyn.errors import InputError
+
+METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
+# From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
+# steps stability limits (docs/integrators.md). CVODE steps through Python, which costs most in small systems.
+STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 2e6
+STIFF_RATIO_WITHOUT_COMPILED = 30.0
+# Without scikit-sundae, and for a system that is not compiled: BDF in log time from this ratio on.
+STIFF_RATIO_FOR_BDF = 100.0
+LARGEST_STIFF_SIZE = 300
+# BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
+LARGEST_DENSE_JACOBIAN = 3000
+# The default integration variable of these methods is log time for runs of more than so many time scales.
+LOG_TIME_METHODS, LOG_TIME_FROM = ("LSODA", "BDF", "Radau", "CVODE"), 100
+
+
+class Choice(NamedTuple):
+    """How a run is integrated.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    compiled : bool
+        Whether the compiled integrator makes the steps.
+    clock : Clock
+        The integration variable.
+    """
+
+    method: str
+    compiled: bool
+    clock: Clock
+
+
+def choose_method(system: System, method: str, log_time: bool | None, t_end: float) -> Choice:
+    """Decide how to integrate `system` to `t_end` (batch-size-1 steps), given `method` and `log_time` of `integrate`.
+
+    Raises
+    ------
+    InputError
+        The method cannot integrate this system.
+    """
+    if method == "auto":
+        method = _fastest_method(system)
+    compiled = method == "compiled"
+    if compiled:
+        method = "DOP853"
+        if not is_compiled(system):
+            names = ", ".join(each.__name__ for each in COMPILED_SYSTEMS)
+            raise InputError(
+                f"expected a system that is compiled into the integrator ({names}), received {system.name}; use "
+                "method='DOP853'"
+            )
+    if method in ("BDF", "Radau") and system.size > LARGEST_DENSE_JACOBIAN:
+        raise InputError(
+            f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
+            f"{system.size}; use CVODE or DOP853"
+        )
+    scale = system.time_scale
+    if log_time is None:
+        log_time = method in LOG_TIME_METHODS and t_end > LOG_TIME_FROM * scale
+    return Choice(method, compiled, Clock(scale if log_time else None))
+
+
+def _fastest_method(system: System) -> str:
+    """Name of the method that is fastest for this system, as measured."""
+    compiled = is_compiled(system)
+    stiff = max(STIFF_RATIO, STIFF_RATIO_TIMES_SIZE / system.size) if compiled else STIFF_RATIO_WITHOUT_COMPILED
+    if system.rate_ratio >= stiff and is_installed():
+        return "CVODE"
+    if compiled:
+        return "compiled"
+    return "BDF" if system.rate_ratio >= STIFF_RATIO_FOR_BDF and system.size <= LARGEST_STIFF_SIZE else "DOP853"
+
+
+def new_solver(system: System, choice: Choice, t_end: float, rtol: float, atol: float) -> Any:
+    """Solver at t = 0 with the interface of scipy's `OdeSolver`, for a run to `t_end` (batch-size-1 steps)."""
+    method, compiled, clock = choice
+    if compiled:
+        return DormandPrinceSolver(system, clock, t_end, rtol, atol)
+    if method == "CVODE":
+        return CVODESolver(system, clock, t_end, rtol, atol)
+    # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
+    options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
+    solver_class = RKC if method == "RKC" else getattr(scipy.integrate, method)
+    return solver_class(
+        clock.derivative(system),
+        0.0,
+        system.initial_state(),
+        clock.from_time(t_end),
+        rtol=rtol,
+        atol=atol,
+        **options,
+    )
