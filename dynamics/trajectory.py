@@ -390,7 +390,22 @@ class Trajectory:
         return xarray.Dataset(data, coordinates, attrs={"system": repr(self), "status": self.status})
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the trajectory to a netCDF file that `load` reads back exactly; returns the path."""
+        """Write the trajectory to a netCDF file that `load` reads back exactly.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to create or to replace; its folder must exist.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
         import xarray
 
         data: dict[str, Any] = {
@@ -464,12 +479,29 @@ for _name, _what in {"z_support": "attention logits", "z_initial": "attention lo
 
 
 def load(path: str | os.PathLike[str]) -> Trajectory:
-    """Read a trajectory written by `Trajectory.save`.
+    """Read a trajectory that `Trajectory.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Trajectory
 
     Raises
     ------
     InputError
-        The file is missing, cut short, or not a trajectory.
+        The file is missing, damaged, or not a trajectory.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import snapdyn as sd
+    >>> trajectory = sd.integrate(sd.MeanField(sd.syn_small(), eta_Y=1.0, eta_Z=1.0), [1, 10, 100])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sd.load(trajectory.save(pathlib.Path(folder) / "run.nc"))
+    Trajectory(MeanField, 3 times, t = 1..100, finished)
     """
     with reading_netcdf(path, "trajectory", FORMAT, "run the simulation again or choose another file") as content:
         return _from_values(*content)

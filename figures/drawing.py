@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, unknown_name
@@ -215,8 +216,7 @@ def write_figure(
 
     # Variables before coordinates: a dataset that was read back is then written with the same bytes.
     ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
-    with replacing(files["data"]) as temporary:
-        ordered.to_netcdf(temporary, engine="h5netcdf")
+    write_netcdf(ordered, files["data"])
     # fontTools logs remarks on the dates of the fonts that it embeds.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     # Without dates and, in the PNG, the version of matplotlib, the same inputs give the same bytes.

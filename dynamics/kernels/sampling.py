@@ -9,12 +9,12 @@ import numpy as np
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive, maximum
 
-# Below this variance inversion, whose loop grows with the mean, takes less than rejection, which is valid from 9 on.
+# Below this variance inversion, whose loop grows with the mean, is faster than rejection, which is valid from 9 on.
 _LEAST_VARIANCE = 12.0
 # Bounds on ln(binomial mass/mass of the proposals) of `_rejections`, times the variance: above, and below at normal g.
 _EXCESS, _SHORT, _SHORT_4 = 0.13, 0.3, 0.03
 _12TH = 1.0 / 12.0  # variance that rounding to integers adds
-# Fewer sequences are drawn one by one: calls for arrays cost more than they save.
+# Fewer sequences than this are drawn one by one, because calls for arrays then cost more than they save.
 _FEWEST_TOGETHER = 4
 
 _11 = np.uint64(11)
@@ -111,7 +111,7 @@ def _inversions(u, n, p, log_q, mass, k):
 
 
 @kernel(fastmath=EXACT)
-def _beside_box(stream, layer, x):
+def _outside_inner_box(stream, layer, x):
     """A normal proposal x outside the inner box of its layer: the proposal, in the lowest layer one of the tail
     instead (Marsaglia 1964), and whether it is accepted."""
     if layer == 0:
@@ -141,7 +141,7 @@ def normals(stream, out):
         accepted = place < _INNER[layer]
         if not accepted:
             stream[0], stream[1], stream[2], stream[3] = a, b, c, d
-            x, accepted = _beside_box(stream, layer, x)
+            x, accepted = _outside_inner_box(stream, layer, x)
             a, b, c, d = stream[0], stream[1], stream[2], stream[3]
         out[i] = x * (1.0 - 2.0 * np.float64((result >> _8) & _1))
         i += accepted
@@ -157,7 +157,7 @@ def _proposal(g, n, p):
 
 @kernel(fastmath=EXACT)
 def _propose(g, v, n, p, k, surplus):
-    """Write the proposal from each normal g[a] to k[a], and to surplus[a] a number >= 0 if v[a] surely accepts it."""
+    """Write the proposal from each normal g[a] to k[a], and to surplus[a] a number >= 0 if v[a] accepts it for sure."""
     for a in range(k.size):
         k[a] = _proposal(g[a], n[a], p)
         square = g[a] * g[a]
@@ -213,7 +213,7 @@ def _rejections(stream, n, p, k, values):
     binomial's mass differs from the proposals' by a relative O(1/variance): at large variance the logarithm of the
     ratio, times the variance, tends to a polynomial in g, which is -(g^4 - 6 g^2 + 3)/48 at p = 1/2. The bounds
     _EXCESS (above) and _SHORT + _SHORT_4 g^4 (below) hold from _LEAST_VARIANCE on, so that 97 to 100 % of the
-    proposals are accepted without a look at the mass.
+    proposals are accepted without computing the mass.
     """
     g, v, surplus = values[: k.size], values[k.size : 2 * k.size], values[2 * k.size : 3 * k.size]
     normals(stream, g)

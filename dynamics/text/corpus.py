@@ -1,7 +1,7 @@
-"""Reading text: files, words, vocabulary; any size in bounded memory.
+"""Reading text: files, words, vocabulary, in bounded memory.
 
-A corpus is read once. Its words go as numbers to a temporary file on disk (4 bytes each), and what follows reads that:
-memory grows with the number of different words, not with the length of the text.
+A text is read once. Its words are written as numbers to a temporary file on disk (4 bytes each), which all later passes
+read: memory grows with the number of different words, not with the length of the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from snapdyn.errors import InputError, unknown_name
 
 UNKNOWN = "<unk>"
 BOUNDARY = -1  # between documents: no window crosses it
-# As the archives of WikiText have them, and as many programs that train on it keep them.
+# Names in the archives of WikiText, and names under which programs that train on it often store it.
 WIKITEXT_NAMES = tuple(
     f"{stem}{packed}"
     for part in ("train", "valid", "test")
@@ -35,9 +35,9 @@ WIKITEXT_NAMES = tuple(
 )
 TEXT_ENDINGS = (".txt", ".txt.gz", ".tokens", ".tokens.gz", ".raw", ".raw.gz", ".text", ".text.gz")
 GZIP_MAGIC = b"\x1f\x8b"
-LONGEST_PIECE = 2**20  # bytes of a line that are read at once
+LONGEST_PIECE = 2**20  # bytes of a line that are read at once; a longer line is read in pieces
 WORDS_AT_ONCE = 2**18
-SAMPLE = 2**16  # bytes that tell whether a text is tokenised
+SAMPLE = 2**16  # characters from which `tokens="auto"` decides
 TOP_HEADING = re.compile(r"\s*= [^=].* =\s*\Z")
 
 
@@ -48,11 +48,15 @@ class Corpus:
     Attributes
     ----------
     words : tuple of str
-        Vocabulary by falling count; words that were cut are `<unk>`.
-    counts : (V,) ints
-        Occurrences of each.
-    num_words, num_documents, words_read : int
-        Length of the text in words, documents in it, different words before the cut.
+        Vocabulary by decreasing count; words that were cut are counted as `<unk>`.
+    counts : (V,) array of int
+        Occurrences of each word.
+    num_words : int
+        Length of the text in words.
+    num_documents : int
+        Number of documents in the text.
+    words_read : int
+        Number of different words before the cut.
     """
 
     words: tuple[str, ...]
@@ -60,7 +64,7 @@ class Corpus:
     num_words: int
     num_documents: int
     words_read: int
-    _ids: Ints  # id of each word as first met, in the spool; the last entry stands for BOUNDARY
+    _ids: Ints  # word id of each number in the temporary file; the last entry is that of BOUNDARY
     _spool: IO[bytes]
 
     def __enter__(self) -> Corpus:
@@ -70,7 +74,18 @@ class Corpus:
         self._spool.close()
 
     def blocks(self, overlap: int) -> Iterator[Ints]:
-        """Word ids in blocks, BOUNDARY between documents; a block begins with the last `overlap` of the one before."""
+        """Read the word ids of the text.
+
+        Parameters
+        ----------
+        overlap : int
+            Number of ids from the end of a block that the next block repeats.
+
+        Yields
+        ------
+        array of int
+            A block of word ids, with BOUNDARY between documents.
+        """
         self._spool.seek(0)
         kept = np.empty(0, np.int64)
         while data := self._spool.read(4 * WORDS_AT_ONCE):
@@ -87,7 +102,28 @@ def read_corpus(
     max_vocab: int | None,
     progress: Callable[[float, float, str], None] | None = None,
 ) -> Corpus:
-    """Read files or folders, arguments as in `from_text`; to be used in a `with` block, which frees its file."""
+    """Read files or folders; use it in a `with` block, which removes the temporary file.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        As in `from_text`, like the other arguments.
+    tokens : {"auto", "spaces", "words"}
+    headings : {"drop", "keep"}
+    min_token_count : int
+    max_vocab : int or None
+    progress : callable (done, total, label), optional
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    InputError
+        A file is missing, unreadable, without words, or not UTF-8; too few words are frequent enough; the temporary
+        folder is full.
+    """
     if tokens not in ("auto", "spaces", "words"):
         raise unknown_name("tokens", tokens, ("auto", "spaces", "words"))
     if headings not in ("drop", "keep"):
@@ -102,8 +138,8 @@ def read_corpus(
             raise
     except OSError as error:
         raise InputError(
-            f"expected room for the words, 4 bytes each, in the temporary folder {tempfile.gettempdir()!r}, received: "
-            f"{error.strerror or error}; free some, or set TMPDIR to another folder"
+            f"expected space for the words, 4 bytes each, in the temporary folder {tempfile.gettempdir()!r}, received: "
+            f"{error.strerror or error}; free some space, or set TMPDIR to another folder"
         ) from error
 
 
@@ -116,14 +152,14 @@ def _read(
     max_vocab: int | None,
     progress: Callable[[float, float, str], None] | None,
 ) -> Corpus:
-    """Write every word's number to the spool, then cut the vocabulary."""
+    """Write the number of each word to the temporary file `spool`, then cut the vocabulary."""
     first_id: dict[str, int] = {}
     buffer = array("i")
     number = documents = bytes_before = 0
     bytes_of_all = max(sum(file.stat().st_size for file in files), 1)
     for file in files:
         split = str.split if _is_tokenised(file, tokens) else _word_pattern().findall
-        inside = False  # a document has begun
+        inside = False  # whether a document has begun
         for line, position in _lines(file):
             if _is_heading(line):
                 if inside and TOP_HEADING.match(line):
@@ -152,7 +188,7 @@ def _read(
 def _cut(
     words: list[str], spool: IO[bytes], number: int, documents: int, min_token_count: int, max_vocab: int | None
 ) -> Corpus:
-    """Count the words, keep the frequent ones, number them by falling count (then in the order they were met)."""
+    """Count the words, keep the frequent ones, and number them by decreasing count, then by first occurrence."""
     counts = np.zeros(len(words) + 1, np.int64)
     spool.seek(0)
     while data := spool.read(4 * WORDS_AT_ONCE):
@@ -161,12 +197,12 @@ def _cut(
     unknown = words.index(UNKNOWN) if UNKNOWN in words else -1
     order = np.argsort(-counts, kind="stable")
     kept = order[(counts[order] >= min_token_count) & (order != unknown)]
-    # <unk> takes a place of the vocabulary when it is needed.
+    # When words are cut, <unk> is one of the max_vocab words.
     if max_vocab is not None:
         kept = kept[: max_vocab - (unknown >= 0 or kept.size > max_vocab or kept.size < len(words))]
     cut = int(counts.sum() - counts[kept].sum())
     size = kept.size + (cut > 0)
-    place = int((counts[kept] >= cut).sum())  # of <unk> among the kept words
+    place = int((counts[kept] >= cut).sum())  # of <unk> among the kept words: after words that are as frequent
     ids = np.full(len(words) + 1, place, np.int64)
     numbers = np.arange(kept.size)
     ids[kept] = numbers + (numbers >= place) * (cut > 0)
@@ -186,7 +222,22 @@ def _cut(
 
 # -- files -------------------------------------------------------------------------------------------------
 def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Files to read: a folder stands for its WikiText files, else for all its text files by name."""
+    """List the files to read.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        A folder stands for its WikiText files, or without any for all its text files, by name.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    InputError
+        A path is missing, empty, or neither a file nor a folder; a folder has no text; the list is empty.
+    """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     try:
@@ -235,16 +286,16 @@ def _files_of_folder(folder: Path) -> list[Path]:
 
 
 def _lines(file: Path) -> Iterator[tuple[str, int]]:
-    """(line, bytes of the file read so far), unpacked when the first bytes are gzip's, whatever the name.
+    """Yield lines and the number of bytes of the file read so far; gzip is recognised by the first bytes of the file.
 
-    A line beyond a megabyte comes in pieces that end between words.
+    A line longer than a megabyte is yielded in pieces that end between words.
     """
     number, rest = 1, b""
     try:
         with file.open("rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
-            # Both have readline; to mypy a GzipFile is no IO[bytes].
+            # mypy does not accept a GzipFile as IO[bytes]; both have `readline`.
             source: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
             while data := source.readline(LONGEST_PIECE):
                 data = rest + data
@@ -281,10 +332,11 @@ def _decoded(data: bytes, file: Path, number: int) -> str:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """Words with inner apostrophes and hyphens, WikiText's own marks (<unk>, @-@), any other sign by itself.
+    """Pattern of a word: letters with inner apostrophes and hyphens, a mark of WikiText (<unk>, @-@), or a single sign.
 
-    Accents and vowel signs that are characters of their own, and joiners, are parts of words; Python does not count
-    them as letters. Those beyond 16 bits are left out: a set with them takes fifteen times as long.
+    Joiners, and accents and vowel signs that are separate characters, belong to words, although Python does not count
+    them as letters. Such characters beyond 16 bits are left out, because matching a set with them takes fifteen times
+    as long.
     """
     marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
     letter = rf"[\w{marks}\u200c\u200d]"
@@ -298,7 +350,7 @@ def _is_heading(line: str) -> bool:
 
 
 def _is_tokenised(file: Path, tokens: str) -> bool:
-    """Whether words are what stands between spaces: as asked, or when most commas stand alone ("auto")."""
+    """Whether to split at spaces: `tokens` says so, or most commas stand alone ("auto")."""
     if tokens != "auto":
         return tokens == "spaces"
     alone = attached = read = 0

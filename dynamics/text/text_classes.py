@@ -1,4 +1,4 @@
-"""Sequence classes from text: query and next word with the words of the windows before them (Sec. 3.2)."""
+"""Sequence classes from text: pairs of query and next word, with the words of the windows before them (Sec. 3.2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
 from snapdyn.errors import InputError, flag, whole
 
-# Counts wait until there are this many, or as many as are counted already, before they are merged.
+# New counts are merged when there are this many of them, or as many as were merged before: few merges of large arrays.
 WAITING_KEYS = 2**22
 LONGEST_WINDOW = 10_000
 FORMAT = "snapdyn text classes 1"
@@ -25,18 +25,41 @@ Progress = Callable[[float, float, str], None]
 
 
 class TextClasses(SequenceClasses):
-    """Sequence classes of a text, with its words; made by `from_text`, or read from a file by `TextClasses.load`.
+    """Sequence classes of a text, with its words; built by `from_text`, or read from a file by `TextClasses.load`.
+
+    Parameters
+    ----------
+    P : (S, V) scipy.sparse.csr_array
+        P[n, l] = P(l|n).
+    query : (S,) array of int
+        Query word of each class.
+    next_token : (S,) array of int
+        Next word of each class.
+    counts : (S,) array of int
+        Number of windows of each class; 1 when every class is a single window.
+    words : sequence of str
+        Word of each token id, by decreasing count.
+    window : int
+        Contextual tokens T-1 of a window.
+    num_words : int
+        Length of the text in words.
+    num_documents : int
+        Number of documents in the text.
+    words_read : int
+        Number of different words before the vocabulary was cut.
 
     Attributes
     ----------
+    counts : (S,) array of int
     words : tuple of str
-        Word of each token id, by falling count.
-    counts : (S,) ints
-        Windows of each class; 1 where every class is a window.
     window : int
-        Contextual tokens T-1 of a window.
-    num_words, num_documents, words_read : int
-        Words of the text, its documents, its different words before the vocabulary was cut.
+    num_words : int
+    num_documents : int
+    words_read : int
+
+    See Also
+    --------
+    SequenceClasses : The attributes that all sequence classes have.
     """
 
     def __init__(
@@ -58,12 +81,43 @@ class TextClasses(SequenceClasses):
         super().__init__(P, query, next_token, counts, len(self.words))
 
     def name(self, n: int) -> str:
-        """Class n in words: "query → next word"."""
+        """Name of a class in words.
+
+        Parameters
+        ----------
+        n : int
+            Class, 0..S-1.
+
+        Returns
+        -------
+        str
+            "query → next word".
+
+        Raises
+        ------
+        InputError
+            `n` is not a class.
+        """
         n = self.check_class(n)
         return f"{self.words[self.query[n]]} → {self.words[self.next_token[n]]}"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write P (as entries), queries, next tokens, counts and words to a netCDF file that `load` reads back."""
+        """Write the classes to a netCDF file that `load` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        Path
+            The file: P by entries, queries, next tokens, counts and words.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
         import xarray
 
         dataset = xarray.Dataset(
@@ -82,12 +136,20 @@ class TextClasses(SequenceClasses):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TextClasses:
-        """Read the classes that `save`, or `snapdyn text`, wrote.
+        """Read classes that `save` or the command `snapdyn text` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        TextClasses
 
         Raises
         ------
         InputError
-            The file is missing, cut short, or holds something else.
+            The file is missing, damaged, or of another kind.
         """
         advice = "write it again with `snapdyn text PATH --out DIR`"
         with reading_netcdf(path, "text classes", FORMAT, advice) as (header, values):
@@ -114,54 +176,73 @@ def from_text(
     max_sequences: int | None = 20_000,
     seed: int = 0,
 ) -> TextClasses:
-    """Count the sequence classes of a text: x_1..x_{T-1} contextual, x_T the query, x_{T+1} the next word.
+    """Sequence classes of a text: x_1..x_{T-1} are contextual, x_T is the query, x_{T+1} the next word.
 
-    A class is a pair (query word, next word) that is seen at least `min_count` times; P(l|n) is the relative
-    frequency of word l in the `window` words before the query, the weight of a class is its count. Words are
-    lower-cased. Windows run over lines but not over documents: a file, or an article of WikiText.
+    A class is a pair (query word, next word) that occurs at least `min_count` times. P(l|n) is the relative frequency
+    of word l in the `window` words before the query, and the weight of a class is its count. Words are lower-cased.
+    Windows cross line ends but not document ends; a document is a file, or an article of WikiText.
 
-    With `sequences` every window of these pairs is a class of its own (a stored sequence is a class): P(l|n) is then
-    the share of word l in that window, so that `sgd` with seq_len=None, infinitely long sequences, trains on the
-    windows themselves, and the mean field is its limit of small steps.
+    With `sequences` every window of these pairs is a class (a stored sequence is a class): P(l|n) is then the share of
+    word l in that window. `sgd` with seq_len=None, infinitely long sequences, then trains on the windows, and the mean
+    field is its limit of small steps.
 
-    The defaults make of WikiText-2's validation and test text 1000 classes over 6939 words, whose mean field
-    is integrated past the transition in half a minute (`integrate(..., method="RKC")`).
+    With the defaults, the validation and test text of WikiText-2 gives 1000 classes over 6939 words; the integration of
+    their mean field past the transition takes half a minute (`integrate(..., method="RKC")`).
 
     Parameters
     ----------
     paths : path or list of paths
-        Text files in UTF-8, plain or gzip (told by their first bytes), or folders: a folder stands for its
-        WikiText files (wiki.train.tokens, ..., also .raw), else for its .txt, .tokens, .raw and .text files.
+        Text files in UTF-8, plain or gzip (recognised by their first bytes), or folders. A folder stands for its
+        WikiText files (wiki.train.tokens, ..., also .raw), or without any for its .txt, .tokens, .raw and .text files.
     window : int
         T-1, contextual tokens before the query.
     min_count : int
-        Windows a class needs.
-    min_token_count, max_vocab : int, int or None
-        Rarer words, and those beyond `max_vocab`, become `<unk>`, a word like any other.
+        Smallest number of windows of a class.
+    min_token_count : int
+        Words with fewer occurrences become `<unk>`, which is a word like any other.
+    max_vocab : int or None
+        Largest size of the vocabulary; the other words become `<unk>`. None: no limit.
     max_classes : int or None
-        At most so many classes, the most frequent; None: all.
-    tokens : "auto", "spaces" or "words"
-        What a word is: what stands between spaces (WikiText's convention), or letters and digits with inner
-        apostrophes and hyphens, other signs by themselves. "auto": spaces where most commas stand alone. Text without
-        spaces between words (Chinese, Thai) is to be segmented first.
-    headings : "drop" or "keep"
-        Lines such as ` = Title = `.
+        Largest number of classes; the most frequent ones are kept. None: all.
+    tokens : {"auto", "spaces", "words"}
+        How a line is split into words. "spaces": at spaces (the convention of WikiText). "words": letters and digits
+        with inner apostrophes and hyphens form a word, and every other sign is a word. "auto": "spaces" when most
+        commas stand alone, otherwise "words". Text without spaces between words (Chinese, Thai) must be segmented
+        before.
+    headings : {"drop", "keep"}
+        What to do with lines such as ` = Title = `.
     progress : callable (done, total, label), optional
+        Called while the text is read and counted.
     sequences : bool
-        A class per window, with weight 1, in the order of the text.
-    max_sequences, seed : int or None, int
-        At most so many windows, drawn without replacement, every one as likely; None: all, with memory for them.
+        One class per window, with weight 1, in the order of the text.
+    max_sequences : int or None
+        Largest number of windows, drawn without replacement and with equal probability. None: all, which need memory.
+    seed : int
+        Seed of this draw.
 
     Returns
     -------
     TextClasses
-        SequenceClasses with `.words`; token, query and next ids are positions in `words`; V = len(words).
+        SequenceClasses with `.words`; ids of tokens, queries and next tokens are positions in `words`; V = len(words).
 
     Raises
     ------
     InputError
-        Missing or unreadable file, no text, text that is not UTF-8 (file and line), no class that is frequent
-        enough, a window longer than the text, wrong values.
+        A file is missing, unreadable, without words, or not UTF-8 (the message names file and line); no class is
+        frequent enough; no document is longer than a window; an argument is out of range.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import snapdyn as sd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "text.txt"
+    ...     _ = path.write_text("the cat saw the dog and the dog saw the cat and the cat ran", encoding="utf-8")
+    ...     classes = sd.from_text(path, window=2, min_count=2, min_token_count=1)
+    >>> [classes.name(n) for n in range(classes.num_classes)]
+    ['the → cat', 'the → dog', 'saw → the', 'and → the']
+    >>> classes.counts
+    array([2, 2, 2, 2])
     """
     window = whole("window", window, 1, LONGEST_WINDOW)
     min_count, min_token_count = whole("min_count", min_count, 1), whole("min_token_count", min_token_count, 1)
@@ -187,7 +268,7 @@ def from_text(
 def _frequent_pairs(
     corpus: Corpus, window: int, min_count: int, max_classes: int | None, progress: Progress | None
 ) -> tuple[Ints, Ints]:
-    """Keys query V + next word of the classes, the most frequent first, ties by query and next word; their counts."""
+    """Keys query V + next word of the classes, and their counts; by decreasing count, then by key."""
     pairs, counts = _counted(_pairs(corpus, window, progress))
     if pairs.size == 0:
         raise InputError(
@@ -205,7 +286,7 @@ def _frequent_pairs(
 
 
 def _shares(corpus: Corpus, window: int, pairs: Ints, counts: Ints, progress: Progress | None) -> sparse.csr_array:
-    """P(l|n): shares of the words in all windows of each class."""
+    """P(l|n): the share of each word in all windows of a class."""
     V = len(corpus.words)
     keys = ((number[:, None] * V + words).ravel() for number, words in _words_of(corpus, window, pairs, progress))
     entries, times = _counted(keys)
@@ -216,21 +297,21 @@ def _shares(corpus: Corpus, window: int, pairs: Ints, counts: Ints, progress: Pr
 def _sequences(
     corpus: Corpus, window: int, pairs: Ints, most: int | None, seed: int, progress: Progress | None
 ) -> tuple[sparse.csr_array, Ints]:
-    """P(l|n) and key query V + next word of the windows of the classes, or of `most` of them."""
+    """P(l|n) and key query V + next word of the windows of all classes, at most `most` windows."""
     rng = np.random.default_rng(seed)
     waiting: list[tuple[Ints, Ints, Floats]] = []
 
     def merged() -> tuple[Ints, Ints, Floats]:
-        """All windows that wait, or the `most` of them with the smallest lots, in the order of the text."""
-        number, words, lots = (np.concatenate(parts) for parts in zip(*waiting, strict=True))
-        if most is None or lots.size <= most:
-            return number, words, lots
-        kept = np.sort(np.argpartition(lots, most - 1)[:most])
-        return number[kept], words[kept], lots[kept]
+        """All windows in `waiting`, or the `most` ones with the smallest random numbers, in the order of the text."""
+        number, words, draws = (np.concatenate(parts) for parts in zip(*waiting, strict=True))
+        if most is None or draws.size <= most:
+            return number, words, draws
+        kept = np.sort(np.argpartition(draws, most - 1)[:most])
+        return number[kept], words[kept], draws[kept]
 
     size = 0
     for number, words in _words_of(corpus, window, pairs, progress):
-        # One lot per window, in the order of the text: how the text comes in blocks changes nothing.
+        # One random number per window, in the order of the text, so that the result does not depend on the blocks.
         waiting.append((number, words, rng.random(number.size)))
         size += number.size
         if most is not None and size >= max(2 * most, WAITING_KEYS // window):
@@ -245,7 +326,7 @@ def _sequences(
 
 
 def _counted(keys: Iterator[Ints]) -> tuple[Ints, Ints]:
-    """Different keys, increasing, and how often each occurs, of a stream of arrays."""
+    """Different keys in a stream of arrays, increasing, and the number of occurrences of each."""
     merged, counts = np.empty(0, np.int64), np.empty(0, np.int64)
     waiting: list[tuple[Ints, Ints]] = []
     size = 0
@@ -267,7 +348,7 @@ def _counted(keys: Iterator[Ints]) -> tuple[Ints, Ints]:
 
 
 def _windows(corpus: Corpus, window: int) -> Iterator[tuple[Ints, Ints]]:
-    """(block of word ids, positions in it of next words that have a query and a whole window before them)."""
+    """Yield blocks of word ids, with the positions of next words that follow a query and a whole window."""
     for block in corpus.blocks(overlap=window + 1):
         boundaries = np.concatenate([[0], np.cumsum(block < 0)])
         position = np.arange(window + 1, block.size)
@@ -275,7 +356,7 @@ def _windows(corpus: Corpus, window: int) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _pairs(corpus: Corpus, window: int, progress: Progress | None) -> Iterator[Ints]:
-    """Keys query V + next word of every window."""
+    """Yield keys query V + next word of all windows, by blocks."""
     V, done = len(corpus.words), 0
     for block, position in _windows(corpus, window):
         yield block[position - 1] * V + block[position]
@@ -285,7 +366,7 @@ def _pairs(corpus: Corpus, window: int, progress: Progress | None) -> Iterator[I
 
 
 def _words_of(corpus: Corpus, window: int, pairs: Ints, progress: Progress | None) -> Iterator[tuple[Ints, Ints]]:
-    """(class, contextual words (k, window), the last one first) of every window of the classes `pairs`, by blocks."""
+    """Yield class and contextual words (k, window), last word first, of the windows of `pairs`, by blocks."""
     V, done = len(corpus.words), 0
     order = np.argsort(pairs)
     for block, position in _windows(corpus, window):

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import xarray
 
-from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.storage import provenance
 from snapdyn.experiments.sweep.design import short_names
 from snapdyn.experiments.sweep.files import Sweep, taken_names
 from snapdyn.experiments.sweep.observables import TIME, TRANSFORMER, Values, variables
@@ -111,5 +112,4 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
 
 def write(dataset: xarray.Dataset, path: Path) -> None:
     """Write the dataset; ``xarray.open_dataset(path)`` reads it."""
-    with replacing(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
+    write_netcdf(dataset, path)

@@ -1,6 +1,6 @@
 """The transformer of Eqs. (1)-(2) in its embedding parameterisation, one head per layer, in torch.
 
-Torch belongs to the extra `text`: it is imported inside functions only.
+Torch belongs to the extra `text` and is imported by functions only, so that the package works without it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,23 @@ import numpy as np
 from snapdyn.errors import InputError
 
 NORMALISATIONS = ("l2", "layer", "none")
-MASKED = -1e30  # a score whose weight is exactly 0 and whose gradient is, too
+MASKED = -1e30  # a score whose weight and gradient are exactly 0
 Tensor = Any
 Parameters = dict[str, Any]
 
 
 def torch_module() -> Any:
-    """Return torch, or say in one sentence how to install it."""
+    """Return the module torch.
+
+    Returns
+    -------
+    module
+
+    Raises
+    ------
+    InputError
+        Torch is not installed; the message says how to install it.
+    """
     try:
         return import_module("torch")
     except ImportError as error:
@@ -33,10 +43,28 @@ def torch_module() -> Any:
 def initial_parameters(
     vocab_size: int, num_layers: int, embedding: int, embedding_norm: float, tied: bool, seed: int, device: Any
 ) -> Parameters:
-    """Draw U (V, d) and, per layer, W_Q, W_K, W_V (d, d); untied, the decoder (V, d) as well.
+    """Draw U (V, d), per layer W_Q, W_K and W_V (d, d), and for an untied decoder its rows (V, d).
 
-    All entries are independent and normal: rows of U and of the decoder have length `embedding_norm`, W_Q, W_K and W_V
-    keep the length of a vector, both on average. Drawn by numpy, so the same on every device.
+    All entries are independent and normal. On average, rows of U and of the decoder have length `embedding_norm`, and
+    W_Q, W_K and W_V keep the length of a vector. numpy draws the numbers, so they are the same on every device.
+
+    Parameters
+    ----------
+    vocab_size : int
+        V.
+    num_layers : int
+    embedding : int
+        d.
+    embedding_norm : float
+    tied : bool
+        Whether the decoder is U.
+    seed : int
+    device : torch.device
+
+    Returns
+    -------
+    dict of tensors
+        "U", "W_Q 0", "W_K 0", "W_V 0", "W_Q 1", ..., and "decoder" when it is not tied.
     """
     torch = torch_module()
     rng = np.random.default_rng(seed)
@@ -59,24 +87,25 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """Apply all layers to a batch of windows.
 
-    The query at position T attends to the positions before it, never to itself, by softmax of
-    u_T^T W_Q W_K^T u_t/sqrt(d) (1); the sum of what it attends to is normalised and goes through W_V (2). With the
-    residual connection the query's own vector is added to that sum and both are normalised again (Sec. 7). The first
-    position has nothing to attend to: its weights are 0.
+    The query at position T attends to the positions before it, never to itself, with the softmax of
+    u_T^T W_Q W_K^T u_t/sqrt(d) (1). The attended sum is normalised and multiplied by W_V (2). With the residual
+    connection the query's vector is added to that sum, and the result is normalised again (Sec. 7). The first position
+    has no position before it: its weights are 0.
 
     Parameters
     ----------
-    parameters : dict of tensors, as from `initial_parameters`
-    tokens : (B, L) integer tensor
+    parameters : dict of tensors
+        As from `initial_parameters`.
+    tokens : (B, L) tensor of int
     num_layers : int
-    normalise : "l2", "layer" or "none"
+    normalise : {"l2", "layer", "none"}
     residual : bool
 
     Returns
     -------
-    (B, L, d) tensor
+    output : (B, L, d) tensor
         Output of the last layer; its products with rows of the decoder (`decoder_rows`) are the logits.
-    (B, L, L) tensor
+    attention : (B, L, L) tensor
         Attention of the lowest layer: row query position, column key position.
     """
     torch = torch_module()
@@ -102,17 +131,36 @@ def forward(
 
 
 def decoder_rows(parameters: Parameters) -> Tensor:
-    """Rows (V, d) whose products with the output are the logits: U itself (2), or the decoder's own."""
+    """Rows whose products with the output are the logits: U (2), or the weights of an untied decoder.
+
+    Parameters
+    ----------
+    parameters : dict of tensors
+
+    Returns
+    -------
+    (V, d) tensor
+    """
     return parameters.get("decoder", parameters["U"])
 
 
 def loss(parameters: Parameters, windows: Tensor, num_layers: int, normalise: str, residual: bool) -> Tensor:
-    """Mean cross entropy, nats, of the next word at every position that has words before it.
+    """Mean cross entropy of the next word, over every position that has words before it.
 
     Parameters
     ----------
-    windows : (B, L+1) integer tensor
-        L words that are read and the one that follows.
+    parameters : dict of tensors
+        As in `forward`, like `num_layers`, `normalise` and `residual`.
+    windows : (B, L+1) tensor of int
+        L words that are read, and the word that follows them.
+    num_layers : int
+    normalise : {"l2", "layer", "none"}
+    residual : bool
+
+    Returns
+    -------
+    scalar tensor
+        In nats.
     """
     torch = torch_module()
     hidden, _ = forward(parameters, windows[:, :-1], num_layers, normalise, residual)
@@ -121,14 +169,22 @@ def loss(parameters: Parameters, windows: Tensor, num_layers: int, normalise: st
 
 
 def step(parameters: Parameters, learning_rate: float, clip: float | None) -> None:
-    """Take a step of gradient descent from the gradients at hand, at first scaled to the common norm `clip` at most."""
+    """Take a step of gradient descent, in place, with the gradients stored in the parameters, and clear these.
+
+    Parameters
+    ----------
+    parameters : dict of tensors
+    learning_rate : float
+    clip : float or None
+        Gradients whose common norm is larger are scaled down to this norm first.
+    """
     torch = torch_module()
     with torch.no_grad():
         gradients = [p.grad for p in parameters.values()]
         scale = 1.0
         if clip is not None:
             norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
-            scale = torch.clamp(clip / norm, max=1.0)  # stays on the device: no waiting for it
+            scale = torch.clamp(clip / norm, max=1.0)  # stays on the device, so that the program does not wait for it
         for parameter, gradient in zip(parameters.values(), gradients, strict=True):
             parameter -= learning_rate * scale * gradient
             parameter.grad = None

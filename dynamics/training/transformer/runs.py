@@ -1,4 +1,4 @@
-"""Saved training runs of transformers on text: what Figures 7 and 10 are drawn from."""
+"""Saved training runs of transformers on text: the data of Figures 7 and 10."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ FORMAT = "snapdyn transformer run 2"
 
 @dataclass(frozen=True, eq=False)
 class TransformerRun:
-    """One training run, as far as the figures need it.
+    """Result of one training run of a transformer.
 
-    Attributes
+    Parameters
     ----------
     corpus : str
         Name of the data, such as "WikiText-2".
     num_layers : int
     learning_rate : float
     seed : int
-    iteration : (N,) int array
-        SGD steps at which the run was looked at, increasing.
+    iteration : (N,) array of int
+        Increasing SGD steps at which attention and loss were recorded.
     attention : (N, L, L) array
         Attention map of the lowest layer on one validation sequence: row query position, column key position; NaN
         where a position may not attend. Other rows sum to 1.
@@ -42,12 +42,18 @@ class TransformerRun:
     loss : (N,) array
         Mean cross entropy of the next word over the validation text, nats.
     change : (N,) array
-        How far attention is from that at the record before: total variation distance, the share of a query's attention
-        that lies elsewhere, mean over the validation text. NaN at the first record.
+        Total variation distance between the attention of a query and its attention at the previous record, mean over
+        the validation text. NaN at the first record.
     shuffled : bool
-        Whether the words of the text were exchanged at random first: the control.
+        Whether the words of the text were permuted at random before training (control).
     settings : mapping
-        What else the numbers depend on (`train_transformer`); runs are compared only where these are equal.
+        All other settings of `train_transformer` that the numbers depend on; only runs with equal settings can be
+        compared.
+
+    Raises
+    ------
+    InputError
+        Shapes that do not belong together, or values out of range.
     """
 
     corpus: str
@@ -64,19 +70,19 @@ class TransformerRun:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
+        def store(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
         if not isinstance(self.corpus, str) or not self.corpus:
             raise InputError(f"expected corpus as the name of the data, received {self.corpus!r}")
-        put("num_layers", whole("num_layers", self.num_layers, 1))
-        put("learning_rate", positive("learning_rate", self.learning_rate))
-        put("seed", whole("seed", self.seed, 0))
-        put("iteration", whole_array("iteration", self.iteration))
-        put("attention", real_array("attention", self.attention))
+        store("num_layers", whole("num_layers", self.num_layers, 1))
+        store("learning_rate", positive("learning_rate", self.learning_rate))
+        store("seed", whole("seed", self.seed, 0))
+        store("iteration", whole_array("iteration", self.iteration))
+        store("attention", real_array("attention", self.attention))
         for name in ("entropy", "loss", "change"):
-            put(name, real_array(name, getattr(self, name)))
-        put("tokens", tuple(map(str, self.tokens)))
+            store(name, real_array(name, getattr(self, name)))
+        store("tokens", tuple(map(str, self.tokens)))
         count, length = self.iteration.size, len(self.tokens)
         if self.iteration.ndim != 1 or count == 0 or (np.diff(self.iteration) <= 0).any() or self.iteration[0] < 0:
             raise InputError(f"expected increasing iterations of at least 0, received {self.iteration.tolist()}")
@@ -103,11 +109,25 @@ class TransformerRun:
                 "expected finite losses, and changes of attention between 0 and 1 from the second record on, received "
                 f"{self.loss.tolist()!r:.60} and {self.change.tolist()!r:.60}"
             )
-        put("shuffled", bool(self.shuffled))
-        put("settings", dict(self.settings))
+        store("shuffled", bool(self.shuffled))
+        store("settings", dict(self.settings))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the run to a netCDF file, with provenance, and return its path."""
+        """Write the run, with its provenance, to a netCDF file that `load_transformer_run` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
         import xarray
 
         dataset = xarray.Dataset(

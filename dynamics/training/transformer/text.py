@@ -1,4 +1,4 @@
-"""Text for the training of transformers: the words of a corpus as a stream, split, and windows of it."""
+"""Text for the training of transformers: a corpus as a stream of words, split in two, and its windows."""
 
 from __future__ import annotations
 
@@ -22,24 +22,54 @@ Words = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Windows:
-    """A stream of word ids, BOUNDARY (-1) between documents, and the starts of the windows that cross none."""
+    """Windows of a text that cross no end of a document.
+
+    Attributes
+    ----------
+    stream : array of int
+        Word ids, with BOUNDARY (-1) between documents.
+    start : array of int
+        Position of the first word of each window.
+    length : int
+        Words of a window.
+    """
 
     stream: Words
     start: Ints
     length: int
 
     def __getitem__(self, index: Ints) -> Ints:
-        """Windows (n, length) of word ids, by number."""
+        """Word ids (n, length) of the windows with the numbers `index` (n,)."""
         return self.stream[self.start[index][:, None] + np.arange(self.length)].astype(np.int64)
 
     def evenly(self, count: int) -> Ints:
-        """At most `count` windows (n, length), evenly spread."""
+        """Choose windows that are evenly spread over the text.
+
+        Parameters
+        ----------
+        count : int
+            Largest number of windows.
+
+        Returns
+        -------
+        (n, length) array of int
+        """
         return self[np.unique(np.linspace(0, self.start.size - 1, count).astype(np.int64))]
 
 
 @dataclass(frozen=True)
 class SplitText:
-    """Words of the vocabulary, windows to train on, windows to validate on, and what tells this text from others."""
+    """A text for training and validation.
+
+    Attributes
+    ----------
+    words : tuple of str
+        Vocabulary.
+    training : Windows
+    validation : Windows
+    digest : str
+        SHA-256 of stream and vocabulary, which identifies the text.
+    """
 
     words: tuple[str, ...]
     training: Windows
@@ -59,17 +89,41 @@ def split_text(
     shuffle_seed: Sequence[int] | None,
     progress: Progress | None,
 ) -> SplitText:
-    """Read the text, hold its end (or the files `validation`) back, cut windows of `length` words.
+    """Read a text, reserve its end (or the files `validation`) for validation, and find its windows.
 
-    With a `shuffle_seed` all words of the text are exchanged at random, documents keep their lengths: nothing then
-    tells the next word.
+    Parameters
+    ----------
+    paths : path or list of paths
+        As in `from_text`, like `tokens`, `headings`, `min_token_count` and `max_vocab`.
+    validation : path or list of paths, optional
+        Text for validation; default the last `validation_share` of the words of `paths`.
+    validation_share : float
+    length : int
+        Words of a window.
+    tokens : {"auto", "spaces", "words"}
+    headings : {"drop", "keep"}
+    min_token_count : int
+    max_vocab : int or None
+    shuffle_seed : sequence of int, optional
+        Permute all words of the text at random with this seed, without changing the lengths of documents (control): the
+        next word becomes unpredictable.
+    progress : callable (done, total, label), optional
+
+    Returns
+    -------
+    SplitText
+
+    Raises
+    ------
+    InputError
+        As in `from_text`; or no document is as long as a window.
     """
     if validation is None:
         with read_corpus(paths, tokens, headings, min_token_count, max_vocab, progress) as corpus:
             words, stream = corpus.words, _stream(corpus)
         held = round(validation_share * stream.size)
     else:
-        # Read alone they say where they end; the vocabulary is that of all the text.
+        # The validation text is read alone for its length, and with the training text for a common vocabulary.
         with read_corpus(validation, tokens, headings, 1, None, progress) as corpus:
             held = _stream(corpus).size
         every = [*_listed(paths), *_listed(validation)]
@@ -105,5 +159,14 @@ def _windows(stream: Words, length: int, purpose: str) -> Windows:
 
 
 def name_of(paths: Paths) -> str:
-    """Name of a corpus: that of its first file or folder."""
+    """Name of a corpus: the name of its first file or folder.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+
+    Returns
+    -------
+    str
+    """
     return Path(_listed(paths)[0]).resolve().name

@@ -1,4 +1,4 @@
-"""Training a transformer on text by SGD, with its attention looked at on the way: the runs of Figures 7 and 10."""
+"""Training of a transformer on text by SGD, with records of its attention: the runs of Figures 7 and 10."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.training.transformer.checkpoints import Progressed, load_checkpoint, save_checkpoint
+from snapdyn.dynamics.training.transformer.checkpoints import RunState, load_checkpoint, save_checkpoint
 from snapdyn.dynamics.training.transformer.model import (
     NORMALISATIONS,
     Tensor,
@@ -25,14 +25,14 @@ from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.text import Paths, Progress, SplitText, name_of, split_text
 from snapdyn.errors import InputError, flag, positive, unknown_name, whole, whole_array
 
-VALIDATION_WINDOWS = 200  # at which attention is looked at, evenly spread over the validation text
-# Streams of random numbers of a seed: parameters, batches, exchange of words.
+VALIDATION_WINDOWS = 200  # windows on which attention is recorded, evenly spread over the validation text
+# A seed has three streams of random numbers: parameters, batches, permutation of the words.
 _PARAMETERS, _BATCHES, _SHUFFLE = range(3)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a run as `train_transformer` documents them, checked: what its numbers depend on besides the text."""
+    """Checked settings of a run, as `train_transformer` documents them; with the text they determine its numbers."""
 
     num_layers: int
     learning_rate: float
@@ -81,71 +81,80 @@ def train_transformer(
 ) -> TransformerRun:
     """Train the transformer of Eqs. (1)-(2), in its embedding parameterisation, to predict the next word of a text.
 
-    One head per layer, no positions, the query masked from itself; plain SGD with one rate for all parameters. A batch
-    is `batch_size` windows drawn at random; every position of a window but the first, which has nothing to attend to,
-    is a query. Needs torch (``pip install 'snapdyn[text]'``).
+    One head per layer, no positional encoding, and no attention from the query to itself; plain SGD with one learning
+    rate for all parameters. A batch is `batch_size` windows drawn at random. Every position of a window is a query,
+    except the first, which has no position before it. Needs torch (``pip install 'snapdyn[text]'``).
 
     Parameters
     ----------
     paths : path or list of paths
-        Text to read, as in `from_text`: word-level, lower-cased, `<unk>` for rare words.
+        Text to read, as in `from_text`: words in lower case, `<unk>` for rare words.
     learning_rate : float
-        Of all parameters, per iteration (a batch's mean gradient).
+        Rate of all parameters, per iteration (mean gradient of a batch).
     num_layers : int
     seed : int
-        Of the start, of the batches and of `shuffle`. On one machine's CPU a seed gives the same bits again.
+        Seed of the start, of the batches and of `shuffle`. On the CPU of one machine the same seed gives the same bits.
     iterations : int
         SGD steps.
-    record : sequence of ints, optional
-        Iterations at which to look, increasing; i: after i steps. Default: the start, the end, and two between in
-        equal distances (0, 500, 1000, 1500).
+    record : sequence of int, optional
+        Increasing iterations at which attention and loss are recorded; i is the state after i steps. Default: four at
+        equal distances from start to end (0, 500, 1000, 1500).
     validation : path or list of paths, optional
-        Text to look at attention on; the vocabulary is that of all texts. Default: the last `validation_share` of the
-        words of `paths`.
+        Text on which attention is recorded; the vocabulary is that of all texts. Default: the last `validation_share`
+        of the words of `paths`.
     validation_share : float
         Between 0 and 1.
     corpus : str, optional
-        Name of the data in the result; default that of the first path.
+        Name of the data in the result; default the name of the first path.
     shuffle : bool
-        Exchange all words at random first: the control, a text in which nothing tells the next word.
+        Permute all words before training (control): the next word becomes unpredictable.
     embedding : int
         Width d of the embedding.
     embedding_norm : float
-        Length of a row of U at the start, on average (its entries are normal, those of W_Q, W_K, W_V of variance 1/d).
+        Mean length of a row of U at the start (its entries are normal; those of W_Q, W_K, W_V have variance 1/d).
     window : int
-        Words of a window, as many positions as the maps of attention have.
+        Words of a window, which is the number of positions in a map of attention.
     batch_size : int
         Windows of a batch.
-    normalise : "l2", "layer" or "none"
-        What is done to the attended sum: its 2-norm is made 1 (1), LayerNorm, or nothing.
+    normalise : {"l2", "layer", "none"}
+        Normalisation of the attended sum: to 2-norm 1 (1), LayerNorm, or none.
     tied : bool
-        Whether the decoder is U (2), or has weights of its own.
+        Whether the decoder is U (2); otherwise it has separate weights.
     residual : bool, optional
-        Whether the query's vector is added (Sec. 7). Default: with more than one layer only; Eq. (1) has none.
+        Whether the query's vector is added (Sec. 7). Default: only with more than one layer; Eq. (1) has no residual.
     clip : float or None
-        Gradients beyond this norm, all parameters together, are scaled down to it. None or infinity: never.
-    min_token_count, max_vocab, tokens, headings
+        Gradients whose norm, over all parameters together, is larger are scaled down to this norm. None or infinity:
+        never.
+    min_token_count : int
+        As in `from_text`.
+    max_vocab : int or None
+        As in `from_text`.
+    tokens : {"auto", "spaces", "words"}
+        As in `from_text`.
+    headings : {"drop", "keep"}
         As in `from_text`.
     device : str, optional
-        "cpu", "cuda", "mps", ...; default an accelerator where torch sees one, else the CPU.
+        "cpu", "cuda", "mps", ...; default an accelerator if torch finds one, otherwise the CPU.
     checkpoint : path, optional
-        File that holds how far the run is, replaced every `checkpoint_every` iterations and at the end. When it exists
-        the run goes on from there, on the CPU to the same bits as without interruption.
+        File for the state of the run, replaced every `checkpoint_every` iterations and at the end. If the file exists,
+        the run continues from it; on the CPU the result has the same bits as without interruption.
     checkpoint_every : int
+        Iterations between two checkpoints.
     progress : callable (done, total, label), optional
+        Called after every iteration.
 
     Returns
     -------
     TransformerRun
-        Attention of the lowest layer on the first of 200 validation windows; entropy and change of attention, and
-        loss, over all of them.
+        Attention of the lowest layer on the first of 200 validation windows; entropy, change of attention, and loss
+        over all of them.
 
     Raises
     ------
     InputError
-        Torch is not installed or does not know the device; arguments outside their range; text as in `from_text`, or
-        shorter than a window; a checkpoint that is damaged or of another run; training that diverges (at which
-        iteration, and what to try).
+        Torch is not installed or does not know the device; an argument is out of range; the text is unusable, as in
+        `from_text`, or shorter than a window; the checkpoint is damaged or belongs to another run; training diverges
+        (the message says at which iteration, and what to try).
     """
     settings = _checked_settings(
         num_layers=num_layers,
@@ -172,7 +181,7 @@ def train_transformer(
         raise InputError(f"expected progress to be a function (done, total, label), received {progress!r}")
     if corpus is not None and (not isinstance(corpus, str) or not corpus):
         raise InputError(f"expected corpus as the name of the data, received {corpus!r}")
-    where = _device(device)
+    torch_device = _device(device)
     text = split_text(
         paths,
         validation,
@@ -185,7 +194,7 @@ def train_transformer(
         (settings.seed, _SHUFFLE) if settings.shuffle else None,
         progress,
     )
-    progressed = _trained(text, settings, where, checkpoint, checkpoint_every, progress)
+    state = _trained(text, settings, torch_device, checkpoint, checkpoint_every, progress)
     shown = text.validation.evenly(VALIDATION_WINDOWS)[0, : settings.window]
     return TransformerRun(
         corpus=corpus or name_of(paths),
@@ -193,22 +202,23 @@ def train_transformer(
         learning_rate=settings.learning_rate,
         seed=settings.seed,
         iteration=np.array(settings.record),
-        attention=np.array([_map_shown(attention) for attention in progressed.attention]),
-        entropy=np.array(progressed.entropy),
+        attention=np.array([_attention_map(attention) for attention in state.attention]),
+        entropy=np.array(state.entropy),
         tokens=tuple(text.words[i] for i in shown),
-        loss=np.array(progressed.loss),
-        change=np.array(progressed.change),
+        loss=np.array(state.loss),
+        change=np.array(state.change),
         shuffled=settings.shuffle,
-        settings={name: value for name, value in asdict(settings).items() if name not in _OWN_FIELDS}
+        settings={name: value for name, value in asdict(settings).items() if name not in _RUN_FIELDS}
         | {"vocabulary": len(text.words)},
     )
 
 
-_OWN_FIELDS = ("num_layers", "learning_rate", "seed", "record", "shuffle")  # fields of the run itself
+# Settings that are fields of TransformerRun, and so are not in its `settings`.
+_RUN_FIELDS = ("num_layers", "learning_rate", "seed", "record", "shuffle")
 
 
 def _checked_settings(**given: Any) -> Settings:
-    """Settings after a check of each."""
+    """Check every setting."""
     for name, least in (("num_layers", 1), ("seed", 0), ("iterations", 1), ("embedding", 1), ("batch_size", 1)):
         given[name] = whole(name, given[name], least)
     given["window"] = whole("window", given["window"], 2)
@@ -234,7 +244,7 @@ def _checked_settings(**given: Any) -> Settings:
 
 
 def _device(name: str | None) -> Any:
-    """Torch's device of that name, or the best one it sees."""
+    """Return torch's device of that name; None stands for an accelerator if torch finds one, otherwise the CPU."""
     torch = torch_module()
     if name is None:
         mps = getattr(torch.backends, "mps", None)
@@ -242,7 +252,12 @@ def _device(name: str | None) -> Any:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:  # torch has one per kind of device
+    except (
+        RuntimeError,
+        TypeError,
+        AssertionError,
+        NotImplementedError,
+    ) as error:  # torch raises another one for each kind of device
         raise InputError(
             f"expected a device that torch can use here, received {name!r} ({str(error).splitlines()[0]}); leave "
             "device out, or give 'cpu'"
@@ -257,14 +272,14 @@ def _trained(
     checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int,
     progress: Progress | None,
-) -> Progressed:
-    """Train from the start or the checkpoint to the end."""
+) -> RunState:
+    """Train to the end, from the checkpoint if there is one, otherwise from the start."""
     torch = torch_module()
     run = {**asdict(settings), "text": text.digest}
-    progressed = None if checkpoint is None else load_checkpoint(checkpoint, run, device)
-    if progressed is None:
+    state = None if checkpoint is None else load_checkpoint(checkpoint, run, device)
+    if state is None:
         start = np.random.SeedSequence((settings.seed, _PARAMETERS)).generate_state(1)[0]
-        progressed = Progressed(
+        state = RunState(
             initial_parameters(
                 len(text.words),
                 settings.num_layers,
@@ -278,48 +293,48 @@ def _trained(
     observe = _observer(text, settings, device)
     architecture = settings.num_layers, settings.normalise, settings.residual
     while True:
-        i = progressed.iteration
-        if i in settings.record and len(progressed.entropy) <= settings.record.index(i):
-            observe(progressed)
+        i = state.iteration
+        if i in settings.record and len(state.entropy) <= settings.record.index(i):
+            observe(state)
         if checkpoint is not None and (i == settings.iterations or (i > 0 and i % checkpoint_every == 0)):
-            save_checkpoint(checkpoint, run, progressed)
+            save_checkpoint(checkpoint, run, state)
         if progress:
             progress(i, settings.iterations, f"training, iteration {i}")
         if i == settings.iterations:
-            return progressed
-        # Every batch has a stream of its own, so that a run can go on from any iteration.
+            return state
+        # Every batch has a separate stream of random numbers, so that a run can continue from any iteration.
         chosen = np.random.default_rng((settings.seed, _BATCHES, i)).integers(
             text.training.start.size, size=settings.batch_size
         )
-        value = loss(progressed.parameters, torch.from_numpy(text.training[chosen]).to(device), *architecture)
+        value = loss(state.parameters, torch.from_numpy(text.training[chosen]).to(device), *architecture)
         value.backward()
-        step(progressed.parameters, settings.learning_rate, settings.clip)
+        step(state.parameters, settings.learning_rate, settings.clip)
         _require_finite(value.item(), i, settings)
-        progressed.iteration = i + 1
+        state.iteration = i + 1
 
 
-def _observer(text: SplitText, settings: Settings, device: Any) -> Callable[[Progressed], None]:
-    """Return what looks at a run on the validation windows and appends what it sees."""
+def _observer(text: SplitText, settings: Settings, device: Any) -> Callable[[RunState], None]:
+    """Return the function that records attention and loss on the validation windows."""
     torch = torch_module()
     windows = torch.from_numpy(text.validation.evenly(VALIDATION_WINDOWS)).to(device).split(settings.batch_size)
     architecture = settings.num_layers, settings.normalise, settings.residual
 
-    def observe(progressed: Progressed) -> None:
-        parameters = progressed.parameters
+    def observe(state: RunState) -> None:
+        parameters = state.parameters
         with torch.no_grad():
             losses = [loss(parameters, batch, *architecture).item() * len(batch) for batch in windows]
             maps = [forward(parameters, batch[:, :-1], *architecture)[1][:, 1:].cpu() for batch in windows]
         attention = torch.cat(maps)
         value = sum(losses) / sum(map(len, windows))
-        _require_finite(value, progressed.iteration, settings)
-        before = progressed.previous
-        # Total variation: the share of attention that has gone elsewhere.
+        _require_finite(value, state.iteration, settings)
+        before = state.previous
+        # Total variation distance: the share of attention that has moved to other positions.
         moved = math.nan if before is None else (attention - before).abs().sum(2).mean().item() / 2
-        progressed.loss.append(value)
-        progressed.entropy.append(torch.special.entr(attention).sum(2).mean().item())
-        progressed.change.append(moved)
-        progressed.attention.append(attention[0].clone())
-        progressed.previous = attention
+        state.loss.append(value)
+        state.entropy.append(torch.special.entr(attention).sum(2).mean().item())
+        state.change.append(moved)
+        state.attention.append(attention[0].clone())
+        state.previous = attention
 
     return observe
 
@@ -332,8 +347,8 @@ def _require_finite(value: float, iteration: int, settings: Settings) -> None:
         )
 
 
-def _map_shown(attention: Tensor) -> Floats:
-    """Map (L, L) of the queries from the second position on, NaN where a position may not attend."""
+def _attention_map(attention: Tensor) -> Floats:
+    """Map of attention (L, L) from its rows for the second and later positions; NaN where a position may not attend."""
     length = attention.shape[1]
     shown = np.full((length, length), np.nan)
     before = np.tri(length, k=-1, dtype=bool)
