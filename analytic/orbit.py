@@ -1,4 +1,4 @@
-"""Orbit of the symmetric single-common-token system under Eq. (10), by one quadrature (a result that is not in the paper).
+"""Orbit of the symmetric single-common-token system under Eq. (10), by one quadrature; not a result of the paper.
 
 Set-up: one query, K uniform classes, p_n = 1/K, zero start. Class n holds d distinct tokens with
 probabilities p_1..p_d and the one common token with probability p_c. By symmetry all classes keep equal

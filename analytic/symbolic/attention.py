@@ -120,7 +120,7 @@ def only_overlap() -> Derivation:
     )
 
 
-# Two classes that share tokens 1..3 and have one distinct token each; the attention to shared tokens is the same in both.
+# Two classes that share tokens 1..3, with the same attention to these in both, and have one distinct token each.
 _shared = sp.symbols("f_c:3", positive=True)
 
 

@@ -137,7 +137,7 @@ def omega_1() -> Derivation:
 
 @DERIVATIONS.declare
 def transition_balance() -> Derivation:
-    """Return the difference of t0, the printed end of the transition, and the time at which the terms of (45) are equal."""
+    """Return t0, the printed end of the transition, minus the time at which the terms of (45) are equal."""
     u_p = sp.Symbol("u_+", positive=True)
     balance = K * visits_of_u.subs(sp.exp(u), (V - 1) * u).subs(u, u_p)
 
