@@ -1,6 +1,6 @@
 """Closed forms of the training dynamics: fast numeric evaluators here, their derivations in `symbolic`.
 
-Importing this package needs numpy only; `snapdyn.analytic.symbolic` imports sympy and is imported on its own.
+Importing this package loads numpy only. `snapdyn.analytic.symbolic` needs sympy and must be imported separately.
 """
 
 from snapdyn.analytic.common_token import common_token_logit, xi

@@ -1,4 +1,4 @@
-"""Orbit of the symmetric single-common-token system under Eq. (10), by one quadrature (own derivation).
+"""Orbit of the symmetric single-common-token system under Eq. (10), by one quadrature; not a result of the paper.
 
 Set-up: one query, K uniform classes, p_n = 1/K, zero start. Class n holds d distinct tokens with
 probabilities p_1..p_d and the one common token with probability p_c. By symmetry all classes keep equal
@@ -102,7 +102,7 @@ def single_common_token_orbit(
 
     Notes
     -----
-    Source: own, from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110); derivation in this module's
+    Source: own derivation from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110); derivation in this module's
     docstring, its steps in derivations ``orbit-distinct``, ``orbit-common``, ``orbit-overlap-exact``,
     ``orbit-overlap-leading``.
 
@@ -132,7 +132,7 @@ def single_common_token_orbit(
         )
     if V < K:
         raise InputError(
-            f"expected vocab_size >= num_classes, received {V:g} < {K:g}; each class has its own next token"
+            f"expected vocab_size >= num_classes, received {V:g} < {K:g}; each class needs a next token of its own"
         )
     tau = positive("eta_Z", eta_Z) / K * gamma_integral(times, positive("eta_Y", eta_Y), V, K)
 

@@ -119,7 +119,7 @@ def omega_1(vocab_size: ArrayLike) -> FloatArray:
 
 
 def u_peak(vocab_size: ArrayLike) -> FloatArray:
-    """Value u* = 1 + W_0((V-1)/e) of u = V h at the maximum of gamma, own derivation from Eq. (85).
+    """Value u* = 1 + W_0((V-1)/e) of u = V h at the maximum of gamma, derived from Eq. (85).
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def u_peak(vocab_size: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Source: own derivation, ``gamma-peak``: the derivative of gamma vanishes where (u-1) exp(u) = V-1.
+    Source: own derivation ``gamma-peak``: the derivative of gamma vanishes where (u-1) exp(u) = V-1.
 
     Examples
     --------

@@ -48,7 +48,7 @@ def attention_gradient() -> Derivation:
 
 @DERIVATIONS.declare
 def conservation() -> Derivation:
-    """Return the conservation of the row sum of z, whatever the back-propagated gradient is."""
+    """Return the conservation of the row sum of z, which holds for any back-propagated gradient."""
     total = sum(f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS))
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
@@ -86,7 +86,7 @@ def _right_hand_side() -> sp.Matrix:
 
 @DERIVATIONS.declare
 def distinct_rate() -> Derivation:
-    """Return Eq. (98), the growth of a distinct token, here the one of class 1."""
+    """Return Eq. (98), the growth rate of a distinct token, here that of class 1."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {"Eq. (10)": _right_hand_side()[1] - claim}
@@ -120,13 +120,13 @@ def only_overlap() -> Derivation:
     )
 
 
-# Two classes that share tokens 1..3 and have a distinct one each; the shared profile is the same in both.
+# Two classes that share tokens 1..3, with the same attention to these in both, and have one distinct token each.
 _shared = sp.symbols("f_c:3", positive=True)
 
 
 @DERIVATIONS.declare
 def common_rate() -> Derivation:
-    """Return Eq. (100), the fall of the only common token of a query."""
+    """Return Eq. (100), the rate of decrease of the only common token of a query."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {"Eq. (10)": _right_hand_side()[0] - claim}
@@ -146,12 +146,12 @@ def common_rate() -> Derivation:
 
 @DERIVATIONS.declare
 def equal_shares() -> Derivation:
-    """Return Eq. (107): the pull on a token with the same attention in both classes, several shared."""
+    """Return Eq. (107): the pull on a token with equal attention in both classes, which share several tokens."""
     dot = sum(share**2 for share in _shared)
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        own = sp.sqrt(1 - dot)
-        f_n, f_k = sp.Matrix([*_shared, own, 0]), sp.Matrix([*_shared, 0, own])
+        distinct = sp.sqrt(1 - dot)
+        f_n, f_k = sp.Matrix([*_shared, distinct, 0]), sp.Matrix([*_shared, 0, distinct])
         return {"f_nl ((f_n.f_k) f_nl - f_kl)": f_n[0] * (f_n.dot(f_k) * f_n[0] - f_k[0]) - claim}
 
     return Derivation(

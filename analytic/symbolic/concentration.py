@@ -37,7 +37,7 @@ def hoeffding_radius() -> Derivation:
 
 @DERIVATIONS.declare
 def ceiling_absorbed() -> Derivation:
-    """Return the N ln(2/delta) from which the +1 of a rounded mean fits into (58)'s second bound."""
+    """Return the N ln(2/delta) from which the second bound of (58) covers the +1 of a rounded mean."""
     x = sp.Symbol("x", positive=True)
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:

@@ -24,7 +24,7 @@ DERIVATIONS = Derivations()
 visits = (sp.exp(V * h) - 1 + (V - 1) * V * h) / (V * eta_Y)
 """s(h), the visits needed to reach h: Eq. (45) solved for s."""
 slope_of_h = eta_Y / (V - 1 + sp.exp(V * h))
-"""dh/ds, Eq. (44), and what one visit adds to h* by Eq. (33)."""
+"""dh/ds, Eq. (44), which is also the change of h* by one visit, Eq. (33)."""
 
 
 def _matrix_of_symbols(name: str, rows: int, columns: int) -> sp.Matrix:
@@ -82,7 +82,7 @@ def decoder_gradient() -> Derivation:
 
 @DERIVATIONS.declare
 def row_gradient() -> Derivation:
-    """Return Eqs. (24)-(25): in W' = F'^T Y the gradient reaches the visited class's row only."""
+    """Return Eqs. (24)-(25): in W' = F'^T Y the gradient is zero except in the row of the visited class."""
     F, W = _matrix_of_symbols("F", 2, 2), _matrix_of_symbols("w", 2, 3)
     row_of_class = W[0, :].T
     # The logits of class 1, Y^T f_1 with Y = F'^{-T} W'.
@@ -118,7 +118,7 @@ def modified_flow() -> Derivation:
         source="Lemma 3, Eqs. (8), (26)-(30)",
         statement=sp.Eq(moved, sp.ImmutableMatrix.eye(3), evaluate=False),
         steps=(("G = F^T F = I + E", gram), ("E' = I - (I+E)^{-1}", sp.simplify(e_prime()))),
-        # Column n of F^T (F - F E') says which rows of W a visit of class n moves.
+        # Column n of F^T (F - F E') holds the change of the rows of W by a visit of class n.
         residuals=_entry_residuals(gram - gram * e_prime()),
     )
 
@@ -138,7 +138,7 @@ def _errors() -> tuple[sp.Expr, sp.Expr]:
 
 @DERIVATIONS.declare
 def discrete_recursion() -> Derivation:
-    """Return Eq. (33): one SGD step on w_n = (V-1) h zeta_n keeps its shape and raises h."""
+    """Return Eq. (33): one SGD step on w_n = (V-1) h zeta_n leaves it proportional to zeta_n and raises h."""
     next_logit, other_logit = _logits()
     next_error, other_error = _errors()
 
@@ -187,7 +187,7 @@ def error_norm() -> Derivation:
 
 @DERIVATIONS.declare
 def original_flow() -> Derivation:
-    """Return Eq. (40): what a visit of class n moves under the original flow, here for K = 3 classes."""
+    """Return Eq. (40): the change of W by a visit of class n under the original flow, here for K = 3 classes."""
     return Derivation(
         title="The original flow moves every overlapping class's row of W: I + (I+E) E' = F^T F",
         source="Remark 1, Eqs. (40)-(42)",

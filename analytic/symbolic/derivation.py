@@ -42,9 +42,9 @@ class Derivation:
     Parameters
     ----------
     title : str
-        What the formula says, in one line.
+        The formula in words or plain text, in one line.
     source : str
-        Equation or lemma of arXiv 2305.16380v4, or "own".
+        Equation or lemma of arXiv 2305.16380v4; "own" for a result that is not in the paper.
     statement : sympy.Eq
         The formula; its right-hand side is the claim.
     steps : tuple of (str, sympy.Basic)
@@ -72,7 +72,7 @@ class Derivation:
         Parameters
         ----------
         claim : sympy.Basic, optional
-            A right-hand side for the statement; default the statement's own.
+            A right-hand side for the statement; default that of the statement.
 
         Returns
         -------

@@ -64,7 +64,7 @@ def relative_gain_rate() -> Derivation:
 
 @DERIVATIONS.declare
 def companion_growth() -> Derivation:
-    """Return Eq. (110): the growth of one distinct token fixes that of every other of its class."""
+    """Return Eq. (110): the growth of one distinct token determines that of every other one of its class."""
     y = sp.Symbol("dz_m", real=True)
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
@@ -125,7 +125,7 @@ def gain_over_common() -> Derivation:
 
 @DERIVATIONS.declare
 def dominant_share() -> Derivation:
-    """Return Eq. (114): the dominant token's share in the gains of the others over it, here for M = 3."""
+    """Return Eq. (114): the share of the dominant token as a function of the gains of the others over it, M = 3."""
     weights = sp.symbols("c_1:4", positive=True)
     over_dominant = sp.symbols("r_2 r_3", real=True)
     gains = {r: weight**2 / weights[0] ** 2 - 1 for r, weight in zip(over_dominant, weights[1:], strict=True)}

@@ -1,6 +1,6 @@
 """Derivations for the lead of the recursion (33) over the ODE (44): Lemma 7, Remark 2 (Eqs. 46-49).
 
-h*(s) is ahead of h(s) by c visits: h*(s) = h(s + c). In c everything is explicit.
+h*(s) leads h(s) by c visits: h*(s) = h(s + c). All results are explicit in c.
 """
 
 import sympy as sp
@@ -13,14 +13,14 @@ DERIVATIONS = Derivations()
 y = sp.Symbol("y", positive=True)
 """exp(V h)."""
 step = V * eta_Y / (V - 1 + y)
-"""What one visit adds to V h by Eq. (33)."""
+"""Increase of V h by one visit, Eq. (33)."""
 increment = y * (sp.exp(step) - 1 - step) / (V * eta_Y)
 visits_of_y = visits.subs(h, sp.log(y) / V)
 
 
 @DERIVATIONS.declare
 def lag_increment() -> Derivation:
-    """Return what one visit adds to the lead c; it is positive, hence h* > h after the first visit."""
+    """Return the increase of the lead c by one visit; it is positive, hence h* > h after the first visit."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         after = visits_of_y.subs(y, y * sp.exp(step))
@@ -79,7 +79,7 @@ def largest_gap() -> Derivation:
 
 @DERIVATIONS.declare
 def late_lag() -> Derivation:
-    """Return the late growth of the lead per visit; Remark 2's bounded lead has none."""
+    """Return the late growth of the lead per visit; it is 0 in Remark 2, whose lead is bounded."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {"over the increment as s -> oo": sp.limit((claim / increment).subs(s, visits_of_y), y, sp.oo) - 1}

@@ -8,9 +8,9 @@ DERIVATIONS = Derivations()
 
 TOKENS = 3
 POSITIONS = (0, 1, 1, 2)
-"""Token at each of the T-1 = 4 contextual positions; one token stands twice."""
+"""Token at each of the T-1 = 4 contextual positions; one token occurs twice."""
 w = sp.symbols(f"w_1:{TOKENS + 1}", positive=True)
-"""exp(z_l), so that d/dz_l = w_l d/dw_l and everything stays algebraic."""
+"""exp(z_l), so that d/dz_l = w_l d/dw_l and every expression is algebraic."""
 gradient = sp.Matrix(sp.symbols(f"g_1:{TOKENS + 1}", real=True))
 """dJ/df; in the paper Y (x_{T+1} - alpha)."""
 
@@ -50,7 +50,7 @@ def sequence_gradient() -> Derivation:
 
 @DERIVATIONS.declare
 def sequence_counts() -> Derivation:
-    """Return X^T b in the tokens' frequencies q_l, and that X^T diag(b) X is its diagonal matrix."""
+    """Return X^T b as a function of the tokens' frequencies q_l; X^T diag(b) X is the diagonal matrix of it."""
     frequencies = [sp.Rational(POSITIONS.count(token), len(POSITIONS)) for token in range(TOKENS)]
     weights = sp.Matrix([frequency * w_l for frequency, w_l in zip(frequencies, w, strict=True)])
 

@@ -86,8 +86,8 @@ def peak_time() -> Derivation:
 
 def _root(root: sp.Expr, side_of_minimum: int, name: str, title: str) -> Derivation:
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        # exp(u) - (V-1) u is least at ln(V-1), between the roots. They meet only at V-1 = e, so one V tells
-        # which is which for all V >= 4.
+        # exp(u) - (V-1) u is least at ln(V-1), between the roots. They meet only at V-1 = e, so their
+        # order at one V is their order for all V >= 4.
         side = sp.sign(claim.subs(V, 4) - sp.log(3))
         return {
             "exp(u) = (V-1) u": resolve_lambert((sp.exp(claim) - (V - 1) * claim).subs(V, 1 + v)),
@@ -137,7 +137,7 @@ def omega_1() -> Derivation:
 
 @DERIVATIONS.declare
 def transition_balance() -> Derivation:
-    """Return how far the printed end of the transition, t0, lies beyond the balance of the terms of (45)."""
+    """Return t0, the printed end of the transition, minus the time at which the terms of (45) are equal."""
     u_p = sp.Symbol("u_+", positive=True)
     balance = K * visits_of_u.subs(sp.exp(u), (V - 1) * u).subs(u, u_p)
 
@@ -155,7 +155,7 @@ def transition_balance() -> Derivation:
 
 @DERIVATIONS.declare
 def early_h() -> Derivation:
-    """Return the start of h, on which the early piece of (14) rests."""
+    """Return the early form of h, from which the early piece of (14) follows."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         return {"relative error as s -> 0": sp.limit(claim.subs(s, visits_of_u) * V / u, u, 0) - 1}

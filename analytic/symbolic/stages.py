@@ -68,7 +68,7 @@ def _identity(title: str, source: str, left: sp.Expr, name: str, claim: sp.Expr)
 
 
 def _logarithm(argument: sp.Expr) -> sp.Expr:
-    """Return ln(argument), where the argument simplifies to exp(u): u."""
+    """Return ln(argument), which is u if the argument simplifies to exp(u)."""
     return u if sp.simplify(argument - sp.exp(u)) == 0 else sp.log(argument)
 
 
@@ -123,7 +123,7 @@ def gamma_late_stage() -> Derivation:
 
 @DERIVATIONS.declare
 def early_end() -> Derivation:
-    """Return how far V h stays behind eta_Y s at the end of the early piece, s = ln V/eta_Y, as V -> oo."""
+    """Return eta_Y s - V h at the end of the early piece, s = ln V/eta_Y, as V -> oo."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         behind = sp.log(V) - claim
@@ -142,7 +142,7 @@ def early_end() -> Derivation:
 
 @DERIVATIONS.declare
 def late_start() -> Derivation:
-    """Return how far the late piece's V h overshoots u_+ = (1+omega_1) ln V at its start t0."""
+    """Return the excess of V h in the late piece over u_+ = (1+omega_1) ln V at its start t0."""
 
     def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
         # ln(V eta_Y t0/K) = ln(2 V u_+); compared through exponentials.

@@ -66,13 +66,13 @@ def test_closed_forms_solve_the_premise(end: float, form: str) -> None:
     _, z_c, B = _premise_solution(end, eta_Y, eta_Z, V, K, rho0, form)
     arguments = (end, eta_Y, eta_Z, V, K, rho0, form)
     assert analytic.common_token_logit(*arguments) == pytest.approx(z_c, rel=1e-10)
-    # The printed exponent carries its own origin, (1/4) ln C0.
+    # The printed exponent starts at (1/4) ln C0.
     origin = np.log(rho0**4 / K) / 4 if form == "printed" else 0.0
     assert analytic.growth_exponent(*arguments) - origin == pytest.approx(B, rel=1e-10)
 
 
 def test_the_other_form_is_rejected_by_the_premise() -> None:
-    """Assert that the integrated premise tells the two forms apart, far beyond the tolerance used."""
+    """Assert that the integrated premise distinguishes the two forms, far beyond the tolerance used."""
     _, z_c, B = _premise_solution(700.0, 1.0, 0.5, 1000, 5, 2.0, "consistent")
     printed = (700.0, 1.0, 0.5, 1000, 5, 2.0, "printed")
     assert abs(analytic.common_token_logit(*printed) / z_c - 1) > 1e-3

@@ -109,7 +109,7 @@ def test_overflowing_products_are_refused() -> None:
 
 def test_the_evaluators_import_numpy_only() -> None:
     """Assert that the evaluators load neither sympy, numba, matplotlib, scipy, nor another room."""
-    # The package face may load what it likes, so a bare module stands in for it.
+    # The package `snapdyn` may load anything, so a bare module replaces it.
     program = """
 import importlib.util, sys, types
 face = types.ModuleType("snapdyn")

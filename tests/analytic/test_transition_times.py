@@ -37,13 +37,13 @@ def test_the_peak_solves_its_equation(V: int) -> None:
 def test_gamma_is_largest_at_the_peak_time(K: int, V: int, eta_Y: float) -> None:
     """Assert that a numerical search finds the maximum of gamma at t*."""
     peak = float(analytic.transition_time(K, V, eta_Y, kind="peak"))
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda x: -analytic.gamma(np.exp(x), eta_Y, V, K),
         bracket=(np.log(peak) - 1, np.log(peak) + 2),
         tol=1e-10,
     )
     # A maximum is located to the square root of rounding.
-    assert np.exp(found.x) == pytest.approx(peak, rel=1e-6)
+    assert np.exp(minimum.x) == pytest.approx(peak, rel=1e-6)
 
 
 def test_known_values() -> None:

@@ -100,7 +100,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltReport:
 
 
 def test_files(built: BuiltReport) -> None:
-    """Assert that the page, the verdicts and the figures stand in the folder, and nothing unfinished."""
+    """Assert that the page, the verdicts and the figures are in the folder, and no unfinished file."""
     folder = built.page.parent
     assert sorted(path.name for path in folder.iterdir()) == ["figures", "index.html", "report.json"]
     assert json.loads((folder / "report.json").read_text()) == json.loads(built.report.to_json())
@@ -186,7 +186,7 @@ def test_disagreements_first(page_text: str) -> None:
         "Controls: wrong theories",
         # what it rests on
         "Title &lt;claim-holds&gt;", "T is infinite", "F1", "It is so.", "|lambda_1| &lt; 1/K", "0.123", ">no</td>",
-        # how it was found and how to repeat it
+        # how it was computed and how to repeat it
         "snapdyn validate claim-holds --level full", "12,345", "0-2, 7", "1.4 min", "violates its bound by this factor",
         # the rest of the page
         "It raised &lt;an error&gt;.", "not 0", "2.5 min, of which claims 2.1 min", "resumed: 2 of 6 claims",
@@ -207,13 +207,13 @@ def test_every_claim_has_its_picture_and_its_maps(page_text: str) -> None:
 
 
 def test_no_equations_for_a_part_of_the_register(built: BuiltReport) -> None:
-    """Assert that the table of equations stands on the page of a whole run only."""
+    """Assert that the table of equations is on the page of a whole run only."""
     assert len(built.report.claims) < len(CLAIMS)
     assert 'id="equations"' not in built.page.read_text(encoding="utf-8")
 
 
 def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Assert that claims are taken over when drawing the figures was interrupted, and that it is told."""
+    """Assert that claims are reused when drawing the figures was interrupted, and that a sentence says so."""
 
     def interrupted(**options: object) -> None:
         raise KeyboardInterrupt

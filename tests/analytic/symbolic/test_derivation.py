@@ -98,7 +98,7 @@ WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     "K for K-1 in the bound": ("entry-bound", lambda rhs: rhs.subs(K, K + 1)),
     "T for T-1 in the radius": ("hoeffding-radius", lambda rhs: rhs.subs(N, N + 1)),
     "counts left out of one class": ("beta-counted", lambda rhs: rhs.subs(sp.Symbol("theta_2", real=True), 0)),
-    "own share left out": ("equal-shares", lambda rhs: rhs / sp.Symbol("f_c0", positive=True)),
+    "squared share left out": ("equal-shares", lambda rhs: rhs / sp.Symbol("f_c0", positive=True)),
     "gain without its 1": ("rate-ratio", lambda rhs: rhs * R0 / (R0 + 1)),
     "M-1 for M": ("dominant-share", lambda rhs: 1 / (1 / rhs - 1)),
     "constant term": ("growth-exponent", lambda rhs: rhs + 1),
@@ -130,7 +130,7 @@ def test_the_printed_exponent_grows_too_fast() -> None:
     x = sp.Symbol("x", positive=True)
 
     def slope(exponent: sp.Expr) -> sp.Expr:
-        # Gamma as such is a function of t: put a symbol in its place.
+        # Gamma as such is a function of t: replace it by a symbol.
         gamma_integral = next(iter(exponent.atoms(sp.Function) - exponent.atoms(sp.log)))
         return sp.diff(exponent.subs(gamma_integral, x), x)
 
@@ -175,7 +175,7 @@ NUMERIC: dict[str, Callable[[], np.ndarray]] = {
 
 @pytest.mark.parametrize("id_", NUMERIC)
 def test_the_evaluator_computes_the_derived_formula(id_: str) -> None:
-    """Assert that each numeric evaluator equals its verified formula, put into numbers by sympy."""
+    """Assert that each numeric evaluator equals its verified formula, evaluated by sympy."""
     h = analytic.discrete_h(3, 0.7, 40)[3] if id_ == "discrete-recursion" else analytic.h(11.0, 0.7, 40)
     values = VALUES | {
         "C_0": 1.7**4 / 6,

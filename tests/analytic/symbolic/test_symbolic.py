@@ -1,4 +1,4 @@
-"""The formulas behind the proofs, put into numbers, against routes that share nothing with them.
+"""The formulas behind the proofs, evaluated, against independent computations.
 
 References: the recursion (33) run step by step, roots of (45) at 50 digits, dense linear algebra, complex steps.
 """
