@@ -181,12 +181,13 @@ def tables(num_seeds: int = 100) -> str:
     cells = figure_6(range(num_seeds))
     level = 0.05 / len(cells)
     lines = [
-        f"## Fig. 6: Syn-Medium, {num_seeds} seeds of ours against {PUBLISHED_SEEDS} published",
+        f"## Fig. 6: Syn-Medium, {num_seeds} recomputed seeds and {PUBLISHED_SEEDS} published seeds",
         "",
-        "Mean over classes of the entropy over distinct tokens, nats. z: difference over both sides' standard errors;",
-        f"p: Welch's test. A cell agrees when p >= 0.05/{len(cells)} = {level:.1e}.",
+        "The quantity is the mean over classes of the entropy over distinct tokens, in nats. z is the difference divided by",
+        "the combined standard error of both means; p is the p-value of Welch's test. A cell agrees when "
+        f"p >= 0.05/{len(cells)} = {level:.1e}.",
         "",
-        "| Q | eta_Z | eta_Y/eta_Z | published | ours | z | p | verdict |",
+        "| Q | eta_Z | eta_Y/eta_Z | published | recomputed | z | p | verdict |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for c in cells:
