@@ -298,7 +298,8 @@ def test_jobs_below_one(command: str, tmp_path: Path, capsys: pytest.CaptureFixt
     """Assert that a number of processes below 1 is refused in one sentence."""
     out = ["--out", str(tmp_path)] if command == "report" else []
     assert main([command, "--jobs", "0", *out]) == 2
-    assert capsys.readouterr().err == "snapdyn: expected jobs to be a whole number of at least 1, received 0; give 1 or more\n"
+    message = "snapdyn: expected jobs to be a whole number of at least 1, received 0; give 1 or more\n"
+    assert capsys.readouterr().err == message
 
 
 def test_process_that_dies(register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
