@@ -183,8 +183,8 @@ def tables(num_seeds: int = 100) -> str:
     lines = [
         f"## Fig. 6: Syn-Medium, {num_seeds} recomputed seeds and {PUBLISHED_SEEDS} published seeds",
         "",
-        "The quantity is the mean over classes of the entropy over distinct tokens, in nats. z is the difference divided",
-        "by the combined standard error of both means; p is the p-value of Welch's test. A cell agrees when "
+        "The quantity is the mean over classes of the entropy over distinct tokens, in nats. z is the difference",
+        "divided by the combined standard error of both means; p is the p-value of Welch's test. A cell agrees when "
         f"p >= 0.05/{len(cells)} = {level:.1e}.",
         "",
         "| Q | eta_Z | eta_Y/eta_Z | published | recomputed | z | p | verdict |",
