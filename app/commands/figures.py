@@ -24,12 +24,12 @@ def figures(
     runs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Saved transformer runs, for figures 7 and 10.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Also hold the data against what each figure claims.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
     load: Load = None,
 ) -> int:
     """Draw figures: picture (PDF, PNG), data (netCDF) and provenance.
 
-    Exit code 1, with --check: the data of a figure do not show what it claims.
+    Exit code 1, with --check: the data of a figure contradict its claims.
 
     Example: snapdyn figures 3 8 9 --out pictures --check
     """
@@ -44,7 +44,8 @@ def figures(
     rows = [(figure.id, *_check_row(check)) for figure in drawn for check in figure.checks]
     show_table(("id", "claim of the figure", "measured", ""), rows)
     failed = [figure.id for figure in drawn if not figure.as_claimed]
-    print(f"{len(rows)} checks; {'all figures show what they claim' if not failed else 'not: ' + ', '.join(failed)}")
+    outcome = f"data contradict the claims of: {', '.join(failed)}" if failed else "all figures show what they claim"
+    print(f"{len(rows)} checks; {outcome}")
     return DIFFERS if failed else DONE
 
 

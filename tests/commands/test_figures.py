@@ -24,7 +24,7 @@ def test_check_fails_on_data_that_show_something_else(tmp_path: Path, capsys: py
     saved.assign(h=saved.h * 1.2).to_netcdf(wrong, engine="h5netcdf")
     capsys.readouterr()
     assert main(["figures", "--from", str(wrong), "--out", str(tmp_path / "again"), "--check"]) == 1
-    assert "not: 8" in capsys.readouterr().out
+    assert "data contradict the claims of: 8" in capsys.readouterr().out
 
 
 def test_from_a_file_that_is_no_figure_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
