@@ -134,6 +134,7 @@ def _checks(**passed: bool) -> list[Check]:
         (_checks(statement=False, corrected=False, control=False), "refuted"),
         (_checks(statement=False, control=False), "refuted"),
         (_checks(statement=True, corrected=False, control=False), "refuted"),
+        (_checks(statement=True, control=False) + _checks(control=False), "holds"),
     ],
 )
 def test_verdict_follows_from_the_checks(checks: list[Check], verdict: str) -> None:
@@ -145,6 +146,9 @@ def test_verdict_follows_from_the_checks(checks: list[Check], verdict: str) -> N
     "checks",
     [
         _checks(statement=True, control=True),
+        # Every control counts, not the first alone.
+        _checks(statement=True, control=False) + _checks(control=True),
+        _checks(statement=True, control=True) + _checks(control=False),
         _checks(statement=True),
         _checks(control=False),
         [],

@@ -176,7 +176,7 @@ def ladder(
     absent: dict[str, str] = {}
     approximations: list[tuple[str, str]] = []  # of this rung and of the absent ones above it
     for name, approximation, run in upper + lower:
-        found = _attempt(run)
+        found = attempt(run)
         approximations.append((name, approximation))
         if isinstance(found, str):
             absent[name] = found
@@ -274,7 +274,7 @@ def _require_modified_flow(classes: SequenceClasses) -> None:
         raise NotApplicable(str(error)) from error
 
 
-def _attempt(run: Callable[[], Trajectory | list[Trajectory]]) -> tuple[Trajectory, ...] | str:
+def attempt(run: Callable[[], Trajectory | list[Trajectory]]) -> tuple[Trajectory, ...] | str:
     """Run a rung; one that does not exist, or did not come to its end, gives its reason."""
     try:
         found = run()
