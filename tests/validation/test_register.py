@@ -74,12 +74,6 @@ REQUIRED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def report() -> Report:
-    """One quick run of the whole register, for every test of this file."""
-    return validate()
-
-
 def test_the_register_is_whole() -> None:
     """Assert that every statement of the paper is in the register."""
     assert set(REQUIRED) - set(CLAIMS) == set()
