@@ -16,15 +16,25 @@ class Check:
     Attributes
     ----------
     name : str
-        What is compared, in plain words.
+        What is compared.
     rung : str
         Where on the ladder: "symbolic", "closed form", "modified decoder", "mean field", ...
     measured, bound : float
+        The measured number, and the number that it is compared with.
     relation : "<=" or ">="
         `passed` is `measured relation bound`; NaN never passes.
     role : "statement", "corrected", "outside" or "control"
         The statement as printed; the corrected statement; the statement outside its conditions (there it
         is expected to fail: that is the boundary); a wrong theory, which must fail.
+
+    Examples
+    --------
+    >>> from snapdyn import Check
+    >>> check = Check("relative error", "closed form", measured=2e-9, bound=1e-8)
+    >>> check.passed, check.comparison
+    (True, '2e-09 <= 1e-08')
+    >>> Check("wrong theory", "closed form", 0.3, 1e-8, role="control").as_expected
+    True
     """
 
     name: str
@@ -45,7 +55,7 @@ class Check:
 
     @property
     def as_expected(self) -> bool:
-        """Controls must fail; everything else speaks for itself."""
+        """Whether the check came out as it must: a control must fail; every other check must pass."""
         return not self.passed if self.role == "control" else self.passed
 
     @property
@@ -53,7 +63,7 @@ class Check:
         """Measured over bound ("<=") or bound over measured (">="): above 1 where the check fails.
 
         Negative numbers compare by their size: -0.5 where at most -0.9 is allowed is 1.8 times off. It is infinite
-        where no factor tells the distance: the bound is 0, or lies on the other side of 0.
+        where no factor gives the distance: the bound is 0, or lies on the other side of 0.
         """
         measured, bound = (self.measured, self.bound) if self.relation == "<=" else (-self.measured, -self.bound)
         if math.isnan(measured) or math.isnan(bound):
@@ -66,7 +76,7 @@ class Check:
 
     @property
     def digits(self) -> int:
-        """Significant digits, 3 or more, that tell the measured number from the bound: not 1 <= 1."""
+        """Significant digits, at least 3, with which the measured number and the bound look different."""
         enough = (d for d in range(3, 17) if f"{self.measured:.{d}g}" != f"{self.bound:.{d}g}")
         return 3 if self.measured == self.bound else next(enough, 17)
 

@@ -40,12 +40,13 @@ def validate(
 
     Parameters
     ----------
-    only : iterable of ids, optional
-        Claims to check, in any order; default all. A single id may be given as a string.
+    only : str or iterable of str, optional
+        Ids of the claims to check, in any order; default all.
     level : "quick" or "full"
         "full" tries more instances, longer times and larger V.
-    progress : callable (done, total, names), optional
-        Called whenever a claim starts or is finished, with the claims that run; at the end with an empty text.
+    progress : callable, optional
+        Called as progress(done, total, names) whenever a claim starts or is finished, with the names of the claims
+        that run; at the end with an empty text.
     jobs : int, optional
         Processes; default all cores. 1, or a single claim, runs in this process. The numbers do not depend on it.
 
@@ -59,6 +60,13 @@ def validate(
     ------
     InputError
         Unknown claim or level, with the nearest known name; jobs below 1.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> report = sd.validate("lemma8")
+    >>> report.as_expected, report.count()
+    (True, {'holds': 1})
 
     Notes
     -----
@@ -165,7 +173,7 @@ def _in_processes(entries: Sequence[Claim], level: str, jobs: int, show: Show) -
 
 
 def _follow_parent(parent: int) -> None:
-    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when the parent has been killed."""
+    """Ignore Ctrl-C, which the parent handles for all its processes; end when the parent has been killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

@@ -86,11 +86,21 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
     Returns
     -------
     Order
+        The slope with its standard error, and the shift that the next term puts on it.
 
     Raises
     ------
     InputError
         Arrays of different or too small size, numbers that are not positive, q = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapdyn.validation import fit_order
+    >>> x = np.array([0.4, 0.2, 0.1, 0.05])
+    >>> order = fit_order(x, 3 * x**2 * (1 + 0.1 * x), next_order=1.0)
+    >>> order.agrees(2.0), order.agrees(1.5)
+    (True, False)
     """
     sizes, gaps = real_array("x", x), real_array("y", y)
     errors = None if y_error is None else real_array("y_error", y_error)

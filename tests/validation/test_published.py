@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from importlib import resources
+
 import numpy as np
 import pytest
 
@@ -15,6 +18,13 @@ from snapdyn.validation.published import (
     published_cells,
     smallest_at_ratio_2,
 )
+
+
+def test_the_published_numbers_are_the_copied_ones() -> None:
+    """Assert the digest of the table: a digit changed by mistake would pass for a published number."""
+    content = (resources.files("snapdyn.validation") / "reference" / "syn_medium_entropy.csv").read_bytes()
+    digest = "7be8114dede9faa6e4159681eadd454bf8c14562a0ffad465b1b0c2a65d622ca"
+    assert hashlib.sha256(content).hexdigest() == digest
 
 
 def test_the_published_table_is_whole() -> None:

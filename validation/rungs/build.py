@@ -85,19 +85,22 @@ def ladder(
     Parameters
     ----------
     classes : SequenceClasses
+        Classes of the sequences.
     eta_Y, eta_Z : float
         Learning rates per batch-size-1 step.
     t_eval : (N,) array
         Times in batch-size-1 steps without momentum, at least 0. While there are stepped rungs they are rounded to
         whole steps and doubles dropped (with momentum: to the step whose `momentum_clock` is nearest).
     tolerance : float
-        Gap, in units of what happens in the run, at which a rung counts as broken.
+        Gap, relative to the largest change of the observable, at which a rung counts as broken.
     seeds : int
         Independent SGD runs whose mean is the SGD rung; 0 leaves SGD out, else at least 2.
     seq_len : int, optional
         T-1, contextual tokens per sequence; None leaves the finite-T rung out.
     batch_size : int
+        Sequences per SGD step.
     momentum : float
+        Momentum of SGD and of descent, at least 0 and below 1.
     form : "consistent" or "printed"
         Of Eq. (13) and its closed form.
     seed : int
@@ -105,15 +108,27 @@ def ladder(
     max_steps : int
         Beyond it SGD and descent are left out.
     branch : "attention" or "decoder"
+        Which approximations follow the mean field.
 
     Returns
     -------
     Ladder
+        The rungs that apply, with their gaps, and the reasons why the others do not.
 
     Raises
     ------
     InputError
         Arguments outside their range.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> classes = sd.single_common_token(num_classes=3, num_distinct=2, common_probability=0.3, vocab_size=50)
+    >>> rungs = sd.ladder(classes, 1e-3, 1e-4, t_eval=[10.0, 1e4], seeds=0)
+    >>> [rung.name for rung in rungs.rungs][:3]
+    ['descent', 'mean field', 'exact beta']
+    >>> rungs.first_break(tolerance=0.05).rung
+    'exact beta'
     """
     classes = checked_classes(classes)
     eta_Y, eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
@@ -176,7 +191,7 @@ def ladder(
     absent: dict[str, str] = {}
     approximations: list[tuple[str, str]] = []  # of this rung and of the absent ones above it
     for name, approximation, run in upper + lower:
-        found = _attempt(run)
+        found = attempt(run)
         approximations.append((name, approximation))
         if isinstance(found, str):
             absent[name] = found
@@ -274,7 +289,7 @@ def _require_modified_flow(classes: SequenceClasses) -> None:
         raise NotApplicable(str(error)) from error
 
 
-def _attempt(run: Callable[[], Trajectory | list[Trajectory]]) -> tuple[Trajectory, ...] | str:
+def attempt(run: Callable[[], Trajectory | list[Trajectory]]) -> tuple[Trajectory, ...] | str:
     """Run a rung; one that does not exist, or did not come to its end, gives its reason."""
     try:
         found = run()

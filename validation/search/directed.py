@@ -22,7 +22,7 @@ OUTSIDE = -math.inf
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """What a search found: the worst instance and how many were tried.
+    """Outcome of a search: the worst instance, and the number of instances that were tried.
 
     `tried` counts the instances that met the statement's conditions, drawn and directed; `worst` is the largest
     violation, positive when the statement failed on `instance`.
@@ -60,8 +60,9 @@ def search(
         Positive where the statement fails; smooth below 0, so that it can be followed; OUTSIDE (minus infinity) where
         the statement's conditions are not met: such an instance is not counted.
     family : Family
+        Where instances are drawn.
     draws, starts, steps : int
-        The budget; it is counted in evaluations, so that the same seed gives the same result anywhere.
+        The budget, counted in evaluations: the same seed gives the same result on every machine.
     seed : int
         Root of the SeedSequence whose child i draws instance i.
     until_found : bool
@@ -70,6 +71,7 @@ def search(
     Returns
     -------
     SearchResult
+        The worst instance, its violation, and how many instances were tried.
     """
     tried, best = 0, [(OUTSIDE, 0, family.draw(seed, 0))]
 

@@ -27,6 +27,7 @@ from snapdyn.dynamics import (
 from snapdyn.errors import InputError
 from snapdyn.validation import Ladder, Rung, ladder, validate
 from snapdyn.validation.claims import clocks, remark_1, theorem_1
+from snapdyn.validation.rungs.build import attempt
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
 from snapdyn.validation.rungs.names import (
     BRANCHES,
@@ -43,7 +44,6 @@ from snapdyn.validation.rungs.names import (
     SGD,
 )
 from snapdyn.validation.rungs.observables import attention_observables
-from snapdyn.validation.rungs.runs import _attempt
 
 K, ETA = 3, 0.05
 ETA_Z = ETA / 20
@@ -338,10 +338,10 @@ def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
     """Assert that a run that diverged leaves its message as the reason, and that an interrupted one interrupts."""
     run = WHOLE[DESCENT].runs[0]
     diverged = replace(run, status="diverged", message="diverged at step 3")
-    assert _attempt(lambda: [run, diverged]) == "diverged at step 3"
-    assert _attempt(lambda: run) == (run,)
+    assert attempt(lambda: [run, diverged]) == "diverged at step 3"
+    assert attempt(lambda: run) == (run,)
     with pytest.raises(KeyboardInterrupt):
-        _attempt(lambda: replace(run, status="interrupted"))
+        attempt(lambda: replace(run, status="interrupted"))
 
 
 def test_summary_names_rungs_gaps_and_the_break() -> None:
