@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -506,3 +507,19 @@ def test_small_faults_of_the_settings_are_answered() -> None:
         sgd(wide, 0.1, 0.1, 2, init="uniform")
     with pytest.raises(InputError, match="threads"):
         sgd(classes, 0.1, 0.1, 2, threads=0)
+
+
+def test_sgd_takes_the_settings_of_a_run() -> None:
+    """Assert that help(sgd) shows every setting of SGD with its default, and its description; others are refused."""
+    shown, stated = inspect.signature(sgd).parameters, inspect.signature(SGD).parameters
+    assert [*shown] == [*stated, "threads"]
+    assert all(shown[name].default == stated[name].default for name in stated)
+    assert {name for name, setting in shown.items() if setting.kind is setting.KEYWORD_ONLY} == {
+        "weight_decay", "betas", "eps", "residual", "save_decoder", "threads",
+    }  # fmt: skip
+    assert sgd.__doc__ is not None
+    assert all(f"\n    {name} : " in sgd.__doc__ for name in shown)
+    with pytest.raises(TypeError, match="learning_rate"):
+        sgd(CLASSES, 1.0, 1.0, 1, learning_rate=1.0)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="steps"):
+        sgd(CLASSES, 1.0, 1.0)  # type: ignore[call-overload]
