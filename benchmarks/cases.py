@@ -14,7 +14,7 @@ RTOL, ATOL = 1e-8, 1e-10
 
 
 def jittered(classes: SequenceClasses, seed: int = 0) -> SequenceClasses:
-    """The same classes with every weight changed by up to 10 %, so that no two tokens are equal and none can be lumped."""
+    """The same classes with every weight changed by up to 10 %, so that no two tokens are equal (none are lumped)."""
     rng = np.random.default_rng(seed)
     P = classes.P.copy()
     P.data = P.data * rng.uniform(0.9, 1.1, P.data.size)

@@ -12,8 +12,7 @@ import pytest
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.experiments.sweep.files import read_sweep
-
-from .helpers import ROOT
+from tests.helpers import ROOT
 
 PAGES = [
     ROOT / "README.md",
@@ -22,18 +21,8 @@ PAGES = [
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
-ROOMS = (
-    "analytic",
-    "app",
-    "benchmarks",
-    "docs",
-    "dynamics",
-    "examples",
-    "experiments",
-    "figures",
-    "tests",
-    "validation",
-)
+ROOMS = ("analytic", "dynamics", "validation", "experiments", "figures", "app")
+FOLDERS = (*ROOMS, "benchmarks", "docs", "examples", "tests")
 SUFFIXES = ("py", "toml", "md", "csv", "json", "cff", "cfg", "txt", "png")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -50,10 +39,8 @@ def quoted(page: Path) -> list[str]:
 
 @cache
 def files_and_folders() -> frozenset[str]:
-    """Paths of all files and folders of the rooms, relative to the root."""
-    paths = (
-        path for room in ROOMS for path in (ROOT / room, *(ROOT / room).rglob("*")) if "__pycache__" not in path.parts
-    )
+    """Paths of all files and folders relative to the root."""
+    paths = [path for folder in FOLDERS for path in (ROOT / folder, *(ROOT / folder).rglob("*"))]
     return frozenset(str(path.relative_to(ROOT)) for path in (*paths, *ROOT.glob("*.*")))
 
 
@@ -71,7 +58,7 @@ def is_path(text: str) -> bool:
     if not re.fullmatch(r"[\w./-]+", text) or re.search(r"[A-Z]{2,}|\bx\.py", text.replace("README", "")):
         return False
     first = text.split("/")[0]
-    return ("/" in text and first in ROOMS) or text.endswith("/") or text.rpartition(".")[2] in {"py", "toml", "md"}
+    return ("/" in text and first in FOLDERS) or text.endswith("/") or text.rpartition(".")[2] in {"py", "toml", "md"}
 
 
 @each_page
@@ -139,7 +126,7 @@ def test_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(code, "README.md", "exec"), names)
     run, classes = names["trajectory"], names["classes"]
     assert run.attention.shape == (run.t.size, classes.num_classes, classes.num_tokens)  # type: ignore[attr-defined]
-    (call, time), = re.findall(r"^sd\.(analytic\.transition_time\(.*\))  # t\* = ([\d.]+)$", code, re.MULTILINE)  # fmt: skip
+    call, time = re.findall(r"^sd\.(analytic\.transition_time.*\))  # t\* = ([\d.]+)$", code, re.MULTILINE)[0]
     assert eval(f"sd.{call}", names) == pytest.approx(float(time), rel=1e-3)
     assert "rho0" in capsys.readouterr().out
 
