@@ -1,4 +1,4 @@
-"""Benchmark cases and the plain numpy mean field that they are measured against."""
+"""Benchmark cases, and the plain numpy mean field that serves as the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RTOL, ATOL = 1e-8, 1e-10
 
 
 def jittered(classes: SequenceClasses, seed: int = 0) -> SequenceClasses:
-    """The same classes with every weight changed by up to 10 %: no two tokens alike, nothing to lump."""
+    """The same classes with every weight changed by up to 10 %, so that no two tokens are equal (none are lumped)."""
     rng = np.random.default_rng(seed)
     P = classes.P.copy()
     P.data = P.data * rng.uniform(0.9, 1.1, P.data.size)
@@ -42,14 +42,14 @@ def system(case: str, jitter: bool = False) -> MeanField:
 
 
 def times(case: str) -> Floats:
-    """100 log-spaced saves to the case's end, batch-size-1 steps."""
+    """100 log-spaced saves up to the end of the case, in batch-size-1 steps."""
     return log_times(1e-2, CASES[case][1], 100)
 
 
 def numpy_mean_field(classes: SequenceClasses) -> tuple[Callable[[float, Floats], Floats], int, int]:
     """Section 8's right-hand side in dense numpy with the shared output column: (rate, Q M, state size).
 
-    State [z (Q, M), Y (M, C)]: what a theorist writes in a notebook, with the same saving in V.
+    The state is [z (Q, M), Y (M, C)]. This is a straightforward notebook implementation, with the same saving in V.
     """
     P = classes.P.toarray()
     S, M = P.shape

@@ -1,4 +1,4 @@
-"""Print, after the table, how many times faster each route is than the slowest of its case: the ratios of one run."""
+"""Print after the table how many times faster each route is than the slowest route of its case in the same run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
-    """One line per benchmark that names a case and a route."""
+    """Print one line per benchmark that names a case and a route."""
     session = getattr(config, "_benchmarksession", None)
     cases: dict[tuple[str, str], dict[str, float]] = {}
     for bench in session.benchmarks if session else ():

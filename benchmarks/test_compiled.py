@@ -1,4 +1,4 @@
-"""The compiled integrator against scipy's DOP853 on the same right-hand side, diffrax if installed, and ensembles."""
+"""The compiled integrator compared with scipy's DOP853 on the same right-hand side and with diffrax; ensembles."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_diffrax(benchmark: Any, case: str, route: str) -> None:
 
 
 def diffrax_run(case: str, route: str) -> tuple[Callable[[], Any], Callable[[Any], Floats]]:
-    """Jitted run of a case in diffrax, and what turns its result into z (N, Q, M)."""
+    """Jitted run of a case in diffrax, and a function that converts its result to z (N, Q, M)."""
     import jax
     import jax.numpy as jnp
 
@@ -71,8 +71,8 @@ def diffrax_run(case: str, route: str) -> tuple[Callable[[], Any], Callable[[Any
 def diffrax_solver(case: str, route: str) -> Callable[[Any], Any]:
     """A case in diffrax as a function of (eta_Y, eta_Z).
 
-    Attention lives on the supports of P, filled up to the longest one, and outputs share a column, as here: faster
-    there than dense products, in every case.
+    Attention is stored on the supports of P, padded to the longest one, and outputs share a column as in snapdyn. In
+    diffrax this is faster than dense products, in every case.
     """
     import diffrax
     import jax
@@ -126,7 +126,7 @@ RATES = np.exp(np.random.default_rng(0).uniform(np.log(0.1), np.log(10.0), (256,
 @pytest.mark.parametrize("route", ["Dopri8", "Tsit5"])
 @pytest.mark.parametrize("way", ["loop", "vmap"])
 def test_ensemble_in_diffrax(benchmark: Any, route: str, way: str) -> None:
-    """The same ensemble in diffrax, z only: members one after the other in one compiled loop, or vmap."""
+    """The same ensemble in diffrax, z only: members one after the other in one compiled loop, or by vmap."""
     pytest.importorskip("diffrax")
     import jax
     import jax.numpy as jnp
@@ -146,7 +146,7 @@ def test_ensemble_in_diffrax(benchmark: Any, route: str, way: str) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kept", ["z only", "z, loss, invariants"])
 def test_ensemble(benchmark: Any, threads: int, kept: str) -> None:
-    """Wall time of the whole ensemble; building the systems excluded."""
+    """Wall time of the whole ensemble, without the construction of the systems."""
     systems = [MeanField(syn_small(), *pair) for pair in RATES]
     options = {"rtol": RTOL, "atol": ATOL, "method": "compiled", "z_only": kept == "z only"}
     integrate_many(systems[:2], times("A"), 1, **options)
@@ -159,7 +159,7 @@ def test_ensemble(benchmark: Any, threads: int, kept: str) -> None:
 @pytest.mark.parametrize("options", ["", ", z_only=True"])
 def test_memory_of_case_c(options: str) -> None:
     """Peak memory of case C in a fresh process stays under 0.45 GB."""
-    # VmHWM, not getrusage: a child inherits its parent's maximum there.
+    # VmHWM, because getrusage in a child process starts from the maximum of its parent.
     code = f"""if True:
         import sys
         sys.path.insert(0, sys.argv[1])

@@ -1,4 +1,4 @@
-"""Mean-field integration and right-hand side against plain numpy, side by side in one run."""
+"""Mean-field integration and right-hand side compared with plain numpy in the same run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field
 
 
 def numpy_integration(case: str) -> np.ndarray:
-    """Scipy's DOP853 on the plain numpy right-hand side, z saved at the same times."""
+    """Run scipy's DOP853 on the plain numpy right-hand side; save z at the same times."""
     rate, nz, size = numpy_mean_field(CASES[case][0])
     solver = DOP853(rate, 0.0, np.zeros(size), CASES[case][1], rtol=RTOL, atol=ATOL)
     saves, z = times(case), []

@@ -1,4 +1,4 @@
-"""The sweep of Fig. 6 in snapdyn and in the obvious PyTorch program, and what T and V do to the time of a run."""
+"""The sweep of Fig. 6 in snapdyn and in a straightforward PyTorch program; run time as a function of T and V."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_sweep(benchmark: Any, threads: int) -> None:
 @pytest.mark.benchmark(group="one run of the sweep")
 @pytest.mark.parametrize("num_queries", QUERIES)
 def test_run_against_torch(benchmark: Any, num_queries: int) -> None:
-    """Time of one run on one thread, and per run of 32 on two; the PyTorch program beside it on one thread."""
+    """Time of one run on one thread, per run of 32 on two threads, and of the PyTorch program on one thread."""
     classes = syn_medium(num_queries)
     run = SGD(classes, 2.0, 1.0, **SETTINGS, init="uniform", record=[0, 100])
     ours = benchmark.pedantic(run.run, rounds=15, warmup_rounds=1)
@@ -90,7 +90,7 @@ def test_vocabulary(benchmark: Any, vocab_size: int) -> None:
 
 def test_memory_of_the_sweep() -> None:
     """Peak memory of the sweep in a fresh process stays under 0.3 GB."""
-    # VmHWM, not getrusage: a child inherits its parent's maximum there.
+    # VmHWM, because getrusage in a child process starts from the maximum of its parent.
     code = """if True:
         import sys
         sys.path.insert(0, sys.argv[1])

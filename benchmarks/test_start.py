@@ -1,4 +1,4 @@
-"""Start-up: import and `snapdyn --help` in fresh processes."""
+"""Start-up time of the import and of `snapdyn --help` in fresh processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
     "command", ["pass", "import snapdyn", "from snapdyn.commands.main import main; main(['--help'])"]
 )
 def test_start(benchmark: Any, command: str) -> None:
-    """Time of a fresh interpreter that does this and nothing else ("pass": the interpreter itself)."""
+    """Time of a fresh interpreter that runs only this command ("pass": the interpreter alone)."""
     benchmark.pedantic(
         lambda: subprocess.run([sys.executable, "-c", command], capture_output=True, check=False),
         rounds=10,

@@ -1,4 +1,4 @@
-"""What a sweep costs beyond its cells: settings, hashes, a file per cell, the dataset; sending cells to processes."""
+"""Overhead of a sweep: settings, hashes, one file per cell, the dataset, and sending cells to processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ observables = ["entropy", "loss"]
 
 
 def least(call: Callable[[], Any], clock: Callable[[], float], rounds: int = 3) -> float:
-    """Seconds of the fastest round, after one that compiles and warms up."""
+    """Seconds of the fastest round, after one round that compiles and fills the caches."""
     call()
     seconds = []
     for _ in range(rounds):
@@ -61,10 +61,10 @@ def work(sweep: Sweep) -> None:
 @pytest.mark.benchmark(group="sweep")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_overhead(benchmark: Any, jobs: int, tmp_path: Path) -> None:
-    """Seconds of a sweep of small cells; printed: ms per cell beyond the work.
+    """Seconds of a sweep of small cells; the overhead in ms per cell is printed.
 
-    One process: processor time, which the neighbours of a shared machine disturb less. Two: time on the clock, against
-    half of the work's.
+    With one process the overhead is measured in processor time, because other load on the machine changes it less. With
+    two processes it is the wall time minus half of the time of the work.
     """
     (tmp_path / "sweep.toml").write_text(SWEEP)
     sweep = read_sweep(tmp_path / "sweep.toml")

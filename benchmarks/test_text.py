@@ -1,4 +1,4 @@
-"""Text: time to classes, cost of one evaluation against nnz(P) times the output columns, a run past the transition."""
+"""Text: time to classes, cost of one evaluation as a function of nnz(P) times output columns, and a whole run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_evaluation(benchmark: Any, number: int) -> None:
 @pytest.mark.benchmark(group="text: one evaluation of 1000 classes")
 @pytest.mark.parametrize("route", ["class by class", "tiles, one thread", "tiles, all cores"])
 def test_tiles(benchmark: Any, route: str) -> None:
-    """Time of one evaluation for 1000 classes, by both kernels and on all cores."""
+    """Time of one evaluation for 1000 classes, with both kernels and on all cores."""
     system = MeanField(from_text(WIKITEXT), ETA_Y, ETA_Z)
     if route == "class by class":
         system._tiled = None

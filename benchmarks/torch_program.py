@@ -1,4 +1,4 @@
-"""The obvious PyTorch program for Syn-Medium: one-hot tensors, autograd, a Python loop that draws sequences."""
+"""A straightforward PyTorch program for Syn-Medium: one-hot tensors, autograd, a Python loop that draws sequences."""
 
 from __future__ import annotations
 

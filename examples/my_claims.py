@@ -1,11 +1,11 @@
-"""A claim of one's own: snapdyn validate common-tokens-fall --load examples/my_claims.py"""
+"""A user-defined claim: snapdyn validate common-tokens-fall --load examples/my_claims.py"""
 
 import snapdyn as sd
 
 
 @sd.claim(
     "common-tokens-fall",
-    source="own",
+    source="user example",
     title="Common tokens lose attention",
     statement="On syn_small, in the full mean field, common tokens end with less attention than they begin with.",
     latex=r"\sum_{c\ \mathrm{common}}c_{nc}(t)<\sum_{c\ \mathrm{common}}c_{nc}(0)",
@@ -17,8 +17,14 @@ def common_tokens_fall(level: str) -> sd.Evidence:
     return sd.Evidence(
         [
             sd.Check("common tokens: end over start", "mean field", common[-1] / common[0], 1.0),
-            sd.Check("wrong: distinct ones too", "mean field", (1 - common[-1]) / (1 - common[0]), 1.0, role="control"),
+            sd.Check(
+                "wrong: distinct tokens also fall",
+                "mean field",
+                (1 - common[-1]) / (1 - common[0]),
+                1.0,
+                role="control",
+            ),
         ],
-        f"Their share of class 0 falls from {common[0]:.3f} to {common[-1]:.3f}.",
+        f"The attention of class 0 to common tokens falls from {common[0]:.3f} to {common[-1]:.3f}.",
         sd.Picture("t (batch-size-1 steps)", "attention", (sd.Picture.line("common tokens", run.t, common),)),
     )

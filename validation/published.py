@@ -16,7 +16,7 @@ from snapdyn.dynamics.classes import Floats
 # Fig. 6 (the paper's Appendix and logs): SGD with momentum, start uniform in +-1/sqrt(V), 127 contextual tokens.
 FIGURE_6: dict[str, Any] = {"steps": 100, "batch_size": 128, "seq_len": 127, "momentum": 0.9, "init": "uniform"}
 PUBLISHED_SEEDS = 10
-PUBLISHED_ROUNDING = 0.5e-3  # the published numbers have three decimals
+ROUNDING = 0.5e-3  # of the published numbers
 # Fig. 4: zero start, the iterations that the figure shows.
 FIGURE_4: dict[str, Any] = {"steps": 48, "batch_size": 128, "seq_len": 127, "momentum": 0.9}
 FIGURE_4_ITERATIONS = (0, 2, 4, 6, 8, 10, 48)
@@ -139,8 +139,8 @@ def against_published(ours: Floats, mean: float, std: float) -> tuple[float, flo
     from scipy.stats import ttest_ind_from_stats
 
     # Rounding shifts a mean by up to half a unit: take the published value nearest to ours.
-    nearest = mean + float(np.clip(ours.mean() - mean, -PUBLISHED_ROUNDING, PUBLISHED_ROUNDING))
-    widened, spread = std + PUBLISHED_ROUNDING, float(ours.std(ddof=1))
+    nearest = mean + float(np.clip(ours.mean() - mean, -ROUNDING, ROUNDING))
+    widened, spread = std + ROUNDING, float(ours.std(ddof=1))
     test = ttest_ind_from_stats(ours.mean(), spread, ours.size, nearest, widened, PUBLISHED_SEEDS, equal_var=False)
     error = np.hypot(spread / np.sqrt(ours.size), widened / np.sqrt(PUBLISHED_SEEDS))
     return float((ours.mean() - nearest) / error), float(test.pvalue)
@@ -184,7 +184,7 @@ def tables(num_seeds: int = 100) -> str:
         f"## Fig. 6: Syn-Medium, {num_seeds} recomputed seeds and {PUBLISHED_SEEDS} published seeds",
         "",
         "The quantity is the mean over classes of the entropy over distinct tokens, in nats. z is the difference",
-        "divided by the combined standard error of both means; p is the p-value of Welch's test. A cell agrees when "
+        "divided by the combined standard error of both means; p is the p-value of Welch's test. A cell agrees when",
         f"p >= 0.05/{len(cells)} = {level:.1e}.",
         "",
         "| Q | eta_Z | eta_Y/eta_Z | published | recomputed | z | p | verdict |",

@@ -1,0 +1,138 @@
+"""README and docs: links, paths, names, commands and code blocks are those of the code."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import snapdyn
+from snapdyn.commands.main import main
+from snapdyn.experiments.sweep.files import read_sweep
+from tests.helpers import ROOT
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "validation").glob("*/README.md")),
+]
+ROOMS = ("analytic", "dynamics", "validation", "experiments", "figures", "app")
+FOLDERS = (*ROOMS, "benchmarks", "docs", "examples", "tests")
+SUFFIXES = ("py", "toml", "md", "csv", "json", "cff", "cfg", "txt", "png")
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Code blocks of a page."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def quoted(page: Path) -> list[str]:
+    """Back-ticked texts of a page, outside code blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+
+
+@cache
+def files_and_folders() -> frozenset[str]:
+    """Paths of all files and folders relative to the root."""
+    paths = [path for folder in FOLDERS for path in (ROOT / folder, *(ROOT / folder).rglob("*"))]
+    return frozenset(str(path.relative_to(ROOT)) for path in (*paths, *ROOT.glob("*.*")))
+
+
+def exists(name: str) -> bool:
+    """Whether a path, or the end of one, is in the repository; "folder/module.name" needs the name in the module."""
+    stem, _, last = name.rpartition(".")
+    if "/" in stem and last not in SUFFIXES:
+        return exists(f"{stem}.py") and last in (ROOT / f"{stem}.py").read_text()
+    name = name.rstrip("/")
+    return any(path == name or path.endswith(f"/{name}") for path in files_and_folders())
+
+
+def is_path(text: str) -> bool:
+    """Whether a back-ticked text is a path of the repository, and no placeholder such as `figures/figure_NAME.py`."""
+    if not re.fullmatch(r"[\w./-]+", text) or re.search(r"[A-Z]{2,}|\bx\.py", text.replace("README", "")):
+        return False
+    first = text.split("/")[0]
+    return ("/" in text and first in FOLDERS) or text.endswith("/") or text.rpartition(".")[2] in {"py", "toml", "md"}
+
+
+@each_page
+def test_links_exist(page: Path) -> None:
+    """Assert that each relative link leads to a file, and to a heading of it."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if link.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}, link
+
+
+@each_page
+def test_paths_exist(page: Path) -> None:
+    """Assert that each back-ticked path of the repository exists."""
+    assert [text for text in quoted(page) if is_path(text) and not exists(text)] == []
+
+
+def test_a_missing_path_is_noticed() -> None:
+    """Assert that a wrong path, a wrong name in a module and a wrong folder are paths that do not exist."""
+    for text in ("validation/boundaries.py", "figures/style.no_such_name", "no_such_folder/", "no_such_module.py"):
+        assert is_path(text), text
+        assert not exists(text), text
+
+
+@each_page
+def test_names_exist(page: Path) -> None:
+    """Assert that each back-ticked `sd.name` or `snapdyn.module.name` exists."""
+    for text in quoted(page):
+        if match := re.match(r"(?:print\()?(?:sd|snapdyn)((?:\.\w+)+)", text):
+            thing: object = snapdyn
+            path = "snapdyn"
+            for name in match[1].split(".")[1:]:
+                path += f".{name}"
+                if not hasattr(thing, name):
+                    import_module(path)
+                thing = getattr(thing, name)
+
+
+def commands() -> Iterator[list[str]]:
+    """Each snapdyn command of the code blocks, split into words."""
+    for page in PAGES:
+        for line in "".join(blocks(page, "sh")).splitlines():
+            if line.startswith("snapdyn "):
+                yield shlex.split(line, comments=True)[1:]
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_commands_exist(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the command, its options and its files exist."""
+    assert main([words[0], "--help"]) == 0
+    text = capsys.readouterr().out
+    assert [word for word in words if word.startswith("--") and word not in text] == []
+    assert [word for word in words if word.startswith("examples/") and not (ROOT / word).exists()] == []
+
+
+def test_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the Python block runs, with the shape and the time that its comments state."""
+    (code,) = blocks(ROOT / "README.md", "python")
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    run, classes = names["trajectory"], names["classes"]
+    assert run.attention.shape == (run.t.size, classes.num_classes, classes.num_tokens)  # type: ignore[attr-defined]
+    call, time = re.findall(r"^sd\.(analytic\.transition_time.*\))  # t\* = ([\d.]+)$", code, re.MULTILINE)[0]
+    assert eval(f"sd.{call}", names) == pytest.approx(float(time), rel=1e-3)
+    assert "rho0" in capsys.readouterr().out
+
+
+def test_sweep_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
+    """Assert that the sweep file of docs/sweeps.md is read, with its two parameters."""
+    (text,) = blocks(ROOT / "docs" / "sweeps.md", "toml")
+    (tmp_path / "sweep.toml").write_text(text)
+    assert list(read_sweep(tmp_path / "sweep.toml").design.parameters) == ["system.eta_Y", "system.eta_Z"]
