@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from snapdyn.dynamics.storage import output_folder, replacing, source_hash
+from snapdyn.dynamics.json_store import DAMAGED, hashed_name, record_body, write_record
+from snapdyn.dynamics.storage import output_folder, source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
@@ -18,7 +18,6 @@ from snapdyn.experiments.sweep.observables import Values
 FORMAT = 1
 # What a cell can run: all rooms below the figures, and the checks of input.
 SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors")
-MIDDLE = ', "cell": '
 
 
 def code_hash() -> str:
@@ -29,7 +28,7 @@ def code_hash() -> str:
 def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mapping[str, str]) -> str:
     """Name of a cell: the hash of code, kind, observables and settings (canonical JSON by section)."""
     facts = (FORMAT, code, kind, sorted(observables), sorted(sections.items()))
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+    return hashed_name(facts)
 
 
 class Cells:
@@ -60,7 +59,7 @@ class Cells:
         file = self.folder / f"{key}.json"
         try:
             values = _decoded(file.read_text(encoding="utf-8"), key)
-        except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+        except DAMAGED as error:
             self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error})")
             return None
         if with_run:
@@ -78,9 +77,7 @@ class Cells:
             run.save(self.run_file(key))
             (self.folder.parent / "checkpoints" / key).unlink(missing_ok=True)
         body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
-        digest = hashlib.sha256(body.encode()).hexdigest()
-        with replacing(self.folder / f"{key}.json") as temporary:
-            temporary.write_text(json.dumps({"digest": digest})[:-1] + MIDDLE + body + "}", encoding="utf-8")
+        write_record(self.folder / f"{key}.json", "cell", body)
 
     def run_file(self, key: str) -> Path:
         """File of the trained transformer of a cell."""
@@ -88,8 +85,7 @@ class Cells:
 
 
 def _decoded(text: str, key: str) -> Values:
-    document = json.loads(text)
-    body = text[text.index(MIDDLE) + len(MIDDLE) : -1]
-    if hashlib.sha256(body.encode()).hexdigest() != document["digest"] or document["cell"]["key"] != key:
-        raise ValueError("its content does not match its digest")
-    return dict(document["cell"]["values"])
+    cell = record_body("cell", text)
+    if cell["key"] != key:
+        raise ValueError("it holds another cell")
+    return dict(cell["values"])
