@@ -48,9 +48,10 @@ def main(path: str, lengths: Sequence[int] = (8, 32, 128), steps: int = STEPS, *
 
 @dataclass(frozen=True)
 class Agreement:
-    """Moves z - z(0) of attention logits in two runs, weighted by how often the windows have (query, token).
+    """Agreement of the changes z - z(0) of attention logits in two runs, weighted by the frequency of (query, token).
 
-    correlation; difference: root mean square of the difference over that of the second run.
+    `correlation` is the weighted correlation of the changes. `difference` is the root mean square of their difference,
+    relative to the root mean square of the changes in the second run.
     """
 
     correlation: float
@@ -58,9 +59,9 @@ class Agreement:
 
 
 def agreement(run: sd.Trajectory, theory: sd.Trajectory, time: int = -1) -> Agreement:
-    """Hold the moves of `run` against those of `theory`, both at the saved time number `time`.
+    """Compare the changes of the logits in `run` and in `theory`, both at the saved time number `time`.
 
-    Weights are those of theory's classes; a (query, token) that `run` does not have has not moved there.
+    The weights come from the classes of `theory`. A (query, token) that is absent from `run` counts as unchanged.
     """
     if run.classes is None or theory.classes is None or not run.t.size or not theory.t.size:
         raise sd.InputError(f"expected two trajectories with classes and saved times, received {run!r} and {theory!r}")
@@ -80,7 +81,7 @@ def agreement(run: sd.Trajectory, theory: sd.Trajectory, time: int = -1) -> Agre
 
 
 def _moves(run: sd.Trajectory, time: int, queries: Ints, tokens: Ints) -> Floats:
-    """Moves of the logits of (query id, token id), 0 where the run has none, (n,)."""
+    """Changes of the logits of (query id, token id), shape (n,); 0 where the run has no such logit."""
     assert run.classes is not None
     query, token = run.classes.z_coordinates
     size = np.int64(max(token.max(), tokens.max()) + 1)
@@ -91,10 +92,11 @@ def _moves(run: sd.Trajectory, time: int, queries: Ints, tokens: Ints) -> Floats
 
 
 def norm_fluctuation(windows: sd.SequenceClasses, classes: sd.SequenceClasses) -> float:
-    """E|q|^2/|P|^2 - 1: squared norm that the words of single windows have beyond that of their class.
+    """E|q|^2/|P|^2 - 1: relative excess of the squared norm of single windows over that of their class.
 
-    q are the shares of words in a window (a row of windows.P), P those in the class with its query and next token. The
-    limit of long sequences, Lemma 2, needs much less than 1. Words drawn independently: `independent_fluctuation`.
+    q are the shares of words in a window (a row of windows.P); P are the shares in the class with the same query and next
+    token. The limit of long sequences, Lemma 2, needs a value much less than 1. `independent_fluctuation` gives the value
+    for words that are drawn independently.
     """
     size = np.int64(max(windows.vocab_size, classes.vocab_size))
     keys, wanted = (c.query * size + c.next_token for c in (classes, windows))
