@@ -95,8 +95,8 @@ def norm_fluctuation(windows: sd.SequenceClasses, classes: sd.SequenceClasses) -
     """E|q|^2/|P|^2 - 1: relative excess of the squared norm of single windows over that of their class.
 
     q are the shares of words in a window (a row of windows.P); P are the shares in the class with the same query and
-    next token. The limit of long sequences, Lemma 2, needs a value much less than 1. `independent_fluctuation` gives the
-    value for words that are drawn independently.
+    next token. The limit of long sequences, Lemma 2, needs a value much less than 1. `independent_fluctuation` gives
+    the value for words that are drawn independently.
     """
     size = np.int64(max(windows.vocab_size, classes.vocab_size))
     keys, wanted = (c.query * size + c.next_token for c in (classes, windows))
