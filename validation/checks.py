@@ -19,8 +19,10 @@ class Check:
         What is compared.
     rung : str
         Where on the ladder: "symbolic", "closed form", "modified decoder", "mean field", ...
-    measured, bound : float
-        The measured number, and the number that it is compared with.
+    measured : float
+        The measured number.
+    bound : float
+        The number that it is compared with.
     relation : "<=" or ">="
         `passed` is `measured relation bound`; NaN never passes.
     role : "statement", "corrected", "outside" or "control"

@@ -29,7 +29,26 @@ class Line:
 
 @dataclass(frozen=True)
 class Picture:
-    """Data of the one picture that shows a claim; drawn by the figures room."""
+    """Data of the picture that shows a claim; `snapdyn.figures` draws it.
+
+    Attributes
+    ----------
+    xlabel : str
+    ylabel : str
+    lines : tuple of Line
+        Curves and points; `Picture.line` builds one.
+    xscale : "linear" or "log"
+    yscale : "linear", "log" or "symlog"
+    verticals : tuple of (str, float)
+        Vertical lines: label and position.
+
+    Examples
+    --------
+    >>> from snapdyn import Picture
+    >>> picture = Picture("t (batch-size-1 steps)", "z", (Picture.line("theory", [1, 10], [0.0, 0.5]),))
+    >>> picture.lines[0].label
+    'theory'
+    """
 
     xlabel: str
     ylabel: str

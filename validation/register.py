@@ -18,10 +18,36 @@ from snapdyn.validation.results import Verdict
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim's function returns: checks, one sentence, one picture, conditions as measured.
+    """What a claim's function returns.
 
-    `seeds` are the seeds of everything random; `tried` counts the instances of a search for counterexamples;
-    `maps` show where the statement holds.
+    Attributes
+    ----------
+    checks : sequence of Check
+        With at least one control: a wrong theory that must fail.
+    conclusion : str
+        One sentence with the numbers.
+    picture : Picture or None
+    conditions : sequence of Condition
+        Assumptions as evaluated on the instance.
+    maps : sequence of Map
+        Where the statement holds.
+    seeds : sequence of int
+        Seeds of everything random.
+    tried : int
+        Number of instances of a search for counterexamples.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> evidence = sd.Evidence(
+    ...     checks=[
+    ...         sd.Check("relative error", "closed form", measured=2e-9, bound=1e-8),
+    ...         sd.Check("wrong theory: factor K", "closed form", measured=0.8, bound=1e-8, role="control"),
+    ...     ],
+    ...     conclusion="The closed form is met to 2e-9.",
+    ... )
+    >>> [check.as_expected for check in evidence.checks]
+    [True, True]
     """
 
     checks: Sequence[Check]

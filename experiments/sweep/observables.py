@@ -22,7 +22,26 @@ Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or list
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the result: its dimensions besides those of the design, its units and its meaning."""
+    """A variable of the result of a sweep.
+
+    Attributes
+    ----------
+    name : str
+    units : str
+        "" for a pure number.
+    meaning : str
+        Becomes `long_name` in the dataset.
+    dims : tuple of str
+        Dimensions besides those of the design.
+    text : bool
+        Whether the values are texts.
+
+    Examples
+    --------
+    >>> from snapdyn import Variable
+    >>> Variable("loss", "nats", "loss at the end").dims
+    ()
+    """
 
     name: str
     units: str = ""
@@ -89,6 +108,17 @@ class Observable:
         Whether a sweep that names no observables measures it.
     needs_classes : bool
         Whether it belongs to systems of sequence classes.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> final = sd.Observable(
+    ...     "final_loss",
+    ...     (sd.Variable("final_loss", "nats", "loss at the end"),),
+    ...     {"ode": lambda cell: cell.run.loss[-1]},
+    ... )
+    >>> final.measures.keys()
+    dict_keys(['ode'])
     """
 
     name: str

@@ -86,8 +86,10 @@ def ladder(
     ----------
     classes : SequenceClasses
         Classes of the sequences.
-    eta_Y, eta_Z : float
-        Learning rates per batch-size-1 step.
+    eta_Y : float
+        Learning rate of the decoder, per batch-size-1 step.
+    eta_Z : float
+        Learning rate of attention, per batch-size-1 step.
     t_eval : (N,) array
         Times in batch-size-1 steps without momentum, at least 0. While there are stepped rungs they are rounded to
         whole steps and doubles dropped (with momentum: to the step whose `momentum_clock` is nearest).

@@ -76,7 +76,7 @@ def test_a_cluster_that_loses_a_worker(
     distributed = pytest.importorskip("distributed")
     lost: list[int] = []
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         processes = client.run(os.getpid)
