@@ -1,15 +1,34 @@
 """Settings of all tests."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share what is slow to make in one process: those of a file, and those of the drawn figures."""
-    for item in items:
-        group = "figures" if "figures" in item.path.parts else item.path.relative_to(item.config.rootpath).as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+class _ByFile:
+    """Hook of pytest-xdist, asked for where pytest-xdist runs."""
+
+    @staticmethod
+    def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+        """Run the tests of a file in one process, for they share what is slow to make, and so do the drawn figures.
+
+        `--dist loadgroup` does not: with pytest 9.2 the groups of pytest-xdist 3.8 have no effect.
+        """
+        from xdist.scheduler import LoadScopeScheduling
+
+        class Scheduler(LoadScopeScheduling):
+            def _split_scope(self, nodeid: str) -> str:
+                file = nodeid.partition("::")[0]
+                return "figures" if file.startswith("tests/figures/") else file
+
+        return Scheduler(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Ask for the scheduler where pytest-xdist is installed."""
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(_ByFile())
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -33,3 +33,24 @@ def test_from_a_file_that_is_no_figure_is_bad_input(tmp_path: Path, capsys: pyte
     error = capsys.readouterr().err
     assert "which is missing" in error
     assert "Traceback" not in error
+
+
+def test_interrupt_of_figures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that Ctrl-C in any other command gives exit code 130 and one sentence."""
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snapdyn.figures.draw", interrupted)
+    assert main(["figures", "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err.startswith("snapdyn: interrupted")
+
+
+def test_figures_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a named figure is drawn into the folder, and where is said."""
+    assert main(["figures", "9", "--out", str(tmp_path / "pictures")]) == 0
+    picture = tmp_path / "pictures" / "figure_9.png"
+    assert picture.is_file()
+    assert str(picture) in capsys.readouterr().out

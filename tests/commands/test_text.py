@@ -79,7 +79,6 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
     assert captured.err.count("\n") == 1
 
 
-# -- Ctrl-C ------------------------------------------------------------------------------------------------
 def test_ctrl_c_while_reading(tmp_path: Path) -> None:
     """Assert exit code 130, one line, and no file, of a run that gets the signal while it reads."""
     text, out = tmp_path / "long.txt", tmp_path / "out"

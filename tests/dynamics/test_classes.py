@@ -14,23 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from snapdyn.dynamics import SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.errors import InputError
-from snapdyn.validation.assumptions import assumption_2
-from tests.dynamics.helpers import ROUNDING
+from tests.dynamics.helpers import ROUNDING, gram_by_hand, sentence
 
 GOOD = np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
-
-
-def sentence(error: pytest.ExceptionInfo[InputError]) -> str:
-    """Assert that the message is one line saying what was expected and what was received; return it."""
-    text = str(error.value)
-    assert "\n" not in text
-    assert text.startswith("expected ")
-    return text
-
-
-# -- validation --------------------------------------------------------------------------------------------
 BAD_TABLES: dict[str, Any] = {
     "one-dimensional": np.array([0.5, 0.5]),
     "three-dimensional": np.full((1, 1, 2), 0.5),
@@ -162,7 +150,6 @@ def test_prior_is_positive_and_sums_to_one_at_every_scale(scale: float) -> None:
     np.testing.assert_allclose(classes.prior, [0.25, 0.75], rtol=1e-15)
 
 
-# -- value semantics ---------------------------------------------------------------------------------------
 def test_dense_and_sparse_give_equal_classes() -> None:
     """Assert that every sparse form, explicit zeros and duplicates included, equals the dense table."""
     dense = SequenceClasses(GOOD, [1, 1])
@@ -249,7 +236,6 @@ def test_class_number_out_of_range_is_refused(n: int) -> None:
     sentence(error)
 
 
-# -- roles -------------------------------------------------------------------------------------------------
 def test_roles_of_tokens() -> None:
     """Assert distinct, common, absent tokens and trivial queries on a hand-made set."""
     P = np.array([[0.5, 0.5, 0, 0, 0], [0.5, 0, 0.5, 0, 0], [0, 0, 0.2, 0.8, 0]])
@@ -273,15 +259,6 @@ def test_a_token_of_two_classes_with_one_next_token_is_distinct() -> None:
     np.testing.assert_array_equal(shared.next_index, [1, 1, 0])
     different = SequenceClasses(P, [0, 0, 0])
     np.testing.assert_array_equal(different.omega_size, [2, 1, 2])
-
-
-# -- Gram matrix -------------------------------------------------------------------------------------------
-def gram_by_hand(classes: SequenceClasses, z: np.ndarray) -> np.ndarray:
-    """G by plain dense numpy from the definition."""
-    c = classes.P.toarray() * np.exp(z[np.searchsorted(np.unique(classes.query), classes.query)])
-    c /= c.sum(axis=1, keepdims=True)
-    f = c / np.linalg.norm(c, axis=1, keepdims=True)
-    return f @ f.T
 
 
 @given(seed=st.integers(0, 10**6), K=st.integers(2, 7), Q=st.integers(1, 2), spread=st.floats(0.0, 3.0))
@@ -322,185 +299,3 @@ def test_bad_logits_are_refused(z: Any) -> None:
     with pytest.raises(InputError) as error:
         SequenceClasses(GOOD, [0, 0]).gram(z)
     sentence(error)
-
-
-# -- Assumption 2 ------------------------------------------------------------------------------------------
-def identical_overlaps(K: int, rho: float, vocab_size: int) -> SequenceClasses:
-    """K classes with one common token and a single distinct one each, f_n . f_k = rho."""
-    c = math.sqrt(rho / (1 - rho))  # common weight against distinct weight 1: rho = c^2/(1 + c^2)
-    P = np.hstack([np.full((K, 1), c), np.eye(K)]) / (1 + c)
-    return SequenceClasses(P, np.zeros(K, int), vocab_size=vocab_size)
-
-
-@pytest.mark.parametrize("K", [2, 3, 4])
-def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
-    """Assert F6: identical overlaps satisfy weak correlation and the lower bound together only above 36 K^2 (K-1)^2."""
-    threshold = 36 * K**2 * (K - 1) ** 2
-    # |lambda| is (K-1) rho and rho: the best rho lies just below 1/(K(K-1)).
-    best = (1 - 1e-6) / (K * (K - 1))
-    grid = np.append(np.geomspace(1e-3 * best, min(3 * best, 0.9), 60), best)
-    for V, possible in ((threshold - 1, False), (math.ceil(1.01 * threshold), True)):
-        verdicts = []
-        for rho in grid:
-            conditions = {c.name: c.satisfied for c in assumption_2(identical_overlaps(K, float(rho), V))}
-            verdicts.append(conditions["weak correlation"] and conditions["lower bound on overlap"])
-        assert any(verdicts) is possible
-
-
-def test_assumptions_report_what_is_measured() -> None:
-    """Assert bounds and measured values against the definition, each condition able to fail and to hold."""
-    classes = identical_overlaps(3, 0.1, 400)
-    conditions = {c.name: c for c in assumption_2(classes)}
-    assert set(conditions) == {"large vocabulary", "weak correlation", "lower bound on overlap"}
-    weak = conditions["weak correlation"]
-    assert math.isclose(weak.measured, 0.2, rel_tol=1e-12)
-    assert math.isclose(weak.bound, 1 / 3)
-    assert weak.satisfied
-    lower = conditions["lower bound on overlap"]
-    assert math.isclose(lower.measured, 0.1, rel_tol=1e-12)
-    assert math.isclose(lower.bound, 0.3)
-    assert not lower.satisfied
-    large = conditions["large vocabulary"]
-    assert math.isclose(large.measured, 400 / 9)
-    assert large.satisfied
-    strong = {c.name: c for c in assumption_2(identical_overlaps(3, 0.2, 40))}
-    assert not strong["weak correlation"].satisfied
-    assert not strong["large vocabulary"].satisfied
-    assert "yes" in str(weak)
-    assert "NO" in str(lower)
-
-
-def test_assumptions_follow_the_logits() -> None:
-    """Assert that assumptions are evaluated at the given attention: a suppressed common token weakens correlation."""
-    classes = identical_overlaps(3, 0.2, 400)
-    z = np.zeros((1, 4))
-    z[0, 0] = -1.0
-    at = {c.name: c.measured for c in assumption_2(classes, z)}["weak correlation"]
-    squared = 0.25 * math.exp(-2)  # c^2 against distinct weight 1
-    assert math.isclose(at, 2 * squared / (1 + squared), rel_tol=1e-12)
-
-
-# -- builders ----------------------------------------------------------------------------------------------
-def test_syn_small_is_the_papers() -> None:
-    """Assert ids, probabilities and V = 34 of Syn-Small."""
-    classes = syn_small()
-    assert classes.vocab_size == 34
-    np.testing.assert_array_equal(classes.common_tokens(), np.arange(10))
-    for n in range(2):
-        own = np.arange(10, 20) + 10 * n
-        np.testing.assert_array_equal(classes.distinct_tokens(n), own)
-        weights = np.zeros(30)
-        weights[:10], weights[own] = 1.0, np.linspace(0.1, 1.0, 10)
-        np.testing.assert_allclose(classes.P.toarray()[n], weights / 15.5, rtol=1e-15)
-    np.testing.assert_array_equal(classes.query, [30, 31])
-    np.testing.assert_array_equal(classes.next_token, [32, 33])
-    np.testing.assert_array_equal(classes.trivial_queries(), [30, 31])
-    np.testing.assert_array_equal(classes.prior, [0.5, 0.5])
-
-
-@pytest.mark.parametrize(("Q", "V"), [(1, 33), (3, 79), (5, 125), (10, 240)])
-def test_syn_medium_is_the_papers(Q: int, V: int) -> None:
-    """Assert V = 10 + 10K + Q + K, two classes per query, ten tokens common to all, ten distinct each."""
-    classes = syn_medium(Q)
-    K = 2 * Q
-    assert (classes.num_classes, classes.vocab_size) == (K, V)
-    np.testing.assert_array_equal(classes.common_tokens(), np.arange(10))
-    np.testing.assert_array_equal(classes.omega_size[:10], K)
-    np.testing.assert_array_equal(np.bincount(classes.query_index), np.full(Q, 2))
-    np.testing.assert_array_equal(classes.query_index, np.arange(K) // 2)
-    assert all(classes.distinct_tokens(n).size == 10 for n in range(K))
-    assert classes.next_tokens.size == K
-    used = np.concatenate([np.arange(classes.num_tokens), classes.queries, classes.next_tokens])
-    np.testing.assert_array_equal(used, np.arange(V))
-
-
-def test_single_common_token_is_theorem_4s() -> None:
-    """Assert the probabilities and ids of the single-common-token data, equal overlaps included."""
-    classes = single_common_token(10, 5, 0.04, 1000)
-    P = classes.P.toarray()
-    assert classes.vocab_size == 1000
-    np.testing.assert_array_equal(classes.common_tokens(), [0])
-    np.testing.assert_allclose(P[:, 0], 0.04, rtol=1e-15)
-    np.testing.assert_allclose(P[3, 16:21], 0.96 * np.linspace(0.1, 1, 5) / 2.75, rtol=1e-14)
-    off = classes.E()[~np.eye(10, dtype=bool)]
-    np.testing.assert_allclose(off, off[0], rtol=1e-12)
-    assert off[0] > 0
-
-
-@pytest.mark.parametrize(
-    "arguments", [(0, 5, 0.1), (3, 0, 0.1), (3, 5, 0.0), (3, 5, 1.0), (3, 5, math.nan), (3, 5, 0.1, 2), (2.5, 5, 0.1)]
-)
-def test_single_common_token_refuses_bad_arguments(arguments: tuple[Any, ...]) -> None:
-    """Assert that impossible sizes and probabilities raise one sentence."""
-    with pytest.raises(InputError) as error:
-        single_common_token(*arguments)
-    sentence(error)
-
-
-@pytest.mark.parametrize("K", [2, 3, 8])
-@pytest.mark.parametrize("correlation", ["weak", "strong"])
-def test_random_classes_are_on_the_asked_side(correlation: str, K: int) -> None:
-    """Assert |lambda_1(E)| < 1/K for weak and >= 1/K for strong correlation, by plain numpy."""
-    for seed in range(5):
-        classes = random_classes(K, correlation=correlation, num_queries=2, uniform_prior=False, seed=seed)
-        largest = np.abs(np.linalg.eigvalsh(gram_by_hand(classes, np.zeros((2, classes.num_tokens))) - np.eye(K))).max()
-        assert bool(largest < 1 / K) is (correlation == "weak")
-        np.testing.assert_array_equal(classes.query, np.arange(K) % 2)
-
-
-@pytest.mark.parametrize("seed", [6, 8])
-def test_strong_correlation_ends_or_is_refused(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that strong classes are found, or refused, also where the common profiles overlap by less than 1/K.
-
-    With K = 2 these seeds draw two common profiles whose cosine is below 1/2, so no share of common tokens
-    reaches |lambda_1| >= 1/2. A share that moves by a factor is at its limit after far less than 1000 tries.
-    """
-    measure = SequenceClasses.eigenvalues
-    tries = 0
-
-    def counted(self: SequenceClasses, *arguments: Any) -> Any:
-        nonlocal tries
-        tries += 1
-        assert tries < 1000, "random_classes does not end"
-        return measure(self, *arguments)
-
-    monkeypatch.setattr(SequenceClasses, "eigenvalues", counted)
-    try:
-        classes = random_classes(2, correlation="strong", seed=seed)
-    except InputError as error:
-        assert "strong" in str(error)  # noqa: PT017  (either outcome is right)
-    else:
-        assert abs(measure(classes)[0]) >= 0.5
-
-
-def test_random_classes_follow_their_seed() -> None:
-    """Assert that one seed gives one instance, another seed another, without touching the global generator."""
-    # The old global generator is read, not used: it is what must stay as it is.
-    before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
-    assert random_classes(seed=3) == random_classes(seed=3)
-    assert random_classes(seed=3) != random_classes(seed=4)
-    after = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
-    np.testing.assert_array_equal(after, before)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"num_classes": 1},
-        {"num_common": 0},
-        {"num_distinct": 0},
-        {"num_queries": 9},
-        {"correlation": "weakly"},
-        {"seed": -1},
-        {"seed": 1.5},
-        {"vocab_size": 2},
-    ],
-    ids=str,
-)
-def test_random_classes_refuse_bad_arguments(options: dict[str, Any]) -> None:
-    """Assert that impossible arguments raise one sentence, with a suggestion for a misspelt name."""
-    with pytest.raises(InputError) as error:
-        random_classes(**options)
-    text = sentence(error)
-    if "correlation" in options:
-        assert "did you mean 'weak'" in text

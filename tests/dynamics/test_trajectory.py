@@ -51,7 +51,6 @@ def run() -> Trajectory:
     return integrate(MeanField(INSTANCE.classes(), 1.0, 1.0, z_initial=START), TIMES)
 
 
-# -- observables -------------------------------------------------------------------------------------------
 def test_rows_of_z_follow_increasing_query_id(run: Trajectory) -> None:
     """Assert that row 0 is query 2 and row 1 query 5, and logits no class can move keep their start."""
     assert run.z.shape == (4, 2, 9)
@@ -154,7 +153,6 @@ def test_reduced_system_has_no_class_observables() -> None:
             ask()
 
 
-# -- files -------------------------------------------------------------------------------------------------
 EVENTS = {"rise": Event(lambda t, s: t - 3.0), "later": Event(lambda t, s: t - 7.0)}
 RUNS: dict[str, tuple[Callable[[], System], dict[str, Any]]] = {
     "MeanField": (
@@ -338,7 +336,6 @@ def test_saving_over_a_file_replaces_it(tmp_path: Path) -> None:
     assert_same(second, load(path))
 
 
-# -- labels ------------------------------------------------------------------------------------------------
 def test_to_xarray_is_labelled(run: Trajectory) -> None:
     """Assert dimensions, coordinates and values of the labelled dataset."""
     data = run.to_xarray()

@@ -14,14 +14,12 @@ import snapdyn.figures
 import snapdyn.report.page
 import snapdyn.validation
 from snapdyn.analytic.symbolic import derivations
-from snapdyn.commands.main import main
-from snapdyn.report.filters import ranges
 from snapdyn.report.page import BuiltReport, VerifiedDerivation, build_report, render
-from snapdyn.validation import CLAIMS, Check, ClaimResult, Map, Picture, Report
-from snapdyn.validation.assumptions import Condition
+from snapdyn.validation import CLAIMS, Report
 from snapdyn.validation.equations import EquationRow
-from snapdyn.validation.results import VERDICTS, Verdict
+from snapdyn.validation.results import VERDICTS
 from snapdyn.validation.run import check_claims
+from tests.report.helpers import invented
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
@@ -64,27 +62,6 @@ class Page(HTMLParser):
             self.headings.append(int(tag[1]))
         if (tag == "img" and not values.get("alt")) or (tag == "svg" and not values.get("aria-label")):
             self.images_without_text += 1
-
-
-def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> ClaimResult:
-    """A claim result with each role of check, and text that must be escaped."""
-    checks = (
-        Check("a < b & c", "closed form", 0.5, 1.0),
-        Check("printed", "closed form", 2.0, 1.0),
-        Check("boundary", "mean field", 2.0, 1.0, role="outside"),
-        Check("at least", "mean field", 2.0, 1.0, relation=">=", role="corrected"),
-        Check("wrong theory", "mean field", 2.0, 1.0, role="control"),
-        Check("not a number", "mean field", float("nan"), 1.0),
-    )
-    return ClaimResult(
-        id=id, source="[own]", title=f"Title <{id}>", statement="x < y", latex=r"\frac{1}{2}",
-        assumptions=("T is infinite",), expected=expected or verdict, verdict=verdict, checks=checks,
-        conclusion="It is so.", findings=("F1",), seeds=(0, 1, 2, 7), tried=12345, level="full", seconds=83.0,
-        conditions=(Condition("weak correlation", "|lambda_1| < 1/K", 0.5, 0.1234, True),
-                    Condition("large vocabulary", "V/K^2 >= 10", 10.0, 2.0, False)),
-        maps=(Map("Where it holds", "x", "y", "violation", [1, 2], [1, 3], [[0.1, 0.2], [0.3, 0.4]], 0.25),),
-        picture=Picture("t", "y", (Picture.line("theory", [1, 2, 3], [1, 2, 3]),)),
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -229,20 +206,3 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
     build_report(tmp_path / "report", notify=told.append)
     assert told == ["resumed: 1 of 1 claims from an interrupted run"]
     assert list((tmp_path / "cache" / "claims").iterdir()) == []
-
-
-def test_ranges() -> None:
-    """Assert that runs of neighbouring seeds are shortened, in order and without repeats."""
-    assert ranges([7, 0, 1, 2, 9, 10, 2]) == "0-2, 7, 9-10"
-    assert ranges([]) == ""
-
-
-def test_command(
-    built: BuiltReport, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that the command says where the page is, and that a verdict that differs gives exit code 1."""
-    news = BuiltReport(built.page, Report("quick", (invented("claim-news", "refuted", expected="holds"),)))
-    for result, code in ((built, 0), (news, 1)):
-        monkeypatch.setattr(snapdyn.report.page, "build_report", lambda *arguments, result=result: result)
-        assert main(["report", "--out", str(tmp_path)]) == code
-        assert str(built.page) in capsys.readouterr().out

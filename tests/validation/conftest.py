@@ -1,16 +1,17 @@
-"""One quick run of the register for all tests about it."""
+"""Fixtures of the tests of validation: one quick run of the register for all tests about it."""
 
 from __future__ import annotations
 
 import fcntl
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from snapdyn.dynamics.json_store import hashed_name
 from snapdyn.dynamics.storage import library_versions, replacing, source_hash
-from snapdyn.validation import Report, validate
+from snapdyn.validation import CLAIMS, Report, validate
 from snapdyn.validation.store import ROOMS, decoded, encoded
 
 
@@ -36,3 +37,12 @@ def report(request: pytest.FixtureRequest) -> Report:
                 temporary.write_text(json.dumps({"seconds": computed.seconds, "claims": claims}), encoding="utf-8")
     document = json.loads(kept.read_text(encoding="utf-8"))
     return Report("quick", tuple(decoded(text) for text in document["claims"]), document["seconds"])
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """Leave the register as it was."""
+    before = dict(CLAIMS)
+    yield
+    CLAIMS.clear()
+    CLAIMS.update(before)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,13 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System, integrate, log_times
+from snapdyn.dynamics import MeanField, integrate, log_times
 from snapdyn.errors import InputError
-from snapdyn.validation import CLAIMS, Check, ClaimResult, Report, load_claims, validate
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import Role
+from snapdyn.validation import CLAIMS, Report, load_claims, validate
 from snapdyn.validation.claims.attention import counterexample
 from snapdyn.validation.dense_algebra import growth_rate
 from snapdyn.validation.observables import largest_fall
-from snapdyn.validation.register import Claim, Evidence, claim
-from snapdyn.validation.run import check_claim, verdict_of
-from snapdyn.validation.store import encoded
+from snapdyn.validation.register import Evidence, claim
 from tests.helpers import EXAMPLES
 
 # Every statement of the paper that the register must hold.
@@ -108,63 +102,6 @@ def test_every_claim_has_evidence_that_can_fail(report: Report, id_: str) -> Non
     assert result.latex
 
 
-def _checks(**passed: bool) -> list[Check]:
-    roles: dict[str, Role] = {
-        "statement": "statement",
-        "corrected": "corrected",
-        "outside": "outside",
-        "control": "control",
-    }
-    return [Check(name, "test", 0.0 if ok else 2.0, 1.0, role=roles[name]) for name, ok in passed.items()]
-
-
-@pytest.mark.parametrize(
-    ("checks", "verdict"),
-    [
-        (_checks(statement=True, control=False), "holds"),
-        (_checks(statement=True, outside=True, control=False), "holds"),
-        (_checks(statement=True, outside=False, control=False), "conditional"),
-        (_checks(statement=False, corrected=True, control=False), "corrected"),
-        (_checks(statement=False, corrected=False, control=False), "refuted"),
-        (_checks(statement=False, control=False), "refuted"),
-        (_checks(statement=True, corrected=False, control=False), "refuted"),
-        (_checks(statement=True, control=False) + _checks(control=False), "holds"),
-    ],
-)
-def test_verdict_follows_from_the_checks(checks: list[Check], verdict: str) -> None:
-    """Assert the rule of `verdict_of` on every combination that decides."""
-    assert verdict_of(Evidence(checks)) == (verdict, "")
-
-
-@pytest.mark.parametrize(
-    "checks",
-    [
-        _checks(statement=True, control=True),
-        # Every control counts, not the first alone.
-        _checks(statement=True, control=False) + _checks(control=True),
-        _checks(statement=True, control=True) + _checks(control=False),
-        _checks(statement=True),
-        _checks(control=False),
-        [],
-        [*_checks(statement=True), Check("control", "test", float("nan"), 1.0, role="control")],
-        [*_checks(statement=True), Check("control", "test", float("inf"), 1.0, role="control")],
-        [*_checks(statement=True, control=False), Check("outside", "test", float("nan"), 1.0, role="outside")],
-    ],
-)
-def test_faulty_evidence_carries_no_verdict(checks: list[Check]) -> None:
-    """Assert that evidence without a control, with one that passes, or with NaN is never as expected."""
-    entry = Claim("x", "", "", "", "", verdict_of(Evidence(checks))[0], lambda level: Evidence(checks))
-    result = check_claim(entry, "quick")
-    assert result.fault.startswith("No verdict is possible")
-    assert not result.as_expected
-
-
-def test_nan_never_passes() -> None:
-    """Assert that a check whose measurement is NaN fails in both directions."""
-    assert not Check("a", "test", float("nan"), 1.0).passed
-    assert not Check("a", "test", float("nan"), 1.0, ">=").passed
-
-
 @pytest.mark.parametrize(
     ("id_", "name", "wrong"),
     [
@@ -217,39 +154,12 @@ def test_json_has_the_contract_of_the_command_line(report: Report) -> None:
             assert check["role"] != "control" or check["passed"] is True
 
 
-def test_selection_keeps_the_order_of_the_register_and_reports_progress() -> None:
-    """Assert that `only` selects, in the register's order, and that progress runs from 0 to the total."""
-    seen: list[tuple[int, int, str]] = []
-    report = validate(["lemma8", "lemma5"], progress=lambda *args: seen.append(args), jobs=1)
-    assert [c.id for c in report.claims] == ["lemma5", "lemma8"]
-    assert seen == [(0, 2, "lemma5"), (1, 2, "lemma8"), (2, 2, "")]
-
-
-def test_unknown_claim_and_level_are_named_with_a_suggestion() -> None:
-    """Assert one sentence for an unknown claim or level, with the nearest name."""
-    with pytest.raises(InputError, match="did you mean 'theorem4'"):
-        validate(["theorem-4"])
-    with pytest.raises(InputError, match="did you mean 'quick'"):
-        validate(["lemma8"], level="quik")
-    with pytest.raises(InputError, match="at least one claim id, received none"):
-        validate([])
-
-
 def test_a_claim_id_is_registered_once() -> None:
     """Assert that a second claim with the same id is refused, and so is a verdict that is none."""
     with pytest.raises(InputError, match="expected a new claim id, received 'lemma6'"):
         claim("lemma6", source="", title="", statement="", latex="")(lambda level: Evidence(()))
     with pytest.raises(InputError, match="did you mean 'holds'"):
         claim("new", source="", title="", statement="", expected="hold")  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def restored() -> Iterator[None]:
-    """Leave the register as it was."""
-    before = dict(CLAIMS)
-    yield
-    CLAIMS.clear()
-    CLAIMS.update(before)
 
 
 @pytest.mark.usefixtures("restored")
@@ -268,71 +178,6 @@ def test_a_notebooks_cell_may_run_again() -> None:
     assert CLAIMS["own"].title == "new"
     with pytest.raises(InputError, match="expected a new claim id"):
         claim("own", source="", title="", statement="")(other)
-
-
-# Linear algebra large enough that OpenBLAS shares it among threads, which changes the last digits.
-PARALLEL = """
-import numpy as np
-import snapdyn as sd
-import beside
-
-def make(name, seed):
-    @sd.claim(name, source="own", title=name, statement="s")
-    def run(level):
-        a = np.random.default_rng(seed).standard_normal((300, 300))
-        x = np.linalg.solve(a, a @ a.T)
-        if name == "broken":
-            raise ZeroDivisionError("by intent")
-        return sd.Evidence([
-            sd.Check("statement", "closed form", np.abs(x).sum() / beside.SCALE, 1.0),
-            sd.Check("wrong theory", "closed form", 2.0, 1.0, role="control"),
-        ], picture=sd.Picture("x", "y", (sd.Picture.line("x", x[0], x[1]),)), seeds=[seed], tried=1)
-
-for seed, name in enumerate(("one", "broken", "three")):
-    make(name, seed)
-"""
-
-
-def bare(report: Report) -> list[str]:
-    """Everything that a report holds but its times."""
-    return [encoded(dataclasses.replace(result, seconds=0.0)) for result in report.claims]
-
-
-@pytest.mark.usefixtures("restored")
-def test_the_numbers_do_not_depend_on_the_number_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert every bit alike in this process and in two others, and that a claim that raises stops no other."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "beside.py").write_text("SCALE = 1e9\n")
-    (tmp_path / "mine.py").write_text(PARALLEL)
-    ids = load_claims(tmp_path / "mine.py")
-    seen: list[tuple[int, int, str]] = []
-    here = validate(ids, jobs=1)
-    there = validate(reversed(ids), jobs=2, progress=lambda *args: seen.append(args))
-    assert bare(here) == bare(there)
-    assert [result.id for result in there.claims] == ids == ["one", "broken", "three"]
-    assert [result.outcome for result in there.claims] == ["holds", "no verdict", "holds"]
-    fault = there.claims[1].fault
-    assert fault == (
-        "No verdict is possible: claim 'broken' raised ZeroDivisionError in line 12 of mine.py: by intent."
-    )
-    assert not there.as_expected
-    assert [(done, total) for done, total, _ in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-    assert [names.count(",") for _, _, names in seen] == [1, 1, 0, 0]
-    assert seen[-1][2] == ""
-
-
-def test_a_claim_that_returns_something_else_gets_no_verdict() -> None:
-    """Assert one sentence for a function that forgets to return its evidence."""
-    entry = Claim("x", "", "", "", "", "refuted", lambda level: None)  # type: ignore[arg-type,return-value]
-    result = check_claim(entry, "quick")
-    assert result.fault == "No verdict is possible: claim 'x' returned NoneType instead of Evidence."
-    assert not result.as_expected
-
-
-def test_jobs_must_be_a_positive_number() -> None:
-    """Assert one sentence for a number of processes that is none."""
-    with pytest.raises(InputError, match="jobs to be a whole number of at least 1, received 0"):
-        validate(["lemma8"], jobs=0)
 
 
 DECORATED = '@sd.claim("{id}", source="", title="", statement="")\ndef f(level): pass\n'
@@ -387,90 +232,3 @@ def test_the_example_of_a_claim_of_ones_own(level: str) -> None:
     assert (result.outcome, result.as_expected) == ("holds", True)
     assert result.command == f"snapdyn validate common-tokens-fall --level {level} --load {file}"
     assert result.picture is not None
-
-
-@pytest.mark.parametrize(
-    ("measured", "relation", "bound", "excess"),
-    [
-        (5.0, "<=", 2.0, 2.5), (2.0, ">=", 5.0, 2.5), (1.0, "<=", 2.0, 0.5), (4.0, ">=", 2.0, 0.5),
-        # Negative numbers by their size: as for (-measured, the other relation, -bound).
-        (-2.0, "<=", -5.0, 2.5), (-5.0, ">=", -2.0, 2.5), (-5.0, "<=", -2.0, 0.4),
-        # No factor leads from one side of 0 to the other.
-        (1e-9, "<=", 0.0, math.inf), (-1e-9, ">=", 0.0, math.inf), (1.0, "<=", -1.0, math.inf),
-        (-1.0, ">=", 1.0, math.inf), (0.0, ">=", 1.0, math.inf), (0.0, "<=", 0.0, 0.0), (-1.0, "<=", 0.0, 0.0),
-        (-1.0, "<=", 1.0, 0.0), (1.0, ">=", 0.0, 0.0), (math.inf, "<=", 1.0, math.inf),
-    ],
-)  # fmt: skip
-def test_distance_to_the_bound(measured: float, relation: Any, bound: float, excess: float) -> None:
-    """Assert how many times beyond its bound a number lies, and that this agrees with whether the check passes."""
-    check = Check("a", "test", measured, bound, relation)
-    assert check.excess == pytest.approx(excess, rel=1e-15)
-    assert check.passed == (excess <= 1)
-
-
-@pytest.mark.parametrize(
-    ("measured", "bound", "text"),
-    [
-        (0.123456, 1.0, "0.123 <= 1"),
-        (1.0042, 1.0, "1.004 <= 1"),
-        (1.0000001, 1.0, "1.0000001 <= 1"),
-        (1234567.0, 1234568.0, "1234567 <= 1234568"),
-        (0.05, 0.05, "0.05 <= 0.05"),
-        (math.nan, 1.0, "nan <= 1"),
-    ],
-)
-def test_comparison_tells_the_numbers_apart(measured: float, bound: float, text: str) -> None:
-    """Assert three digits, and more where three would show two different numbers as one."""
-    assert Check("measured", "", measured, bound).comparison == text
-
-
-def test_signal_is_that_of_the_weakest_control() -> None:
-    """Assert that signal over tolerance looks at controls only, takes the smallest, and is NaN without one."""
-
-    def signal(*checks: Check) -> float:
-        return ClaimResult("x", "", "", "", "", (), "holds", "holds", checks).signal
-
-    statement = Check("a", "test", 1e-3, 1.0)
-    controls = [Check("b", "test", value, 1.0, role="control") for value in (7.0, 3.0)]
-    symbolic = Check("c", "symbolic", 1, 0, role="control")
-    assert signal(statement, *controls, symbolic) == 3.0
-    assert signal(statement, symbolic) == math.inf
-    assert math.isnan(signal(statement))
-
-
-def test_a_result_says_how_to_repeat_it_and_on_what_it_rests() -> None:
-    """Assert that JSON has command, time, seeds, instances, conditions and signal, all as JSON proper."""
-    condition = Condition("weak correlation", "< 1/K", 0.5, math.inf, np.False_)
-    evidence = Evidence(_checks(statement=True, control=False), conditions=[condition], seeds=range(3), tried=7)
-    entry = Claim("a b", "", "", "", "", "holds", lambda level: evidence, file="my claims.py")
-    document = json.loads(json.dumps(check_claim(entry, "full").to_dict(), allow_nan=False))
-    assert document["command"] == "snapdyn validate 'a b' --level full --load 'my claims.py'"
-    assert document["level"] == "full"
-    assert (document["seeds"], document["tried"]) == ([0, 1, 2], 7)
-    assert document["signal_over_tolerance"] == 2.0
-    assert 0 <= document["seconds"] < 60
-    assert document["conditions"] == [
-        {"name": "weak correlation", "required": "< 1/K", "bound": 0.5, "measured": "inf", "satisfied": False}
-    ]
-
-
-@pytest.mark.parametrize("id_", ["conservation", "theorem2a", "theorem3-bounds", "theorem4", "lemma3"])
-def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch, id_: str) -> None:
-    """Assert that Ctrl-C during an integration stops the claim instead of a verdict on half a run."""
-    calls = 0
-
-    def interrupted(self: System, state: Any, out: Any) -> float:
-        nonlocal calls
-        calls += 1
-        if calls == 200:
-            raise KeyboardInterrupt
-        return real[type(self)](self, state, out)
-
-    kinds = (MeanField, ModifiedDecoder, FrozenDecoder, SingleCommonToken)
-    real = {kind: kind.write_rate for kind in kinds}
-    for kind in kinds:
-        monkeypatch.setattr(kind, "write_rate", interrupted)
-    # scipy's route, which asks the system for its rate; the compiled one has it inside.
-    monkeypatch.setattr("snapdyn.dynamics.integration.methods.is_compiled", lambda system: False)
-    with pytest.raises(KeyboardInterrupt):
-        validate([id_])

@@ -23,13 +23,11 @@ from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_fiel
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
-from tests.dynamics.integration.test_dormand_prince import overflowing
-from tests.dynamics.integration.test_driver import SYSTEMS, mean_field_system, reference_z, tolerance
+from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, overflowing, reference_z, tolerance
 
 needs_sundials = pytest.mark.skipif(not stiff.is_installed(), reason="scikit-sundae is not installed (extra stiff)")
 
 
-# -- the product -------------------------------------------------------------------------------------------
 def product(system: MeanField, state: Array, vector: Array) -> Array:
     *arguments, scratch = system.kernel_arguments()
     out = np.empty_like(state)
@@ -56,7 +54,6 @@ def test_product_is_the_derivative_of_the_rate(seed: int) -> None:
     assert np.abs(product(changed, state, vector) - difference).max() > 10 * bound
 
 
-# -- accuracy ----------------------------------------------------------------------------------------------
 @needs_sundials
 @pytest.mark.parametrize("log_time", [False, True], ids=["time", "log time"])
 def test_reaches_an_independent_solution(log_time: bool) -> None:
@@ -140,7 +137,6 @@ def test_saves_inside_steps_are_as_good_as_step_ends() -> None:
         assert np.abs(run.z[i] - end.z[0]).max() < 2 * tolerance(run)
 
 
-# -- endings -----------------------------------------------------------------------------------------------
 @needs_sundials
 def test_event_stops_the_run() -> None:
     """Assert that an event on t is located and ends the run."""
@@ -186,7 +182,6 @@ def test_interruption_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) ->
     assert integrate(system, times, "CVODE", stop=stop).status == "interrupted"
 
 
-# -- choice ------------------------------------------------------------------------------------------------
 def chosen(system: System) -> str:
     return str(integrate(system, [1e-9]).stats["method"])
 

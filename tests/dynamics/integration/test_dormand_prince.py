@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,103 +17,18 @@ from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
-    SingleCommonToken,
-    System,
     integrate,
     log_times,
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, NOTHING, DormandPrinceSolver
-from snapdyn.dynamics.integration.ensemble import integrate_many
-from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
-from tests.dynamics.helpers import EPS
-from tests.dynamics.integration.test_driver import SYSTEMS, mean_field_system, reference_z, tolerance
+from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, overflowing, reference_z, tolerance
 from tests.helpers import ROOT
 
 
-def equal_steps(scale: float | None, step: float, steps: int) -> DormandPrinceSolver:
-    """Solver of a mean field after equal steps: tolerances so loose that every step is accepted."""
-    system = mean_field_system()
-    solver = DormandPrinceSolver(system, Clock(scale), 1e6, 1e6, 1e6)
-    for _ in range(steps):
-        solver.advance(NOTHING, np.empty((0, system.size)), NOTHING, 0)  # the first call would choose the first step
-        solver._work.reals[kernel.STEP] = step
-        solver.step()
-    assert solver.steps == steps
-    assert solver.t == pytest.approx(step * steps, rel=1e-12)
-    return solver
-
-
-def fitted_orders(scale: float | None) -> tuple[float, float]:
-    """Exponents of the error after a fixed time, in the step, and of dense output inside one step, in its size.
-
-    Against 3 times as many steps as the finest, which change it by 3^-8. Other tests say that the limit is right.
-    """
-    reach, number = (6.0, np.arange(2, 6)) if scale is None else (2.0, np.arange(3, 9))
-    limit = equal_steps(scale, reach / 24, 24).y
-    errors = [np.linalg.norm(equal_steps(scale, reach / n, int(n)).y - limit) for n in number]
-    sizes = np.geomspace(0.7, 2.0, 5) if scale is None else np.geomspace(0.15, 0.3, 5)
-    inside = []
-    for size in sizes:
-        limit = equal_steps(scale, 0.1 * size, 4).y
-        inside.append(np.linalg.norm(equal_steps(scale, size, 1).dense_output()(0.4 * size) - limit))
-    # Far above rounding.
-    assert min(*errors, *inside) > EPS * np.linalg.norm(limit)
-    return (
-        -linregress(np.log(number), np.log(errors)).slope,
-        linregress(np.log(sizes), np.log(inside)).slope,
-    )
-
-
-# -- the method --------------------------------------------------------------------------------------------
-def test_coefficients_meet_the_conditions_of_order_eight() -> None:
-    """Assert sum_j a_sj = c_s, sum_j b_j c_j^k = 1/(k+1) to k = 7 and not beyond, and that estimates vanish."""
-    table = np.zeros((len(kernel.USED), kernel.ALL_STAGES))
-    for row, used, coefficients in zip(table, kernel.USED, kernel.COEFFICIENTS, strict=True):
-        np.add.at(row, used, coefficients)
-    nodes = kernel.STAGE_TIMES
-    # Sums of numbers up to 40 (a_sj) in double precision.
-    np.testing.assert_allclose(table[: kernel.ALL_STAGES].sum(axis=1), nodes, atol=40 * 16 * EPS)
-    moments = np.array([table[kernel.STAGES] @ nodes**k * (k + 1) for k in range(9)])
-    np.testing.assert_allclose(moments[:8], 1.0, atol=1e-13)
-    assert abs(moments[8] - 1.0) > 1e-6
-    for estimate, order in ((kernel.ERROR_5, 5), (kernel.ERROR_3, 3)):
-        found = np.array([table[estimate] @ nodes**k for k in range(order + 1)])
-        np.testing.assert_allclose(found[:order], 0.0, atol=1e-13)
-        assert abs(found[order]) > 1e-6
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize("scale", [None, 0.25], ids=["time", "log time"])
-def test_orders_are_eight_and_seven(scale: float | None) -> None:
-    """Assert the fitted exponents: 8 for equal steps over a fixed time, 8 = 7 + 1 for dense output in one step.
-
-    Steps are finite, so the next order contributes: between neighbouring orders lies 1, half of it is the margin.
-    """
-    step, dense = fitted_orders(scale)
-    assert abs(step - 8.0) < 0.5
-    assert abs(dense - 8.0) < 0.5
-
-
-def test_a_wrong_coefficient_lowers_the_order() -> None:
-    """Assert that a_65 off by 1e-4 is noticed: the fitted order of the step falls below 7.5."""
-    code = """if True:
-        import numpy as np
-        from tests.dynamics.integration import test_dormand_prince
-        from snapdyn.dynamics.kernels import dormand_prince as kernel
-        kernel.COEFFICIENTS[6, np.flatnonzero(kernel.USED[6] == 5)[0]] *= 1.0001
-        print(test_dormand_prince.fitted_orders(None)[0])
-    """
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # compiled code holds the coefficients as constants
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
-    assert run.returncode == 0, run.stderr
-    assert float(run.stdout) < 7.5
-
-
-# -- against other solvers ---------------------------------------------------------------------------------
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_agrees_with_scipy_on_the_same_right_hand_side(name: str) -> None:
@@ -181,7 +94,6 @@ def test_error_falls_with_the_tolerance() -> None:
     assert abs(linregress(np.log(rtols), np.log(errors)).slope - 1.0) < 1 / 6
 
 
-# -- saves -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("log_time", [False, True], ids=["time", "log time"])
 def test_saves_inside_steps_are_as_good_as_step_ends(log_time: bool) -> None:
     """Assert that 301 saves from t = 0 on agree with runs that end at the save, where nothing is interpolated."""
@@ -194,53 +106,6 @@ def test_saves_inside_steps_are_as_good_as_step_ends(log_time: bool) -> None:
         assert abs(run.loss[i] - end.loss[0]) < 2 * tolerance(run)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_z_alone_is_the_same_z(name: str) -> None:
-    """Assert that keeping z only changes a logit by rounding only, keeps no loss, and makes no other step."""
-    times = log_times(0.1, 50.0, 20)
-    whole, z = (integrate(SYSTEMS[name](), times, "compiled", z_only=only) for only in (False, True))
-    # The last values of a vector are not computed in lanes: another rounding in each of about 30 operations.
-    np.testing.assert_allclose(z.z, whole.z, rtol=0, atol=30 * EPS * max(1.0, np.abs(whole.z).max()))
-    assert np.isnan(z.loss).all()
-    assert (z.invariants, z.extra) == ({}, {})
-    assert {**z.stats} == {**whole.stats}
-    by_scipy = integrate(SYSTEMS[name](), times, "DOP853", z_only=True)
-    assert np.abs(z.z - by_scipy.z).max() < tolerance(whole)
-    assert np.isnan(by_scipy.loss).all()
-
-
-def test_decoder_is_saved_on_request() -> None:
-    """Assert Y at every save against scipy's route."""
-    ours, theirs = (
-        integrate(mean_field_system(), [0.0, 0.3, 20.0], method, save_decoder=True) for method in ("compiled", "DOP853")
-    )
-    Y, expected = ours.require_decoder().Y, theirs.require_decoder().Y
-    assert np.abs(Y - expected).max() < tolerance(ours) < 1e-3 * np.abs(expected).max()
-    states = integrate(mean_field_system(), [0.0, 0.3, 20.0], "compiled", save_decoder=True, z_only=True)
-    np.testing.assert_array_equal(states.Y, ours.Y)
-    np.testing.assert_array_equal(states.z, ours.z)
-    assert np.isnan(states.loss).all()
-    assert states.invariants == {}
-
-
-def test_more_saves_than_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a buffer of 3 rows gives the same run, and that saves are counted once."""
-    import importlib
-
-    times = np.linspace(0.0, 20.0, 50)
-    whole = integrate(mean_field_system(), times, "compiled")
-    monkeypatch.setattr(
-        importlib.import_module("snapdyn.dynamics.integration.recorder"),
-        "NUMBERS_AT_ONCE",
-        3 * mean_field_system().size,
-    )
-    parts = integrate(mean_field_system(), times, "compiled")
-    np.testing.assert_array_equal(parts.z, whole.z)
-    np.testing.assert_array_equal(parts.loss, whole.loss)
-    assert parts.stats == whole.stats
-
-
-# -- pauses, restarts, endings -----------------------------------------------------------------------------
 def test_a_pause_after_every_step_changes_nothing() -> None:
     """Assert bit-identical saves from steps made one by one."""
     times = log_times(0.1, 100.0, 30)
@@ -267,11 +132,6 @@ def test_restart_in_the_middle_equals_one_run(monkeypatch: pytest.MonkeyPatch) -
     rest, run = (integrate(s, [t], "compiled", 1e-9, 1e-11) for s, t in ((system, 50.0), (whole, 60.0)))
     assert np.abs(rest.z - run.z).max() < 2 * tolerance(run) < 1e-3 * np.abs(run.z).max()
     assert np.abs(whole.z_support(state) - run.z_support[0]).max() > 1e3 * tolerance(run)
-
-
-def overflowing() -> System:
-    """z grows by exp(4 z) at a rate that no step can follow: infinite from the first step on."""
-    return SingleCommonToken(5, 100, 1e300, 1e300, 1e-30)
 
 
 def test_failure_names_time_quantity_and_remedy() -> None:
@@ -315,7 +175,6 @@ def test_progress_ends_at_one() -> None:
     assert (times[-1], shares[-1]) == (1e3, 1.0)
 
 
-# -- choice ------------------------------------------------------------------------------------------------
 def test_auto_takes_the_compiled_route_where_there_is_one() -> None:
     """Assert compiled for plain systems, with and without events; scipy for subclasses and finite sequences."""
 
@@ -340,7 +199,7 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     integrate(ModifiedDecoder(syn_small(), 1.0, 1.0, "leading"), [0.0, 1.0], "compiled", log_time=True)
     assert [len(advance.signatures) for advance, _ in COMPILED_SYSTEMS.values()] == [1, 1, 1, 1]
     code = """if True:
-        from tests.dynamics.integration.test_driver import SYSTEMS
+        from tests.dynamics.integration.helpers import SYSTEMS
         from snapdyn.dynamics import integrate
         from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS
         for build in SYSTEMS.values():
@@ -395,68 +254,6 @@ def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: P
     assert outputs[2] == outputs[0]
 
 
-# -- ensembles ---------------------------------------------------------------------------------------------
-def members() -> list[System]:
-    rng = np.random.default_rng(0)
-    classes = syn_small()
-    return [MeanField(classes, *np.exp(rng.uniform(-2, 2, 2))) for _ in range(12)]
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_ensemble_equals_single_runs(threads: int) -> None:
-    """Assert bit-identical members in their order, whatever the number of threads, one system given twice."""
-    systems = members()
-    systems.append(systems[0])
-    times = log_times(0.1, 1e3, 20)
-    runs = integrate_many(systems, times, threads=threads, method="compiled")
-    for system, run in zip(systems, runs, strict=True):
-        single = integrate(system, times, "compiled")
-        np.testing.assert_array_equal(run.z, single.z)
-        np.testing.assert_array_equal(run.loss, single.loss)
-        assert run.parameters == system.parameters
-    assert len({float(run.z[-1].max()) for run in runs}) == len(systems) - 1
-
-
-def test_failure_of_one_member_stops_no_other() -> None:
-    """Assert statuses member by member, and one sentence for a member that is no system or a bad option."""
-    systems = [mean_field_system(), overflowing(), mean_field_system()]
-    runs = integrate_many(systems, [1.0, 2.0], threads=2)
-    assert [run.status for run in runs] == ["finished", "failed", "finished"]
-    assert "failed at t = " in runs[1].message
-    assert [run.t.size for run in runs] == [2, 0, 2]
-    assert integrate_many([], [1.0]) == []
-    bad: list[Callable[[], Any]] = [  # wrong types are the point of the ignored errors
-        lambda: integrate_many([3], [1.0]),  # type: ignore[list-item]
-        lambda: integrate_many(systems[0], [1.0]),  # type: ignore[arg-type]
-        lambda: integrate_many(systems, [1.0], progress="a"),  # type: ignore[arg-type]
-        lambda: integrate(systems[0], [1.0], stop="a"),  # type: ignore[arg-type]
-        lambda: integrate_many(systems, [1.0], threads=0),
-        lambda: integrate_many(systems, [2.0, 1.0]),
-        lambda: integrate_many(systems, [1.0], method="compile"),
-    ]
-    for call in bad:
-        with pytest.raises(InputError, match=r"^expected "):
-            call()
-    without_decoder = ModifiedDecoder(random_instance(3).classes(), 1.0, 1.0)
-    with pytest.raises(InputError, match=r"^expected a system that carries Y.* \(systems\[1\]\)$"):
-        integrate_many([systems[0], without_decoder], [1.0], save_decoder=True)
-
-
-def test_ctrl_c_in_an_ensemble_keeps_finished_members() -> None:
-    """Assert that an interrupt after 3 members returns 12 trajectories, finished or interrupted."""
-
-    def interrupt(finished: int, total: int) -> None:
-        assert total == 12
-        if finished == 3:
-            raise KeyboardInterrupt
-
-    runs = integrate_many(members(), [1e3], threads=1, progress=interrupt)
-    statuses = [run.status for run in runs]
-    assert len(statuses) == 12
-    assert statuses.count("finished") >= 3
-    assert set(statuses) <= {"finished", "interrupted"}
-
-
 def test_memory_of_a_run_is_the_workspace() -> None:
     """Assert that a run with all saves in a buffer allocates 19 states, the saves and little else."""
     import tracemalloc
@@ -481,17 +278,3 @@ def test_late_times_cost_little_more() -> None:
     )
     assert (early.status, late.status) == ("finished", "finished")
     assert late.stats["evaluations"] < 2 * early.stats["evaluations"]
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_every_array_is_given_back(name: str) -> None:
-    """Assert that compiled code, which counts no references itself, leaves those to every array as they were."""
-    system = SYSTEMS[name]()
-    solver = DormandPrinceSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
-    saved, losses = np.empty((40, system.size)), np.empty(40)
-    arrays = [array for array in (*solver._arguments, *solver._work, saved, losses) if isinstance(array, np.ndarray)]
-    assert len(arrays) >= 7
-    before = [sys.getrefcount(array) for array in arrays]
-    solver.advance(np.linspace(0.0, 5.0, 40), saved, losses if solver.knows_loss else NOTHING, 10**6)
-    assert solver.status == "finished"
-    assert [sys.getrefcount(array) for array in arrays] == before

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import math
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,6 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     SingleCommonToken,
-    State,
-    System,
-    Trajectory,
     integrate,
     log_times,
     random_classes,
@@ -33,33 +29,12 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.errors import InputError
-from tests.dynamics.dense_reference import Array, Instance, eq_10, mean_field, random_instance, u_of_time
+from tests.dynamics.dense_reference import Array, Instance, eq_10, random_instance, u_of_time
 from tests.dynamics.helpers import EPS
+from tests.dynamics.integration.helpers import ETA_Z, INSTANCE, SYSTEMS, mean_field_system, reference_z, tolerance
 
 METHODS = ["DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau"]
-
-INSTANCE = random_instance(21, num_classes=4, num_tokens=8, twins=((1, 2), (5, 7)), vocab_size=12)
-ETA_Y, ETA_Z = 1.0, 0.5
 TIMES = log_times(0.05, 300.0, 40)
-
-
-def mean_field_system(eta_Z: float = ETA_Z) -> MeanField:
-    return MeanField(INSTANCE.classes(), ETA_Y, eta_Z)
-
-
-def reference_z(times: Array, method: str, rtol: float, atol: float) -> Array:
-    """z (N, Q, M) of the dense mean field by scipy's solve_ivp on a numpy right-hand side."""
-    Q, M, V = len(INSTANCE.query_ids), INSTANCE.P.shape[1], INSTANCE.vocab_size
-
-    def rate(t: float, state: Array) -> Array:
-        z, Y = state[: Q * M].reshape(Q, M), state[Q * M :].reshape(-1, V)
-        dY, dz, _ = mean_field(INSTANCE, Y, z, ETA_Y, ETA_Z)
-        return np.concatenate([dz.ravel(), dY.ravel()])
-
-    start = np.zeros(Q * M + INSTANCE.num_rows * V)
-    run = solve_ivp(rate, (0.0, times[-1]), start, method=method, t_eval=times, rtol=rtol, atol=atol)
-    assert run.success
-    return run.y[: Q * M].T.reshape(-1, Q, M)
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +43,6 @@ def reference() -> Array:
     return reference_z(TIMES, "RK45", 1e-12, 1e-14)
 
 
-def tolerance(trajectory: Trajectory) -> float:
-    """Bound on the accumulated error: every step may err by its tolerance.
-
-    Each step is accepted when the root mean square over the n state values of error/(atol + rtol |x|) is
-    below 1, so one value may err by sqrt(n) tolerances; ascent on a log-likelihood does not amplify errors
-    by more than an order-one factor, so they add up over the steps.
-    """
-    size = max(1.0, float(np.abs(trajectory.z_support).max()))
-    stats = trajectory.stats
-    return stats["steps"] * math.sqrt(stats["state_size"]) * (stats["atol"] + stats["rtol"] * size)
-
-
-# -- accuracy ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("log_time", [False, True], ids=["time", "log time"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_agrees_with_an_independent_solution(method: str, log_time: bool, reference: Array) -> None:
@@ -156,18 +118,6 @@ def test_modified_decoder_agrees_with_an_independent_solution(beta: str) -> None
     assert np.abs(expected[:, : Q * M]).max() > 1e4 * tolerance(run)
 
 
-START = np.random.default_rng(3).normal(size=(2, 8))
-SYSTEMS: dict[str, Callable[[], System]] = {
-    "MeanField": mean_field_system,
-    "MeanField with residual": lambda: MeanField(INSTANCE.classes(), 1.0, 0.5, residual=True),
-    "MeanField with initial logits": lambda: MeanField(INSTANCE.classes(), 1.0, 0.5, z_initial=START),
-    "FrozenDecoder": lambda: FrozenDecoder(INSTANCE.classes(), 1.0),
-    "modified FrozenDecoder": lambda: FrozenDecoder(INSTANCE.classes(), 1.0, modified=True, z_initial=START),
-    "ModifiedDecoder": lambda: ModifiedDecoder(INSTANCE.classes(), 1.0, 0.5, z_initial=START),
-    "SingleCommonToken": lambda: SingleCommonToken(5, 100, 1.0, 0.5, 3.0),
-}
-
-
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_start_is_kept_exactly(name: str) -> None:
     """Assert that t = 0 gives the initial logits exactly and the loss ln V of the zero decoder."""
@@ -230,7 +180,6 @@ def test_lumping_is_exact() -> None:
     assert (spread == 0).all()
 
 
-# -- stiff and large ---------------------------------------------------------------------------------------
 def test_a_stated_method_is_kept() -> None:
     """Assert that a method that is named is used however stiff the system is; what "auto" takes: test_stiff.py."""
     classes = INSTANCE.classes()
@@ -272,153 +221,6 @@ def test_dense_jacobian_methods_refuse_large_systems(method: str) -> None:
         integrate(MeanField(syn_medium(10), 1.0, 1.0), [1.0], method=method)
 
 
-# -- events ------------------------------------------------------------------------------------------------
-def step_samples(system: System, t_end: float, **options: Any) -> list[float]:
-    """Times at which events are looked at, by a probe that never crosses."""
-    seen: list[float] = []
-
-    def probe(t: float, state: State) -> float:
-        seen.append(t)
-        return 1.0
-
-    integrate(system, [t_end], events={"probe": Event(probe)}, **options)
-    return seen
-
-
-@pytest.mark.parametrize("log_time", [False, True], ids=["time", "log time"])
-def test_two_crossings_in_one_step_are_both_found(log_time: bool) -> None:
-    """Assert that a dip below zero inside a single DOP853 step gives two events, at their exact times."""
-    system = SingleCommonToken(5, 100, 1.0, 0.5, 3.0)
-    seen = step_samples(system, 1e4, log_time=log_time)
-    run = integrate(system, [1e4], log_time=log_time)
-    per_step = (len(seen) - 1) // run.stats["steps"]
-    assert per_step >= 4
-    step = 1 + per_step * (run.stats["steps"] // 2)  # first sample of a step in the middle
-    first = 0.5 * (seen[step] + seen[step + 1])
-    second = 0.5 * (seen[step + 2] + seen[step + 3])
-
-    def dip(t: float, state: State) -> float:
-        return (t - first) * (t - second) / first**2
-
-    found = integrate(
-        system,
-        [1e4],
-        log_time=log_time,
-        events={"both": Event(dip), "rising": Event(dip, direction=1), "falling": Event(dip, direction=-1)},
-    )
-    times = {name: [e.t for e in found.events if e.name == name] for name in ("both", "rising", "falling")}
-    # Located to rounding in the integration variable, tau = log(1 + t/t_s) < 12 in log time.
-    exact = pytest.approx
-    assert times["both"] == [exact(first, rel=1e-12), exact(second, rel=1e-12)]
-    assert times["falling"] == [exact(first, rel=1e-12)]
-    assert times["rising"] == [exact(second, rel=1e-12)]
-    assert [e.t for e in found.events] == sorted(e.t for e in found.events)
-
-
-def test_oscillation_in_log_time_is_fully_counted() -> None:
-    """Assert that every zero of sin(5 ln(1 + t)) to t = 1e6 is found at its analytic time."""
-    run = integrate(
-        SingleCommonToken(5, 100, 1.0, 0.5, 3.0),
-        [1e6],
-        events={"zero": Event(lambda t, state: math.sin(5 * math.log1p(t)))},
-    )
-    expected = np.expm1(np.arange(1, int(5 * math.log1p(1e6) / math.pi) + 1) * math.pi / 5)
-    np.testing.assert_allclose([e.t for e in run.events], expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("method", ["DOP853", "LSODA", "RK23"])
-def test_event_times_match_the_closed_form(method: str) -> None:
-    """Assert that each class of the modified flow reaches V h = 3 at the time of Eq. (45), non-uniform priors."""
-    system = FrozenDecoder(INSTANCE.classes(), 0.5, modified=True)
-    V = 12
-    own_logit = (V - 1) * 3.0 / V  # (V - 1) h
-
-    def crossing(n: int) -> Event:
-        return Event(lambda t, state: float(state.extra["own_logit"][n]) - own_logit, direction=1)
-
-    run = integrate(system, [1e3], method=method, events={str(n): crossing(n) for n in range(4)})
-    assert len(run.events) == 4
-    for event in run.events:
-        p = INSTANCE.prior[int(event.name)]
-        exact = (math.expm1(3.0) + (V - 1) * 3.0) / (V * 0.5 * p)
-        slope = V * 0.5 * p / (V - 1 + math.exp(3.0))  # du/dt there
-        assert abs(event.t - exact) < tolerance(run) / slope < 0.01 * exact
-
-
-def test_event_sees_the_state_at_its_time() -> None:
-    """Assert that z, loss and z_support of an event equal those of a run that ends at that time."""
-    seen: dict[float, tuple[Array, float]] = {}
-
-    def watch(t: float, state: State) -> float:
-        seen[t] = (state.z, state.loss)
-        return t - 7.0
-
-    run = integrate(mean_field_system(), [20.0], events={"at 7": Event(watch)})
-    (event,) = run.events
-    end = integrate(mean_field_system(), [7.0])
-    assert event.t == pytest.approx(7.0, rel=1e-13)
-    assert np.abs(event.z_support - end.z_support[0]).max() < 2 * tolerance(run)
-    last = max(t for t in seen if t <= 20.0)
-    np.testing.assert_allclose(seen[last][0], run.z[-1], atol=2 * tolerance(run))
-    assert seen[last][1] == pytest.approx(run.loss[-1], abs=2 * tolerance(run))
-
-
-def test_terminal_event_stops_there() -> None:
-    """Assert that a terminal event ends the run at its time, keeping earlier saves and earlier events only."""
-    events = {
-        "later": Event(lambda t, state: t - 9.0),
-        "stop": Event(lambda t, state: t - 5.0, terminal=True),
-        "earlier": Event(lambda t, state: t - 2.5),
-    }
-    run = integrate(mean_field_system(), np.arange(0.0, 21.0), events=events)
-    assert run.status == "terminated"
-    assert "'stop'" in run.message
-    assert [e.name for e in run.events] == ["earlier", "stop"]
-    assert run.t[-1] <= 5.0 * (1 + 1e-12)
-    assert run.t.size >= 5
-    assert run.z.shape[0] == run.loss.size == run.t.size
-    full = integrate(mean_field_system(), np.arange(0.0, 21.0))
-    assert_equal_up_to_rounding(run.z, full.z[: run.t.size])
-
-
-def assert_equal_up_to_rounding(z: Array, other: Array) -> None:
-    """Dense output sums 16 terms, in another order when it is called from Python."""
-    np.testing.assert_allclose(z, other, rtol=0, atol=16 * EPS * np.abs(other).max())
-
-
-def test_terminal_event_of_the_wrong_direction_does_not_stop() -> None:
-    """Assert that a terminal event waits for its direction."""
-    run = integrate(
-        mean_field_system(), [20.0], events={"never": Event(lambda t, s: t - 5.0, direction=-1, terminal=True)}
-    )
-    assert (run.status, run.events) == ("finished", [])
-
-
-def test_events_do_not_change_the_run() -> None:
-    """Assert that watching costs no accuracy: the same saves with and without events, up to rounding."""
-    times = np.linspace(0.0, 20.0, 41)
-    plain = integrate(mean_field_system(), times)
-    watched = integrate(mean_field_system(), times, events={"x": Event(lambda t, s: float(s.z[0, 0]) - 0.01)})
-    assert_equal_up_to_rounding(watched.z, plain.z)
-    assert plain.stats["steps"] == watched.stats["steps"]
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        lambda: {"x": lambda t, s: t},
-        lambda: [1],
-        lambda: {"x": Event(3)},  # type: ignore[arg-type]  # that is the point
-        lambda: {"x": Event(lambda t, s: t, direction=7)},
-    ],
-)
-def test_bad_events_are_refused(events: Any) -> None:
-    """Assert that a bare function, a list, a non-callable and an impossible direction raise one sentence."""
-    with pytest.raises(InputError, match=r"^expected "):
-        integrate(mean_field_system(), [1.0], events=events())
-
-
-# -- progress, Ctrl-C, failure -----------------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["DOP853", "LSODA"])
 def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that times and fractions never fall and end at the last time and 1."""
@@ -543,7 +345,6 @@ def test_extreme_initial_logits_do_not_diverge(size: float) -> None:
     np.testing.assert_allclose(run.attention[0, has_token, 0], 1.0, atol=1e-12)
 
 
-# -- bad input ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "t_eval",
     [
@@ -639,20 +440,6 @@ def test_wrong_objects_are_refused() -> None:
         FrozenDecoder(shared, 1.0, modified=True)
     with pytest.raises(InputError, match="carries Y"):
         integrate(ModifiedDecoder(INSTANCE.classes(), 1.0, 1.0), [1.0], save_decoder=True)
-
-
-def test_modified_flow_with_residual_looks_at_its_own_overlaps() -> None:
-    """Assert that independence is asked of the decoder inputs u_n, not of f_n, when the residual is on.
-
-    Equal profiles under different queries: f_1 = f_2, but u_1 . u_2 = 0.65. And f_1 = e_0, f_2 = e_1 with
-    queries 1 and 0: f_1 . f_2 = 0, but u_1 = u_2.
-    """
-    regular = Instance(np.array([[0.5, 0.5, 0], [0.5, 0.5, 0]]), np.array([1, 2]), np.arange(2), np.full(2, 0.5), 3)
-    run = integrate(FrozenDecoder(regular.classes(), 1.0, modified=True, residual=True), [5.0])
-    assert run.extra["own_logit"] == pytest.approx(2 / 3 * u_of_time(2.5, 3), rel=1e-6)
-    singular = Instance(np.eye(2), np.array([1, 0]), np.arange(2), np.full(2, 0.5), 3)
-    with pytest.raises(InputError, match="independent"):
-        FrozenDecoder(singular.classes(), 1.0, modified=True, residual=True)
 
 
 def test_log_times_are_log_spaced_with_exact_ends() -> None:

@@ -1,4 +1,4 @@
-"""A system of the reader's own: name, parameters, initial state, rate and names of the values are enough."""
+"""What all systems share: a derivative is a fresh array, and a broken state shows in it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.methods import choose_method
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
+from tests.dynamics.systems.helpers import INSTANCES, TWO_QUERIES, random_state
 
 TIMES = np.array([0.0, 0.5, 1.0, 3.0, 7.0])
 RTOL, ATOL = 1e-9, 1e-11
@@ -243,3 +244,32 @@ def test_success_of_a_trajectory() -> None:
     }
     for status, run in ended.items():
         assert (run.status, run.success) == (status, status != "failed")
+
+
+pytestmark = pytest.mark.kernel
+
+
+def test_derivative_of_a_broken_state_is_not_finite() -> None:
+    """Assert that NaN in Y or z reaches the derivative, so that a divergence is seen."""
+    system = MeanField(INSTANCES["one query"].classes(), 1.0, 1.0)
+    for index in (0, system.size - 1):
+        state = random_state(system, 0)
+        state[index] = np.nan
+        assert np.isnan(system.derivative(0.0, state)).any()
+
+
+def test_derivative_is_fresh_and_leaves_the_state() -> None:
+    """Assert that a call writes neither into the state nor into the result of an earlier call."""
+    for system in (
+        MeanField(INSTANCES["one query"].classes(), 1.0, 1.0),
+        FrozenDecoder(INSTANCES["one query"].classes(), 1.0),
+        ModifiedDecoder(TWO_QUERIES.classes(), 1.0, 1.0),
+        SingleCommonToken(3, 10, 1.0, 1.0, 2.0),
+    ):
+        state = np.abs(np.random.default_rng(1).normal(size=system.size))
+        before = state.copy()
+        first = system.derivative(0.0, state)
+        kept = first.copy()
+        system.derivative(0.0, 2 * state)
+        np.testing.assert_array_equal(state, before)
+        np.testing.assert_array_equal(first, kept)

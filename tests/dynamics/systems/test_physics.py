@@ -34,7 +34,6 @@ def tolerance(trajectory: Trajectory, size: float) -> float:
     return stats["steps"] * math.sqrt(stats["state_size"]) * (stats["atol"] + stats["rtol"] * size)
 
 
-# -- the decoder alone -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("V", [5, 50, 100_000])
 def test_modified_flow_is_lemma_6(V: int) -> None:
     """Assert w_n = (V-1) h zeta_n with exp(V h) + (V-1) V h = V eta s + 1, s = p_n t, from t = 1e-2 to 1e6."""
@@ -95,7 +94,6 @@ def test_remark_1_needs_as_many_classes_as_outputs(K: int, V: int, measured: flo
         assert error == pytest.approx(measured, abs=0.05e-2)
 
 
-# -- Theorem 2, relative gain, conservation ----------------------------------------------------------------
 WEAK_TIMES = log_times(0.5, 2e4, 60)
 
 
@@ -194,7 +192,6 @@ def test_mean_field_breaks_relation_110() -> None:
     assert abs(falls[0] - ratio * falls[1]) > 1e2 * 2 * (1 + ratio) * tolerance(run, 1.0)
 
 
-# -- the reduced system ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("form", ["printed", "consistent"])
 def test_reduced_system_has_its_closed_form(form: str) -> None:
     """Assert exp(-4 z) = 1 + 4 A Gamma with Gamma from quadrature of gamma over h, A = K/rho0^4 or (K-1)/rho0^4."""
@@ -214,7 +211,6 @@ def test_reduced_system_has_its_closed_form(form: str) -> None:
         assert abs(run.extra["h"][i, 0] * V - h_end * V) < tolerance(run, float(np.log(1e7)))
 
 
-# -- findings ----------------------------------------------------------------------------------------------
 F10_ROWS = (
     (0.141, 0.301, 0.292, 0.131, 0.134),
     (0.12, 0.227, 0.073, 0.272, 0.309),

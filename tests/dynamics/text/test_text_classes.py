@@ -1,10 +1,7 @@
-"""Sequence classes from text, against counting by hand in plain Python."""
+"""Classes of real text: counts and windows against brute force."""
 
 from __future__ import annotations
 
-import errno
-import gzip
-import os
 import tracemalloc
 from collections import Counter
 from itertools import pairwise
@@ -18,10 +15,8 @@ from snapdyn.dynamics import MeanField, TextClasses, from_text, integrate, sgd
 from snapdyn.dynamics.text import corpus as corpus_module
 from snapdyn.dynamics.text import text_classes as text_module
 from snapdyn.errors import InputError
+from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words, sentence, wikitext
 from tests.helpers import FABLE, WIKITEXT
-
-SMALL: dict[str, Any] = {"window": 4, "min_count": 2, "min_token_count": 2}
-wikitext = pytest.mark.skipif(not WIKITEXT.is_dir(), reason=f"no WikiText-2 at {WIKITEXT}; set SNAPDYN_WIKITEXT")
 
 
 def counted_by_hand(
@@ -60,26 +55,6 @@ def assert_same(found: dict[Any, dict[str, float]], wanted: dict[Any, dict[str, 
         assert found[pair] == pytest.approx(profile, rel=1e-14)
 
 
-def documents_of(path: Path) -> list[list[str]]:
-    """Articles of a WikiText-like file, headings dropped."""
-    documents: list[list[str]] = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        if line.strip().startswith("= ") and line.strip().endswith(" ="):
-            if not line.strip().startswith("= ="):
-                documents.append([])
-            continue
-        documents[-1] += line.lower().split()
-    return documents
-
-
-def sentence(error: pytest.ExceptionInfo[InputError]) -> str:
-    text = str(error.value)
-    assert "received" in text
-    assert "\n" not in text
-    return text
-
-
-# -- counts ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("window", [1, 3, 4, 9])
 @pytest.mark.parametrize("min_token_count", [1, 2, 3])
 def test_counts_against_brute_force(window: int, min_token_count: int) -> None:
@@ -106,23 +81,6 @@ def test_counts_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> 
     assert pieces.words == whole.words
 
 
-def test_vocabulary_is_cut_by_count_and_by_size() -> None:
-    """Assert falling counts, <unk> in the place of its count, and at most max_vocab words."""
-    often = Counter(word for document in documents_of(FABLE) for word in document)
-    classes = from_text(FABLE, window=2, min_count=2, min_token_count=4)
-    kept = {word: number for word, number in often.items() if number >= 4}
-    kept["<unk>"] = sum(often.values()) - sum(kept.values())
-    assert set(classes.words) == set(kept)
-    assert [kept[word] for word in classes.words] == sorted(kept.values(), reverse=True)
-    assert classes.num_words == sum(often.values())
-    assert classes.words_read == len(often)
-    for size in (3, 5, 10):
-        short = from_text(FABLE, window=2, min_count=1, min_token_count=1, max_vocab=size)
-        assert len(short.words) == size
-        assert "<unk>" in short.words
-    assert "<unk>" not in from_text_of_words("a b a b a b a b", min_count=1, window=1).words
-
-
 @pytest.mark.parametrize(
     ("times", "min_token_count", "words"),
     [
@@ -138,16 +96,6 @@ def test_vocabulary_is_ordered_by_count(times: dict[str, int], min_token_count: 
     assert from_text_of_words(text, window=1, min_count=1, min_token_count=min_token_count).words == words
 
 
-def from_text_of_words(text: str, **options: Any) -> TextClasses:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.txt"
-        path.write_text(text, encoding="utf-8")
-        return from_text(path, **({"min_token_count": 1} | options))
-
-
-# -- windows as classes ------------------------------------------------------------------------------------
 def windows_by_hand(documents: list[list[str]], window: int, pairs: set[tuple[str, str]]) -> list[Any]:
     """(query, next, counts of the words before) of every window of these pairs, in the order of the text."""
     return [
@@ -233,32 +181,6 @@ def test_only_the_most_frequent_classes_are_kept() -> None:
     np.testing.assert_array_equal(some.query, every.query[:3])
 
 
-# -- conventions -------------------------------------------------------------------------------------------
-def test_headings_are_dropped_or_kept() -> None:
-    """Assert that headings count as words only on request, and that articles are documents either way."""
-    dropped, kept = from_text(FABLE, **SMALL), from_text(FABLE, **SMALL, headings="keep")
-    assert dropped.num_documents == kept.num_documents == 2
-    headings = [line.split() for line in FABLE.read_text().split("\n") if line.strip().startswith("= ")]
-    assert kept.num_words - dropped.num_words == sum(map(len, headings))
-    assert "=" in kept.words
-    assert "=" not in dropped.words
-
-
-def test_words_of_untokenised_text() -> None:
-    """Assert that punctuation stands apart in prose, inner apostrophes and hyphens stay, and it is lower-cased."""
-    prose = 'The Fox\'s well-known mill, the fox said; "the MILL!" The fox, the mill, the fox.'
-    classes = from_text_of_words(prose, window=1, min_count=1)
-    assert set(classes.words) == {"the", "fox's", "well-known", "mill", ",", "fox", "said", ";", '"', "!", "."}
-    spaces = from_text_of_words(prose, window=1, min_count=1, tokens="spaces")
-    assert "mill," in spaces.words
-    hindi, accents = "हिन्दी में लिखा है", "cafe\u0301 \u0130stanbul"  # vowel signs; an accent, and one that lower() makes
-    for text in (hindi, accents):
-        assert set(from_text_of_words(text + "\n" + text, window=1, min_count=1).words) == set(text.lower().split())
-    wiki = "a <unk> b @-@ c , 5 @.@ 2 's d"
-    for tokens in ("auto", "spaces"):
-        assert set(from_text_of_words(wiki, window=1, min_count=1, tokens=tokens).words) == set(wiki.split())
-
-
 def test_windows_do_not_cross_documents(tmp_path: Path) -> None:
     """Assert that two files are two documents, in the order given, and a folder is its files by name."""
     a, b = tmp_path / "a.txt", tmp_path / "b.txt"
@@ -269,21 +191,6 @@ def test_windows_do_not_cross_documents(tmp_path: Path) -> None:
     assert_same(in_words(from_text([a, b], **options)), counted_by_hand(documents, 1, 1, 1))
     assert from_text(tmp_path, **options) == from_text([a, b], **options)
     assert in_words(from_text([a, b], **options)) != counted_by_hand([documents[0] + documents[1]], 1, 1, 1)
-
-
-def test_gzip_is_told_by_its_bytes(tmp_path: Path) -> None:
-    """Assert the same classes from a packed file of any name, and a packed folder of WikiText names."""
-    packed = tmp_path / "no_ending"
-    packed.write_bytes(gzip.compress(FABLE.read_bytes()))
-    plain = from_text(FABLE, **SMALL)
-    assert from_text(packed, **SMALL) == plain
-    folder = tmp_path / "wikitext"
-    folder.mkdir()
-    (folder / "wiki.train.tokens").write_bytes(FABLE.read_bytes())
-    (folder / "readme.txt").write_text("not a part of it", encoding="utf-8")
-    assert from_text(folder, **SMALL) == plain
-    (folder / "wiki.train.tokens").rename(folder / "valid.txt")
-    assert from_text(folder, **SMALL) == plain
 
 
 def test_progress_ends_at_the_end() -> None:
@@ -311,7 +218,6 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch: pytest.
     assert peaks[1] < 1.1 * peaks[0]
 
 
-# -- bad input ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -339,59 +245,6 @@ def test_bad_arguments_are_refused(options: dict[str, Any], says: str) -> None:
     assert says in sentence(error)
 
 
-def test_bad_files_are_refused(tmp_path: Path) -> None:
-    """Assert one sentence for a missing file, an empty one, a folder without text, no paths, and a broken archive."""
-    empty, folder, broken = tmp_path / "empty.txt", tmp_path / "folder", tmp_path / "broken.gz"
-    empty.write_text(" \n\n", encoding="utf-8")
-    folder.mkdir()
-    broken.write_bytes(gzip.compress(FABLE.read_bytes())[:200])
-    damaged = tmp_path / "damaged.gz"
-    damaged.write_bytes(b"\x1f\x8b" + bytes(100))
-    for paths, says in (
-        (tmp_path / "none.txt", "missing"),
-        (empty, "received none"),
-        (folder, "text files in the folder"),
-        ([], "empty list"),
-        ("", "empty path"),
-        (3, "path"),
-        (broken, "readable"),
-        (damaged, "readable"),
-    ):
-        with pytest.raises(InputError) as error:
-            from_text(paths)  # type: ignore[arg-type]
-        assert says in sentence(error)
-
-
-def test_a_full_temporary_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a disk without room for the words is named with what to do."""
-
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(corpus_module.tempfile, "TemporaryFile", Full)
-    with pytest.raises(InputError) as error:
-        from_text(FABLE, **SMALL)
-    assert "No space left" in sentence(error)
-    assert "TMPDIR" in sentence(error)
-
-
-def test_text_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
-    """Assert file, line and byte in the message; a byte order mark is no word."""
-    path = tmp_path / "latin.txt"
-    path.write_bytes("one two\nthree caf\xe9\n".encode("latin-1"))
-    with pytest.raises(InputError) as error:
-        from_text(path)
-    text = sentence(error)
-    assert "latin.txt" in text
-    assert "line 2, byte 10" in text
-    path.write_bytes("\ufeffa b a b a b".encode())
-    assert set(from_text(path, window=1, min_count=1, min_token_count=1).words) == {"a", "b"}
-
-
-# -- what follows ------------------------------------------------------------------------------------------
 def test_windows_can_be_trained_on() -> None:
     """Assert that SGD draws windows of a text's classes and that its loss falls."""
     classes = from_text(FABLE, **SMALL)

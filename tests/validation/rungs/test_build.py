@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -15,17 +16,15 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
-    SingleCommonToken,
     Trajectory,
     integrate,
     log_times,
     momentum_clock,
     sgd,
-    single_common_token,
     syn_medium,
 )
 from snapdyn.errors import InputError
-from snapdyn.validation import Ladder, Rung, ladder, validate
+from snapdyn.validation import Ladder, ladder, validate
 from snapdyn.validation.claims import clocks, remark_1, theorem_1
 from snapdyn.validation.rungs.build import attempt
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
@@ -43,14 +42,7 @@ from snapdyn.validation.rungs.names import (
     REDUCED,
     SGD,
 )
-from snapdyn.validation.rungs.observables import attention_observables
-
-K, ETA = 3, 0.05
-ETA_Z = ETA / 20
-# V = K and slow attention keep the modified decoder near the mean field, so that every rung down to it holds.
-CLASSES = single_common_token(K, 4, 0.05, K)
-TIMES = log_times(1.0, 4000.0, 25)
-WHOLE = ladder(CLASSES, ETA, ETA_Z, TIMES, tolerance=0.1, seeds=16, batch_size=4)
+from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, TIMES, K, whole
 
 
 def _names(rungs: Ladder) -> list[str]:
@@ -59,23 +51,23 @@ def _names(rungs: Ladder) -> list[str]:
 
 def test_all_rungs_stand_in_order_on_one_clock() -> None:
     """Assert that the rungs come in the ladder's order, all on the same whole steps nearest to the times asked for."""
-    assert [rung.name for rung in WHOLE.rungs] == [name for name in BRANCHES["attention"] if name != FINITE_T]
-    assert "seq_len" in WHOLE.absent[FINITE_T]
-    assert np.array_equal(WHOLE.t, np.unique(np.round(TIMES)))
-    assert all(np.array_equal(run.t, WHOLE.t) for rung in WHOLE.rungs for run in rung.runs)
-    assert len(WHOLE[SGD].runs) == 16
+    assert [rung.name for rung in whole().rungs] == [name for name in BRANCHES["attention"] if name != FINITE_T]
+    assert "seq_len" in whole().absent[FINITE_T]
+    assert np.array_equal(whole().t, np.unique(np.round(TIMES)))
+    assert all(np.array_equal(run.t, whole().t) for rung in whole().rungs for run in rung.runs)
+    assert len(whole()[SGD].runs) == 16
 
 
 def test_the_true_ladder_breaks_only_where_theory_says() -> None:
     """Assert that at V = K, where V E' is small, only the leading beta breaks (its gap is 1/(1 + V E')), and why."""
-    assert _names(WHOLE) == [LEADING]
-    first = WHOLE.first_break()
+    assert _names(whole()) == [LEADING]
+    first = whole().first_break()
     assert first is not None
     assert (first.finer, first.tolerance) == (EXACT, 0.1)
     assert "1/V" in first.why
-    assert WHOLE.first_break(100.0) is None
+    assert whole().first_break(100.0) is None
     x = CLASSES.vocab_size * CLASSES.E_prime()[0, 1]
-    assert float(WHOLE.gaps.gap.sel(rung=LEADING, observable="z")[-1]) == pytest.approx(1 / (1 + x), rel=0.02)
+    assert float(whole().gaps.gap.sel(rung=LEADING, observable="z")[-1]) == pytest.approx(1 / (1 + x), rel=0.02)
 
 
 def _frozen(run: Trajectory) -> Trajectory:
@@ -84,15 +76,15 @@ def _frozen(run: Trajectory) -> Trajectory:
 
 
 WRONG: dict[str, tuple[str, Callable[[], list[Trajectory]]]] = {
-    "mean field K times too fast": (MEAN_FIELD, lambda: [integrate(MeanField(CLASSES, ETA, K * ETA_Z), WHOLE.t)]),
-    "mean field frozen at its start": (MEAN_FIELD, lambda: [_frozen(WHOLE[MEAN_FIELD].runs[0])]),
+    "mean field K times too fast": (MEAN_FIELD, lambda: [integrate(MeanField(CLASSES, ETA, K * ETA_Z), whole().t)]),
+    "mean field frozen at its start": (MEAN_FIELD, lambda: [_frozen(whole()[MEAN_FIELD].runs[0])]),
     "descent with the sign of z flipped": (
         DESCENT,
-        lambda: [replace(WHOLE[DESCENT].runs[0], z_support=-WHOLE[DESCENT].runs[0].z_support)],
+        lambda: [replace(whole()[DESCENT].runs[0], z_support=-whole()[DESCENT].runs[0].z_support)],
     ),
     "descent at twice the rate": (
         DESCENT,
-        lambda: [sgd(CLASSES, ETA, 2 * ETA_Z, int(WHOLE.t[-1]), None, record=WHOLE.t.astype(int))],
+        lambda: [sgd(CLASSES, ETA, 2 * ETA_Z, int(whole().t[-1]), None, record=whole().t.astype(int))],
     ),
 }
 
@@ -101,7 +93,7 @@ WRONG: dict[str, tuple[str, Callable[[], list[Trajectory]]]] = {
 def test_a_wrong_rung_is_named(case: str) -> None:
     """Assert that a wrong theory in the place of a rung makes that rung the first break."""
     name, runs = WRONG[case]
-    broken = WHOLE.with_rung(name, *runs()).first_break()
+    broken = whole().with_rung(name, *runs()).first_break()
     assert broken is not None
     assert broken.rung == name
 
@@ -109,124 +101,16 @@ def test_a_wrong_rung_is_named(case: str) -> None:
 @pytest.mark.parametrize("name", [ORBIT, CLOSED])
 def test_a_wrong_closed_form_is_named(name: str) -> None:
     """Assert that the exact closed forms break when they are 20 % off, and not when they are right."""
-    assert name not in _names(WHOLE)
-    right = WHOLE[name].runs[0]
-    assert name in _names(WHOLE.with_rung(name, replace(right, z_support=1.2 * right.z_support)))
+    assert name not in _names(whole())
+    right = whole()[name].runs[0]
+    assert name in _names(whole().with_rung(name, replace(right, z_support=1.2 * right.z_support)))
 
 
 def test_the_printed_premise_breaks_at_its_rung() -> None:
     """Assert that the printed forms of (13) and (124) break where the consistent ones do not (F1, F3)."""
-    arguments = CLASSES, ETA, ETA_Z, WHOLE.t
+    arguments = CLASSES, ETA, ETA_Z, whole().t
     right, printed = (ladder(*arguments, 0.1, seeds=0, max_steps=1, form=form) for form in ("consistent", "printed"))
     assert set(_names(printed)) - set(_names(right)) == {REDUCED, CLOSED}
-
-
-def test_exact_closed_forms_close_their_gap() -> None:
-    """Assert that orbit and closed form agree with the integrated rungs to the solver's tolerance."""
-    assert float(WHOLE.gaps.gap.sel(rung=[ORBIT, CLOSED]).max()) < 1e-7
-
-
-def test_reduced_rung_has_the_growth_exponent_in_every_logit() -> None:
-    """Assert that z of (13) obeys z_l' = f_l^2 B' at constant rho0, by finite differences of the closed form."""
-    t = np.linspace(50.0, 60.0, 101)
-    found = ladder(CLASSES, ETA, ETA_Z, t, seeds=0, max_steps=1)
-    P = CLASSES.P.toarray()[0]
-    rho0 = float(np.linalg.norm(P) / P[0])
-    B = analytic.growth_exponent(t, ETA, ETA_Z, K, K, rho0)
-    z = found[CLOSED].observables["z"][:, 1:5]  # distinct tokens of class 0
-    rate = (P[1:5] / (P[0] * rho0)) ** 2 * np.exp(2 * z) * np.gradient(B, t)[:, None]
-    inside = slice(1, -1)
-    assert np.gradient(z, t, axis=0)[inside] == pytest.approx(rate[inside], rel=1e-4)
-    run = integrate(SingleCommonToken(K, K, ETA, ETA_Z, rho0), t)
-    assert found[REDUCED].observables["z"][:, 0] == pytest.approx(run.z_support[:, 0], rel=1e-6)
-
-
-def _made_up(values: list[list[float]]) -> tuple[Trajectory, ...]:
-    """Runs whose first logit takes the given values (runs x times), the others 0."""
-    template = WHOLE[MEAN_FIELD].runs[0]
-    found = []
-    for path in values:
-        z = np.zeros((len(path), template.z_support.shape[1]))
-        z[:, 0] = path
-        found.append(replace(template, t=np.arange(len(path), dtype=float), z_support=z))
-    return tuple(found)
-
-
-def test_gap_is_the_largest_difference_over_the_farthest_move() -> None:
-    """Assert the definition of a gap on made-up paths: |1 - 1.5|/2 at t = 1, |2 - 1|/2 at t = 2."""
-    pair = Ladder(np.arange(3.0), (Rung("a", _made_up([[0, 1, 2]])), Rung("b", _made_up([[0, 1.5, 1]]))))
-    z = pair.compare("a", "b").sel(observable="z")
-    assert z.gap.values == pytest.approx([0, 0.25, 0.5])
-    assert float(z.scale) == 2
-    assert z.resolved.values == pytest.approx(z.gap.values)
-    first = pair.first_break(0.3)
-    assert first is not None
-    assert (first.rung, first.t) == ("b", 2.0)
-
-
-def test_where_one_rung_has_ended_the_gap_is_infinite_and_zero_where_both_have() -> None:
-    """Assert that NaN against a number is infinitely far, and NaN against NaN no gap."""
-    nan = float("nan")
-    ended, whole = _made_up([[0, 1, nan]]), _made_up([[0, 1, 2]])
-    apart = Ladder(np.arange(3.0), (Rung("a", whole), Rung("b", ended))).gaps.gap.sel(observable="z")
-    assert apart.values.ravel().tolist() == [0, 0, np.inf]
-    together = Ladder(np.arange(3.0), (Rung("a", ended), Rung("b", ended))).gaps.gap.sel(observable="z")
-    assert together.values.ravel().tolist() == [0, 0, 0]
-
-
-def test_noise_of_the_seeds_is_not_a_break_but_undecided() -> None:
-    """Assert that a gap within the noise of few seeds is undecided, and the same gap with little noise a break."""
-    rng = np.random.default_rng(0)
-    still = _made_up([[0.0, 1.0]])
-    for spread, broken in ((1.0, False), (0.01, True)):
-        seeds = [[0.0, 1.3 + spread * shift] for shift in rng.normal(size=6)]
-        pair = Ladder(np.arange(2.0), (Rung("seeds", _made_up(seeds)), Rung("flow", still)))
-        tolerance = 0.5 * float(pair.gaps.gap.sel(observable="z").max())
-        assert ("flow" in [found.rung for found in pair.breaks(tolerance)]) is broken
-        assert (pair.undecided(tolerance) == ("flow",)) is not broken
-
-
-def test_seed_mean_has_its_standard_error() -> None:
-    """Assert mean and standard error of a rung against numpy on the runs themselves."""
-    runs = np.array([attention_observables(run)["entropy"] for run in WHOLE[SGD].runs])
-    assert WHOLE[SGD].observables["entropy"] == pytest.approx(runs.mean(axis=0))
-    assert WHOLE[SGD].standard_errors["entropy"] == pytest.approx(runs.std(axis=0, ddof=1) / 4)
-    assert not WHOLE[MEAN_FIELD].standard_errors["entropy"].any()
-
-
-def test_observables_are_the_trajectorys() -> None:
-    """Assert that relative gain and growth factor are Trajectory's, for the dominant token over the others."""
-    run = WHOLE[MEAN_FIELD].runs[0]
-    found = attention_observables(run)
-    gains = [run.relative_gain(n, 4 * n + 4, l) for n in range(K) for l in range(4 * n + 1, 4 * n + 4)]
-    assert found["relative_gain"] == pytest.approx(np.array(gains).T)
-    assert found["growth_factor"][:, 2] == pytest.approx(run.growth_factor(0, 2))
-
-
-def test_observables_are_what_their_equations_say() -> None:
-    """Assert attention (5), entropy, relative gain (Theorem 3) and growth factor (11) against dense numpy, over time.
-
-    On classes of two queries with shared tokens, so that logits, classes and tokens are laid out differently.
-    """
-    classes = syn_medium(2)
-    run = integrate(MeanField(classes, 1.0, 1.0), [1.0, 30.0, 300.0])
-    found, z, P = attention_observables(run), run.z, classes.P.toarray()
-    c = P * np.exp(z[:, classes.query_index])
-    c /= c.sum(axis=2, keepdims=True)
-    rows, columns = P.nonzero()
-    assert found["attention"] == pytest.approx(c[:, rows, columns], rel=1e-12)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        assert found["entropy"] == pytest.approx(-np.nansum(c * np.log(c), axis=2), rel=1e-12)
-    gains = []
-    for n in range(classes.num_classes):
-        own = [l for l in range(classes.num_tokens) if P[n, l] > 0 and (P[:, l] > 0).sum() == 1]
-        dominant = max(own, key=lambda l, n=n: P[n, l])
-        gains += [(c[:, n, dominant] / c[:, n, l]) ** 2 - 1 for l in own if l != dominant]
-    assert found["relative_gain"] == pytest.approx(np.array(gains).T, rel=1e-10)
-    moving = [(m, l) for m in range(2) for l in range(classes.num_tokens) if (P[classes.query_index == m, l] > 0).any()]
-    assert found["z"] == pytest.approx(np.array([z[:, m, l] for m, l in moving]).T)
-    assert found["growth_factor"] == pytest.approx(np.exp(2 * found["z"]))
-    assert np.ptp(found["z"][-1]) > 0.1
 
 
 def test_finite_length_is_a_rung_and_short_sequences_break_it() -> None:
@@ -282,7 +166,10 @@ def test_break_over_absent_rungs_gives_the_reasons_of_all_that_is_given_up(monke
     assert "together" not in neighbours[EXACT].why
 
 
-DECODER = ladder(CLASSES, ETA, 1e-6 * ETA, TIMES, 0.02, seeds=6, batch_size=64, branch="decoder")
+@cache
+def decoder_ladder() -> Ladder:
+    """The ladder of the decoder alone, attention slow."""
+    return ladder(CLASSES, ETA, 1e-6 * ETA, TIMES, 0.02, seeds=6, batch_size=64, branch="decoder")
 
 
 def test_decoder_branch_observes_logits_loss_and_speed() -> None:
@@ -290,21 +177,21 @@ def test_decoder_branch_observes_logits_loss_and_speed() -> None:
 
     Logits: dense F^T Y with Y from the trajectory; loss: the kernel's (flows) and descent's; speed: (85).
     """
-    assert [rung.name for rung in DECODER.rungs] == [name for name in BRANCHES["decoder"] if name != FINITE_T]
+    assert [rung.name for rung in decoder_ladder().rungs] == [name for name in BRANCHES["decoder"] if name != FINITE_T]
     P = CLASSES.P.toarray()
     f = P / np.linalg.norm(P, axis=1, keepdims=True)
     for name in (SGD, DESCENT, MEAN_FIELD, ORIGINAL, MODIFIED):
-        run = DECODER[name].runs[0]
+        run = decoder_ladder()[name].runs[0]
         decoder = run.require_decoder()
         outputs = [list(decoder.outputs).index(k) for k in range(K)]
         dense = f @ decoder.Y[:, decoder.rows][:, :, outputs]  # z has moved by 1e-5 at most: eta_Z/eta_Y = 1e-6
-        found = DECODER[name].observe(run)
+        found = decoder_ladder()[name].observe(run)
         assert found["logits"] == pytest.approx(dense.reshape(len(dense), -1), abs=1e-4)
         if name != SGD:  # there the loss is that of a batch
             assert found["loss"].mean(axis=1) == pytest.approx(run.loss, rel=1e-9)
     for name in (MODIFIED, CLOSED):
-        speed = DECODER[name].observables["speed"]
-        assert speed[:, 0] == pytest.approx(analytic.gamma(DECODER.t, ETA, K, K), rel=1e-6)
+        speed = decoder_ladder()[name].observables["speed"]
+        assert speed[:, 0] == pytest.approx(analytic.gamma(decoder_ladder().t, ETA, K, K), rel=1e-6)
 
 
 def test_decoder_branch_breaks_where_the_classes_decouple() -> None:
@@ -318,8 +205,10 @@ def test_decoder_branch_breaks_where_the_classes_decouple() -> None:
     ]
     gaps = {}
     for name, rate, prefactor in (("right", 1 - rho, 1.0), ("printed", 1.0, 1 - rho)):
-        form = decoder_of_logits(CLASSES, DECODER.t, modified_logits(CLASSES, DECODER.t, rate * ETA, prefactor))
-        gaps[name] = float(DECODER.with_rung(CLOSED, form).compare(ORIGINAL, CLOSED).gap.max())
+        form = decoder_of_logits(
+            CLASSES, decoder_ladder().t, modified_logits(CLASSES, decoder_ladder().t, rate * ETA, prefactor)
+        )
+        gaps[name] = float(decoder_ladder().with_rung(CLOSED, form).compare(ORIGINAL, CLOSED).gap.max())
     assert gaps["right"] < 1e-7
     assert gaps["printed"] > 1e-3
 
@@ -336,20 +225,12 @@ def test_decoder_branch_without_a_modified_flow() -> None:
 
 def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
     """Assert that a run that diverged leaves its message as the reason, and that an interrupted one interrupts."""
-    run = WHOLE[DESCENT].runs[0]
+    run = whole()[DESCENT].runs[0]
     diverged = replace(run, status="diverged", message="diverged at step 3")
     assert attempt(lambda: [run, diverged]) == "diverged at step 3"
     assert attempt(lambda: run) == (run,)
     with pytest.raises(KeyboardInterrupt):
         attempt(lambda: replace(run, status="interrupted"))
-
-
-def test_summary_names_rungs_gaps_and_the_break() -> None:
-    """Assert that the printed ladder has a line per rung, the absent ones with reasons, and the first break."""
-    text = str(WHOLE)
-    assert all(rung.name in text for rung in WHOLE.rungs)
-    assert "does not apply" in text
-    assert str(WHOLE.first_break()) in text
 
 
 @pytest.mark.parametrize(
@@ -378,9 +259,9 @@ def test_bad_input_is_named(arguments: dict, message: str) -> None:
 def test_wrong_names_and_wrong_times_are_refused() -> None:
     """Assert that an unknown rung is named with the nearest, and that runs on other times are refused."""
     with pytest.raises(InputError, match="did you mean 'mean field'"):
-        WHOLE["meanfield"]
+        whole()["meanfield"]
     with pytest.raises(InputError, match="own times"):
-        WHOLE.with_rung(MEAN_FIELD, integrate(MeanField(CLASSES, ETA, ETA_Z), [1.0]))
+        whole().with_rung(MEAN_FIELD, integrate(MeanField(CLASSES, ETA, ETA_Z), [1.0]))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from tests.helpers import EXAMPLES, FABLE
 
 SMALL = {"min_count": 2, "min_token_count": 2}
 EXAMPLE = runpy.run_path(str(EXAMPLES / "text_windows.py"))
-agreement, norm_fluctuation = EXAMPLE["agreement"], EXAMPLE["norm_fluctuation"]
-independent_fluctuation = EXAMPLE["independent_fluctuation"]
+agreement, independent_fluctuation = EXAMPLE["agreement"], EXAMPLE["independent_fluctuation"]
+norm_fluctuation = EXAMPLE["norm_fluctuation"]
 
 
 def test_agreement_against_dense_sums() -> None:
@@ -92,8 +92,7 @@ def test_foreign_input_is_refused() -> None:
 
 def test_example_holds_sgd_against_both_fields(capsys: pytest.CaptureFixture[str]) -> None:
     """Assert a line per length, SGD on the windows being nearer to their own mean field than to that of the classes."""
-    main = EXAMPLE["main"]
-    (correlation,) = main(str(FABLE), [4], 100, **SMALL)
+    (correlation,) = EXAMPLE["main"](str(FABLE), [4], 100, **SMALL)
     title, line = capsys.readouterr().out.splitlines()
     assert title.split()[:2] == ["length", "windows"]
     windows = from_text(FABLE, window=4, **SMALL, sequences=True)

@@ -1,0 +1,23 @@
+"""`snapdyn report`."""
+
+from pathlib import Path
+
+import pytest
+
+import snapdyn.figures
+import snapdyn.report.page
+import snapdyn.validation
+from snapdyn.commands.main import main
+from snapdyn.report.page import BuiltReport
+from snapdyn.validation import Report
+from tests.report.helpers import invented
+
+
+def test_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the command says where the page is, and that a verdict that differs gives exit code 1."""
+    page = tmp_path / "index.html"
+    for expected, code in (("refuted", 0), ("holds", 1)):
+        built = BuiltReport(page, Report("quick", (invented("claim-news", "refuted", expected=expected),)))
+        monkeypatch.setattr(snapdyn.report.page, "build_report", lambda *arguments, result=built: result)
+        assert main(["report", "--out", str(tmp_path)]) == code
+        assert str(page) in capsys.readouterr().out

@@ -1,0 +1,120 @@
+"""`snapdyn simulate`: results, failures, interruptions, targets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snapdyn
+from snapdyn.commands.main import main
+from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
+from tests.experiments.helpers import REDUCED, TABLE, refusal
+from tests.experiments.sweep.helpers import fake_training
+
+
+def test_a_transformer_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that a run file with [transformer] gives a saved run, and that its keys are the function's."""
+    monkeypatch.setattr("snapdyn.experiments.training_sections.train_transformer", fake_training)
+    file = tmp_path / "run.toml"
+    (tmp_path / "a.txt").write_text("some words")
+    file.write_text('[transformer]\npaths = ["a.txt"]\nlearning_rate = 2.0\nseed = 3\n')
+    assert main(["simulate", str(file)]) == 0
+    assert load_transformer_runs(tmp_path)[0].seed == 3
+    for wrong, hint in (("sed = 3", "did you mean 'seed'"), ("seed = 3.5", "seed in [transformer]"),
+                        ('checkpoint = "x"', "expected only known keys")):  # fmt: skip
+        file.write_text(f'[transformer]\npaths = ["a.txt"]\nlearning_rate = 2.0\n{wrong}\n')
+        assert main(["simulate", str(file)]) == 2
+        assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["run.toml", "taken/run.nc", "."])
+def test_target_that_cannot_be_written(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that neither the run file, nor a path through a file, nor a folder is taken for the result."""
+    (tmp_path / "taken").write_text("mine")
+    refusal(TABLE, tmp_path, capsys, "--out", str(tmp_path / target))
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_result_is_that_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the saved trajectory equals the same run through the library, and what is printed about it."""
+    file = tmp_path / "run.toml"
+    file.write_text(TABLE)
+    assert main(["simulate", str(file)]) == 0
+    saved = snapdyn.load(tmp_path / "run.nc")
+    classes = snapdyn.SequenceClasses([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], [3, 3], [4, 5], vocab_size=6)
+    own = snapdyn.integrate(snapdyn.MeanField(classes, 1.0, 0.5), [0.5, 1.0], rtol=1e-6)
+    np.testing.assert_array_equal(saved.z_support, own.z_support)
+    out = capsys.readouterr().out
+    for part in ("MeanField", "DOP853", "evaluations", "row sum of Z", "nats", str(tmp_path / "run.nc")):
+        assert part in out
+
+
+def test_failed_integration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that a failed integration gives exit code 1 and its message, and saves what there is."""
+    derivative = snapdyn.MeanField.derivative
+
+    def breaking(self: snapdyn.MeanField, t: float, state: np.ndarray) -> np.ndarray:
+        return derivative(self, t, state) * (np.nan if t > 0.7 else 1.0)
+
+    monkeypatch.setattr(snapdyn.MeanField, "derivative", breaking)
+    file = tmp_path / "run.toml"
+    # scipy's route, which asks the system for its derivative; the compiled one has it inside.
+    table = TABLE.replace("times = [0.5, 1.0]", "times = [0.01, 50.0]").replace('"auto"', '"DOP853"')
+    file.write_text(table)
+    assert main(["simulate", str(file)]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("snapdyn: failed at t = ")
+    assert captured.err.count("\n") == 1
+    assert snapdyn.load(tmp_path / "run.nc").status == "failed"
+
+
+def test_interrupted_integration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that Ctrl-C gives exit code 130 and one sentence, and saves what there is."""
+    derivative = snapdyn.MeanField.derivative
+
+    def stopping(self: snapdyn.MeanField, t: float, state: np.ndarray) -> np.ndarray:
+        if t > 5.0:
+            raise KeyboardInterrupt
+        return derivative(self, t, state)
+
+    monkeypatch.setattr(snapdyn.MeanField, "derivative", stopping)
+    file = tmp_path / "run.toml"
+    # scipy's route, which asks the system for its derivative; the compiled one has it inside.
+    table = TABLE.replace("times = [0.5, 1.0]", "times = [0.01, 50.0]").replace('"auto"', '"DOP853"')
+    file.write_text(table)
+    assert main(["simulate", str(file)]) == 130
+    assert capsys.readouterr().err.startswith("snapdyn: interrupted")
+    assert snapdyn.load(tmp_path / "run.nc").t.tolist() == [0.01]
+
+
+def test_result_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a trajectory file cut short is refused in one sentence."""
+    file = tmp_path / "run.toml"
+    file.write_text(REDUCED)
+    assert main(["simulate", str(file)]) == 0
+    whole = (tmp_path / "run.nc").read_bytes()
+    (tmp_path / "run.nc").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(snapdyn.InputError, match=r"expected a whole trajectory file .* damaged"):
+        snapdyn.load(tmp_path / "run.nc")
+
+
+def test_plain_text_in_a_pipe(tmp_path: Path) -> None:
+    """Assert that a piped summary has no escape codes and no progress bar, and that no line is cut."""
+    file = tmp_path / "run.toml"
+    file.write_text(TABLE)
+    done = subprocess.run(
+        [sys.executable, "-m", "snapdyn", "simulate", str(file)], capture_output=True, text=True, check=True
+    )
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+    assert "most attended at the end" in done.stdout

@@ -1,0 +1,238 @@
+"""`snapdyn validate`: exit codes, exported tables, interruptions, claims from a file."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from snapdyn.commands.main import main
+from snapdyn.validation import CLAIMS, Check
+from snapdyn.validation.register import Claim, Evidence
+from snapdyn.validation.results import Verdict
+from tests.helpers import EXAMPLES
+
+EXAMPLE = EXAMPLES / "my_claims.py"
+
+
+def invented_claim(id: str, measured: float, expected: Verdict = "holds") -> Claim:
+    """A claim whose statement passes up to 1, with a control that fails."""
+    checks = [
+        Check("statement", "closed form", measured, 1.0),
+        Check("wrong theory", "closed form", 5.0, 1.0, role="control"),
+    ]
+    return Claim(id, "[own]", f"Title of {id}", "", "", expected, lambda level: Evidence(checks))
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Put invented claims in place of the register's, and run them in this process unless --jobs says otherwise."""
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
+
+    def replace(*invented: Claim) -> None:
+        CLAIMS.clear()
+        CLAIMS.update({claim.id: claim for claim in invented})
+
+    real = dict(CLAIMS)
+    yield replace
+    CLAIMS.clear()
+    CLAIMS.update(real)  # in the register's order
+
+
+@pytest.mark.parametrize("target", [".", "taken/verdicts.json"])
+def test_json_target_that_cannot_be_written(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a target that is a folder, or lies in a file, is refused before any claim is checked."""
+    (tmp_path / "taken").write_text("mine")
+    assert main(["validate", "--json", str(tmp_path / target)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("snapdyn: expected a f")
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_verdicts_of_the_register(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that verdicts as registered give exit code 0, disagreements with print listed first, then counts."""
+    register(invented_claim("agrees", 0.5), invented_claim("disagrees", 2.0, expected="refuted"))
+    assert main(["validate"]) == 0
+    header, first, second, counts = capsys.readouterr().out.splitlines()
+    assert header.split() == ["id", "source", "title", "verdict", "decisive", "check"]
+    assert first.startswith("disagrees")
+    assert "statement: 2 <= 1 fails" in first
+    assert "[own]" in second
+    assert re.fullmatch(r"2 claims: 1 holds, 1 refuted; 0 differ from the register; \d+ s", counts)
+
+
+def test_verdict_that_differs(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a verdict other than the register's gives exit code 1 and leads the table."""
+    register(invented_claim("refuted", 2.0, expected="refuted"), invented_claim("news", 2.0))
+    assert main(["validate"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("news")
+    assert "refuted (register: holds)" in lines[1]
+    assert "1 differ from the register" in lines[-1]
+
+
+def test_only_the_named_claims(
+    register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that ids select claims, and that --json writes the documented form."""
+    register(invented_claim("one", 0.5), invented_claim("two", 0.5), invented_claim("three", 0.5))
+    target = tmp_path / "new folder" / "verdicts.json"
+    assert main(["validate", "three", "one", "--json", str(target)]) == 0
+    written = json.loads(target.read_text())
+    assert [claim["id"] for claim in written["claims"]] == ["one", "three"]
+    assert {"id", "source", "title", "verdict", "checks"} <= written["claims"][0].keys()
+    assert {"name", "rung", "measured", "bound", "passed"} <= written["claims"][0]["checks"][0].keys()
+    assert list(target.parent.iterdir()) == [target]
+    assert "two" not in capsys.readouterr().out
+
+
+def test_interrupt_keeps_finished_claims(
+    register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that Ctrl-C gives exit code 130, one sentence, and the claims that were finished."""
+
+    def interrupted(level: str) -> Evidence:
+        raise KeyboardInterrupt
+
+    stopped = Claim("stopped", "", "", "", "", "holds", interrupted)
+    register(invented_claim("finished", 0.5), stopped, invented_claim("never", 0.5))
+    assert main(["validate", "--json", str(tmp_path / "verdicts.json")]) == 130
+    captured = capsys.readouterr()
+    assert "1 claims: 1 holds" in captured.out
+    assert "never" not in captured.out
+    assert captured.err.startswith("snapdyn: interrupted")
+    assert captured.err.count("\n") == 1
+    assert [claim["id"] for claim in json.loads((tmp_path / "verdicts.json").read_text())["claims"]] == ["finished"]
+
+
+def test_claim_that_raises(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert one sentence with the claim and its error, verdicts of the others, and exit code 1."""
+
+    def faulty(level: str) -> Evidence:
+        raise ZeroDivisionError("by intent")
+
+    register(Claim("faulty", "", "", "", "", "refuted", faulty), invented_claim("sound", 0.5))
+    assert main(["validate"]) == 1
+    captured = capsys.readouterr()
+    assert re.fullmatch(
+        r"snapdyn: No verdict is possible: claim 'faulty' raised ZeroDivisionError in line \d+ of "
+        r"test_validate.py: by intent\.\n",
+        captured.err,
+    )
+    lines = captured.out.splitlines()
+    assert "no verdict (register: refuted)" in lines[1]
+    assert lines[2].startswith("sound")
+    assert lines[-1].startswith("2 claims: 1 holds, 1 no verdict; 1 differ from the register")
+
+
+def test_own_claims_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that --load adds claims, that ids select them, and that JSON has the command that repeats them."""
+    before = dict(CLAIMS)
+    target = tmp_path / "verdicts.json"
+    try:
+        assert main(["validate", "common-tokens-fall", "--load", str(EXAMPLE), "--json", str(target)]) == 0
+    finally:
+        CLAIMS.clear()
+        CLAIMS.update(before)
+    assert "1 claims: 1 holds" in capsys.readouterr().out
+    (written,) = json.loads(target.read_text())["claims"]
+    assert written["command"] == f"snapdyn validate common-tokens-fall --level quick --load {EXAMPLE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "hints"),
+    [
+        (None, ["'missing.py'", "No such file"]),
+        ("x = (\n", ["'mine.py'", "in line 1", "never closed"]),
+        ("import snapdyn\nsnapdyn.clam()\n", ["AttributeError in line 2 of mine.py", "'clam'"]),
+        ("x = 1\n", ["received none", "@snapdyn.claim"]),
+        (
+            "import snapdyn\n@snapdyn.claim('lemma6', source='', title='', statement='')\ndef f(level): pass\n",
+            ["line 2 of mine.py", "expected a new claim id, received 'lemma6'", "choose another"],
+        ),
+    ],
+)
+def test_file_of_claims_that_is_refused(
+    text: str | None,
+    hints: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Assert exit code 2, one sentence with the line and the error, and that no claim was checked."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    if text:
+        Path("mine.py").write_text(text)
+    assert main(["validate", "--load", "mine.py" if text else "missing.py"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("snapdyn: expected ")
+    assert captured.err.count("\n") == 1
+    for hint in hints:
+        assert hint in captured.err
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        (["--format", "text"], "id   source  statement     verdict"),
+        (["--format", "latex"], "% Needs \\usepackage{booktabs"),
+        (["--format", "json"], '{\n  "level": "quick"'),
+    ],
+)
+def test_exported_table(
+    options: list[str], start: str, register: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that --format prints that form and nothing else."""
+    register(invented_claim("one", 0.5))
+    assert main(["validate", *options]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(start)
+    assert captured.out.endswith("\n")
+    assert captured.err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "start"),
+    [
+        ("table.tex", [], "% Needs"), ("verdicts.json", [], "{"), ("table.txt", [], "id "),
+        ("table.tex", ["--format", "text"], "id "),
+    ],
+)  # fmt: skip
+def test_table_in_a_file(
+    name: str, options: list[str], start: str, register: Callable[..., None], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Assert that --output writes the table, its name telling the form unless --format does, besides the list."""
+    register(invented_claim("one", 0.5))
+    assert main(["validate", "--output", str(tmp_path / name), *options]) == 0
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
+    assert "decisive check" in capsys.readouterr().out
+
+
+def test_table_in_a_file_of_unknown_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that --output with an ending that tells no form is refused before anything runs."""
+    assert main(["validate", "--output", str(tmp_path / "table.pdf")]) == 2
+    assert "to end in .tex, .json or .txt, received 'table.pdf'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_process_that_dies(register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a process ended from outside gives exit code 1 and a sentence with what ran and what to do."""
+
+    def killed(level: str) -> Evidence:
+        os.kill(os.getpid(), 9)
+        raise AssertionError
+
+    register(Claim("killed", "", "", "", "", "holds", killed), Claim("too", "", "", "", "", "holds", killed))
+    assert main(["validate", "--jobs", "2"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("snapdyn: a process ended without a result while these claims ran: ")
+    assert "killed" in err
+    assert "fewer jobs" in err
+    assert err.count("\n") == 1

@@ -1,0 +1,83 @@
+"""Ensembles: many systems at once, each as if alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import (
+    MeanField,
+    ModifiedDecoder,
+    System,
+    integrate,
+    log_times,
+    syn_small,
+)
+from snapdyn.dynamics.integration.ensemble import integrate_many
+from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import random_instance
+from tests.dynamics.integration.helpers import mean_field_system, overflowing
+
+
+def members() -> list[System]:
+    rng = np.random.default_rng(0)
+    classes = syn_small()
+    return [MeanField(classes, *np.exp(rng.uniform(-2, 2, 2))) for _ in range(12)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_ensemble_equals_single_runs(threads: int) -> None:
+    """Assert bit-identical members in their order, whatever the number of threads, one system given twice."""
+    systems = members()
+    systems.append(systems[0])
+    times = log_times(0.1, 1e3, 20)
+    runs = integrate_many(systems, times, threads=threads, method="compiled")
+    for system, run in zip(systems, runs, strict=True):
+        single = integrate(system, times, "compiled")
+        np.testing.assert_array_equal(run.z, single.z)
+        np.testing.assert_array_equal(run.loss, single.loss)
+        assert run.parameters == system.parameters
+    assert len({float(run.z[-1].max()) for run in runs}) == len(systems) - 1
+
+
+def test_failure_of_one_member_stops_no_other() -> None:
+    """Assert statuses member by member, and one sentence for a member that is no system or a bad option."""
+    systems = [mean_field_system(), overflowing(), mean_field_system()]
+    runs = integrate_many(systems, [1.0, 2.0], threads=2)
+    assert [run.status for run in runs] == ["finished", "failed", "finished"]
+    assert "failed at t = " in runs[1].message
+    assert [run.t.size for run in runs] == [2, 0, 2]
+    assert integrate_many([], [1.0]) == []
+    bad: list[Callable[[], Any]] = [  # wrong types are the point of the ignored errors
+        lambda: integrate_many([3], [1.0]),  # type: ignore[list-item]
+        lambda: integrate_many(systems[0], [1.0]),  # type: ignore[arg-type]
+        lambda: integrate_many(systems, [1.0], progress="a"),  # type: ignore[arg-type]
+        lambda: integrate(systems[0], [1.0], stop="a"),  # type: ignore[arg-type]
+        lambda: integrate_many(systems, [1.0], threads=0),
+        lambda: integrate_many(systems, [2.0, 1.0]),
+        lambda: integrate_many(systems, [1.0], method="compile"),
+    ]
+    for call in bad:
+        with pytest.raises(InputError, match=r"^expected "):
+            call()
+    without_decoder = ModifiedDecoder(random_instance(3).classes(), 1.0, 1.0)
+    with pytest.raises(InputError, match=r"^expected a system that carries Y.* \(systems\[1\]\)$"):
+        integrate_many([systems[0], without_decoder], [1.0], save_decoder=True)
+
+
+def test_ctrl_c_in_an_ensemble_keeps_finished_members() -> None:
+    """Assert that an interrupt after 3 members returns 12 trajectories, finished or interrupted."""
+
+    def interrupt(finished: int, total: int) -> None:
+        assert total == 12
+        if finished == 3:
+            raise KeyboardInterrupt
+
+    runs = integrate_many(members(), [1e3], threads=1, progress=interrupt)
+    statuses = [run.status for run in runs]
+    assert len(statuses) == 12
+    assert statuses.count("finished") >= 3
+    assert set(statuses) <= {"finished", "interrupted"}

@@ -1,0 +1,167 @@
+"""Events: crossings inside steps, terminal events, bad events."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import (
+    Event,
+    FrozenDecoder,
+    SingleCommonToken,
+    State,
+    System,
+    integrate,
+)
+from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import Array
+from tests.dynamics.helpers import EPS
+from tests.dynamics.integration.helpers import INSTANCE, mean_field_system, tolerance
+
+
+def step_samples(system: System, t_end: float, **options: Any) -> list[float]:
+    """Times at which events are looked at, by a probe that never crosses."""
+    seen: list[float] = []
+
+    def probe(t: float, state: State) -> float:
+        seen.append(t)
+        return 1.0
+
+    integrate(system, [t_end], events={"probe": Event(probe)}, **options)
+    return seen
+
+
+@pytest.mark.parametrize("log_time", [False, True], ids=["time", "log time"])
+def test_two_crossings_in_one_step_are_both_found(log_time: bool) -> None:
+    """Assert that a dip below zero inside a single DOP853 step gives two events, at their exact times."""
+    system = SingleCommonToken(5, 100, 1.0, 0.5, 3.0)
+    seen = step_samples(system, 1e4, log_time=log_time)
+    run = integrate(system, [1e4], log_time=log_time)
+    per_step = (len(seen) - 1) // run.stats["steps"]
+    assert per_step >= 4
+    step = 1 + per_step * (run.stats["steps"] // 2)  # first sample of a step in the middle
+    first = 0.5 * (seen[step] + seen[step + 1])
+    second = 0.5 * (seen[step + 2] + seen[step + 3])
+
+    def dip(t: float, state: State) -> float:
+        return (t - first) * (t - second) / first**2
+
+    found = integrate(
+        system,
+        [1e4],
+        log_time=log_time,
+        events={"both": Event(dip), "rising": Event(dip, direction=1), "falling": Event(dip, direction=-1)},
+    )
+    times = {name: [e.t for e in found.events if e.name == name] for name in ("both", "rising", "falling")}
+    # Located to rounding in the integration variable, tau = log(1 + t/t_s) < 12 in log time.
+    exact = pytest.approx
+    assert times["both"] == [exact(first, rel=1e-12), exact(second, rel=1e-12)]
+    assert times["falling"] == [exact(first, rel=1e-12)]
+    assert times["rising"] == [exact(second, rel=1e-12)]
+    assert [e.t for e in found.events] == sorted(e.t for e in found.events)
+
+
+def test_oscillation_in_log_time_is_fully_counted() -> None:
+    """Assert that every zero of sin(5 ln(1 + t)) to t = 1e6 is found at its analytic time."""
+    run = integrate(
+        SingleCommonToken(5, 100, 1.0, 0.5, 3.0),
+        [1e6],
+        events={"zero": Event(lambda t, state: math.sin(5 * math.log1p(t)))},
+    )
+    expected = np.expm1(np.arange(1, int(5 * math.log1p(1e6) / math.pi) + 1) * math.pi / 5)
+    np.testing.assert_allclose([e.t for e in run.events], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["DOP853", "LSODA", "RK23"])
+def test_event_times_match_the_closed_form(method: str) -> None:
+    """Assert that each class of the modified flow reaches V h = 3 at the time of Eq. (45), non-uniform priors."""
+    system = FrozenDecoder(INSTANCE.classes(), 0.5, modified=True)
+    V = 12
+    own_logit = (V - 1) * 3.0 / V  # (V - 1) h
+
+    def crossing(n: int) -> Event:
+        return Event(lambda t, state: float(state.extra["own_logit"][n]) - own_logit, direction=1)
+
+    run = integrate(system, [1e3], method=method, events={str(n): crossing(n) for n in range(4)})
+    assert len(run.events) == 4
+    for event in run.events:
+        p = INSTANCE.prior[int(event.name)]
+        exact = (math.expm1(3.0) + (V - 1) * 3.0) / (V * 0.5 * p)
+        slope = V * 0.5 * p / (V - 1 + math.exp(3.0))  # du/dt there
+        assert abs(event.t - exact) < tolerance(run) / slope < 0.01 * exact
+
+
+def test_event_sees_the_state_at_its_time() -> None:
+    """Assert that z, loss and z_support of an event equal those of a run that ends at that time."""
+    seen: dict[float, tuple[Array, float]] = {}
+
+    def watch(t: float, state: State) -> float:
+        seen[t] = (state.z, state.loss)
+        return t - 7.0
+
+    run = integrate(mean_field_system(), [20.0], events={"at 7": Event(watch)})
+    (event,) = run.events
+    end = integrate(mean_field_system(), [7.0])
+    assert event.t == pytest.approx(7.0, rel=1e-13)
+    assert np.abs(event.z_support - end.z_support[0]).max() < 2 * tolerance(run)
+    last = max(t for t in seen if t <= 20.0)
+    np.testing.assert_allclose(seen[last][0], run.z[-1], atol=2 * tolerance(run))
+    assert seen[last][1] == pytest.approx(run.loss[-1], abs=2 * tolerance(run))
+
+
+def test_terminal_event_stops_there() -> None:
+    """Assert that a terminal event ends the run at its time, keeping earlier saves and earlier events only."""
+    events = {
+        "later": Event(lambda t, state: t - 9.0),
+        "stop": Event(lambda t, state: t - 5.0, terminal=True),
+        "earlier": Event(lambda t, state: t - 2.5),
+    }
+    run = integrate(mean_field_system(), np.arange(0.0, 21.0), events=events)
+    assert run.status == "terminated"
+    assert "'stop'" in run.message
+    assert [e.name for e in run.events] == ["earlier", "stop"]
+    assert run.t[-1] <= 5.0 * (1 + 1e-12)
+    assert run.t.size >= 5
+    assert run.z.shape[0] == run.loss.size == run.t.size
+    full = integrate(mean_field_system(), np.arange(0.0, 21.0))
+    assert_equal_up_to_rounding(run.z, full.z[: run.t.size])
+
+
+def assert_equal_up_to_rounding(z: Array, other: Array) -> None:
+    """Dense output sums 16 terms, in another order when it is called from Python."""
+    np.testing.assert_allclose(z, other, rtol=0, atol=16 * EPS * np.abs(other).max())
+
+
+def test_terminal_event_of_the_wrong_direction_does_not_stop() -> None:
+    """Assert that a terminal event waits for its direction."""
+    run = integrate(
+        mean_field_system(), [20.0], events={"never": Event(lambda t, s: t - 5.0, direction=-1, terminal=True)}
+    )
+    assert (run.status, run.events) == ("finished", [])
+
+
+def test_events_do_not_change_the_run() -> None:
+    """Assert that watching costs no accuracy: the same saves with and without events, up to rounding."""
+    times = np.linspace(0.0, 20.0, 41)
+    plain = integrate(mean_field_system(), times)
+    watched = integrate(mean_field_system(), times, events={"x": Event(lambda t, s: float(s.z[0, 0]) - 0.01)})
+    assert_equal_up_to_rounding(watched.z, plain.z)
+    assert plain.stats["steps"] == watched.stats["steps"]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        lambda: {"x": lambda t, s: t},
+        lambda: [1],
+        lambda: {"x": Event(3)},  # type: ignore[arg-type]  # that is the point
+        lambda: {"x": Event(lambda t, s: t, direction=7)},
+    ],
+)
+def test_bad_events_are_refused(events: Any) -> None:
+    """Assert that a bare function, a list, a non-callable and an impossible direction raise one sentence."""
+    with pytest.raises(InputError, match=r"^expected "):
+        integrate(mean_field_system(), [1.0], events=events())

@@ -1,0 +1,138 @@
+"""Synthetic classes: Syn-Small, Syn-Medium, one common token, random classes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.errors import InputError
+from tests.dynamics.helpers import gram_by_hand, sentence
+
+
+def test_syn_small_is_the_papers() -> None:
+    """Assert ids, probabilities and V = 34 of Syn-Small."""
+    classes = syn_small()
+    assert classes.vocab_size == 34
+    np.testing.assert_array_equal(classes.common_tokens(), np.arange(10))
+    for n in range(2):
+        own = np.arange(10, 20) + 10 * n
+        np.testing.assert_array_equal(classes.distinct_tokens(n), own)
+        weights = np.zeros(30)
+        weights[:10], weights[own] = 1.0, np.linspace(0.1, 1.0, 10)
+        np.testing.assert_allclose(classes.P.toarray()[n], weights / 15.5, rtol=1e-15)
+    np.testing.assert_array_equal(classes.query, [30, 31])
+    np.testing.assert_array_equal(classes.next_token, [32, 33])
+    np.testing.assert_array_equal(classes.trivial_queries(), [30, 31])
+    np.testing.assert_array_equal(classes.prior, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(("Q", "V"), [(1, 33), (3, 79), (5, 125), (10, 240)])
+def test_syn_medium_is_the_papers(Q: int, V: int) -> None:
+    """Assert V = 10 + 10K + Q + K, two classes per query, ten tokens common to all, ten distinct each."""
+    classes = syn_medium(Q)
+    K = 2 * Q
+    assert (classes.num_classes, classes.vocab_size) == (K, V)
+    np.testing.assert_array_equal(classes.common_tokens(), np.arange(10))
+    np.testing.assert_array_equal(classes.omega_size[:10], K)
+    np.testing.assert_array_equal(np.bincount(classes.query_index), np.full(Q, 2))
+    np.testing.assert_array_equal(classes.query_index, np.arange(K) // 2)
+    assert all(classes.distinct_tokens(n).size == 10 for n in range(K))
+    assert classes.next_tokens.size == K
+    used = np.concatenate([np.arange(classes.num_tokens), classes.queries, classes.next_tokens])
+    np.testing.assert_array_equal(used, np.arange(V))
+
+
+def test_single_common_token_is_theorem_4s() -> None:
+    """Assert the probabilities and ids of the single-common-token data, equal overlaps included."""
+    classes = single_common_token(10, 5, 0.04, 1000)
+    P = classes.P.toarray()
+    assert classes.vocab_size == 1000
+    np.testing.assert_array_equal(classes.common_tokens(), [0])
+    np.testing.assert_allclose(P[:, 0], 0.04, rtol=1e-15)
+    np.testing.assert_allclose(P[3, 16:21], 0.96 * np.linspace(0.1, 1, 5) / 2.75, rtol=1e-14)
+    off = classes.E()[~np.eye(10, dtype=bool)]
+    np.testing.assert_allclose(off, off[0], rtol=1e-12)
+    assert off[0] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [(0, 5, 0.1), (3, 0, 0.1), (3, 5, 0.0), (3, 5, 1.0), (3, 5, math.nan), (3, 5, 0.1, 2), (2.5, 5, 0.1)]
+)
+def test_single_common_token_refuses_bad_arguments(arguments: tuple[Any, ...]) -> None:
+    """Assert that impossible sizes and probabilities raise one sentence."""
+    with pytest.raises(InputError) as error:
+        single_common_token(*arguments)
+    sentence(error)
+
+
+@pytest.mark.parametrize("K", [2, 3, 8])
+@pytest.mark.parametrize("correlation", ["weak", "strong"])
+def test_random_classes_are_on_the_asked_side(correlation: str, K: int) -> None:
+    """Assert |lambda_1(E)| < 1/K for weak and >= 1/K for strong correlation, by plain numpy."""
+    for seed in range(5):
+        classes = random_classes(K, correlation=correlation, num_queries=2, uniform_prior=False, seed=seed)
+        largest = np.abs(np.linalg.eigvalsh(gram_by_hand(classes, np.zeros((2, classes.num_tokens))) - np.eye(K))).max()
+        assert bool(largest < 1 / K) is (correlation == "weak")
+        np.testing.assert_array_equal(classes.query, np.arange(K) % 2)
+
+
+@pytest.mark.parametrize("seed", [6, 8])
+def test_strong_correlation_ends_or_is_refused(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that strong classes are found, or refused, also where the common profiles overlap by less than 1/K.
+
+    With K = 2 these seeds draw two common profiles whose cosine is below 1/2, so no share of common tokens
+    reaches |lambda_1| >= 1/2. A share that moves by a factor is at its limit after far less than 1000 tries.
+    """
+    measure = SequenceClasses.eigenvalues
+    tries = 0
+
+    def counted(self: SequenceClasses, *arguments: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        assert tries < 1000, "random_classes does not end"
+        return measure(self, *arguments)
+
+    monkeypatch.setattr(SequenceClasses, "eigenvalues", counted)
+    try:
+        classes = random_classes(2, correlation="strong", seed=seed)
+    except InputError as error:
+        assert "strong" in str(error)  # noqa: PT017  (either outcome is right)
+    else:
+        assert abs(measure(classes)[0]) >= 0.5
+
+
+def test_random_classes_follow_their_seed() -> None:
+    """Assert that one seed gives one instance, another seed another, without touching the global generator."""
+    # The old global generator is read, not used: it is what must stay as it is.
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
+    assert random_classes(seed=3) == random_classes(seed=3)
+    assert random_classes(seed=3) != random_classes(seed=4)
+    after = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
+    np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_classes": 1},
+        {"num_common": 0},
+        {"num_distinct": 0},
+        {"num_queries": 9},
+        {"correlation": "weakly"},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"vocab_size": 2},
+    ],
+    ids=str,
+)
+def test_random_classes_refuse_bad_arguments(options: dict[str, Any]) -> None:
+    """Assert that impossible arguments raise one sentence, with a suggestion for a misspelt name."""
+    with pytest.raises(InputError) as error:
+        random_classes(**options)
+    text = sentence(error)
+    if "correlation" in options:
+        assert "did you mean 'weak'" in text

@@ -1,0 +1,155 @@
+"""What a cell of a sweep runs: systems, ladders, transformers; its numbers are those of single runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snapdyn
+from snapdyn.commands.main import main
+from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
+from snapdyn.validation.rungs import ladder
+from tests.experiments.sweep.helpers import GOOD, GRID, dataset, swept
+from tests.helpers import FABLE
+
+
+def test_grid_is_what_single_runs_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert values against runs made one by one, NaN and the reason of the cells that cannot be, and exit code 1."""
+    assert swept(GRID, tmp_path) == 1
+    data = dataset(tmp_path)
+    assert dict(data.sizes) == {"eta_Z": 2, "num_classes": 3, "class": 3, "time": 5}
+    assert data.num_classes.attrs["parameter"] == "classes.num_classes"
+    for eta_Z in (0.1, 0.5):
+        for K in (2, 3):
+            classes = snapdyn.single_common_token(K, 2, 0.3, 20)
+            run = snapdyn.integrate(snapdyn.MeanField(classes, 1.0, eta_Z), snapdyn.log_times(1, 100, 5))
+            cell = data.sel(eta_Z=eta_Z, num_classes=K)
+            # Only the places of the steps differ, where the event is looked for.
+            np.testing.assert_allclose(cell.entropy, run.entropy()[-1].mean(), rtol=1e-6)
+            np.testing.assert_allclose(cell.class_entropy[:K], run.entropy()[-1], rtol=1e-6)
+            np.testing.assert_allclose(cell.loss_series, run.loss, rtol=1e-5)
+            assert np.isnan(cell.class_entropy[K:]).all()
+            t_star = float(snapdyn.analytic.transition_time(K, 20, 1.0, kind="peak"))
+            assert cell.t_peak == t_star
+            assert float(cell.transition_time) == pytest.approx(t_star, rel=K / 20)
+            assert cell.failure.item() == ""
+    assert data.entropy.sel(num_classes=25).isnull().all()
+    assert "expected vocab_size" in data.failure.sel(num_classes=25, eta_Z=0.1).item()
+    captured = capsys.readouterr()
+    assert "4 computed, 0 taken over, 2 failed, 0 not run" in captured.out
+    assert re.search(r"cell eta_Z = 0.1, num_classes = 25 failed: expected vocab_size", captured.err)
+    assert json.loads(data.attrs["provenance"])["snapdyn"]
+
+
+def test_the_length_of_sequences_varies(tmp_path: Path) -> None:
+    """Assert the loss of sequences of 9 and 99 contextual tokens against the library's."""
+    text = GOOD.replace('"MeanField"', '"FiniteLengthMeanField"').replace("classes.num_classes = [2, 3]", "")
+    assert swept(text + '"system.seq_len" = [9, 99]\n', tmp_path) == 0
+    data = dataset(tmp_path)
+    classes, times = snapdyn.single_common_token(3, 2, 0.3, 20), snapdyn.log_times(1, 100, 5)
+    for seq_len in (9, 99):
+        run = snapdyn.integrate(snapdyn.FiniteLengthMeanField(classes, 1.0, 0.5, seq_len), times)
+        assert float(data.loss.sel(eta_Z=0.5, seq_len=seq_len)) == run.loss[-1]
+
+
+def test_ladders(tmp_path: Path) -> None:
+    """Assert the gaps of a cell against the ladder's own, and the rung that breaks."""
+    text = """
+[classes]
+kind = "single_common_token"
+num_classes = 3
+num_distinct = 2
+common_probability = 0.1
+[ladder]
+eta_Y = 0.5
+eta_Z = 0.1
+times = [1.0, 10.0]
+seeds = 0
+[sweep]
+design = "grid"
+observables = ["largest_gap", "gap", "first_break"]
+"classes.vocab_size" = [20, 200]
+"""
+    assert swept(text, tmp_path) == 0
+    data = dataset(tmp_path)
+    direct = ladder(snapdyn.single_common_token(3, 2, 0.1, 200), 0.5, 0.1, [1.0, 10.0], seeds=0)
+    largest = direct.gaps.gap.max(("observable", "t"))
+    cell = data.sel(vocab_size=200)
+    np.testing.assert_array_equal(cell.gap.sel(rung=largest.rung.values), largest.values)
+    assert cell.largest_gap == largest.max()
+    first_break = direct.first_break()
+    assert first_break is not None
+    assert cell.first_break.item() == first_break.rung
+
+
+def test_the_reduced_system(tmp_path: Path) -> None:
+    """Assert the growth exponent, the default where there are no classes, against the closed form."""
+    text = """
+[system]
+kind = "SingleCommonToken"
+num_classes = 5
+vocab_size = 100
+eta_Y = 1.0
+rho0 = 5.0
+[run]
+times = [100.0]
+[sweep]
+design = "grid"
+"system.eta_Z" = [0.01, 0.1]
+"""
+    assert swept(text, tmp_path) == 0
+    exponents = [float(snapdyn.analytic.growth_exponent(100.0, 1.0, eta_Z, 100, 5, 5.0)) for eta_Z in (0.01, 0.1)]
+    np.testing.assert_allclose(dataset(tmp_path).growth_exponent, exponents, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("instant_training")
+def test_transformers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert the entropies, saved runs that figure 10 draws, a failing cell, and text that is part of the settings."""
+    text = """
+[transformer]
+paths = "a.txt"
+[sweep]
+design = "grid"
+observables = ["entropy", "entropy_series"]
+"transformer.learning_rate" = [1, 2.0, 9.0]
+"transformer.seed" = [0, 1]
+"""
+    (tmp_path / "a.txt").write_text("some words")
+    assert swept(text, tmp_path) == 1
+    data = dataset(tmp_path)
+    np.testing.assert_allclose(data.entropy, [[2.9, 2.91], [2.8, 2.81], [np.nan, np.nan]])
+    assert data.entropy_series.dims == ("learning_rate", "seed", "time")
+    runs = load_transformer_runs(tmp_path / "out" / "runs")
+    assert {(run.learning_rate, run.seed) for run in runs} == {(1, 0), (1, 1), (2, 0), (2, 1)}
+    assert main(["figures", "10", "--runs", str(tmp_path / "out" / "runs"), "--out", str(tmp_path / "pictures")]) == 0
+    assert (tmp_path / "pictures" / "figure_10.png").is_file()
+    capsys.readouterr()
+    next((tmp_path / "out" / "runs").iterdir()).unlink()
+    assert swept(text.replace(", 9.0]", "]"), tmp_path) == 0
+    assert "1 computed, 3 taken over" in capsys.readouterr().out
+    (tmp_path / "a.txt").write_text("other words")
+    assert swept(text.replace(", 9.0]", "]"), tmp_path) == 0
+    assert "4 computed, 0 taken over" in capsys.readouterr().out
+
+
+def test_transformers_are_trained(tmp_path: Path) -> None:
+    """Assert that a sweep over small transformers on a real text gives what the function itself gives."""
+    pytest.importorskip("torch", reason="trains transformers, which need the extra text (torch)")
+    text = FABLE
+    options = {"iterations": 3, "window": 6, "embedding": 8, "batch_size": 2, "min_token_count": 1}
+    section = "\n".join(f"{name} = {value}" for name, value in options.items())
+    assert swept(f"""
+[transformer]
+paths = '{text}'
+{section}
+[sweep]
+design = "grid"
+"transformer.learning_rate" = [0.5, 1.0]
+""", tmp_path) == 0  # fmt: skip
+    run = snapdyn.train_transformer(text, learning_rate=1.0, **options)
+    last = dataset(tmp_path).isel(learning_rate=1)
+    assert (float(last.entropy), float(last.loss)) == (run.entropy[-1], run.loss[-1])

@@ -1,0 +1,67 @@
+"""Designs of a sweep: grid, random, list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import snapdyn
+from snapdyn.experiments.sweep.files import read_sweep
+from tests.experiments.sweep.helpers import GOOD, dataset, kept, swept
+
+RANDOM = GOOD.replace('design = "grid"', 'design = "random"\ncount = 6').replace("[0.1, 0.5]", "SPREAD")
+RANDOM = RANDOM.replace("[2, 3]", "{ low = 2, high = 4 }")
+SPREAD = '{ low = 0.01, high = 1.0, distribution = "log-uniform" }'
+
+
+def test_random_designs(tmp_path: Path) -> None:
+    """Assert the ranges, whole numbers, that more cells keep the first, and that parameters do not disturb others."""
+    file = tmp_path / "random.toml"
+
+    def drawn(text: str) -> dict[str, list[Any]]:
+        file.write_text(text.replace("SPREAD", SPREAD))
+        return dict(read_sweep(file).design.parameters)
+
+    six, many = drawn(RANDOM), drawn(RANDOM.replace("count = 6", "count = 4000"))
+    assert {name: values[:6] for name, values in many.items()} == six
+    assert drawn(RANDOM.replace("classes.num_classes", "classes.vocab_size"))["system.eta_Z"] == six["system.eta_Z"]
+    assert drawn(RANDOM.replace("count = 6", "count = 6\nseed = 1"))["system.eta_Z"] != six["system.eta_Z"]
+    rates, numbers = np.log10(many["system.eta_Z"]), many["classes.num_classes"]
+    assert set(numbers) == {2, 3, 4}
+    # Uniform on [-2, 0]: mean -1, standard error sqrt(1/3/4000); 5 of them.
+    assert abs(rates.mean() + 1) < 5 * np.sqrt(1 / 3 / 4000)
+    assert rates.min() >= -2
+    assert rates.max() <= 0
+    with pytest.raises(snapdyn.InputError, match=r"whole number from low to high for classes\.num_classes"):
+        drawn(RANDOM.replace("low = 2, high = 4", "low = 2.2, high = 2.8"))
+    assert swept(RANDOM.replace("SPREAD", SPREAD), tmp_path, name="random") == 0
+    data = dataset(tmp_path, "random")
+    assert data.entropy.dims == ("cell",)
+    assert data.eta_Z.values.tolist() == six["system.eta_Z"]
+
+
+def test_list_designs_and_names_that_are_not_unique(tmp_path: Path) -> None:
+    """Assert that values go together, that equal settings run once, and that two seeds keep their dotted names."""
+    text = """
+[classes]
+kind = "random_classes"
+[sgd]
+eta_Y = 0.5
+eta_Z = 0.5
+steps = 20
+[sweep]
+design = "list"
+"sgd.seed" = [3, 4, 3]
+"classes.seed" = [0, 1, 0]
+"""
+    assert swept(text, tmp_path) == 0
+    data = dataset(tmp_path)
+    assert data["sgd.seed"].values.tolist() == [3, 4, 3]
+    assert data["classes.seed"].values.tolist() == [0, 1, 0]
+    assert len(kept(tmp_path)) == 2
+    assert data.loss[0] == data.loss[2] != data.loss[1]
+    run = snapdyn.sgd(snapdyn.random_classes(seed=1), 0.5, 0.5, 20, seed=4)
+    assert float(data.entropy[1]) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)

@@ -1,0 +1,131 @@
+"""Running the cells of a sweep: interruptions, two sweeps at once, lost workers, progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray
+
+from snapdyn.commands.main import main
+from snapdyn.experiments.sweep import execution as sweep_run
+from snapdyn.experiments.sweep.cells import run_cells
+from snapdyn.experiments.sweep.files import read_sweep
+from tests.experiments.sweep.helpers import GOOD, GRID, PHASE, dataset, kept, swept
+
+
+def test_ctrl_c_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert exit code 130, a dataset of what there is, and that the next run does the rest."""
+    calls: list[int] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return run_cells(*arguments)
+
+    monkeypatch.setattr(sweep_run, "run_cells", interrupted)
+    monkeypatch.setattr(sweep_run, "MOST_AT_ONCE", 1)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "grid.png").touch()
+    assert swept(GOOD + PHASE, tmp_path) == 130
+    error = capsys.readouterr().err
+    assert "snapdyn: interrupted" in error
+    assert "grid.png is of an earlier run" in error
+    assert (dataset(tmp_path).failure == "not run yet").sum() == 2
+    assert dataset(tmp_path).attrs["finished"] == "2 of 4 cells"
+    monkeypatch.undo()
+    assert swept(GOOD + PHASE, tmp_path) == 0
+    captured = capsys.readouterr()
+    assert "2 computed, 2 taken over" in captured.out
+    assert "earlier run" not in captured.err
+    assert (tmp_path / "out" / "grid.png").stat().st_size > 0
+    assert (dataset(tmp_path).failure == "").all()
+
+
+def test_two_sweeps_on_one_folder(tmp_path: Path) -> None:
+    """Assert that two runs at once leave whole files and the dataset of one run."""
+    good = GOOD.replace("[0.1, 0.5]", "{ first = 0.1, last = 0.5, count = 9 }")
+    (tmp_path / "grid.toml").write_text(good)
+    results = []
+
+    def run() -> None:
+        results.append(sweep_run.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    xarray.testing.assert_identical(results[0].dataset, results[1].dataset)
+    assert len(kept(tmp_path)) == 18
+    assert all(name.endswith(".json") for name in kept(tmp_path))
+    again = sweep_run.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1)
+    assert (again.taken_over, again.computed) == (18, 0)
+    xarray.testing.assert_identical(again.dataset, dataset(tmp_path))
+
+
+def test_one_mistake_in_all_cells_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert exit code 2 and no list of cells where all fail alike, but for the value."""
+    assert swept(GOOD.replace("[0.1, 0.5]", "[-1.0, -2.5e-3]"), tmp_path) == 2
+    error = capsys.readouterr().err
+    assert "received the same kind of error from all 4 cells: expected eta_Z to be a positive finite number" in error
+    assert error.count("\n") == 1
+
+
+def test_a_log_shows_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert lines with the finished cells and the remaining time where stderr is no terminal."""
+    monkeypatch.setattr("snapdyn.commands.terminal.SECONDS_BETWEEN_LINES", 0.0)
+    assert swept(GOOD, tmp_path) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("snapdyn: cells 1/4 about ")
+    assert lines[-1] == "snapdyn: cells 4/4 about 0 s left"
+
+
+class FutureCancelledError(Exception):
+    """As distributed's, told by its name."""
+
+
+def test_a_lost_scheduler_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one sentence, exit code 1 and the dataset so far where the scheduler vanishes after the first portion."""
+
+    class Parallel:
+        def __init__(self, **options: Any) -> None:
+            pass
+
+        def __call__(self, calls: Iterator[Any]) -> Iterator[Any]:
+            function, arguments, options = next(calls)
+            yield function(*arguments, **options)
+            raise FutureCancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("snapdyn.experiments.sweep.execution.joblib.Parallel", Parallel)
+        assert swept(GOOD, tmp_path) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("snapdyn: the dask scheduler no longer answers; finished cells are kept")
+    assert "1 of 4 cells" in captured.out
+    assert dataset(tmp_path).entropy.notnull().sum() == 1
+    assert swept(GOOD, tmp_path) == 0
+    assert "3 computed, 1 taken over" in capsys.readouterr().out
+
+
+def test_a_sweep_without_dask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one sentence that says how to install dask, and one for two ways at once."""
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    (tmp_path / "grid.toml").write_text(GRID)
+    arguments = ["sweep", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out"), "--scheduler", "tcp://a:1"]
+    assert main(arguments) == 2
+    assert "pip install 'snapdyn[cluster]'" in capsys.readouterr().err
+    assert main([*arguments, "--jobs", "2"]) == 2
+    assert "expected --jobs or --scheduler, received both" in capsys.readouterr().err

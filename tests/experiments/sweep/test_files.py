@@ -1,0 +1,103 @@
+"""Sweep files: the examples run, bad files are refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.sweep.helpers import GOOD, GRID, PHASE, dataset, swept
+from tests.helpers import EXAMPLES
+
+FILES = sorted(EXAMPLES.glob("sweep_*.toml"))
+
+
+def test_whole_numbers_may_be_written_as_others(tmp_path: Path) -> None:
+    """Assert that 2.0 is taken as 2 where a key takes whole numbers."""
+    assert swept(GOOD.replace("[2, 3]", "[2.0, 3e0]"), tmp_path) == 0
+    assert dataset(tmp_path).num_classes.values.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("example", FILES, ids=lambda path: path.stem)
+@pytest.mark.usefixtures("instant_training")
+def test_examples(example: Path, tmp_path: Path) -> None:
+    """Assert that each example runs with two values of each parameter, and draws its diagram."""
+    text = re.sub(r"count = \d+(, spacing = \"log\")? \}", r"count = 2\1 }", example.read_text())
+    text = re.sub(r"= \[(\d[^,]*), .*, ([^,]*)\]", r"= [\1, \2]", text)
+    (tmp_path / "wikitext-2").mkdir()
+    assert swept(text, tmp_path, name=example.stem) == 0
+    data = dataset(tmp_path, example.stem)
+    assert {size for name, size in data.sizes.items() if name != "time"} == {2}
+    assert (data.failure == "").all()
+    endings = {path.suffix for path in (tmp_path / "out").iterdir() if path.is_file()}
+    assert endings == ({".nc", ".png", ".pdf", ".json"} if "[phase]" in text else {".nc"})
+
+
+def test_examples_exist() -> None:
+    """Assert that the examples were found."""
+    assert len(FILES) == 7
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "hint"),
+    [
+        ('design = "grid"', 'design = "gird"', "did you mean 'grid'"),
+        ('design = "grid"', "", "design in [sweep]"),
+        ('design = "grid"', 'design = "list"', "lists of one length"),
+        ('design = "grid"', 'design = "random"', "count in [sweep] for a random design"),
+        ('design = "grid"', 'design = "grid"\ncount = 3', "for no other, received 3"),
+        ('"system.eta_Z" =', '"system.eta_z" =', "did you mean 'eta_Z'"),
+        ('"system.eta_Z" =', '"sistem.eta_Z" =', "did you mean 'system'"),
+        ('"system.eta_Z" =', "eta_Z =", "besides parameters such as"),
+        ("[0.1, 0.5]", "[]", "as a list of numbers"),
+        ("[0.1, 0.5]", "0.1", "as a list of numbers"),
+        ("[0.1, 0.5]", "[[0.1], [0.5]]", "as a list of numbers"),
+        ("[0.1, 0.5]", "[0.1, 0.1]", "different values of system.eta_Z"),
+        ("[0.1, 0.5]", '[0.1, "a"]', "eta_Z in [system]"),
+        ("[0.1, 0.5]", "{ first = 0.1, last = 1.0 }", "count in system.eta_Z"),
+        (
+            "[0.1, 0.5]",
+            '{ first = 0.0, last = 1.0, count = 3, spacing = "log" }',
+            "first of system.eta_Z to be a positive",
+        ),
+        ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 400_000 }", "at most 1000000 cells"),
+        ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 4_000_000 }", "count in system.eta_Z"),
+        ("[0.1, 0.5]", "{ low = 0.1, high = 1.0 }", "'low'"),
+        ("system.eta_Z", "system.eta_X", "expected only known keys in [system] (to vary it in [sweep]"),
+        ("[0.1, 0.5]", "[nan, 0.1]", "finite numbers for system.eta_Z"),
+        ("[0.1, 0.5]", "{ first = 0.1, last = inf, count = 3 }", "last in system.eta_Z"),
+        ("common_probability = 0.3", "common_probability = nan", "common_probability in [classes]"),
+        ("vocab_size = 20", "vocab_size = 1", "received the same error from all 6 cells: expected vocab_size"),
+        ("[2, 3, 25]", "[2.5, 3]", "num_classes in [classes]"),
+        ('["entropy", ', '["entorpy", ', "did you mean 'entropy'"),
+        ('["entropy", "class_entropy", "transition_time", "loss_series"]', "[]", "at least one observable"),
+        ("[run]", "[sgd]\n[run]", "received system and sgd"),
+        ("[sweep]", "[sweeps]", "did you mean 'sweep'"),
+        ('[system]\nkind = "MeanField"\neta_Y = 1.0', "", "received none; it says what a cell runs"),
+        ('kind = "MeanField"', 'kind = "MeanFeld"', "did you mean 'MeanField'"),
+        ("[sweep]", PHASE.replace('"eta_Z"', '"eta_Y"') + "[sweep]", "did you mean 'eta_Z'"),
+        ("[sweep]", PHASE.replace('"num_classes"', '"eta_Z"') + "[sweep]", "two different axes"),
+        ("[sweep]", PHASE.replace("entropy", "entrop") + "[sweep]", "did you mean 'entropy'"),
+        ("classes.num_classes = [2, 3, 25]", PHASE, "grid of at least two parameters"),
+        ("[2, 3, 25]", "[2]\n" + PHASE, "two numbers on the axis num_classes of [phase], received one"),
+        ("[sweep]", PHASE + '[sweep]\n"system.eta_Y" = [1.0, 2.0]', "received eta_Y with several values"),
+    ],
+)
+def test_bad_files_are_refused(
+    right: str, wrong: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert exit code 2 and one sentence on stderr, and that no cell is run."""
+    assert right in GRID
+    assert swept(GRID.replace(right, wrong), tmp_path) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("snapdyn: expected ")
+    assert captured.err.count("\n") == 1
+    assert hint in captured.err
+    assert not list(tmp_path.glob("out/cells/*"))
+
+
+def test_a_diagram_needs_one_number_per_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert one sentence where no observable has that."""
+    assert swept(GOOD.replace('["entropy", "loss"]', '["class_entropy"]') + PHASE, tmp_path) == 2
+    assert "expected an observable with one number per cell" in capsys.readouterr().err

@@ -1,0 +1,121 @@
+"""Finished cells on disk: taken over, damaged, computed again with other code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import xarray
+
+import snapdyn
+from snapdyn.dynamics.storage import source_hash
+from snapdyn.experiments.sweep.cells import Cell, run_cells
+from snapdyn.experiments.sweep.store import SOURCES, code_hash
+from tests.experiments.sweep.helpers import GOOD, dataset, kept, swept
+
+
+def test_a_rerun_does_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that cells are taken over, that a wider grid runs the new ones only, and that observables count."""
+    assert swept(GOOD, tmp_path) == 0
+    first, before = dataset(tmp_path), kept(tmp_path)
+    assert len(before) == 4
+    assert swept(GOOD, tmp_path) == 0
+    assert kept(tmp_path) == before
+    xarray.testing.assert_identical(dataset(tmp_path), first)
+    assert swept(GOOD.replace("[0.1, 0.5]", "[0.1, 0.2, 0.5]"), tmp_path) == 0
+    assert {name: time for name, time in kept(tmp_path).items() if name in before} == before
+    assert len(kept(tmp_path)) == 6
+    assert "2 computed, 4 taken over" in capsys.readouterr().out
+    assert swept(GOOD.replace('"entropy", ', ""), tmp_path) == 0
+    assert len(kept(tmp_path)) == 10
+
+
+def test_another_code_computes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that cells of another version of the code are not taken over, and workers of another one refused."""
+    assert swept(GOOD, tmp_path) == 0
+    for module in ("execution", "cells"):
+        monkeypatch.setattr(f"snapdyn.experiments.sweep.{module}.code_hash", lambda: "another")
+    assert swept(GOOD, tmp_path) == 0
+    assert len(kept(tmp_path)) == 8
+    with pytest.raises(snapdyn.InputError, match="workers with the code of this sweep"):
+        run_cells("ode", ("loss",), ".", ".", (), "a third", [Cell(0, "", {})])
+
+
+def cut(text: str) -> str:
+    return text[: len(text) // 2]
+
+
+def altered(text: str) -> str:
+    at = text.index('"entropy": ') + len('"entropy": ') + 4
+    return text[:at] + ("1" if text[at] != "1" else "2") + text[at + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, altered])
+def test_a_damaged_cell_is_named_and_redone(
+    damage: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that a file cut short, or with another digit, is named on stderr and computed again."""
+    assert swept(GOOD, tmp_path) == 0
+    first, before = dataset(tmp_path), kept(tmp_path)
+    file = tmp_path / "out" / "cells" / sorted(before)[1]
+    whole = file.read_text()
+    file.write_text(damage(whole))
+    assert swept(GOOD, tmp_path) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert file.name in captured.err
+    assert "is damaged and is computed again" in captured.err
+    assert "1 computed, 3 taken over" in captured.out
+    assert file.read_text() == whole
+    xarray.testing.assert_identical(dataset(tmp_path), first)
+
+
+ROOMS = ("analytic", "dynamics", "validation", "experiments")
+
+
+def edited_hash(file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Hash of the code of a cell if one byte were added to this file."""
+    read = Path.read_bytes
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * (self == file))
+        return str(source_hash.__wrapped__(*SOURCES))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_code_hash_covers_what_a_cell_can_run(room: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that a file of every folder below the figures, the first and the last in it, is part of the hash."""
+    package = Path(snapdyn.__file__).parent
+    before = code_hash()
+    folders = [folder for folder in (package / room, *(package / room).rglob("*")) if any(folder.glob("*.py"))]
+    assert folders
+    for folder in folders:
+        files = sorted(folder.glob("*.py"))
+        for file in {files[0], files[-1]}:
+            assert edited_hash(file, monkeypatch) != before, file
+
+
+def test_the_code_hash_reads_every_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that no module of these rooms is left out, by the files that are read for the hash."""
+    package = Path(snapdyn.__file__).parent
+    seen: list[Path] = []
+    read = Path.read_bytes
+
+    def watched(self: Path) -> bytes:
+        seen.append(self)
+        return read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", watched)
+    source_hash.__wrapped__(*SOURCES)
+    modules = {file for room in ROOMS for file in (package / room).rglob("*.py")} | {package / "errors.py"}
+    assert len(modules) > 100
+    assert modules <= set(seen)
+
+
+def test_the_code_hash_ignores_what_is_only_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that a style sheet, a figure, a command and the page's style do not change the hash."""
+    package = Path(snapdyn.__file__).parent
+    before = code_hash()
+    for name in ("figures/snapdyn.mplstyle", "figures/figure_3.py", "commands/sweep.py", "report/templates/report.css"):
+        assert (package / name).exists()
+        assert edited_hash(package / name, monkeypatch) == before

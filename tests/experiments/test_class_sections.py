@@ -1,0 +1,73 @@
+"""The section [classes]: tables in files, texts."""
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import snapdyn
+from snapdyn.commands.main import main
+from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.run_files import read_simulation
+from tests.experiments.helpers import P_LINE, TABLE, refusal
+from tests.helpers import FABLE
+
+
+@pytest.mark.parametrize("name", ["cut.npz", "empty.csv", "words.csv", "two.npz"])
+def test_table_file_that_is_damaged(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a table file that is cut short, empty, not of numbers, or ambiguous is refused."""
+    np.savez(tmp_path / "two.npz", P=np.eye(2), Q=np.eye(2))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:100])
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "words.csv").write_text("a,b\nc,d\n")
+    assert refusal(TABLE.replace(P_LINE, f'file = "{name}"'), tmp_path, capsys).startswith("snapdyn: expected ")
+
+
+def test_table_files_equal_the_inline_table(tmp_path: Path) -> None:
+    """Assert that P inline, as CSV, as a numpy array and as a sparse matrix give equal classes."""
+    P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+    np.savetxt(tmp_path / "P.csv", P, delimiter=",")
+    np.savez(tmp_path / "dense.npz", P=P)
+    sparse.save_npz(tmp_path / "sparse.npz", sparse.csr_array(P))
+    file = tmp_path / "run.toml"
+    file.write_text(TABLE)
+    inline = read_simulation(file).build().classes
+    for name in ("P.csv", "dense.npz", "sparse.npz"):
+        file.write_text(TABLE.replace(P_LINE, f'file = "{name}"'))
+        assert read_simulation(file).build().classes == inline
+
+
+TEXT_SYSTEM = """
+[system]
+kind = "MeanField"
+eta_Y = 1.0
+eta_Z = 0.1
+[run]
+times = [1.0]
+"""
+
+
+def test_classes_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that texts with options, and the saved classes, give what the library makes of them."""
+    text = FABLE
+    classes = snapdyn.from_text(text, min_count=1, min_token_count=1, window=4)
+    classes.save(tmp_path / "classes.nc")
+    expected = snapdyn.integrate(snapdyn.MeanField(classes, 1.0, 0.1), [1.0]).z
+    file = tmp_path / "run.toml"
+    for section in (f"paths = ['{text}']\nmin_count = 1\nmin_token_count = 1\nwindow = 4", "file = 'classes.nc'"):
+        file.write_text(f"[classes]\nkind = 'text'\n{section}\n{TEXT_SYSTEM}")
+        assert main(["simulate", str(file)]) == 0
+        np.testing.assert_array_equal(snapdyn.load(tmp_path / "run.nc").z, expected)
+    capsys.readouterr()
+    options = set(inspect.signature(snapdyn.from_text).parameters) - {"progress", "read_ahead"}
+    assert CLASSES["text"].model_fields.keys() == options | {"kind", "file"}
+    for section, hint in (
+        ("", "received neither"),
+        ("file = 'classes.nc'\npaths = ['a.txt']", "received both"),
+        ("file = 'classes.nc'\nwindow = 4", "received window"),
+        ("paths = ['missing.txt']", "missing.txt"),
+    ):
+        sentence = refusal(f"[classes]\nkind = 'text'\n{section}\n{TEXT_SYSTEM}", tmp_path, capsys)
+        assert hint in sentence

@@ -1,0 +1,26 @@
+"""A made-up claim result."""
+
+from snapdyn.validation import Check, ClaimResult, Map, Picture
+from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.results import Verdict
+
+
+def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> ClaimResult:
+    """A claim result with each role of check, and text that must be escaped."""
+    checks = (
+        Check("a < b & c", "closed form", 0.5, 1.0),
+        Check("printed", "closed form", 2.0, 1.0),
+        Check("boundary", "mean field", 2.0, 1.0, role="outside"),
+        Check("at least", "mean field", 2.0, 1.0, relation=">=", role="corrected"),
+        Check("wrong theory", "mean field", 2.0, 1.0, role="control"),
+        Check("not a number", "mean field", float("nan"), 1.0),
+    )
+    return ClaimResult(
+        id=id, source="[own]", title=f"Title <{id}>", statement="x < y", latex=r"\frac{1}{2}",
+        assumptions=("T is infinite",), expected=expected or verdict, verdict=verdict, checks=checks,
+        conclusion="It is so.", findings=("F1",), seeds=(0, 1, 2, 7), tried=12345, level="full", seconds=83.0,
+        conditions=(Condition("weak correlation", "|lambda_1| < 1/K", 0.5, 0.1234, True),
+                    Condition("large vocabulary", "V/K^2 >= 10", 10.0, 2.0, False)),
+        maps=(Map("Where it holds", "x", "y", "violation", [1, 2], [1, 3], [[0.1, 0.2], [0.3, 0.4]], 0.25),),
+        picture=Picture("t", "y", (Picture.line("theory", [1, 2, 3], [1, 2, 3]),)),
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""Gaps between rungs: their definition, noise of seeds, the first break."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import (
+    Trajectory,
+)
+from snapdyn.validation import Ladder, Rung
+from snapdyn.validation.rungs.names import (
+    MEAN_FIELD,
+    SGD,
+)
+from snapdyn.validation.rungs.observables import attention_observables
+from tests.validation.rungs.helpers import whole
+
+
+def _made_up(values: list[list[float]]) -> tuple[Trajectory, ...]:
+    """Runs whose first logit takes the given values (runs x times), the others 0."""
+    template = whole()[MEAN_FIELD].runs[0]
+    found = []
+    for path in values:
+        z = np.zeros((len(path), template.z_support.shape[1]))
+        z[:, 0] = path
+        found.append(replace(template, t=np.arange(len(path), dtype=float), z_support=z))
+    return tuple(found)
+
+
+def test_gap_is_the_largest_difference_over_the_farthest_move() -> None:
+    """Assert the definition of a gap on made-up paths: |1 - 1.5|/2 at t = 1, |2 - 1|/2 at t = 2."""
+    pair = Ladder(np.arange(3.0), (Rung("a", _made_up([[0, 1, 2]])), Rung("b", _made_up([[0, 1.5, 1]]))))
+    z = pair.compare("a", "b").sel(observable="z")
+    assert z.gap.values == pytest.approx([0, 0.25, 0.5])
+    assert float(z.scale) == 2
+    assert z.resolved.values == pytest.approx(z.gap.values)
+    first = pair.first_break(0.3)
+    assert first is not None
+    assert (first.rung, first.t) == ("b", 2.0)
+
+
+def test_where_one_rung_has_ended_the_gap_is_infinite_and_zero_where_both_have() -> None:
+    """Assert that NaN against a number is infinitely far, and NaN against NaN no gap."""
+    nan = float("nan")
+    ended, whole = _made_up([[0, 1, nan]]), _made_up([[0, 1, 2]])
+    apart = Ladder(np.arange(3.0), (Rung("a", whole), Rung("b", ended))).gaps.gap.sel(observable="z")
+    assert apart.values.ravel().tolist() == [0, 0, np.inf]
+    together = Ladder(np.arange(3.0), (Rung("a", ended), Rung("b", ended))).gaps.gap.sel(observable="z")
+    assert together.values.ravel().tolist() == [0, 0, 0]
+
+
+def test_noise_of_the_seeds_is_not_a_break_but_undecided() -> None:
+    """Assert that a gap within the noise of few seeds is undecided, and the same gap with little noise a break."""
+    rng = np.random.default_rng(0)
+    still = _made_up([[0.0, 1.0]])
+    for spread, broken in ((1.0, False), (0.01, True)):
+        seeds = [[0.0, 1.3 + spread * shift] for shift in rng.normal(size=6)]
+        pair = Ladder(np.arange(2.0), (Rung("seeds", _made_up(seeds)), Rung("flow", still)))
+        tolerance = 0.5 * float(pair.gaps.gap.sel(observable="z").max())
+        assert ("flow" in [found.rung for found in pair.breaks(tolerance)]) is broken
+        assert (pair.undecided(tolerance) == ("flow",)) is not broken
+
+
+def test_seed_mean_has_its_standard_error() -> None:
+    """Assert mean and standard error of a rung against numpy on the runs themselves."""
+    runs = np.array([attention_observables(run)["entropy"] for run in whole()[SGD].runs])
+    assert whole()[SGD].observables["entropy"] == pytest.approx(runs.mean(axis=0))
+    assert whole()[SGD].standard_errors["entropy"] == pytest.approx(runs.std(axis=0, ddof=1) / 4)
+    assert not whole()[MEAN_FIELD].standard_errors["entropy"].any()
+
+
+def test_summary_names_rungs_gaps_and_the_break() -> None:
+    """Assert that the printed ladder has a line per rung, the absent ones with reasons, and the first break."""
+    text = str(whole())
+    assert all(rung.name in text for rung in whole().rungs)
+    assert "does not apply" in text
+    assert str(whole().first_break()) in text

@@ -1,0 +1,66 @@
+"""The assumptions of the paper, measured on classes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import SequenceClasses
+from snapdyn.validation.assumptions import assumption_2
+
+
+def identical_overlaps(K: int, rho: float, vocab_size: int) -> SequenceClasses:
+    """K classes with one common token and a single distinct one each, f_n . f_k = rho."""
+    c = math.sqrt(rho / (1 - rho))  # common weight against distinct weight 1: rho = c^2/(1 + c^2)
+    P = np.hstack([np.full((K, 1), c), np.eye(K)]) / (1 + c)
+    return SequenceClasses(P, np.zeros(K, int), vocab_size=vocab_size)
+
+
+@pytest.mark.parametrize("K", [2, 3, 4])
+def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
+    """Assert F6: identical overlaps satisfy weak correlation and the lower bound together only above 36 K^2 (K-1)^2."""
+    threshold = 36 * K**2 * (K - 1) ** 2
+    # |lambda| is (K-1) rho and rho: the best rho lies just below 1/(K(K-1)).
+    best = (1 - 1e-6) / (K * (K - 1))
+    grid = np.append(np.geomspace(1e-3 * best, min(3 * best, 0.9), 60), best)
+    for V, possible in ((threshold - 1, False), (math.ceil(1.01 * threshold), True)):
+        verdicts = []
+        for rho in grid:
+            conditions = {c.name: c.satisfied for c in assumption_2(identical_overlaps(K, float(rho), V))}
+            verdicts.append(conditions["weak correlation"] and conditions["lower bound on overlap"])
+        assert any(verdicts) is possible
+
+
+def test_assumptions_report_what_is_measured() -> None:
+    """Assert bounds and measured values against the definition, each condition able to fail and to hold."""
+    classes = identical_overlaps(3, 0.1, 400)
+    conditions = {c.name: c for c in assumption_2(classes)}
+    assert set(conditions) == {"large vocabulary", "weak correlation", "lower bound on overlap"}
+    weak = conditions["weak correlation"]
+    assert math.isclose(weak.measured, 0.2, rel_tol=1e-12)
+    assert math.isclose(weak.bound, 1 / 3)
+    assert weak.satisfied
+    lower = conditions["lower bound on overlap"]
+    assert math.isclose(lower.measured, 0.1, rel_tol=1e-12)
+    assert math.isclose(lower.bound, 0.3)
+    assert not lower.satisfied
+    large = conditions["large vocabulary"]
+    assert math.isclose(large.measured, 400 / 9)
+    assert large.satisfied
+    strong = {c.name: c for c in assumption_2(identical_overlaps(3, 0.2, 40))}
+    assert not strong["weak correlation"].satisfied
+    assert not strong["large vocabulary"].satisfied
+    assert "yes" in str(weak)
+    assert "NO" in str(lower)
+
+
+def test_assumptions_follow_the_logits() -> None:
+    """Assert that assumptions are evaluated at the given attention: a suppressed common token weakens correlation."""
+    classes = identical_overlaps(3, 0.2, 400)
+    z = np.zeros((1, 4))
+    z[0, 0] = -1.0
+    at = {c.name: c.measured for c in assumption_2(classes, z)}["weak correlation"]
+    squared = 0.25 * math.exp(-2)  # c^2 against distinct weight 1
+    assert math.isclose(at, 2 * squared / (1 + squared), rel_tol=1e-12)

@@ -1,0 +1,51 @@
+"""Checks: numbers beside their bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from snapdyn.validation import Check
+
+
+def test_nan_never_passes() -> None:
+    """Assert that a check whose measurement is NaN fails in both directions."""
+    assert not Check("a", "test", float("nan"), 1.0).passed
+    assert not Check("a", "test", float("nan"), 1.0, ">=").passed
+
+
+@pytest.mark.parametrize(
+    ("measured", "relation", "bound", "excess"),
+    [
+        (5.0, "<=", 2.0, 2.5), (2.0, ">=", 5.0, 2.5), (1.0, "<=", 2.0, 0.5), (4.0, ">=", 2.0, 0.5),
+        # Negative numbers by their size: as for (-measured, the other relation, -bound).
+        (-2.0, "<=", -5.0, 2.5), (-5.0, ">=", -2.0, 2.5), (-5.0, "<=", -2.0, 0.4),
+        # No factor leads from one side of 0 to the other.
+        (1e-9, "<=", 0.0, math.inf), (-1e-9, ">=", 0.0, math.inf), (1.0, "<=", -1.0, math.inf),
+        (-1.0, ">=", 1.0, math.inf), (0.0, ">=", 1.0, math.inf), (0.0, "<=", 0.0, 0.0), (-1.0, "<=", 0.0, 0.0),
+        (-1.0, "<=", 1.0, 0.0), (1.0, ">=", 0.0, 0.0), (math.inf, "<=", 1.0, math.inf),
+    ],
+)  # fmt: skip
+def test_distance_to_the_bound(measured: float, relation: Any, bound: float, excess: float) -> None:
+    """Assert how many times beyond its bound a number lies, and that this agrees with whether the check passes."""
+    check = Check("a", "test", measured, bound, relation)
+    assert check.excess == pytest.approx(excess, rel=1e-15)
+    assert check.passed == (excess <= 1)
+
+
+@pytest.mark.parametrize(
+    ("measured", "bound", "text"),
+    [
+        (0.123456, 1.0, "0.123 <= 1"),
+        (1.0042, 1.0, "1.004 <= 1"),
+        (1.0000001, 1.0, "1.0000001 <= 1"),
+        (1234567.0, 1234568.0, "1234567 <= 1234568"),
+        (0.05, 0.05, "0.05 <= 0.05"),
+        (math.nan, 1.0, "nan <= 1"),
+    ],
+)
+def test_comparison_tells_the_numbers_apart(measured: float, bound: float, text: str) -> None:
+    """Assert three digits, and more where three would show two different numbers as one."""
+    assert Check("measured", "", measured, bound).comparison == text

@@ -1,0 +1,164 @@
+"""Running claims: verdicts from checks, selection, processes, interruptions."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System
+from snapdyn.errors import InputError
+from snapdyn.validation import Check, Report, load_claims, validate
+from snapdyn.validation.register import Claim, Evidence
+from snapdyn.validation.run import check_claim, verdict_of
+from snapdyn.validation.store import encoded
+from tests.validation.helpers import checks_of
+
+
+@pytest.mark.parametrize(
+    ("checks", "verdict"),
+    [
+        (checks_of(statement=True, control=False), "holds"),
+        (checks_of(statement=True, outside=True, control=False), "holds"),
+        (checks_of(statement=True, outside=False, control=False), "conditional"),
+        (checks_of(statement=False, corrected=True, control=False), "corrected"),
+        (checks_of(statement=False, corrected=False, control=False), "refuted"),
+        (checks_of(statement=False, control=False), "refuted"),
+        (checks_of(statement=True, corrected=False, control=False), "refuted"),
+        (checks_of(statement=True, control=False) + checks_of(control=False), "holds"),
+    ],
+)
+def test_verdict_follows_from_the_checks(checks: list[Check], verdict: str) -> None:
+    """Assert the rule of `verdict_of` on every combination that decides."""
+    assert verdict_of(Evidence(checks)) == (verdict, "")
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        checks_of(statement=True, control=True),
+        # Every control counts, not the first alone.
+        checks_of(statement=True, control=False) + checks_of(control=True),
+        checks_of(statement=True, control=True) + checks_of(control=False),
+        checks_of(statement=True),
+        checks_of(control=False),
+        [],
+        [*checks_of(statement=True), Check("control", "test", float("nan"), 1.0, role="control")],
+        [*checks_of(statement=True), Check("control", "test", float("inf"), 1.0, role="control")],
+        [*checks_of(statement=True, control=False), Check("outside", "test", float("nan"), 1.0, role="outside")],
+    ],
+)
+def test_faulty_evidence_carries_no_verdict(checks: list[Check]) -> None:
+    """Assert that evidence without a control, with one that passes, or with NaN is never as expected."""
+    entry = Claim("x", "", "", "", "", verdict_of(Evidence(checks))[0], lambda level: Evidence(checks))
+    result = check_claim(entry, "quick")
+    assert result.fault.startswith("No verdict is possible")
+    assert not result.as_expected
+
+
+def test_selection_keeps_the_order_of_the_register_and_reports_progress() -> None:
+    """Assert that `only` selects, in the register's order, and that progress runs from 0 to the total."""
+    seen: list[tuple[int, int, str]] = []
+    report = validate(["lemma8", "lemma5"], progress=lambda *args: seen.append(args), jobs=1)
+    assert [c.id for c in report.claims] == ["lemma5", "lemma8"]
+    assert seen == [(0, 2, "lemma5"), (1, 2, "lemma8"), (2, 2, "")]
+
+
+def test_unknown_claim_and_level_are_named_with_a_suggestion() -> None:
+    """Assert one sentence for an unknown claim or level, with the nearest name."""
+    with pytest.raises(InputError, match="did you mean 'theorem4'"):
+        validate(["theorem-4"])
+    with pytest.raises(InputError, match="did you mean 'quick'"):
+        validate(["lemma8"], level="quik")
+    with pytest.raises(InputError, match="at least one claim id, received none"):
+        validate([])
+
+
+# Linear algebra large enough that OpenBLAS shares it among threads, which changes the last digits.
+PARALLEL = """
+import numpy as np
+import snapdyn as sd
+import beside
+
+def make(name, seed):
+    @sd.claim(name, source="own", title=name, statement="s")
+    def run(level):
+        a = np.random.default_rng(seed).standard_normal((300, 300))
+        x = np.linalg.solve(a, a @ a.T)
+        if name == "broken":
+            raise ZeroDivisionError("by intent")
+        return sd.Evidence([
+            sd.Check("statement", "closed form", np.abs(x).sum() / beside.SCALE, 1.0),
+            sd.Check("wrong theory", "closed form", 2.0, 1.0, role="control"),
+        ], picture=sd.Picture("x", "y", (sd.Picture.line("x", x[0], x[1]),)), seeds=[seed], tried=1)
+
+for seed, name in enumerate(("one", "broken", "three")):
+    make(name, seed)
+"""
+
+
+def bare(report: Report) -> list[str]:
+    """Everything that a report holds but its times."""
+    return [encoded(dataclasses.replace(result, seconds=0.0)) for result in report.claims]
+
+
+@pytest.mark.usefixtures("restored")
+def test_the_numbers_do_not_depend_on_the_number_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert every bit alike in this process and in two others, and that a claim that raises stops no other."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "beside.py").write_text("SCALE = 1e9\n")
+    (tmp_path / "mine.py").write_text(PARALLEL)
+    ids = load_claims(tmp_path / "mine.py")
+    seen: list[tuple[int, int, str]] = []
+    here = validate(ids, jobs=1)
+    there = validate(reversed(ids), jobs=2, progress=lambda *args: seen.append(args))
+    assert bare(here) == bare(there)
+    assert [result.id for result in there.claims] == ids == ["one", "broken", "three"]
+    assert [result.outcome for result in there.claims] == ["holds", "no verdict", "holds"]
+    fault = there.claims[1].fault
+    assert fault == (
+        "No verdict is possible: claim 'broken' raised ZeroDivisionError in line 12 of mine.py: by intent."
+    )
+    assert not there.as_expected
+    assert [(done, total) for done, total, _ in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert [names.count(",") for _, _, names in seen] == [1, 1, 0, 0]
+    assert seen[-1][2] == ""
+
+
+def test_a_claim_that_returns_something_else_gets_no_verdict() -> None:
+    """Assert one sentence for a function that forgets to return its evidence."""
+    entry = Claim("x", "", "", "", "", "refuted", lambda level: None)  # type: ignore[arg-type,return-value]
+    result = check_claim(entry, "quick")
+    assert result.fault == "No verdict is possible: claim 'x' returned NoneType instead of Evidence."
+    assert not result.as_expected
+
+
+def test_jobs_must_be_a_positive_number() -> None:
+    """Assert one sentence for a number of processes that is none."""
+    with pytest.raises(InputError, match="jobs to be a whole number of at least 1, received 0"):
+        validate(["lemma8"], jobs=0)
+
+
+@pytest.mark.parametrize("id_", ["conservation", "theorem2a", "theorem3-bounds", "theorem4", "lemma3"])
+def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch, id_: str) -> None:
+    """Assert that Ctrl-C during an integration stops the claim instead of a verdict on half a run."""
+    calls = 0
+
+    def interrupted(self: System, state: Any, out: Any) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == 200:
+            raise KeyboardInterrupt
+        return real[type(self)](self, state, out)
+
+    kinds = (MeanField, ModifiedDecoder, FrozenDecoder, SingleCommonToken)
+    real = {kind: kind.write_rate for kind in kinds}
+    for kind in kinds:
+        monkeypatch.setattr(kind, "write_rate", interrupted)
+    # scipy's route, which asks the system for its rate; the compiled one has it inside.
+    monkeypatch.setattr("snapdyn.dynamics.integration.methods.is_compiled", lambda system: False)
+    with pytest.raises(KeyboardInterrupt):
+        validate([id_])
