@@ -1,0 +1,111 @@
+"""Docstrings: the examples of every module run, and public names describe each parameter once (numpydoc)."""
+
+import doctest
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import pytest
+
+import snapdyn
+from snapdyn import analytic
+
+# `snapdyn.__main__` would run the command line.
+MODULES = [
+    name
+    for name in ("snapdyn", *(found.name for found in walk_packages(snapdyn.__path__, "snapdyn.")))
+    if not name.endswith("__main__")
+]
+PUBLIC = {
+    f"{package.__name__}.{name}": getattr(package, name)
+    for package in (snapdyn, analytic)
+    for name in package.__all__
+    if callable(getattr(package, name))
+}
+EXTRAS = {"torch", "distributed", "dask", "sksundae", "flint"}
+# Public names whose docstrings still lack an Examples section, or the description of a parameter.
+WITHOUT_EXAMPLES = {
+    "snapdyn.Check", "snapdyn.Evidence", "snapdyn.Fluctuations", "snapdyn.InputError", "snapdyn.Observable",
+    "snapdyn.Picture", "snapdyn.TextClasses", "snapdyn.Trajectory", "snapdyn.TransformerRun", "snapdyn.Variable",
+    "snapdyn.analytic.GrowthExponentPieces", "snapdyn.analytic.Orbit", "snapdyn.analytic.SpeedCoefficients",
+    "snapdyn.ladder", "snapdyn.train_transformer", "snapdyn.validate",
+}  # fmt: skip
+WITHOUT_PARAMETERS = {"snapdyn.Check", "snapdyn.Evidence", "snapdyn.Picture", "snapdyn.Variable", "snapdyn.ladder"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that each example prints what it shows; files are written to a temporary folder."""
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in EXTRAS:
+            raise
+        pytest.skip(f"{name} needs {missing.name}, which is not installed")
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(module)
+    assert result.failed == 0
+
+
+def sections(docstring: str) -> dict[str, list[str]]:
+    """Lines of each numpydoc section, by its title."""
+    found: dict[str, list[str]] = {"": []}
+    title = ""
+    lines = docstring.splitlines()
+    for line, underline in zip(lines, [*lines[1:], ""], strict=True):
+        if line and re.fullmatch(r"-{3,}", underline) and len(underline) == len(line):
+            title = line
+            assert title not in found, f"two sections {title}"
+            found[title] = []
+        elif not re.fullmatch(r"-{3,}", line):
+            found[title].append(line)
+    return found
+
+
+def described(lines: list[str]) -> Iterator[str]:
+    """Names at the margin of a section, each with its type: "name : type"."""
+    for line in lines:
+        if line and not line.startswith(" "):
+            match = re.fullmatch(r"(\*{0,2}\w+) : \S.*|(\*{1,2}\w+)", line)
+            assert match, f"expected one name and its type in a line, received {line!r}"
+            yield (match[1] or match[2]).lstrip("*")
+
+
+def parameters_of(public: Any) -> set[str]:
+    """Parameters that a caller can give."""
+    if inspect.isclass(public) and issubclass(public, Exception):
+        return set()
+    return {name for name in inspect.signature(public).parameters if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", sorted(set(PUBLIC) - WITHOUT_PARAMETERS))
+def test_every_parameter_is_described_once(name: str) -> None:
+    """Assert one line "name : type" per parameter, no parameter twice or missing, and none that does not exist."""
+    parts = sections(inspect.getdoc(PUBLIC[name]) or "")
+    given = [*described(parts.get("Parameters", [])), *described(parts.get("Other Parameters", []))]
+    attributes = list(described(parts.get("Attributes", [])))
+    assert len(given) == len(set(given))
+    assert len(attributes) == len(set(attributes))
+    wanted = parameters_of(PUBLIC[name])
+    # A class of plain fields may describe them as its attributes.
+    assert wanted <= {*given, *attributes}
+    assert set(given) <= wanted
+
+
+@pytest.mark.parametrize("name", sorted(set(PUBLIC) - WITHOUT_EXAMPLES))
+def test_every_public_name_has_an_example(name: str) -> None:
+    """Assert that the docstring has an Examples section with something to run."""
+    parts = sections(inspect.getdoc(PUBLIC[name]) or "")
+    assert any(line.startswith(">>> ") for line in parts.get("Examples", []))
+
+
+def test_names_listed_as_incomplete_are_incomplete() -> None:
+    """Assert that a name is taken off the lists once its docstring is complete."""
+    for name in WITHOUT_EXAMPLES:
+        assert "Examples" not in sections(inspect.getdoc(PUBLIC[name]) or ""), name
+    for name in WITHOUT_PARAMETERS:
+        with pytest.raises(AssertionError):
+            test_every_parameter_is_described_once(name)

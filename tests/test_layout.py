@@ -1,0 +1,91 @@
+"""Tests mirror the rooms: the test of a module lies in the folder of the same name, in a file of the same name."""
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT
+
+TESTS = ROOT / "tests"
+ROOMS = ("analytic", "dynamics", "validation", "experiments", "figures", "app")
+# Modules without a file of their name, by pattern, and the test that serves them on purpose.
+SERVED_BY = {
+    # One test for all modules of a folder.
+    "analytic/symbolic/*": "analytic/symbolic/test_symbolic.py",
+    "validation/claims/*": "validation/test_register.py",
+    "validation/maps/*": "validation/test_maps.py",
+    "validation/search/*": "validation/test_search.py",
+    "figures/figure_*": "figures/test_figure_checks.py",
+    "figures/syn_*": "figures/test_figure_checks.py",
+    "figures/phase_*": "figures/test_phase_diagrams.py",
+    "commands/summaries/*": "commands/test_main.py",
+    # Kernels are tested through what calls them, against plain numpy.
+    "dynamics/kernels/mean_field/jacobian": "dynamics/integration/test_cvode.py",
+    "dynamics/kernels/mean_field/*": "dynamics/systems/test_mean_field.py",
+    "dynamics/kernels/finite_length": "dynamics/systems/test_finite_length.py",
+    "dynamics/kernels/decoder": "dynamics/systems/test_frozen_decoder.py",
+    "dynamics/kernels/single_common_token": "dynamics/systems/test_single_common_token.py",
+    "dynamics/kernels/chebyshev": "dynamics/integration/test_rkc.py",
+    "dynamics/kernels/compilation": "dynamics/integration/test_dormand_prince.py",
+    "dynamics/kernels/*": "dynamics/training/test_descent.py",
+    # Parts of a computation that is tested as a whole.
+    "analytic/common_token": "analytic/test_growth.py",
+    "analytic/discrete": "analytic/test_speed_control.py",
+    "dynamics/integration/*": "dynamics/integration/test_driver.py",
+    "dynamics/registry": "dynamics/test_user_files.py",
+    "dynamics/systems/layout": "dynamics/systems/test_mean_field.py",
+    "dynamics/systems/tiled": "dynamics/kernels/mean_field/test_tiled.py",
+    "dynamics/training/*": "dynamics/training/test_descent.py",
+    "validation/accurate_runs": "validation/test_register.py",
+    "validation/comparison": "figures/test_comparison.py",
+    "validation/dense_algebra": "validation/claims/test_correlation.py",
+    "validation/embedding": "validation/claims/test_reparameterisation.py",
+    "validation/findings": "validation/test_equations.py",
+    "validation/instances": "validation/claims/test_correlation.py",
+    "validation/observables": "figures/test_phase_diagrams.py",
+    "validation/pictures": "figures/test_claim_pictures.py",
+    "validation/rungs/*": "validation/rungs/test_build.py",
+    "validation/symbolic_checks": "analytic/symbolic/test_derivation.py",
+    "experiments/*_sections": "experiments/test_system_sections.py",
+    "experiments/sweep/observables": "experiments/sweep/test_cells.py",
+    "figures/axes": "figures/test_claim_pictures.py",
+    "figures/style": "figures/test_drawing.py",
+    "figures/svg": "figures/test_claim_pictures.py",
+    "figures/validity_maps": "figures/test_claim_pictures.py",
+    "figures/words": "figures/test_figure_7.py",
+    "registration": "test_walks.py",
+    "commands/options": "commands/test_main.py",
+    "commands/sweep": "experiments/sweep/test_files.py",
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its path below the package, without ending."""
+    found = {}
+    for room in ROOMS:
+        for file in sorted((ROOT / room).rglob("*.py")):
+            if file.name not in ("__init__.py", "__main__.py"):
+                found[file.relative_to(ROOT / "app" if room == "app" else ROOT).with_suffix("").as_posix()] = file
+    return found
+
+
+def own_test(module: str) -> Path:
+    """The test file of a module's name."""
+    return TESTS / Path(module).parent / f"test_{Path(module).name}.py"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_every_module_has_its_test(module: str) -> None:
+    """Assert a test file of the module's name in the mirrored folder, or an entry naming the test that serves it."""
+    if not own_test(module).is_file():
+        serving = next((test for pattern, test in SERVED_BY.items() if fnmatch(module, pattern)), None)
+        assert serving is not None, f"expected tests/{own_test(module).relative_to(TESTS)}; add it"
+        assert (TESTS / serving).is_file()
+
+
+def test_no_entry_is_idle() -> None:
+    """Assert that each pattern serves a module that has no test file of its name."""
+    untested = [module for module in modules() if not own_test(module).is_file()]
+    for pattern in SERVED_BY:
+        assert any(fnmatch(module, pattern) for module in untested), pattern
