@@ -1,4 +1,5 @@
-# make report: set up, run the main job, write report/index.html.   make test: set up, run every check and test.
+# make report: set up, run the main job, write report/index.html.
+# make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).   make test: all tests, as CI runs them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,17 +8,22 @@ EXTRAS ?= dev,cluster,stiff
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures -type f -not -path '*/__pycache__/*'))
 
-.PHONY: report test bench setup clean
+.PHONY: report check test lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
-test: setup
+check: lint
+	$(BIN)/python -m pytest -q -n auto -m "not slow"
+
+test: lint
+	$(BIN)/python -m pytest -n auto
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/dynamics -m kernel
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p snapdyn
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto --dist loadgroup
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/dynamics -m kernel
 
 bench: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-disable-gc -s

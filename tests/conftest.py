@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+# All figures, the whole register, and a report: made once, and slow.
+SLOW_FIXTURES = {"drawn", "report", "built"}
+
 
 class _ByFile:
     """Hook of pytest-xdist, asked for where pytest-xdist runs."""
@@ -22,6 +25,7 @@ class _ByFile:
                 file = nodeid.partition("::")[0]
                 return "figures" if file.startswith("tests/figures/") else file
 
+        config.option.loadscopereorder = False  # see `pytest_collection_modifyitems`
         return Scheduler(config, log)
 
 
@@ -29,6 +33,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Ask for the scheduler where pytest-xdist is installed."""
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(_ByFile())
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that wait for a slow fixture; with several processes, start the files with slow tests first."""
+    for item in items:
+        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+    if hasattr(config, "workerinput"):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,10 +1,12 @@
 """The walks of CONTRIBUTING.md: a system and an observable from one temporary file, seen wherever names appear."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray
+from joblib.externals.loky import get_reusable_executor
 
 import snapdyn
 from snapdyn.commands.main import main
@@ -67,13 +69,14 @@ observables = ["final_angle"]
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    """Two files of a user's, as --load takes them; what they register is taken back."""
+def files(tmp_path: Path) -> Iterator[list[str]]:
+    """Two files of a user's, as --load takes them; what they register is taken back, in kept worker processes too."""
     for name, text in (("pendulum", SYSTEM), ("angle", OBSERVABLE)):
         (tmp_path / f"{name}.py").write_text(text)
     yield ["--load", str(tmp_path / "pendulum.py"), "--load", str(tmp_path / "angle.py")]
     SYSTEMS.restore({})
     OBSERVABLES.restore({})
+    get_reusable_executor().shutdown()
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ TOY = "toy = next(r for r in reversed(registries()) if r.kind == '{kind}' and 'o
 
 
 @pytest.fixture
-def toys(request: Any, monkeypatch: pytest.MonkeyPatch) -> Registry[str]:
-    """A registry of this test with one entry of ours."""
+def toys(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[str]]:
+    """A registry of this test with one entry of ours; at its end the test's files are no longer in use."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    return Registry(f"toy of {request.node.originalname}", str.lower, ["Ours"])
+    registry = Registry(f"toy of {request.node.originalname}", str.lower, ["Ours"])
+    yield registry
+    registry.restore({})
 
 
 def test_a_file_adds_entries_and_may_be_loaded_again(toys: Registry[str], tmp_path: Path) -> None:
