@@ -110,6 +110,7 @@ def test_a_system_from_one_file(tmp_path: Path, files: list[str], capsys: pytest
     assert "expected no [classes] with the system Pendulum" in printed(capsys)
 
 
+@pytest.mark.slow
 def test_an_observable_from_one_entry(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that an observable appears in a sweep (in its workers too), its dataset, the help and in error texts."""
     sweep = tmp_path / "swings.toml"

@@ -75,6 +75,7 @@ def test_another_system_is_rejected(beta: str, form: str) -> None:
     assert np.all(np.abs(orbit.z_common / z_common - 1) > 1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", ["exact", "leading"])
 @pytest.mark.parametrize("t", [1e-6, 1.0, 1e3, 1e9])
 def test_orbit_satisfies_its_quadrature_at_high_precision(t: float, beta: str) -> None:

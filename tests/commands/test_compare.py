@@ -27,6 +27,7 @@ loss = true
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("compare_*.toml")), ids=lambda path: path.stem)
 def test_examples_run(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that each example, with fewer steps and seeds, writes picture, data and provenance."""

@@ -16,6 +16,7 @@ def test_check_says_what_the_figure_claims(tmp_path: Path, capsys: pytest.Captur
     assert "rejected, as it must be" in shown
 
 
+@pytest.mark.slow
 def test_check_fails_on_data_that_show_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert exit code 1, naming the figure, when the data drawn from do not show what the figure claims."""
     assert main(["figures", "8", "--out", str(tmp_path)]) == 0

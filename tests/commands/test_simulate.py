@@ -108,6 +108,7 @@ def test_result_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         snapdyn.load(tmp_path / "run.nc")
 
 
+@pytest.mark.slow
 def test_plain_text_in_a_pipe(tmp_path: Path) -> None:
     """Assert that a piped summary has no escape codes and no progress bar, and that no line is cut."""
     file = tmp_path / "run.toml"

@@ -21,6 +21,7 @@ from tests.helpers import FABLE
 SMALL = ["--window", "4", "--min-count", "2", "--min-token-count", "2", "--time", "30"]
 
 
+@pytest.mark.slow
 def test_files_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert exit code 0, the summary with the text's own words, and files that agree with each other."""
     assert main(["text", str(FABLE), *SMALL, "--out", str(tmp_path)]) == 0
@@ -48,6 +49,7 @@ def test_files_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (gain[:, 5:][np.isfinite(gain[:, 5:])] < 0).all()
 
 
+@pytest.mark.slow
 def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
     """Assert that a second run writes the same files, but for its wall time."""
     for name in ("a", "b"):
@@ -79,6 +81,7 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_reading(tmp_path: Path) -> None:
     """Assert exit code 130, one line, and no file, of a run that gets the signal while it reads."""
     text, out = tmp_path / "long.txt", tmp_path / "out"
@@ -100,6 +103,7 @@ def test_ctrl_c_while_reading(tmp_path: Path) -> None:
     assert list(out.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("calls", "reached"), [(10, 0), (40, 2)], ids=["before the first save", "later"])
 def test_ctrl_c_in_the_mean_field(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, calls: int, reached: int

@@ -222,6 +222,7 @@ def test_table_in_a_file_of_unknown_form(tmp_path: Path, capsys: pytest.CaptureF
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_process_that_dies(register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that a process ended from outside gives exit code 1 and a sentence with what ran and what to do."""
 

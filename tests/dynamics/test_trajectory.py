@@ -203,6 +203,7 @@ def test_save_and_load_are_exact(name: str, tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
 
 
+@pytest.mark.slow
 def test_every_prior_comes_back_exactly(tmp_path: Path) -> None:
     """Assert that classes with 8 random priors are equal after a round trip (normalising twice moves some)."""
     unequal = []
@@ -353,6 +354,7 @@ def test_to_xarray_is_labelled(run: Trajectory) -> None:
     assert "violation of row sum of Z" in data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_to_xarray_of_every_run_can_be_written(name: str, tmp_path: Path) -> None:
     """Assert that the labelled dataset of every kind of run is one that xarray itself can store and read."""

@@ -63,6 +63,7 @@ def test_kinds_of_line_differ_without_colour() -> None:
     assert len(set(colourless)) == len(KINDS)
 
 
+@pytest.mark.slow
 def test_same_picture_gives_the_same_text() -> None:
     """Assert equal text for equal pictures, whatever the user's settings, and another text for another picture."""
     first = claim_svg(picture())
@@ -71,6 +72,7 @@ def test_same_picture_gives_the_same_text() -> None:
     assert claim_svg(picture(yscale="log")) != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("xscale", ["linear", "log"])
 @pytest.mark.parametrize("yscale", ["linear", "log", "symlog"])
 @pytest.mark.parametrize(
@@ -156,6 +158,7 @@ def test_map_is_one_small_element_with_its_words() -> None:
     assert len(svg) < 60_000
 
 
+@pytest.mark.slow
 def test_same_map_gives_the_same_text() -> None:
     """Assert equal text for equal maps, and another text for another violation."""
     assert map_svg(a_map()) == map_svg(a_map())
@@ -173,6 +176,7 @@ def test_threshold_is_where_the_violation_crosses_it(xscale: str, yscale: str, s
     np.testing.assert_allclose(product, 0.1, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["linear", "log"])
 @pytest.mark.parametrize(
     "violation",
@@ -185,6 +189,7 @@ def test_maps_without_contrast_are_drawn(scale: str, violation: np.ndarray) -> N
     assert "measured:" not in svg
 
 
+@pytest.mark.slow
 def test_missing_instances_are_said_to_be_missing() -> None:
     """Assert that a cell without an instance has no colour of the scale, and that the legend says so."""
     violation = np.outer(GRID_Y, GRID_X)

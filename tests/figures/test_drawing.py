@@ -20,6 +20,7 @@ from snapdyn.figures import FIGURES, DrawnFigure, draw
 COMPUTED = [id_ for id_, entry in FIGURES.items() if not entry.from_runs]
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_no_plotting_library() -> None:
     """Assert that listing figures does not import matplotlib; drawing one does."""
     code = "import sys; from snapdyn.figures import FIGURES, draw, claim_svg; print('matplotlib' in sys.modules)"
@@ -127,6 +128,7 @@ def test_full_level_has_more_points_on_the_same_curves(drawn: dict[str, DrawnFig
     assert full.png.read_bytes() != drawn["8"].png.read_bytes()
 
 
+@pytest.mark.slow
 def test_progress_is_reported_before_each_figure_and_at_the_end(tmp_path: Path) -> None:
     """Assert the calls (done, total, id), in the order of the register whatever the order of the request."""
     calls: list[tuple[int, int, str]] = []

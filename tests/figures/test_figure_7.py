@@ -58,6 +58,7 @@ def runs(backwards: bool = False) -> list[TransformerRun]:
     ]
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_from_saved_runs_and_again_from_their_data(tmp_path: Path) -> None:
     """Assert that both show what they claim, and that drawing from the data gives the same picture."""
     folder = save(runs(), tmp_path / "runs")

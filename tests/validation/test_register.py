@@ -102,6 +102,7 @@ def test_every_claim_has_evidence_that_can_fail(report: Report, id_: str) -> Non
     assert result.latex
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("id_", "name", "wrong"),
     [
@@ -118,6 +119,7 @@ def test_a_wrong_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch, id_: st
     assert not validate([id_]).as_expected
 
 
+@pytest.mark.slow
 def test_a_wrong_right_hand_side_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that Lemma 1 loses its verdict when the mean field's drift is off by one part in 1e6."""
     right = MeanField.derivative

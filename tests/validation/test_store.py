@@ -268,6 +268,7 @@ def ended(group: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["Ctrl-C", "killed"])
 def test_a_parallel_run_that_is_stopped(loaded: Path, sent: signal.Signals, code: int) -> None:
     """Assert that finished claims are kept, no process is left, and the next run resumes; Ctrl-C shows what is done."""

@@ -36,6 +36,7 @@ def test_ids_are_unique() -> None:
     assert len(BY_ID) == len(derivations()) > 75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id_", BY_ID)
 def test_sympy_verifies_the_formula(id_: str) -> None:
     """Assert that every residual of the formula simplifies to exactly 0."""
@@ -44,6 +45,7 @@ def test_sympy_verifies_the_formula(id_: str) -> None:
     assert set(residuals.values()) == {sp.Integer(0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id_", BY_ID)
 @pytest.mark.parametrize("factor", [-1, 2])
 def test_a_multiple_of_the_formula_is_rejected(id_: str, factor: int) -> None:
@@ -55,6 +57,7 @@ def test_a_multiple_of_the_formula_is_rejected(id_: str, factor: int) -> None:
     assert _rejected(derivation, wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id_", sorted(PRINTED))
 def test_the_printed_formula_is_rejected(id_: str) -> None:
     """Assert that what the paper prints is rejected by the same machinery, wherever the two differ."""
@@ -105,6 +108,7 @@ WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_wrong_formula_is_rejected(fault: str) -> None:
     """Assert that a formula with one specific fault is rejected."""

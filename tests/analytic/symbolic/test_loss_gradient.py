@@ -6,6 +6,8 @@ import pytest
 from snapdyn.analytic.symbolic import gradient
 from snapdyn.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 # tokens M, rows of Y, outputs V, query ids, next tokens, residual
 CASES = {
     "two classes, two queries": (4, 4, 3, [0, 1], [0, 1], False),

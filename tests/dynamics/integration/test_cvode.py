@@ -35,6 +35,7 @@ def product(system: MeanField, state: Array, vector: Array) -> Array:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.parametrize("seed", range(4))
 def test_product_is_the_derivative_of_the_rate(seed: int) -> None:

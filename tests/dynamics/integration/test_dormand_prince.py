@@ -190,6 +190,7 @@ def test_auto_takes_the_compiled_route_where_there_is_one() -> None:
             integrate(system, [1.0], "compiled")
 
 
+@pytest.mark.slow
 def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     """Assert one specialisation per system whatever its options, and no compilation in a fresh process."""
     classes = random_instance(5, num_classes=3, num_tokens=8, vocab_size=9).classes()
@@ -210,6 +211,7 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     assert (run.returncode, run.stdout.strip()) == (0, "0"), run.stderr
 
 
+@pytest.mark.slow
 def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: Path) -> None:
     """Assert equal bits with an empty cache of compiled code, with a full one, and in another order.
 

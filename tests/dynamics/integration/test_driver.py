@@ -58,6 +58,7 @@ def test_every_method_agrees_with_an_independent_solution(method: str, log_time:
     assert tolerance(run) < 0.01 * np.abs(reference[-1]).max()
 
 
+@pytest.mark.slow
 def test_default_run_agrees_with_radau_reference() -> None:
     """Assert the default method at default tolerances against an implicit solver on numpy equations."""
     times = np.array([0.1, 3.0, 30.0])

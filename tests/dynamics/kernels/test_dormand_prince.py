@@ -81,6 +81,7 @@ def test_orders_are_eight_and_seven(scale: float | None) -> None:
     assert abs(dense - 8.0) < 0.5
 
 
+@pytest.mark.slow
 def test_a_wrong_coefficient_lowers_the_order() -> None:
     """Assert that a_65 off by 1e-4 is noticed: the fitted order of the step falls below 7.5."""
     code = """if True:

@@ -82,6 +82,7 @@ def binomial_p_value(n: int, p: float, together: int, wrong: float = 1.0) -> flo
     return float(stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", TOGETHER)
 @pytest.mark.parametrize(("n", "p"), BINOMIALS)
 def test_binomial_distribution(n: int, p: float, together: int) -> None:
@@ -246,6 +247,7 @@ def test_counts_are_those_of_drawn_tokens(profile: str, n: int, together: int) -
     assert min(p_values, default=1.0) > SIGNIFICANCE / (2 * len(PROFILES) * len(LENGTHS) * max(len(p_values), 1))
 
 
+@pytest.mark.slow
 def test_covariance_of_counts() -> None:
     """Assert that counts have covariance n (diag P - P P^T), each entry within z of its standard error."""
     P, n, draws = PROFILES["Syn-Small"], 127, 50_000

@@ -184,6 +184,7 @@ def exact_moment_sample(P: Array, seq_len: int, size: int, rng: np.random.Genera
     return rows, features @ np.linalg.solve(features.T @ features, aim)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seq_len", "cut"), [(127, 8.0), (500, 20.0)])
 def test_bias_of_syn_small_is_cut(seq_len: int, cut: float) -> None:
     """Assert that at eta t = 200 the correction cuts the bias of Z on Syn-Small at least `cut` times.

@@ -25,6 +25,8 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.training.linear_noise import LinearNoise, poisson_nodes
 from snapdyn.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 # A false alarm in one comparison of a family of m has probability ALARM/m.
 ALARM = 1e-3
 SIGMAS = 4.0

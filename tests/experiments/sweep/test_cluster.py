@@ -69,6 +69,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker(
     file: Path, alone: sweep_run.SweepResult, tmp_path: Path, written: Counter[str]
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_cluster_that_loses_a_worker(
     )
 
 
+@pytest.mark.slow
 def test_two_processes(file: Path, alone: sweep_run.SweepResult, tmp_path: Path, written: Counter[str]) -> None:
     """Assert that two processes give the dataset of one."""
     two = sweep_run.run_sweep(read_sweep(file), tmp_path / "two", jobs=2)
@@ -109,6 +111,7 @@ def test_two_processes(file: Path, alone: sweep_run.SweepResult, tmp_path: Path,
     xarray.testing.assert_identical(two.dataset, alone.dataset)
 
 
+@pytest.mark.slow
 def test_no_scheduler(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert one sentence where nobody answers."""
     pytest.importorskip("distributed")

@@ -19,6 +19,7 @@ def test_whole_numbers_may_be_written_as_others(tmp_path: Path) -> None:
     assert dataset(tmp_path).num_classes.values.tolist() == [2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", FILES, ids=lambda path: path.stem)
 @pytest.mark.usefixtures("instant_training")
 def test_examples(example: Path, tmp_path: Path) -> None:

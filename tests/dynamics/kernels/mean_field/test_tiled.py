@@ -51,6 +51,7 @@ def error(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
     return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in zip(expected, found, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", INSTANCES)
 def test_rates_against_dense_numpy(name: str) -> None:
@@ -95,6 +96,7 @@ def test_large_systems_take_the_tiles() -> None:
     assert error([by_class], [tiled]) < ROUNDING_OF_SUMS
 
 
+@pytest.mark.slow
 def test_a_trajectory_is_that_of_the_compiled_integrator() -> None:
     """Assert that DOP853 from Python, on tiles, meets the compiled one, on the other kernel."""
     system = MeanField(many_classes(), 1.0, 0.5)
