@@ -54,7 +54,15 @@ def claim_svg(picture: Picture) -> str:
     Returns
     -------
     str
-        One <svg> element without size: it fills the width it is given. The same picture gives the same text.
+        One <svg> element without size: it fills the available width. The same picture gives the same text.
+
+    Examples
+    --------
+    >>> from snapdyn import Picture
+    >>> from snapdyn.figures import claim_svg
+    >>> picture = Picture("t (batch-size-1 steps)", "z", (Picture.line("theory", [1, 10], [0.0, 0.5]),))
+    >>> claim_svg(picture)[:4]
+    '<svg'
     """
     columns = 2 if max((len(line.label) for line in picture.lines), default=0) <= HALF else 1
     rows = -(-legend_rows([line.label for line in picture.lines]) // columns)

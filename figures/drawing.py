@@ -28,7 +28,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A drawn figure: its texts, its files and its checks."""
+    """A drawn figure.
+
+    Attributes
+    ----------
+    id : str
+        Id of the figure in the register.
+    title : str
+        Title of the figure.
+    caption : str
+        Caption of the figure.
+    png : Path
+        The picture as PNG.
+    pdf : Path
+        The picture as PDF.
+    data : Path
+        The data (.nc).
+    provenance : Path
+        Parameters, seeds and versions (.provenance.json).
+    extras : tuple of Path
+        Further files of the figure.
+    checks : tuple of Check
+        Checks of the figure's claims on its data, with controls.
+    """
 
     id: str
     title: str
@@ -42,7 +64,7 @@ class DrawnFigure:
 
     @property
     def label(self) -> str:
-        """Name for readers: "Figure 3", or "Growth" where the paper has no such figure."""
+        """Name for readers: "Figure 3", or "Growth" for a figure that is not in the paper."""
         return f"Figure {self.id}" if self.id.isdigit() else self.id.capitalize()
 
     @property

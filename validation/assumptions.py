@@ -17,7 +17,21 @@ MUCH_LARGER = 10.0
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of an assumption: what is required, what is measured, whether it is satisfied."""
+    """One condition of an assumption, evaluated on an instance.
+
+    Attributes
+    ----------
+    name : str
+        Name of the condition.
+    required : str
+        The condition in words and symbols.
+    bound : float
+        The number that `measured` is compared with.
+    measured : float
+        Value on the instance.
+    satisfied : bool
+        Whether the condition is satisfied.
+    """
 
     name: str
     required: str
@@ -32,11 +46,23 @@ class Condition:
 
 
 def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Condition]:
-    """Evaluate Assumption 2 on `classes` with attention logits z (Q, M), default 0.
+    """Evaluate the conditions of Assumption 2 on `classes`.
 
     Weak correlation is |lambda_1(E)| < 1/K. Assumption 2 adds V >> K^2 (read as a factor 10) and
-    |lambda_i(E)| >= 6/sqrt(V) for all i. With identical overlaps rho the three leave an empty set
-    below V = 36 K^2 (K-1)^2 (finding F6), so each is reported by itself.
+    |lambda_i(E)| >= 6/sqrt(V) for all i. With identical overlaps rho no classes with V below 36 K^2 (K-1)^2 satisfy
+    all three (finding F6), so each condition is reported separately.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+        Classes of the sequences.
+    z : (Q, M) array, optional
+        Attention logits; default 0.
+
+    Returns
+    -------
+    list of Condition
+        Large vocabulary, weak correlation, lower bound on overlap.
     """
     K, V = classes.num_classes, classes.vocab_size
     values = abs(classes.eigenvalues(z))

@@ -1,4 +1,4 @@
-"""SGD over seeds beside the theory's curves, on one clock."""
+"""SGD runs of several seeds and the theory's curves on the same clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from snapdyn.errors import InputError, unknown_name, whole
 from snapdyn.validation.accurate_runs import accurate_run
 from snapdyn.validation.instances import single_common_profile
 
-# Kind of observable: its name on the axis, and how many indices it takes.
+# Kind of observable: its label on the axis, and the number of its indices.
 KINDS: dict[str, tuple[str, int]] = {
     "loss": ("loss (nats)", 0),
     "entropy": ("entropy of attention (nats), class {}", 1),
@@ -42,7 +42,7 @@ CURVES = {
     "closed_form": "closed form",
 }
 
-# Settings of `sgd` with which its theory starts and steps; with others there is none.
+# Values of settings of `sgd` that the theory assumes; no theory covers other values.
 OF_THEORY = {"optimizer": "sgd", "init": "zeros", "weight_decay": 0.0}
 
 MOST_STEPS = 100_000_000
@@ -50,7 +50,20 @@ MOST_STEPS = 100_000_000
 
 @dataclass(frozen=True)
 class IndexedObservable:
-    """One observable of a trajectory: its kind and its indices (class, then tokens)."""
+    """One observable of a trajectory.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `KINDS`.
+    indices : tuple of int
+        Class, then tokens; as many as the kind takes.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown, or the number of indices is not that of the kind.
+    """
 
     kind: str
     indices: tuple[int, ...] = ()
@@ -91,36 +104,46 @@ def compute(
     record: Sequence[int] | None = None,
     **settings: Any,
 ) -> xarray.Dataset:
-    """Run SGD over seeds and the theory on the same clock.
+    """Run SGD with several seeds, and compute the theory on the same clock.
 
     Parameters
     ----------
     classes : SequenceClasses
-    eta_Y, eta_Z : float
-        Learning rates per step.
-    steps, seeds, record
-        As in `sgd`; `record` defaults to about 200 log-spaced steps.
+        Classes of the sequences.
+    eta_Y : float
+        Learning rate of the decoder, per step.
+    eta_Z : float
+        Learning rate of attention, per step.
+    steps : int
+        Number of SGD steps.
+    seeds : sequence of int
+        Seeds of the SGD runs.
     observables : sequence of IndexedObservable
-    curves : sequence of "mean_field", "finite_length", "modified_decoder", "closed_form"
-        Theory of infinitely long sequences, but finite_length: the mean field with the second-order correction for
-        the `seq_len` of SGD. The closed form is the orbit of Section 6 [own]; it needs classes of one query with one
-        common token and equal profiles.
-    settings
+        Observables of the runs and of the theory.
+    curves : sequence of str
+        Keys of `CURVES`: "mean_field", "modified_decoder" and "closed_form" describe infinitely long sequences;
+        "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. The closed form is
+        the orbit of Section 6 (own derivation); it needs classes of one query with one common token and equal profiles.
+    record : sequence of int, optional
+        SGD steps at which the observables are recorded; default about 200 log-spaced steps.
+    **settings : dict
         Further arguments of `sgd`: batch_size, seq_len, momentum, init, residual, ...
 
     Returns
     -------
     xarray.Dataset
         sgd (seed, observable, step); theory (curve, observable, step); t (step), the theory's time in
-        batch-size-1 steps: `momentum_clock` of the step; attributes with all settings and transition times (none
-        where their theory does not apply: Adam, random or given start, weight decay, unequal priors, shared next
-        tokens).
+        batch-size-1 steps: `momentum_clock` of the step. The attributes are all settings, and the transition times
+        where their theory applies (not for Adam, a random or given start, weight decay, unequal priors, or shared
+        next tokens).
 
     Raises
     ------
     InputError
-        Unknown names, indices outside the classes, theory asked for where there is none (Adam, random start), a
-        correction for sequences too short for it.
+        If a name is unknown; an index lies outside the classes; no theory covers a setting (Adam, random start); or
+        the sequences are too short for the correction.
+    KeyboardInterrupt
+        If Ctrl-C stopped a run.
     """
     seeds = [int(seed) for seed in seeds]
     if not seeds or not observables:

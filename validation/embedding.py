@@ -1,7 +1,7 @@
 """The model of Eqs. (1)-(2) in its embedding parameterisation on sequence classes, T infinite, in plain numpy.
 
-U (V, d), W_Q, W_K, W_V (d, d) are trained by gradient ascent on the expected objective J. Y = U W_V^T U^T and
-Z = U W_Q W_K^T U^T/sqrt(d) are what the theory moves in their place (Sec. 3.1). The derivation, with K = U U^T,
+U (V, d), W_Q, W_K, W_V (d, d) are trained by gradient ascent on the expected objective J. The theory trains
+Y = U W_V^T U^T and Z = U W_Q W_K^T U^T/sqrt(d) instead (Sec. 3.1). Derivation, with K = U U^T,
 A = sum_n p_n f_n (e_n - alpha_n)^T = dJ/dY and B = dJ/dZ:
 
     U fixed:         Y' = eta K A K,   Z' = (eta/d) [K B (U W_K W_K^T U^T) + (U W_Q W_Q^T U^T) B K].
@@ -9,8 +9,9 @@ A = sum_n p_n f_n (e_n - alpha_n)^T = dJ/dY and B = dJ/dZ:
 So Y moves as in Eq. (3) if and only if K = I, and Z as in Eq. (4) if moreover W_Q and W_K keep their Gram matrices
 U W W^T U^T = s^2 I; the rate of attention is then eta_Z = 2 s^2 eta/d. W_Q^T W_Q - W_K^T W_K is conserved by the flow,
 but the Gram matrices are not: from W_Q W_K^T = 0 they become s^2 I + d Z Z^T/(2 s^2) (for W_Q; Z^T Z for W_K) to
-leading order (for one number each: s^2 cosh and s^2 sinh of the same angle). Hence a relative error d |Z|^2/(2 s^4),
-and with one rate for all, s^2 = d/2, an error 2 |Z|^2/d. Random rows of U have K = I + O(1/sqrt(d)).
+leading order (for scalars W_Q and W_K: s^2 cosh and s^2 sinh of the same angle). So the relative error of the theory is
+d |Z|^2/(2 s^4). With one rate for all parameters, s^2 = d/2, it is 2 |Z|^2/d. Random rows of U have
+K = I + O(1/sqrt(d)).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from snapdyn.validation.dense_algebra import softmax
 
 
 class Embedding(NamedTuple):
-    """Parameters U (V, d), W_Q, W_K (d, d') and W_V (d, d), or one number or matrix for each."""
+    """Parameters U (V, d), W_Q, W_K (d, d') and W_V (d, d), or their gradients, with the same shapes."""
 
     U: Floats
     W_Q: Floats
@@ -39,7 +40,7 @@ class Embedding(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Learning rate of each parameter; 0: it is held fixed."""
+    """Learning rate of each parameter per step; a parameter with rate 0 stays fixed."""
 
     U: float
     W_Q: float
@@ -48,15 +49,16 @@ class Rates(NamedTuple):
 
 
 def attention(classes: SequenceClasses, Z: Floats) -> Floats:
-    """Attention c_n (S, M) of long sequences at logits Z (V, V)."""
+    """Attention c_n (S, M) of infinitely long sequences at logits Z (V, V)."""
     weights = classes.P.toarray() * np.exp(Z[classes.query, : classes.num_tokens])
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]:
-    """Expected objective J of Eq. (2), nats, and its derivative by each parameter; by hand, without Y and Z.
+    """Expected objective J of Eq. (2), nats, and its derivative by each parameter, derived by hand without Y and Z.
 
-    The attended sum is normalised itself, as in practice, not its one-hot counterpart; both are one if K = I.
+    The norm is taken of the attended sum of embeddings, as in practice, not of the sum of one-hot vectors. The two
+    norms are equal if K = I.
     """
     U, W_Q, W_K, W_V = at
     scale = np.sqrt(U.shape[1])
@@ -67,12 +69,13 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
     normalised = summed / norm
     logits = normalised @ W_V.T @ U.T
     alpha = softmax(logits)
-    own = np.arange(classes.num_classes), classes.next_token
+    correct = np.arange(classes.num_classes), classes.next_token
     error = -alpha
-    error[own] += 1.0
+    error[correct] += 1.0
     error *= classes.prior[:, None]
-    value = float(classes.prior @ np.log(alpha[own]))
-    # Back through decoder, norm and softmax; `summed` does not move along itself, so c . dc = 0.
+    value = float(classes.prior @ np.log(alpha[correct]))
+    # Backpropagate through decoder, norm and softmax. dsummed . summed = 0, so c . dc = 0: the Jacobian of the softmax
+    # has no mean to subtract.
     through = error @ U @ W_V
     dsummed = (through - normalised * (normalised * through).sum(axis=1, keepdims=True)) / norm
     B = np.zeros((U.shape[0], U.shape[0]))
@@ -84,7 +87,7 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
 
 
 def ascend(classes: SequenceClasses, start: Embedding, rates: Rates, steps: int) -> Embedding:
-    """Take `steps` steps of gradient ascent on the expectation, all parameters at once."""
+    """Take `steps` steps of gradient ascent on the expected objective, for all parameters at the same time."""
     at = start
     for _ in range(steps):
         _, moved = gradient(classes, at)
@@ -95,10 +98,10 @@ def ascend(classes: SequenceClasses, start: Embedding, rates: Rates, steps: int)
 def ascend_fixed(
     classes: SequenceClasses, gram: Floats, Q: Floats, K: Floats, width: int, eta_V: float, eta_QK: float, steps: int
 ) -> Floats:
-    """Attention logits Z (V, V) after `steps` of the same with U fixed and W_V = 0 at the start.
+    """Attention logits Z (V, V) after `steps` steps of gradient ascent with U fixed and W_V = 0 at the start.
 
-    Only Gram matrices matter then: that of U (V, V), and those of Q = U W_Q and K = U W_K, which may be given as any
-    factors (V, d') with the right Q Q^T, K K^T and Q K^T.
+    The result depends on Gram matrices only: `gram` = U U^T (V, V), and those of Q = U W_Q and K = U W_K. So Q and K
+    may be any factors (V, d') with the same Q Q^T, K K^T and Q K^T.
     """
     V = gram.shape[0]
     Y, scale = np.zeros((V, V)), np.sqrt(width)

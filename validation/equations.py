@@ -29,16 +29,19 @@ class EquationRow:
     Attributes
     ----------
     equation : str
-        "(45)" or "(44)-(45)".
+        Number, such as "(45)" or "(44)-(45)".
     statement : str
-        The equation as printed, in short.
-    claims, derivations, tests : tuple of str
-        What recomputes it: ids of the register, of `snapdyn.analytic.symbolic.derivations`, and tests of the
-        repository.
+        Short form of the printed equation.
+    claims : tuple of str
+        Ids of the claims that recompute the equation.
+    derivations : tuple of str
+        Ids of the derivations that recompute it, as in `snapdyn.analytic.symbolic.derivations`.
+    tests : tuple of str
+        Tests of the repository that recompute it.
     verdict : str
         A verdict of the register, or "not recomputed" with the reason in `note`.
     note : str
-        Where print and recomputation disagree, by finding or in full.
+        Difference between the printed equation and the recomputation: id of the finding, or a description.
     """
 
     equation: str
@@ -51,7 +54,7 @@ class EquationRow:
 
     @property
     def numbers(self) -> range:
-        """Numbers of the equations."""
+        """Numbers of the equations of the row."""
         ends = [int(number) for number in re.findall(r"\d+", self.equation)]
         return range(ends[0], ends[-1] + 1)
 
@@ -67,14 +70,22 @@ def equation_table(results: Iterable[ClaimResult] | None = None) -> list[Equatio
     Parameters
     ----------
     results : iterable of ClaimResult, optional
-        Results of a validation run. None: the verdicts on record, at once. Otherwise the measured ones: the worst
-        of a row's claims, as far as they were run, and of its derivations, which sympy verifies anew (about half a
-        minute). A row whose verdict on record is stricter than its claims and derivations keeps it.
+        Results of a validation run. Default: the table states the recorded verdicts. Otherwise the verdict of a row
+        is the worst of its claims (the expected verdict of a claim that was not run) and of its derivations, which
+        sympy verifies again (about 30 s). A row keeps its recorded verdict if this is stricter than the expected
+        verdicts of its claims and derivations.
 
     Returns
     -------
     list of EquationRow
         In the order of the paper.
+
+    Examples
+    --------
+    >>> from snapdyn.validation import equation_table
+    >>> row = equation_table()[1]
+    >>> row.equation, row.verdict
+    ('(2)', 'holds')
     """
     text = (files("snapdyn.validation") / "equations.csv").read_text(encoding="utf-8")
     rows = [
@@ -96,7 +107,24 @@ def equation_table(results: Iterable[ClaimResult] | None = None) -> list[Equatio
 
 
 def equation_text(rows: Iterable[EquationRow] | None = None) -> str:
-    """Write the table (default: as recorded) as plain text: the counts, then one paragraph per row."""
+    """Write the table as plain text: first the number of equations with each verdict, then a paragraph per row.
+
+    Parameters
+    ----------
+    rows : iterable of EquationRow, optional
+        Rows of the table; default `equation_table()`, with the recorded verdicts.
+
+    Returns
+    -------
+    str
+        The text, which ends with a line break.
+
+    Examples
+    --------
+    >>> from snapdyn.validation import equation_table, equation_text
+    >>> print(equation_text(equation_table()[1:2]).splitlines()[0])
+    1 displayed equations: 1 holds
+    """
     rows = equation_table() if rows is None else list(rows)
     counts = {
         verdict: sum(len(row.numbers) for row in rows if row.verdict == verdict)
@@ -121,13 +149,13 @@ def _indented(text: str) -> str:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Worst of some verdicts; none at all hold."""
-    found = set(verdicts)
-    return next((verdict for verdict in WORST_FIRST if verdict in found), "holds")
+    """Return the worst of `verdicts`; "holds" if there are none."""
+    given = set(verdicts)
+    return next((verdict for verdict in WORST_FIRST if verdict in given), "holds")
 
 
 def expected_verdict(row: EquationRow) -> Verdict:
-    """Worst verdict that the register and the derivations' printed forms expect of a row."""
+    """Worst verdict that is expected of a row: by the register for its claims, by the printed form of derivations."""
     from snapdyn.analytic.symbolic import derivation_of
 
     return worst(
@@ -148,25 +176,25 @@ def _expected(id_: str) -> Verdict:
 def _measured_verdict(row: EquationRow, measured: dict[str, Verdict]) -> str:
     if row.verdict == NOT_RECOMPUTED:
         return row.verdict
-    found = worst(
+    verdict = worst(
         [
             *(measured.get(id_, _expected(id_)) for id_ in row.claims),
             *(derivation_verdict(id_) for id_ in row.derivations),
         ]
     )
     recorded: Verdict = row.verdict  # type: ignore[assignment]
-    return found if recorded == expected_verdict(row) else worst([found, recorded])
+    return verdict if recorded == expected_verdict(row) else worst([verdict, recorded])
 
 
 @cache
 def derivation_verdict(id_: str) -> Verdict:
-    """Verdict of sympy on a derivation: refuted if a residual is left, corrected if one is left of the print."""
+    """Verify a derivation by sympy: "refuted" if a residual remains, "corrected" if the printed form leaves one."""
     from snapdyn.analytic.symbolic import derivation_of
 
-    found = derivation_of(id_)
-    if any(residual != 0 for residual in found.verify().values()):
+    derivation = derivation_of(id_)
+    if any(residual != 0 for residual in derivation.verify().values()):
         return "refuted"
-    if found.printed is None:
+    if derivation.printed is None:
         return "holds"
-    rejected = any(residual != 0 for residual in found.verify(found.printed).values())
+    rejected = any(residual != 0 for residual in derivation.verify(derivation.printed).values())
     return "corrected" if rejected else "holds"

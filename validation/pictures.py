@@ -11,7 +11,24 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: x, y arrays of one length, a label, and whether it is theory, simulation or a control."""
+    """One curve of a picture.
+
+    Attributes
+    ----------
+    label : str
+        Text for the legend.
+    x : (N,) array
+        Abscissas.
+    y : (N,) array
+        Ordinates.
+    kind : "theory", "simulation", "printed", "control" or "bound"
+        Source of the curve; it determines the line style.
+
+    Raises
+    ------
+    ValueError
+        If x and y differ in length.
+    """
 
     label: str
     x: NDArray[np.float64]
@@ -34,11 +51,15 @@ class Picture:
     Attributes
     ----------
     xlabel : str
+        Label of the x axis, with unit.
     ylabel : str
+        Label of the y axis, with unit.
     lines : tuple of Line
         Curves and points; `Picture.line` builds one.
     xscale : "linear" or "log"
+        Scale of the x axis.
     yscale : "linear", "log" or "symlog"
+        Scale of the y axis.
     verticals : tuple of (str, float)
         Vertical lines: label and position.
 
@@ -65,21 +86,39 @@ class Picture:
 
 @dataclass(frozen=True)
 class Map:
-    """Where a statement holds, over two quantities: measured violation on a grid, the printed condition on it.
+    """Validity map of a statement: the violation measured on a grid of two quantities, with the printed conditions.
 
     Attributes
     ----------
-    title, xlabel, ylabel : str
-    x, y : (nx,), (ny,) increasing
-    violation : (ny, nx)
+    title : str
+        Title of the map.
+    xlabel : str
+        Label of the x axis, with unit.
+    ylabel : str
+        Label of the y axis, with unit.
+    quantity : str
+        What `violation` measures, with its unit.
+    x : (nx,) array
+        Values of the first quantity, increasing.
+    y : (ny,) array
+        Values of the second quantity, increasing.
+    violation : (ny, nx) array
         Measured violation; NaN where an instance does not exist.
     threshold : float
         The statement counts as failed where `violation` is larger.
-    quantity : str
-        What `violation` measures, with its unit.
-    boundaries : lines over the same axes
-        Printed conditions (kind "printed") and fitted or corrected ones (kind "theory").
-    xscale, yscale, scale : "linear" or "log", of the axes and of the colours
+    boundaries : tuple of Line
+        Curves on the same axes: printed conditions (kind "printed"), fitted or corrected conditions (kind "theory").
+    xscale : "linear" or "log"
+        Scale of the x axis.
+    yscale : "linear" or "log"
+        Scale of the y axis.
+    scale : "linear" or "log"
+        Scale of the colours.
+
+    Raises
+    ------
+    ValueError
+        If the shape of `violation` is not (ny, nx), or x or y does not increase.
     """
 
     title: str

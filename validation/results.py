@@ -13,7 +13,7 @@ from snapdyn.validation.checks import Check, json_number
 from snapdyn.validation.pictures import Map, Picture
 
 Verdict = Literal["holds", "corrected", "conditional", "refuted"]
-# Order of every list by outcome: what disagrees with print comes first.
+# Order of every list by outcome: verdicts that disagree with the printed paper come first.
 VERDICTS: tuple[Verdict, ...] = ("corrected", "refuted", "conditional", "holds")
 NO_VERDICT = "no verdict"
 OUTCOMES: tuple[str, ...] = (NO_VERDICT, *VERDICTS)
@@ -21,21 +21,51 @@ OUTCOMES: tuple[str, ...] = (NO_VERDICT, *VERDICTS)
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """The verdict on one claim with everything that led to it.
+    """Verdict on one claim, with its evidence.
 
     Attributes
     ----------
-    assumptions, conditions
-        What the statement presupposes: in words, and as measured on the instance.
-    seeds, tried
-        Seeds of everything random; number of instances of a search for counterexamples, 0 when there was none.
-    level, file
-        Level of the run, and the user's file that the claim was loaded from (empty for the register's own).
-    seconds
-        Wall time that the evidence took.
-    fault
-        Why the evidence itself cannot carry a verdict (the claim's function raised an error, a control passed, a
-        check is missing, a number is not finite); such a claim is never as expected, and its `verdict` is "refuted".
+    id : str
+        Id of the claim.
+    source : str
+        Where the statement stands: paper, equation, version; or "own".
+    title : str
+        One line for lists.
+    statement : str
+        The statement in words.
+    latex : str
+        The statement as a formula.
+    assumptions : tuple of str
+        What the statement presupposes, in words.
+    expected : "holds", "corrected", "conditional" or "refuted"
+        Verdict that the register states.
+    verdict : "holds", "corrected", "conditional" or "refuted"
+        Verdict that follows from the checks.
+    checks : tuple of Check
+        Checks of the statement, and controls.
+    conclusion : str
+        One sentence with the numbers.
+    findings : tuple of str
+        Ids of `FINDINGS` that the claim shows.
+    conditions : tuple of Condition
+        Assumptions as evaluated on the instance.
+    picture : Picture or None
+        Data of the picture that shows the claim.
+    maps : tuple of Map
+        Validity maps of the statement.
+    seeds : tuple of int
+        Seeds of all random numbers.
+    tried : int
+        Number of instances of a search for counterexamples; 0 if there was no search.
+    level : str
+        Level of the run.
+    file : str
+        The user's file that the claim was loaded from; empty for a claim of the package.
+    fault : str
+        Why the evidence allows no verdict (the claim's function raised an error, a control passed, a check is missing,
+        a number is not finite); empty if it does. Such a claim is never as expected; its `verdict` is "refuted".
+    seconds : float
+        Wall time of the evidence.
     """
 
     id: str
@@ -61,28 +91,28 @@ class ClaimResult:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the register's and rests on sound evidence."""
+        """Whether the verdict equals that of the register and the evidence has no fault."""
         return self.verdict == self.expected and not self.fault
 
     @property
     def outcome(self) -> str:
-        """The verdict, or "no verdict" when the evidence is at fault."""
+        """The verdict, or "no verdict" if the evidence has a fault."""
         return NO_VERDICT if self.fault else self.verdict
 
     @property
     def signal(self) -> float:
-        """Signal over tolerance: how many times beyond its bound the weakest control lies; NaN without a control.
+        """Signal over tolerance: the smallest ratio of a control to its bound; NaN without a control.
 
-        Infinite when every control's bound is 0 (sympy leaves a residual or none). At most 1: a control passed.
+        It is infinite if the bound of every control is 0 (symbolic checks). If it is at most 1, a control passed.
         """
         return min((check.excess for check in self.checks if check.role == "control"), default=math.nan)
 
     @property
     def decisive(self) -> Check | None:
-        """The check that the verdict hangs on.
+        """The check that decides the verdict.
 
-        Of the checks that decide (of the statement; outside its conditions when it is conditional; corrected ones
-        as well when it is refuted) the one that is furthest beyond its bound, or nearest to it.
+        It is the check with the largest `excess` among those of the statement, or, for a conditional verdict, those
+        outside the conditions; for a refuted one the checks of the corrected statement are included.
         """
         roles = {"conditional": ("outside",), "refuted": ("statement", "corrected")}.get(self.verdict, ("statement",))
         weighed = [check for check in self.checks if check.role in roles] or list(self.checks)
@@ -130,10 +160,18 @@ class ClaimResult:
 
 @dataclass(frozen=True)
 class Report:
-    """Verdicts of one validation run, in the order of the register.
+    """Verdicts of one validation run.
 
-    `seconds` is the wall time of the whole run; `notes` say what else happened: claims taken over from an
-    interrupted run, a stored claim that was damaged.
+    Attributes
+    ----------
+    level : str
+        Level of the run.
+    claims : tuple of ClaimResult
+        Results, in the order of the register.
+    seconds : float
+        Wall time of the whole run.
+    notes : tuple of str
+        Other events: results that were kept from an interrupted run, a stored result that was damaged.
     """
 
     level: str
@@ -143,12 +181,12 @@ class Report:
 
     @property
     def as_expected(self) -> bool:
-        """Whether every verdict is the register's."""
+        """Whether every result is as expected."""
         return all(result.as_expected for result in self.claims)
 
     @property
     def by_outcome(self) -> list[ClaimResult]:
-        """Claims whose verdict is not the register's first, then those that disagree with print, then the rest."""
+        """Results by outcome: first those not as expected, then those that disagree with the printed paper."""
         return sorted(self.claims, key=lambda result: (result.as_expected, OUTCOMES.index(result.outcome)))
 
     def count(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from snapdyn.validation.checks import Check
 
 Floats = NDArray[np.float64]
 
-# A fit whose slope is not known to this decides nothing: orders of approximations differ by 1/2.
+# A fit decides between orders only if the margin of its slope is below this: neighbouring orders differ by 1/2.
 DECISIVE = 0.25
 
 
@@ -30,15 +30,15 @@ class Order:
     slope : float
         Slope of ln y against ln x.
     standard_error : float
-        Of the slope: from the errors of y where given, else from the scatter about the fitted curve.
+        Standard error of the slope: from the errors of y where given, else from the scatter about the fitted curve.
     next_order_shift : float
-        What the next term a x^q, as it is found in the same data, adds to the slope; 0 where no q was given.
+        Contribution of the next term a x^q, fitted to the same data, to the slope; 0 if no q was given.
     shift_error : float
-        Standard error of that shift.
+        Standard error of `next_order_shift`.
     next_term : float
         Largest |a| x^q of the data.
     constant : float
-        C of the straight line.
+        C of the straight line in the logarithms.
     """
 
     slope: float
@@ -50,18 +50,18 @@ class Order:
 
     @property
     def corrected(self) -> float:
-        """Slope without what the next term, as found, adds to it: the estimate of p."""
+        """Slope without the contribution of the next term: the estimate of p."""
         return self.slope - self.next_order_shift
 
     def margin(self, z: float = 3.0) -> float:
-        """Largest |corrected slope - p| that noise and the terms after the next one explain.
+        """Largest |corrected slope - p| that is explained by noise and by the terms after the next one.
 
-        z standard errors of the slope and of its shift, and for the terms left out a share `next_term` of the shift.
+        It is z standard errors of the slope and of its shift, plus `next_term` times the shift for the omitted terms.
         """
         return z * (self.standard_error + self.shift_error) + abs(self.next_order_shift) * self.next_term
 
     def agrees(self, expected: float, z: float = 3.0) -> bool:
-        """Whether the order is `expected` within the margin, and the margin can tell neighbouring orders apart."""
+        """Whether the order is `expected` within the margin, and the margin separates neighbouring orders."""
         return self.margin(z) < DECISIVE and abs(self.corrected - expected) <= self.margin(z)
 
     def __str__(self) -> str:
@@ -74,24 +74,26 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
 
     Parameters
     ----------
-    x, y : (N,) arrays
-        Small parameter and measured gap, both positive; at least three points (four with `next_order`).
+    x : (N,) array
+        Small parameter, positive; at least three points (four with `next_order`).
+    y : (N,) array
+        Measured gap, positive.
     y_error : (N,) array, optional
-        Standard errors of y. They weigh the points and give the slope's standard error; without them it comes
-        from the scatter, which for numbers without noise is what the fitted curve leaves out.
+        Standard errors of y. They are the weights of the points and give the standard error of the slope. Without
+        them it follows from the scatter, which for numbers without noise is the error of the fitted form.
     next_order : float, optional
-        q, the known relative order of the next term. a is then fitted as well, and the shift that a x^q puts on
-        the slope is reported: it bounds what a finite x can do to the slope.
+        q, the known relative order of the next term. The fit then includes a, and reports the contribution of a x^q
+        to the slope: the effect of x not being infinitely small.
 
     Returns
     -------
     Order
-        The slope with its standard error, and the shift that the next term puts on it.
+        The slope with its standard error, and the contribution of the next term to the slope.
 
     Raises
     ------
     InputError
-        Arrays of different or too small size, numbers that are not positive, q = 0.
+        If the arrays differ in size or are too small, a number is not positive, or q = 0.
 
     Examples
     --------
@@ -131,7 +133,7 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
 
     shift = shift_error = next_term = 0.0
     if next_order is not None:
-        per_unit = float(_least_squares(line, design[:, 2])[0])  # what x^q alone adds to the slope
+        per_unit = float(_least_squares(line, design[:, 2])[0])  # contribution of x^q alone to the slope
         a, a_error = float(fitted[2]), float(standard_errors(design)[2])
         shift, shift_error = a * per_unit, a_error * abs(per_unit)
         next_term = abs(a) * float((sizes**next_order).max())
@@ -146,7 +148,7 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
 
 
 def order_checks(name: str, rung: str, order: Order, expected: float, wrong: float) -> list[Check]:
-    """Checks of an order: within its margin, the margin narrow enough to tell, and a wrong order outside it."""
+    """Return checks that the order lies within its margin, the margin is narrow, and a wrong order lies outside."""
     return [
         Check(f"{name}: |corrected slope - ({expected:g})|", rung, abs(order.corrected - expected), order.margin()),
         Check(f"{name}: margin of the slope", rung, order.margin(), DECISIVE),

@@ -22,7 +22,7 @@ Id & Source & Statement & Verdict & Measured against bound \\
 \bottomrule
 \endlastfoot
 """
-# Characters that TeX reads as commands, or that its default font shows as others.
+# Characters that TeX reads as commands, or that its default font shows as other characters.
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -85,7 +85,7 @@ def text_table(report: Report) -> str:
 
 
 def latex_table(report: Report) -> str:
-    """Longtable with booktabs' rules, to be read by \\input: id, source, title, verdict, measured against bound."""
+    """LaTeX longtable with the rules of booktabs, for \\input: id, source, title, verdict, measured against bound."""
     rows = []
     for result in report.claims:
         check = result.decisive
@@ -101,7 +101,7 @@ def latex_table(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """One line: number of claims, of each outcome, of those that differ from the register; wall time."""
+    """One line: number of claims, claims per outcome, claims that differ from the register, wall time."""
     listed = ", ".join(f"{count} {outcome}" for outcome, count in reversed(report.count().items()))
     differing = sum(not result.as_expected for result in report.claims)
     took = "" if math.isnan(report.seconds) else f"; {report.seconds:.0f} s"
@@ -121,18 +121,18 @@ def _measured(result: ClaimResult) -> tuple[str, str]:
 
 
 def latex_text(text: str) -> str:
-    """Text on one line with everything that TeX would read otherwise escaped; what its fonts lack becomes "?"."""
+    """Text on one line with TeX's special characters escaped; a character that TeX's fonts lack becomes "?"."""
     escaped = (ESCAPES.get(letter, letter if ord(letter) < LATIN else "?") for letter in " ".join(text.split()))
     return re.sub("-(?=-)", "-{}", "".join(escaped)) if "--" in text else "".join(escaped)
 
 
 def latex_id(id: str) -> str:
-    """Id in typewriter letters that may break after a hyphen."""
+    """Id in typewriter letters; a line may break after its hyphens."""
     return rf"\texttt{{{latex_text(id).replace('-', '-' + chr(92) + 'allowbreak{}')}}}"
 
 
 def latex_number(value: float) -> str:
-    """Three digits, powers of ten as such, for math mode."""
+    """Number with three digits for math mode, with a power of ten instead of "e"."""
     if math.isnan(value):
         return r"\mathrm{NaN}"
     if math.isinf(value):

@@ -1,7 +1,7 @@
-"""Theorems 2 and 3 on classes of a text: which tokens obey, and what the others share.
+"""Theorems 2 and 3 on classes of a text: which tokens follow the theorems, by the role of the token.
 
-The theorems speak of distinct tokens (in the windows of one next token only) and of tokens that are common. On text
-most tokens are common, many of them with one query only: the roles here tell these apart.
+The theorems treat distinct tokens (in the windows of one next token only) and common tokens. In a text most tokens are
+common, but many of them are distinct among the windows of one query: `ROLES` separates these cases.
 """
 
 from __future__ import annotations
@@ -22,22 +22,36 @@ ROLES = (
     "distinct",  # |Omega(l)| = 1
     "common, distinct within its query",  # one next token among those of the query, more elsewhere
     "common, also within its query",
-    "common, query with one next word",  # nothing within the query tells tokens apart
+    "common, query with one next word",  # within such a query every token is distinct
 )
 NEXT_WORDS = (1, 2, 10, 30, 100, 300)
-DENSE_CLASSES = 4000  # up to here all eigenvalues of E are computed
-# |dz| that counts as a move, in units of the largest |dz| of the run. Above it the signs of WikiText-2's run at rtol
-# 1e-3 and of one at 1e-4 differ in 4 of 100,000 logits.
+DENSE_CLASSES = 4000  # up to this number of classes all eigenvalues of E are computed
+# Smallest |dz| that counts as a change, relative to the largest |dz| of the run. Above it, runs on WikiText-2 with
+# rtol 1e-3 and 1e-4 differ in the sign of 4 in 100,000 logits.
 STILL = 1e-6
 
 
 @dataclass(frozen=True)
 class RoleOutcome:
-    """What became of the tokens of one role: logits z_ml by query m and token l.
+    """How the logits z_ml (query m, token l) of the tokens of one role changed.
 
-    number; share of them that rise (dz > 0) and that fall, the rest being still; the same weighted by p_n P(l|n), how
-    often the windows have them; rise_by_next_words: share of the moving ones that rise among tokens that occur with
-    NEXT_WORDS[i] to NEXT_WORDS[i+1] - 1 next tokens in all classes, NaN for none.
+    Attributes
+    ----------
+    role : str
+        An entry of `ROLES`.
+    number : int
+        Number of logits of this role.
+    rise : float
+        Share of the logits with dz > 0.
+    fall : float
+        Share with dz < 0; the others change by less than STILL.
+    weighted_rise : float
+        `rise` with each logit weighted by p_n P(l|n), its frequency in the windows.
+    weighted_fall : float
+        `fall` with the same weights.
+    rise_by_next_words : tuple of float
+        Entry i: share of rising logits among the changing ones whose token occurs with NEXT_WORDS[i] to
+        NEXT_WORDS[i+1] - 1 next tokens in all classes; NaN where there are none.
     """
 
     role: str
@@ -51,10 +65,24 @@ class RoleOutcome:
 
 @dataclass(frozen=True)
 class GainLaw:
-    """Eq. (11), r(t) = r(0) chi_l(t), for the dominant distinct token l of a class over its others of less weight.
+    """Errors of Eq. (11), r(t) = r(0) chi_l(t), for the dominant distinct token l over a class's other distinct tokens.
 
-    Relative errors |predicted - r(t)|/r(t), median and 90 % quantile; `frozen_*`: the wrong theory r(t) = r(0).
-    dominant_rises: share of classes with two distinct tokens or more in which the dominant one rises (Theorem 3).
+    Attributes
+    ----------
+    pairs : int
+        Number of pairs (dominant token, other token of less weight).
+    median_error : float
+        Median of the relative error |predicted - r(t)|/r(t).
+    high_error : float
+        90 % quantile of that error.
+    frozen_median : float
+        Median error of the wrong theory r(t) = r(0).
+    frozen_high : float
+        90 % quantile of the error of the wrong theory.
+    classes : int
+        Number of classes with at least two distinct tokens.
+    dominant_rises : float
+        Share of these classes in which the logit of the dominant token rises (Theorem 3).
     """
 
     pairs: int
@@ -88,7 +116,7 @@ def _next_words(classes: SequenceClasses, group: Ints, size: int) -> Ints:
 
 
 def theorem_2_on(run: Trajectory, time: int = -1) -> list[RoleOutcome]:
-    """Share of tokens that rise and fall, by role, between t = 0 and the saved time number `time`."""
+    """Shares of rising and falling logits by role, between t = 0 and the saved time with index `time`."""
     classes = _classes_of(run)
     _, token = classes.z_coordinates
     change = run.z_support[time] - run.z_initial[classes.z_coordinates]
@@ -98,25 +126,25 @@ def theorem_2_on(run: Trajectory, time: int = -1) -> list[RoleOutcome]:
     )
     band = np.searchsorted(NEXT_WORDS, classes.omega_size[token], side="right") - 1
     roles = token_roles(classes)
-    found = []
+    outcomes = []
     for number, role in enumerate(ROLES):
-        mine = roles == number
-        if not mine.any():
+        members = roles == number
+        if not members.any():
             continue
-        rise, fall = mine & (change > still), mine & (change < -still)
-        moving, total = rise | fall, weight[mine].sum()
-        found.append(
+        rise, fall = members & (change > still), members & (change < -still)
+        moving, total = rise | fall, weight[members].sum()
+        outcomes.append(
             RoleOutcome(
                 role,
-                int(mine.sum()),
-                float(rise.sum() / mine.sum()),
-                float(fall.sum() / mine.sum()),
+                int(members.sum()),
+                float(rise.sum() / members.sum()),
+                float(fall.sum() / members.sum()),
                 float(weight[rise].sum() / total),
                 float(weight[fall].sum() / total),
                 tuple(_share(rise[moving & (band == i)]) for i in range(len(NEXT_WORDS))),
             )
         )
-    return found
+    return outcomes
 
 
 def _share(chosen: NDArray[np.bool_]) -> float:
@@ -126,7 +154,7 @@ def _share(chosen: NDArray[np.bool_]) -> float:
 def theorem_3_on(run: Trajectory, time: int = -1, within_query: bool = False) -> GainLaw:
     """Relative gains of the dominant distinct token of each class over its other distinct tokens, against Eq. (11).
 
-    With `within_query` tokens that are distinct within their query count as well: Theorem 3 says nothing of them.
+    With `within_query`, tokens that are distinct within their query only are included; Theorem 3 does not cover them.
     """
     classes = _classes_of(run)
     z0, z = run.z_initial[classes.z_coordinates], run.z_support[time]
@@ -177,12 +205,12 @@ class Move:
 
 
 def winners_and_losers(run: Trajectory, count: int = 3, time: int = -1) -> list[tuple[list[Move], list[Move]]]:
-    """For every class the `count` tokens that win the most attention and the `count` that lose the most."""
+    """Return, for every class, the `count` tokens that gain the most attention and the `count` that lose the most."""
     classes = _classes_of(run)
     start = classes.attention_from_support(run.z_initial[classes.z_coordinates])
     end = classes.attention_from_support(run.z_support[time])
     roles = token_roles(classes)[classes.z_of_entry]
-    found = []
+    by_class = []
     for first, stop in pairwise(classes.P.indptr.tolist()):
         change = end[first:stop] - start[first:stop]
         order = first + np.argsort(-change, kind="stable")
@@ -191,24 +219,24 @@ def winners_and_losers(run: Trajectory, count: int = 3, time: int = -1) -> list[
             for i in (*order[:count], *order[::-1][:count])
         ]
         half = len(moves) // 2
-        found.append(([m for m in moves[:half] if m.end > m.start], [m for m in moves[half:] if m.end < m.start]))
-    return found
+        by_class.append(([m for m in moves[:half] if m.end > m.start], [m for m in moves[half:] if m.end < m.start]))
+    return by_class
 
 
 def overlap_spectrum(classes: SequenceClasses, count: int = 3) -> Floats:
-    """The `count` largest eigenvalues of E by absolute value; from a sparse F where the classes are many."""
+    """Return the `count` largest eigenvalues of E by absolute value, from a sparse F above DENSE_CLASSES classes."""
     if classes.num_classes <= DENSE_CLASSES:
         return classes.eigenvalues()[:count]
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     F = classes.decoder_inputs()
     gram = LinearOperator((classes.num_classes,) * 2, matvec=lambda v: F @ (F.T @ v), dtype=np.float64)
-    start = np.ones(classes.num_classes)  # the same numbers every time
+    start = np.ones(classes.num_classes)  # a fixed start vector makes the result reproducible
     return np.sort(eigsh(gram, k=count, which="LA", v0=start, return_eigenvectors=False) - 1.0)[::-1]
 
 
 def assumption_2_on(classes: SequenceClasses) -> list[Condition]:
-    """Assumption 2; without its lower bound, which needs every eigenvalue, where the classes are many."""
+    """Evaluate Assumption 2; above DENSE_CLASSES classes without its lower bound, which needs all eigenvalues."""
     if classes.num_classes <= DENSE_CLASSES:
         return assumption_2(classes)
     K, V = classes.num_classes, classes.vocab_size

@@ -14,19 +14,27 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord
 from snapdyn.errors import InputError, flag
 
-# Points per step at which an event function is evaluated, so that two crossings in one step are both found.
+# Points per step at which an event function is evaluated, so that two crossings in one step are both located.
 EVENT_SAMPLES = 8
 
 
 class State:
-    """What an event function receives: the state at one time, and its observables on demand."""
+    """State of a run at one time, the argument of an event function; observables are computed when accessed.
+
+    Parameters
+    ----------
+    system : System
+        The system that is integrated.
+    state : (size,) array
+        Values of its state.
+    """
 
     def __init__(self, system: System, state: Floats) -> None:
         self._system, self._state = system, state
 
     @property
     def values(self) -> Floats:
-        """The state values themselves, (size,)."""
+        """Values of the state, (size,)."""
         return self._state
 
     @property
@@ -47,12 +55,12 @@ class State:
 
     @property
     def loss(self) -> float:
-        """-sum_n p_n ln alpha_n[next], nats."""
+        """Loss -sum_n p_n ln alpha_n[next], nats."""
         return self._system.loss(self._state)
 
     @property
     def extra(self) -> dict[str, Floats]:
-        """Quantities of this system only: h per class, B."""
+        """Quantities that only this kind of system has, such as h per class or B."""
         return self._system.extra(self._state)
 
 
@@ -63,7 +71,7 @@ class Event:
     Parameters
     ----------
     function : callable
-        function(t, state) -> float, with t in batch-size-1 steps and `state` a State.
+        ``function(t, state)`` returns a float, with t in batch-size-1 steps and `state` a State.
     direction : int
         -1: falling crossings only; 1: rising crossings only; 0: both.
     terminal : bool
@@ -72,7 +80,7 @@ class Event:
     Raises
     ------
     InputError
-        A function that cannot be called, or another direction.
+        If `function` is not callable, or `direction` is not -1, 0 or 1.
 
     Examples
     --------
@@ -97,7 +105,7 @@ class Event:
 
 
 class DenseStep:
-    """Dense output of the last step, computed only when a time inside it is needed, since it costs evaluations."""
+    """Dense output of the last step, computed only if a time inside the step is needed: it costs evaluations."""
 
     def __init__(self, solver: Any, clock: Clock) -> None:
         self._solver, self._clock = solver, clock
@@ -121,7 +129,7 @@ class DenseStep:
 
 
 class EventWatcher:
-    """Finds sign changes between samples of each step and locates them on dense output."""
+    """Detects sign changes of event functions between samples of each step, and locates them on dense output."""
 
     def __init__(self, system: System, clock: Clock, events: Mapping[str, Event], start: Floats) -> None:
         self._system, self._clock, self._events = system, clock, events
@@ -143,7 +151,7 @@ class EventWatcher:
         )
 
     def look(self, solver: Any, dense: DenseStep) -> float | None:
-        """Record the crossings of the last step in order of time; return the time of a terminal one, else None."""
+        """Record the crossings of the last step in order of time; return the time of a terminal crossing, or None."""
         samples = np.linspace(solver.t_old, solver.t, EVENT_SAMPLES + 1)[1:]
         crossings: list[tuple[float, str]] = []
         for name, event in self._events.items():

@@ -1,4 +1,4 @@
-"""One stage of a Runge-Kutta-Chebyshev step, and its error estimate, in one pass over the state each."""
+"""One stage of a Runge-Kutta-Chebyshev step, and the error estimate; each makes one pass over the state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 
 @kernel(fastmath=EXACT)
 def stage(rate, f, y, last, before, slope, a, rest, mu, nu):
-    """Replace `rate`, f(last), by rest y + mu last + nu before + slope (rate - a f), the next stage."""
+    """Replace `rate` = f(last) by the next stage, rest y + mu last + nu before + slope (rate - a f)."""
     for i in range(rate.size):
         rate[i] = rest * y[i] + mu * last[i] + nu * before[i] + slope * (rate[i] - a * f[i])
 

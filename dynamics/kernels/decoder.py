@@ -14,9 +14,9 @@ def frozen_decoder(
 ):  # fmt: skip
     """Write dC/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
 
-    With F fixed and Y(0) = 0, Y = F B C with C (S, columns) and C_n' = eta_Y p_n (e_n - alpha_n). Original
-    flow: B = I and the logits are W = F^T Y = G C. Modified flow: B = I - E' = G^{-1} and the logits are C
-    itself. `mixing` (S, S) is G or I; `logits` (columns,) is scratch.
+    With F fixed and Y(0) = 0, Y = F B C with C (S, columns) and C_n' = eta_Y p_n (e_n - alpha_n). In the original
+    flow B = I, and the logits are W = F^T Y = G C. In the modified flow B = I - E' = G^{-1}, and the logits are C.
+    `mixing` (S, S) is G or I accordingly; `logits` (columns,) is scratch.
     """
     C = state.reshape((-1, num_columns))
     dC = out.reshape((-1, num_columns))

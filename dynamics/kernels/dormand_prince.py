@@ -2,8 +2,8 @@
 
 Step control, first step, dense output and coefficients are those of scipy.integrate.DOP853 (Hairer, Norsett, Wanner,
 Solving Ordinary Differential Equations I, Sec. II.5, II.6, II.10). For a large system the cost is the memory traffic
-of the stage vectors, not the right-hand side. So stages are combined in blocks that stay in the first cache, each
-vector is read once per combination, and vectors exchange their indices instead of being copied.
+of the stage vectors, not the right-hand side. So stages are combined in blocks that fit into the first-level cache,
+each vector is read once per combination, and vectors exchange their indices instead of being copied.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field, mean_field_
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
 
-STAGES = 12  # of a step; stage 12 is the rate at its end, 13 to 15 serve dense output
+STAGES = 12  # stages of a step; stage 12 is the rate at its end, 13 to 15 are for dense output
 ALL_STAGES = 16
 BLOCK = 256  # numbers: 12 stages of a block are 24 kB
 
 ERROR_EXPONENT = -1.0 / 8.0
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
 
-# What `advance` returns.
+# Status that an integrator returns.
 FINISHED, PAUSED, FULL, TOO_SMALL_STEP, NOT_FINITE = range(5)
 
 
 def _used_stages(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(number, stages, coefficients) of the nonzero coefficients of each row, filled up to fours with 0 of stage 0."""
+    """(number, stages, coefficients) of the nonzero entries of each row, padded with zeros to a multiple of four."""
     number = -(-np.count_nonzero(rows, axis=1) // 4) * 4
     stages = np.zeros((len(rows), number.max()), dtype=np.int64)
     coefficients = np.zeros(stages.shape)
@@ -64,16 +64,17 @@ NUMBER, USED, COEFFICIENTS = _used_stages(_ROWS)
 
 
 class Workspace(NamedTuple):
-    """Everything that a run changes, so that it can pause and go on; n values of the state."""
+    """State of a run, with which it can pause and continue; the system has n values."""
 
     vectors: NDArray[np.float64]  # (3 + 16, n): three states, then the stages
     where: NDArray[np.int64]  # (3 + 16,): rows of `vectors` with (state, state before, scratch), then each stage
     reals: NDArray[np.float64]  # see the names below
     counts: NDArray[np.int64]  # see the names below
-    weights: NDArray[np.float64]  # (12,) of the stages in dense output
+    weights: NDArray[np.float64]  # (12,) weights of the stages in dense output
 
 
-# reals: the integration variable, the same at the step's start, next step, end, tolerances, t_s (0: plain t)
+# reals: the integration variable at the end and at the start of the last step, size of the next step, end of the run,
+# tolerances, t_s (0: the integration variable is t)
 TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE = range(7)
 # counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made
 STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE = range(5)
@@ -84,7 +85,7 @@ START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(5, np.in
 
 
 def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: float, scale: float | None) -> Workspace:
-    """Workspace for a run from `start` (n,) at 0 to `end` (> 0), in log time if a scale t_s is given."""
+    """Workspace for a run from the state `start` (n,) at 0 to `end` (> 0), in log time if a scale t_s is given."""
     vectors = np.empty((VECTORS, start.size))
     vectors[STATE] = start
     reals = np.array((0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0))
@@ -125,9 +126,9 @@ def _stage_state(s, h, base, vectors, where):
 
 @kernel(fastmath=REASSOCIATE)
 def _new_state(h, vectors, where, rtol, atol):
-    """Write the state at the step's end; return (error norm, of which 1 is the tolerance, whether it is finite).
+    """Write the state at the step's end; return (error norm, whether the state is finite).
 
-    The norm is that of both estimates, of (error/scale)^2 with scale = atol + rtol max(|y|, |y_new|).
+    The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance.
     """
     y, y_new = vectors[where[STATE]], vectors[where[OLD]]
     used, a, b = USED[STAGES], COEFFICIENTS[ERROR_5], COEFFICIENTS[ERROR_3]  # all three use the same eight stages
@@ -194,7 +195,7 @@ def _first_step(rate, arguments, work):
     f, f_trial = vectors[where[STAGE]], vectors[where[STAGE + 1]]
     end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
     h0, d1 = 0.0, 0.0
-    for s in range(2):  # here and below one call of the rate in a loop: it is inlined, and takes long to compile
+    for s in range(2):  # a loop with one call of the rate, here and below: the rate is inlined and slow to compile
         _evaluate(rate, arguments, work, where[SCRATCH] if s == 1 else where[STATE], s, h0)
         if s == 0:
             for i in range(n):
@@ -215,7 +216,7 @@ def _first_step(rate, arguments, work):
 
 @njit(inline="always")
 def _step(rate, arguments, work):
-    """Make one accepted step; FINISHED when all is well, else TOO_SMALL_STEP or NOT_FINITE."""
+    """Make one accepted step; return FINISHED, or TOO_SMALL_STEP or NOT_FINITE if that is impossible."""
     tau, end = work.reals[TAU], work.reals[END]
     smallest = 10.0 * (np.nextafter(tau, np.inf) - tau)
     size = max(work.reals[STEP], smallest)
@@ -254,10 +255,11 @@ def _step(rate, arguments, work):
 
 @kernel(fastmath=REASSOCIATE)
 def dense_state(tau, work, out):
-    """Write the first components of the state at `tau` within the last step to `out`; dense output must be made.
+    """Write the first components of the state at `tau` within the last step to `out`, after dense output was made.
 
-    y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), multiplied out: the weight of each stage is a polynomial in x, and a
-    state costs twelve stages. (The seven polynomials of each component would be cheaper from six saves in a step on.)
+    y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), expanded: the weight of each stage is a polynomial in x, and a
+    state costs a sum of twelve stages. (The seven polynomials of each component are cheaper if a step has six saved
+    times or more.)
     """
     where, vectors, weights = work.where, work.vectors, work.weights
     y_old, y = vectors[where[OLD]], vectors[where[STATE]]
@@ -269,7 +271,7 @@ def dense_state(tau, work, out):
     h = work.reals[TAU] - work.reals[TAU_OLD]
     x = (tau - work.reals[TAU_OLD]) / h
     left = 1.0 - x
-    p1 = x * left  # what p1, p2, ... are multiplied by
+    p1 = x * left  # from here on: the factors of p1, p2, ...
     p2 = p1 * x
     p3 = p2 * left
     p4 = p3 * x
@@ -333,11 +335,11 @@ def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
             return status
 
 
-# One function per right-hand side. Each is compiled and cached as a whole: a right-hand side that came in as an
-# argument from Python would be called through a pointer, or compiled again in every process.
+# One function per right-hand side. Each is compiled and cached as a whole: a right-hand side passed as an argument from
+# Python would be called through a pointer, or compiled again in every process.
 #
 # They integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until `saved` (rows, width) is full
-# (FULL), and can be called again to go on. Row i of `saved` receives the first `width` state values at the i-th time
+# (FULL), and can be called again to continue. Row i of `saved` receives the first `width` state values at the i-th time
 # after those saved already, and losses[i] the loss there, unless `losses` is empty. `save_at` holds the times in the
 # integration variable. With a `saved` of no rows, a call makes the dense output of the step that holds the next time.
 

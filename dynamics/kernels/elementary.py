@@ -17,10 +17,10 @@ _SMALLEST = -708.0
 
 @kernel(fastmath=EXACT)
 def exp_any(x):
-    """exp(x) for |x| <= 708, to 1 ulp, in a form the compiler vectorises (libm's exp it does not).
+    """exp(x) for |x| <= 708, to 1 ulp, in a form that the compiler vectorises (it does not vectorise libm's exp).
 
     Cody-Waite reduction x = k ln 2 + r, Taylor polynomial of degree 13 in |r| <= ln(2)/2 (remainder below
-    2e-17) by Estrin's scheme (short sums wait for nothing), 2**k assembled in the exponent bits. NaN gives NaN.
+    2e-17) by Estrin's scheme (its partial sums are independent), 2**k set in the exponent bits. NaN gives NaN.
     """
     shifted = x * _LOG2_E + _ROUND
     k = shifted - _ROUND
@@ -41,7 +41,7 @@ def exp_any(x):
 
 @kernel(fastmath=EXACT)
 def exp_nonpositive(x):
-    """exp(x) for x <= 0, to 1 ulp; below -708 (1e-307) the result is held there; NaN gives NaN."""
+    """exp(x) for x <= 0, to 1 ulp; exp(-708), about 3e-308, for x below -708; NaN gives NaN."""
     return exp_any(_SMALLEST if x < _SMALLEST else x)
 
 
@@ -127,7 +127,7 @@ def row_dots(Y, rows, r, last_multiplicity, out):
 
 @kernel(fastmath=REASSOCIATE)
 def add_scaled(target, scale, r, overwrite):
-    """target += scale r, or target = scale r where this is the first touch."""
+    """target += scale r, or target = scale r if `overwrite`."""
     if overwrite:
         for j in range(r.size):
             target[j] = scale * r[j]
@@ -140,7 +140,7 @@ def add_scaled(target, scale, r, overwrite):
 def prediction_error(r, column, last_multiplicity):
     """Turn exp-shifted logits r into e_n - alpha_n in place and return -ln alpha_n[column].
 
-    The value at the class's own column is the sum of the other probabilities, never 1 - alpha, so it keeps
+    The entry at `column` is computed as the sum of the other probabilities and not as 1 - alpha, so it keeps
     its relative accuracy at late times.
     """
     C = r.size

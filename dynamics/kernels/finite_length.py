@@ -1,4 +1,4 @@
-"""Right-hand side of the mean field of finite sequences, to second order in the counts' fluctuations."""
+"""Right-hand side of the mean field of finite sequences, to second order in the fluctuations of the token counts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ def finite_length_mean_field(
 ):  # fmt: skip
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the expected loss.
 
-    The step of class n is a function phi of the counts through f alone, so it does not change when the
-    counts are scaled, and for Cov = (diag P - P P^T)/(T-1) Euler's identities leave
+    The step phi of class n depends on the token counts through f only, so it does not change if the counts
+    are scaled. With the covariance (diag P - P P^T)/(T-1) of the counts, Euler's identities give
 
         E phi = phi + sum_k w_k/2 d^2/ds^2 phi(f_k(s)), w_k = f_k^2/((T-1) P_k), f_k(s) = (f + s e_k)/|f + s e_k|.
 
     Derivatives at s = 0, a = Y^T f, y_k a row of Y, r = e_n - alpha, primes for d/ds along token k:
-    f' = e_k - f_k f, f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same for a with y_k for e_k. Only e_k stands
-    for one token, the rest is f or a itself, so the sum over k costs no more than a few mean fields.
+    f' = e_k - f_k f, f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same for a with y_k in place of e_k. Only the
+    terms in e_k differ between tokens, the others are multiples of f or a. So the sum over k costs as much as
+    a few mean fields.
     `inverse_length` is 1/(T-1); `work` (9, max(entries of a class, columns)) is scratch.
     """
     z = state[:num_slots]
@@ -41,7 +42,7 @@ def finite_length_mean_field(
     r = work[5, :num_columns]
     r_prime = work[6, :num_columns]
     r_first = work[7, :num_columns]  # sum_k w_k f_k r'
-    r_mean = work[8, :num_columns]  # r with every term of its row that is proportional to f
+    r_mean = work[8, :num_columns]  # factor of all terms of dY that are proportional to f
     loss = 0.0
     for n in range(prior.size):
         start, stop = indptr[n], indptr[n + 1]
@@ -58,7 +59,7 @@ def finite_length_mean_field(
         for i in range(m):
             f_counted[i] = f[i] * counts[i]
         combine_rows(Y, rows, f_counted, a)
-        # Only differences of logits count: from the class's own logit they stay accurate at late times.
+        # Only differences of logits matter. Differences to the logit of the next token stay accurate at late times.
         origin = a[own]
         for j in range(num_columns):
             a[j] -= origin
@@ -113,8 +114,8 @@ def _along_token(
     """Write r' to `r_prime`, add w r'' to `r_second_sum`; return (Var_alpha a', y . r', a . r', a . r'').
 
     alpha' = alpha (a' - <a'>), alpha'' = alpha ((a' - <a'>)^2 - Var a' + a'' - <a''>), <.> the mean over
-    alpha. All logits count from the class's own, a[own] = 0, and the own values of r' and r'' are minus the
-    sum of the others, so that nothing cancels when alpha_own approaches 1.
+    alpha. Logits are relative to that of the next token, a[own] = 0. The entries `own` of r' and r'' are minus
+    the sum of the others, which avoids cancellation when alpha of the next token approaches 1.
     """
     C = a.size
     a_second = 3.0 * fk * fk - 1.0

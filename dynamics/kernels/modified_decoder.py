@@ -13,8 +13,8 @@ from snapdyn.dynamics.kernels.elementary import normalized_attention
 def spd_inverse(G, L, inverse):
     """Write G^{-1} to `inverse` for a symmetric positive definite G (S, S); `L` (S, S) is scratch.
 
-    Cholesky in place of a library call because a library allocates. If G is not positive definite the
-    result is NaN, which the integrator reports.
+    The Cholesky decomposition is written out because a library call would allocate. If G is not positive definite,
+    the result is NaN, which the integrator reports.
     """
     S = G.shape[0]
     for i in range(S):

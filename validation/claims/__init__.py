@@ -80,5 +80,23 @@ def load_claims(path: str | os.PathLike[str]) -> list[str]:
     ------
     InputError
         As `snapdyn.dynamics.user_files.load_file`; the register is then as it was.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from snapdyn.validation import CLAIMS, load_claims
+    >>> text = '''
+    ... import snapdyn as sd
+    ... @sd.claim("eight", source="own", title="Eight", statement="8 is less than 9.")
+    ... def eight(level):
+    ...     return sd.Evidence([sd.Check("eight", "arithmetic", 8.0, 9.0)])
+    ... '''
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "my_claims.py"
+    ...     _ = file.write_text(text)
+    ...     load_claims(file)
+    ['eight']
+    >>> del CLAIMS["eight"]
     """
     return load_file(path).get(CLAIMS.kind, [])

@@ -1,4 +1,4 @@
-"""Maps of where a conditional claim holds: measured violation over two quantities, the printed condition on it."""
+"""Validity maps of the conditional claims: measured violation over two quantities, with the printed conditions."""
 
 from snapdyn.validation.maps.common_logit import common_logit_law, common_logit_maps
 from snapdyn.validation.maps.fallen_tokens import common_rise_map, distinct_fall_map, slow_attention_map

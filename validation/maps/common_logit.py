@@ -1,4 +1,4 @@
-"""F4: the common token's logit under the modified decoder over the mean field's, its law, and maps of it."""
+"""F4: ratio of the common token's logit under the modified decoder to that in the mean field, its law, and maps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from snapdyn.validation.pictures import Map
 
 
 def classes_of_overlap(rho: float, num_classes: int, vocab_size: int) -> SequenceClasses:
-    """`single_common_token` classes, five distinct tokens each, whose attention vectors overlap by f_n.f_k = rho."""
+    """`single_common_token` classes with five distinct tokens each and overlaps f_n.f_k = rho of attention vectors."""
     weights = np.linspace(0.1, 1.0, 5)
     # rho = s^2/(s^2 + (1-s)^2 |w|^2) for the share s of the common token and normalised weights w.
     odds = np.sqrt(rho / (1 - rho)) * np.linalg.norm(weights / weights.sum())
@@ -28,12 +28,13 @@ def classes_of_overlap(rho: float, num_classes: int, vocab_size: int) -> Sequenc
 
 
 def common_logit_ratio(vocab_size: int, num_classes: int, rho: float) -> tuple[float, float, float]:
-    """F4: common logit under (10) over the mean field's at t = 2 K ln V/eta_Y, eta_Z/eta_Y = 1e-4; law; denominator.
+    """F4: ratio of the common logit under (10) to that in the mean field, the ratio by the law, the law's denominator.
 
-    The law, own, no free number: (1 + V E')/(2 (exp(X) - 1)/X - 1), X = rho V h. Under the modified flow beta =
-    E' + 1/V to leading order. Under the original flow the own coefficient C_n[n] = u grows to V h, and C_k[n] = -(1/V)
-    int exp(rho u) du with the lead rho u of overlapping classes' outputs: beta (V-1)/iota = (exp(x)-1)/x + exp(x) - 1,
-    x = rho u; its mean over int gamma dt ~ int u du is the denominator.
+    The ratio is taken at t = 2 K ln V/eta_Y with eta_Z/eta_Y = 1e-4. The law (own derivation, no free parameter) is
+    (1 + V E')/(2 (exp(X) - 1)/X - 1) with X = rho V h. Under the modified flow beta = E' + 1/V to leading order. Under
+    the original flow the diagonal coefficient C_n[n] = u grows to V h, and C_k[n] = -(1/V) int exp(rho u) du, since
+    overlap puts the outputs of other classes rho u ahead. So beta (V-1)/iota = (exp(x)-1)/x + exp(x) - 1 with
+    x = rho u. The denominator is its mean with the weight gamma dt ~ u du.
     """
     V, K = vocab_size, num_classes
     t, eta_Z = 2 * K * np.log(V), 1e-4
@@ -49,10 +50,20 @@ def common_logit_ratio(vocab_size: int, num_classes: int, rho: float) -> tuple[f
 
 
 class CommonLogitLaw(NamedTuple):
-    """F4's law fitted: ln(R D - 1) = constant + a ln V + b ln E', R the ratio and D the law's denominator.
+    """Fit of F4's law: ln(R D - 1) = constant + a ln V + b ln E' for the ratio R and the law's denominator D.
 
-    `coefficients` and `errors` (standard errors) are those of constant, a, b; the law says 0, 1, 1. `excess` is the
-    largest |R/law - 1| over its bound, `without_denominator` the same for 1 + V E' alone.
+    Attributes
+    ----------
+    coefficients : (3,) array
+        Fitted constant, a and b; the law predicts 0, 1, 1.
+    errors : (3,) array
+        Standard errors of the coefficients.
+    excess : float
+        Largest |R/law - 1| relative to its bound.
+    without_denominator : float
+        The same for the law 1 + V E' without its denominator.
+    instances : int
+        Number of instances.
     """
 
     coefficients: Floats
@@ -63,14 +74,14 @@ class CommonLogitLaw(NamedTuple):
 
 
 def common_logit_law(level: str) -> CommonLogitLaw:
-    """Fit F4's ratio over V, K and rho, weakly correlated, V >= 100 K."""
+    """Fit F4's law to the ratios over V, K and rho, with weak correlation and V >= 100 K."""
     points = 5 if level == "full" else 3
     rows, excess, without = [], 0.0, 0.0
     for K in (3, 5, 10, 20) if level == "full" else (3, 10):
         for V in np.geomspace(100 * K, 1e6, points).round():
             for rho in np.geomspace(1e-3, 0.9 / (K * (K - 1)), points):
                 ratio, law, denominator = common_logit_ratio(int(V), K, float(rho))
-                # Left out: (K-1) E' beside 1 in beta's 1/V and in the original flow's coefficients, K outputs of V.
+                # The law neglects (K-1) E' against 1 in beta's 1/V and in the original flow, and K outputs against V.
                 bound = K / V + (K - 1) * rho
                 excess = max(excess, abs(ratio / law - 1) / bound)
                 without = max(without, abs(ratio / (law * denominator) - 1) / bound)
@@ -84,12 +95,12 @@ def common_logit_law(level: str) -> CommonLogitLaw:
 
 
 def overlap_coefficient(rho: float, num_classes: int) -> float:
-    """E'_nk of classes whose attention vectors all overlap by rho."""
+    """E'_nk of classes whose attention vectors all have the overlap rho."""
     return rho / ((1 - rho) * (1 + (num_classes - 1) * rho))
 
 
 def common_logit_maps(level: str) -> tuple[Map, Map]:
-    """F4: |ratio - 1| of the common logit, modified decoder over mean field, over (V, rho) at K = 10 and (V, K)."""
+    """F4: maps of |ratio - 1|, modified decoder to mean field, over (V, rho) at K = 10 and over (V, K)."""
     full = level == "full"
     V = np.geomspace(30, 1e7, 16 if full else 6).round()
     rho = np.geomspace(1e-5, 0.3, 12 if full else 5)

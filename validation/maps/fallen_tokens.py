@@ -18,7 +18,7 @@ from snapdyn.validation.pictures import Map
 
 
 def fallen(run: Trajectory) -> Floats:
-    """(N, distinct tokens) whether the logit has fallen by more than FALL of the run's largest |z|, one query."""
+    """Whether the logit has fallen by more than FALL of the run's largest |z|, (N, distinct tokens), for one query."""
     z = np.vstack([run.z_initial[0], run.z[:, 0]])[:, run.require_classes().distinct_tokens()]
     largest_drop = np.maximum.accumulate(drop_below_maximum(z), axis=0)
     return np.asarray(largest_drop[1:] > FALL * np.abs(run.z).max())
@@ -39,7 +39,8 @@ def distinct_fall_map(level: str) -> Map:
 def common_rise_map(level: str) -> Map:
     """Theorem 2(b): rise of the only common token in the mean field, over eta_Z/eta_Y and V, t <= 1e4/eta_Y.
 
-    Two classes of two queries, the weights of the stored counterexample theorem2b-fast: common 1, distinct 0.4 and 0.1.
+    Two classes with different queries and the weights of the counterexample theorem2b-fast: common 1, distinct 0.4 and
+    0.1.
     """
     full = level == "full"
     ratios = np.geomspace(0.1, 100, 13 if full else 7)
@@ -73,10 +74,11 @@ def common_rise_map(level: str) -> Map:
 
 
 def fall_onset(classes: SequenceClasses, ratio: float, times: Floats) -> tuple[float, float]:
-    """First of `times` (eta_Y = 1) at which a distinct token has fallen, and (eta_Z/eta_Y) (V h)^2 then; else NaN.
+    """First of `times` (eta_Y = 1) at which a distinct token has fallen, and (eta_Z/eta_Y) (V h)^2 at that time.
 
-    V h at the mean visits t/K. Own: late, Y is an integral over ln t of f_n(t') (e_n - alpha_n(t')) t', so all decades
-    weigh the same, while attention moves by the order of eta_Z int gamma dt = (eta_Z/eta_Y) (V h)^2/2 (128).
+    Both are NaN if no distinct token falls. V h is taken at t/K. Own derivation: at late times Y is an integral over
+    ln t of f_n(t') (e_n - alpha_n(t')) t', so all decades have the same weight, while attention changes by the order of
+    eta_Z int gamma dt = (eta_Z/eta_Y) (V h)^2/2 (128).
     """
     down = np.flatnonzero(fallen(flow_at_ratio(classes, ratio, times)).any(axis=1))
     if not down.size:
@@ -86,9 +88,9 @@ def fall_onset(classes: SequenceClasses, ratio: float, times: Floats) -> tuple[f
 
 
 def slow_attention_map(level: str) -> Map:
-    """How slow attention must be: share of instances with a fallen distinct token, over eta_Z/eta_Y and time.
+    """Share of instances with a fallen distinct token, over eta_Z/eta_Y and time: shows how slow attention must be.
 
-    Weak correlation, |lambda_1| K = 0.5, mean field. The fitted line is the median of the onsets.
+    Mean field with weak correlation, |lambda_1| K = 0.5. The fitted line is the median of the onsets.
     """
     full = level == "full"
     K, V = 3, 100

@@ -16,9 +16,9 @@ from snapdyn.validation.pictures import Map
 
 
 def momentum_map(level: str) -> Map:
-    """Error of the clock t = i/(1-mu) in the fall of the loss, over the step i and the momentum mu.
+    """Error of the clock t = i/(1-mu) in the decrease of the loss, over the step i and the momentum mu.
 
-    Descent on the expectation at eta = 1e-6 against the mean field, on three strongly correlated classes.
+    Descent on the expected loss with eta = 1e-6 is compared with the mean field, on three strongly correlated classes.
     """
     full, eta, threshold = level == "full", 1e-6, 0.05
     classes = random_classes(3, num_common=1, num_distinct=3, vocab_size=50, correlation="strong", seed=1)
@@ -42,14 +42,14 @@ def momentum_map(level: str) -> Map:
         threshold=threshold,
         boundaries=(
             boundary("printed: i = 1/(1-mu)", 1 / (1 - momenta), 1 / (1 - momenta)),
-            # The clock is ahead by D = mu/(1-mu) steps: error D/(i-D).
+            # The clock is ahead by D = mu/(1-mu) steps, so its error is D/(i-D).
             boundary(f"D/(i-D) = {threshold:g}, D = mu/(1-mu)", lag * (1 + 1 / threshold), 1 / (1 - momenta), "theory"),
         ),
     )
 
 
 def _descent_loss(system: MeanField, momentum: float, steps: NDArray[np.int64]) -> Floats:
-    """Loss after each of `steps` (increasing) of heavy-ball descent: v <- mu v + g, x <- x + eta v, from 0."""
+    """Loss after each of `steps` (increasing) of heavy-ball descent from 0: v <- mu v + g, x <- x + eta v."""
     state, velocity, losses = system.initial_state(), np.zeros(system.size), []
     for step in range(1, int(steps[-1]) + 1):
         velocity = momentum * velocity + system.derivative(0.0, state)

@@ -1,4 +1,4 @@
-"""Maps of where a conditional claim holds: measured violation over two quantities, the printed condition on it."""
+"""Validity maps over the ratio of the rates and the correlation of the classes, on the mean field."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.instances import correlated_classes
 from snapdyn.validation.pictures import Line, Map
 
-# A drop of this share of the largest logit is more than the solver's error at rtol 1e-8 (some hundred steps).
-FALL = 1e-5
 # "Much larger" is read as a factor of ten, as in Assumption 2.
 MUCH_SMALLER = 0.1
 
@@ -33,8 +31,27 @@ def ratio_correlation_map(
 ) -> Map:
     """Map of a violation in the mean field over eta_Z/eta_Y and |lambda_1| K, mean over instances, t <= 1e4/eta_Y.
 
-    `measure` takes the run of one instance. The printed conditions are eta_Z much below eta_Y, read as a factor ten,
-    and |lambda_1| < 1/K.
+    The printed conditions are eta_Z much smaller than eta_Y, read as a factor of ten, and |lambda_1| < 1/K.
+
+    Parameters
+    ----------
+    level : "quick" or "full"
+        "full" uses more points and more instances.
+    title : str
+        Title of the map.
+    quantity : str
+        What the violation is, with its unit.
+    measure : callable
+        ``measure(run)`` returns the violation in the run of one instance.
+    threshold : float
+        The statement counts as failed where the violation is larger.
+    scale : "log" or "linear"
+        Scale of the colours.
+
+    Returns
+    -------
+    Map
+        The violation on the grid.
     """
     full = level == "full"
     ratios = np.geomspace(1e-3, 100, 11 if full else 6)
@@ -63,11 +80,13 @@ def ratio_correlation_map(
 
 
 def flow_at_ratio(classes: SequenceClasses, ratio: float, times: Floats) -> Trajectory:
-    # LSODA needs half of the evaluations of DOP853, but loses to BDF where fast attention has settled.
+    """Run the mean field with eta_Y = 1 and eta_Z = `ratio`, saved at `times` (batch-size-1 steps)."""
+    # LSODA needs half of the evaluations of DOP853. BDF is faster than LSODA after fast attention has settled.
     settled = ratio > 0.1 and times[-1] > 1e6
     options = {"method": "BDF" if settled else "LSODA", "atol": 1e-13} if ratio <= 1 else {"atol": 1e-11}
     return whole_run(MeanField(classes, 1.0, ratio), times, rtol=1e-8, **options)
 
 
 def boundary(label: str, x: object, y: object, kind: str = "printed") -> Line:
+    """Line of a printed condition, or of a fitted one (kind "theory")."""
     return Line(label, np.asarray(x, dtype=float), np.asarray(y, dtype=float), kind)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The ladder: from SGD to a closed form, rung by rung on one clock, with the gap that every rung opens."""
+"""The ladder: run SGD and its approximations, down to a closed form, on one clock."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RungPlan = tuple[str, str, Callable[[], Trajectory | list[Trajectory]]]
 
 
 class NotApplicable(Exception):
-    """A rung does not exist for these classes, or was not asked for; anything else is the caller's mistake."""
+    """A rung does not exist for these classes, or was not requested. Invalid arguments raise InputError instead."""
 
 
 def ladder(
@@ -72,15 +72,15 @@ def ladder(
 ) -> Ladder:
     """Run every rung from SGD to the closed form on one clock.
 
-    finite T (SGD with sequences of `seq_len` tokens) -> SGD (T infinite) -> descent (on the expectation, same rates
-    and momentum) -> mean field; from there, by `branch`,
+    The first rungs are finite T (SGD with sequences of `seq_len` tokens) -> SGD (T infinite) -> descent (on the
+    expected loss, same rates and momentum) -> mean field. The next ones depend on `branch`:
 
-    - attention: exact beta (ModifiedDecoder) -> leading beta -> orbit (the same in closed form, by quadrature) ->
+    - attention: exact beta (ModifiedDecoder) -> leading beta -> orbit (the solution of leading beta by quadrature) ->
       single common token (13) -> closed form; compared in z, attention, entropy, relative gain, growth factor;
     - decoder: original flow (7), attention frozen -> modified flow (8) -> closed form (h of Lemma 6); compared in
       the decoder's logits, loss and speed gamma.
 
-    Zero start throughout.
+    All rungs start from zero.
 
     Parameters
     ----------
@@ -91,24 +91,24 @@ def ladder(
     eta_Z : float
         Learning rate of attention, per batch-size-1 step.
     t_eval : (N,) array
-        Times in batch-size-1 steps without momentum, at least 0. While there are stepped rungs they are rounded to
-        whole steps and doubles dropped (with momentum: to the step whose `momentum_clock` is nearest).
+        Times in batch-size-1 steps without momentum, at least 0. If SGD or descent run, the times are rounded to
+        whole steps (with momentum: to the step whose `momentum_clock` is nearest), and duplicates are removed.
     tolerance : float
         Gap, relative to the largest change of the observable, at which a rung counts as broken.
     seeds : int
-        Independent SGD runs whose mean is the SGD rung; 0 leaves SGD out, else at least 2.
+        Number of independent SGD runs, whose mean is the SGD rung: 0 (no SGD) or at least 2.
     seq_len : int, optional
-        T-1, contextual tokens per sequence; None leaves the finite-T rung out.
+        T-1, contextual tokens per sequence; without it there is no finite-T rung.
     batch_size : int
         Sequences per SGD step.
     momentum : float
         Momentum of SGD and of descent, at least 0 and below 1.
     form : "consistent" or "printed"
-        Of Eq. (13) and its closed form.
+        Form of Eq. (13) and of its closed form.
     seed : int
-        Seeds seed, ..., seed + seeds - 1 serve SGD, the next ones finite T.
+        SGD uses the seeds seed, ..., seed + seeds - 1; finite T uses the next ones.
     max_steps : int
-        Beyond it SGD and descent are left out.
+        SGD and descent are left out if they need more steps.
     branch : "attention" or "decoder"
         Which approximations follow the mean field.
 
@@ -120,7 +120,7 @@ def ladder(
     Raises
     ------
     InputError
-        Arguments outside their range.
+        If an argument is outside its range.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def ladder(
     batch_size = whole("batch_size", batch_size, 1)
     if form not in ("consistent", "printed"):
         raise unknown_name("form", form, ("consistent", "printed"))
-    if branch not in tuple(BRANCHES):  # a list has no hash, so it cannot be looked for in a dict
+    if branch not in tuple(BRANCHES):  # a list has no hash: no dict look-up
         raise unknown_name("branch", branch, BRANCHES)
     decoder = branch == "decoder"
     times, steps = _rounded(t_eval, momentum, whole("max_steps", max_steps, 1))
@@ -191,17 +191,17 @@ def ladder(
         lower, observe = _attention_branch(classes, eta_Y, eta_Z, times, form), attention_observables
     rungs: list[Rung] = []
     absent: dict[str, str] = {}
-    approximations: list[tuple[str, str]] = []  # of this rung and of the absent ones above it
+    approximations: list[tuple[str, str]] = []  # approximations of this rung and of the absent rungs above it
     for name, approximation, run in upper + lower:
-        found = attempt(run)
+        outcome = attempt(run)
         approximations.append((name, approximation))
-        if isinstance(found, str):
-            absent[name] = found
+        if isinstance(outcome, str):
+            absent[name] = outcome
             continue
         names = " and ".join(skipped for skipped, _ in approximations)
         together = f"{names} together: " if len(approximations) > 1 else ""
         why = together + " ".join(reason for _, reason in approximations) if rungs else ""
-        rungs.append(Rung(name, found, why, observe))
+        rungs.append(Rung(name, outcome, why, observe))
         approximations = []
     return Ladder(times, tuple(rungs), absent, tolerance)
 
@@ -268,7 +268,7 @@ def _decoder_branch(classes: SequenceClasses, eta_Y: float, eta_Z: float, times:
 
 
 def _rounded(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[Floats, Ints | None]:
-    """Times of the ladder and the steps they stand for; None where these are too many."""
+    """Times of the ladder and the corresponding steps; no steps (None) if more than `max_steps` are needed."""
     times = real_array("t_eval", t_eval)
     if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all() or times.min() < 0:
         raise InputError(f"expected t_eval as finite times of at least 0, received {t_eval!r:.60}")
@@ -292,12 +292,12 @@ def _require_modified_flow(classes: SequenceClasses) -> None:
 
 
 def attempt(run: Callable[[], Trajectory | list[Trajectory]]) -> tuple[Trajectory, ...] | str:
-    """Run a rung; one that does not exist, or did not come to its end, gives its reason."""
+    """Run a rung; return its runs, or the reason why it does not exist or why a run stopped early."""
     try:
-        found = run()
+        result = run()
     except NotApplicable as error:
         return str(error)
-    runs = (found,) if isinstance(found, Trajectory) else tuple(found)
+    runs = (result,) if isinstance(result, Trajectory) else tuple(result)
     return unfinished(runs) or runs
 
 

@@ -23,7 +23,7 @@ def modified_logits(classes: SequenceClasses, t: Floats, rate: float, prefactor:
     Returns
     -------
     (N, S, C) array
-        Outputs: the next tokens in increasing order and, where V > S, any one of the others.
+        Outputs: the next tokens in increasing order and, if V > S, one column for any other output.
     """
     S, V = classes.num_classes, classes.vocab_size
     zeta = np.full((S, S + (V > S)), -1.0 / (V - 1))
@@ -33,7 +33,7 @@ def modified_logits(classes: SequenceClasses, t: Floats, rate: float, prefactor:
 
 
 def decoder_of_logits(classes: SequenceClasses, t: Floats, W: Floats) -> Trajectory:
-    """Trajectory with attention frozen at z = 0 and the decoder Y = F G^-1 W in the span of F that has the logits W."""
+    """Trajectory with attention frozen at z = 0 and Y = F G^-1 W, the decoder in the span of F with the logits W."""
     run = FrozenDecoder(classes, 1.0)
     f = classes.decoder_inputs().toarray()
     Y = f.T @ np.linalg.solve(f @ f.T, W)
@@ -44,6 +44,7 @@ def decoder_of_logits(classes: SequenceClasses, t: Floats, W: Floats) -> Traject
 
 
 def initial_rho0(profile: SingleCommonProfile) -> float:
+    """rho0 = |c_n|/c_n(common token) at the start."""
     norm = np.hypot(profile.common_probability, np.linalg.norm(profile.distinct_probabilities))
     return float(norm / profile.common_probability)
 
@@ -51,7 +52,7 @@ def initial_rho0(profile: SingleCommonProfile) -> float:
 def _trajectory(
     classes: SequenceClasses, profile: SingleCommonProfile, t: Floats, z_common: Floats, z_distinct: Floats, name: str
 ) -> Trajectory:
-    """Trajectory from the logit of the common token (N,) and those of the distinct ones (N, d)."""
+    """Trajectory with the logits of the common token (N,) and of the distinct tokens (N, d)."""
     z = np.where(profile.position < 0, z_common[:, None], z_distinct[:, profile.position])
     return Trajectory(classes, t, z, classes.check_z(None), np.full(t.size, np.nan), name, {})
 
@@ -59,6 +60,7 @@ def _trajectory(
 def orbit_trajectory(
     classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats
 ) -> Trajectory:
+    """Trajectory of the orbit of Section 6 (own derivation) with leading beta."""
     orbit = analytic.single_common_token_orbit(
         t,
         profile.distinct_probabilities,
@@ -75,6 +77,7 @@ def orbit_trajectory(
 def reduced_trajectory(
     classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
 ) -> Trajectory:
+    """Trajectory of Eq. (13), integrated numerically; `form` is "consistent" or "printed"."""
     system = SingleCommonToken(classes.num_classes, classes.vocab_size, eta_Y, eta_Z, initial_rho0(profile), form)
     run = ladder_run(system, t)
     if run.status != "finished":
@@ -86,6 +89,7 @@ def reduced_trajectory(
 def closed_form_trajectory(
     classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
 ) -> Trajectory:
+    """Trajectory of the closed form of Eq. (13); `form` is "consistent" or "printed"."""
     arguments = t, eta_Y, eta_Z, classes.vocab_size, classes.num_classes, initial_rho0(profile)
     z_common = np.asarray(analytic.common_token_logit(*arguments, form=form))
     z_distinct = _distinct_logits(profile, np.asarray(analytic.growth_exponent(*arguments, form=form)))
@@ -95,8 +99,8 @@ def closed_form_trajectory(
 def _distinct_logits(profile: SingleCommonProfile, B: Floats) -> Floats:
     """Logits of the distinct tokens (N, d) for a growth exponent B (N,) at constant rho0.
 
-    z_l' = f_l^2 B' (98) with f_l = f_l(0) exp(z_l), so exp(-2 z_l) = 1 - 2 f_l(0)^2 B. It ends where that reaches 0
-    (in truth the norm of c~ has grown by then): NaN from there on.
+    z_l' = f_l^2 B' (98) with f_l = f_l(0) exp(z_l), so exp(-2 z_l) = 1 - 2 f_l(0)^2 B. The logits are NaN after the
+    right side reaches 0 (without the approximation the norm of c~ has grown by then).
     """
     f0 = profile.distinct_probabilities / (profile.common_probability * initial_rho0(profile))
     left = 1.0 - 2.0 * f0**2 * B[:, None]

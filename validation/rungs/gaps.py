@@ -1,4 +1,4 @@
-"""Gaps between the rungs of a ladder: what is compared, how noise counts, and where a tolerance breaks."""
+"""Gaps between the rungs of a ladder, with the noise of the seeds, and the rungs at which a tolerance breaks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,27 @@ if TYPE_CHECKING:
     import xarray
 
 Ints = NDArray[np.int64]
-# Chance that noise of the seeds alone makes some component of one observable break a tolerance.
+# Probability that the noise of the seeds alone makes any component of one observable break a tolerance.
 SIGNIFICANCE = 0.01
-# Solver's error relative to an observable's largest value, or to 1: z itself is compared at the solver's atol.
+# Solver's error relative to the larger of 1 and an observable's largest value.
 SOLVER_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Rung:
-    """One rung: its runs (one per seed where it is random) and what it gives up against the rung above.
+    """One rung of a ladder.
 
-    `observe` gives what is compared, by name, (N, components) each; one ladder has one of them.
+    Attributes
+    ----------
+    name : str
+        Name of the rung.
+    runs : tuple of Trajectory
+        One run per seed if the rung is random, else one run.
+    approximation : str
+        The approximation that the rung makes relative to the rung above.
+    observe : callable
+        ``observe(run)`` returns the observables to compare, by name, (N, components) each. All rungs of a ladder have
+        the same.
     """
 
     name: str
@@ -47,7 +57,7 @@ class Rung:
 
     @cached_property
     def standard_errors(self) -> dict[str, Floats]:
-        """Standard error of that mean, (N, components); 0 where the rung is not random."""
+        """Standard error of the mean of each observable, (N, components); 0 if the rung is not random."""
         count = len(self.runs)
         if count == 1:
             return {name: np.zeros_like(values[0]) for name, values in self._stacked.items()}
@@ -55,15 +65,32 @@ class Rung:
 
     @cached_property
     def _stacked(self) -> dict[str, Floats]:
-        found = [self.observe(run) for run in self.runs]
-        return {name: np.array([values[name] for values in found]) for name in found[0]}
+        observed = [self.observe(run) for run in self.runs]
+        return {name: np.array([values[name] for values in observed]) for name in observed[0]}
 
 
 @dataclass(frozen=True)
 class Break:
-    """Where a tolerance breaks: between `finer` and `rung`, first in `observable` at time `t`.
+    """A rung whose gap to the rung above is larger than the tolerance.
 
-    `why` is what is given up from the one to the other, with the rungs between them that do not apply.
+    Attributes
+    ----------
+    rung : str
+        Name of the rung.
+    finer : str
+        Name of the rung above.
+    observable : str
+        Observable with the largest resolved gap at `t`.
+    t : float
+        First time at which the gap is larger than the tolerance, in batch-size-1 steps.
+    gap : float
+        Gap of `observable` at `t`, as in `Ladder.compare`.
+    largest_gap : float
+        Largest gap of all observables and times.
+    tolerance : float
+        The tolerance.
+    why : str
+        Approximation from `finer` to `rung`, with those of the rungs between them that do not apply.
     """
 
     rung: str
@@ -89,11 +116,12 @@ class Ladder:
     Attributes
     ----------
     t : (N,) array
-        Times of every rung, batch-size-1 steps without momentum. Where there are stepped rungs these are the whole
-        steps nearest to the times asked for (with momentum: `momentum_clock` of them), so nothing is interpolated.
+        Times of every rung, batch-size-1 steps without momentum. If SGD or descent run, these are the whole steps
+        nearest to the requested times (with momentum: the `momentum_clock` of these steps): no interpolation is needed.
     rungs : tuple of Rung
+        The rungs that apply.
     absent : dict
-        Rungs that do not apply, with the reason.
+        Names of the rungs that do not apply, with the reasons.
     tolerance : float
         Default of `first_break`.
     """
@@ -114,25 +142,36 @@ class Ladder:
         raise unknown_name("rung", name, [rung.name for rung in self.rungs])
 
     def with_rung(self, name: str, *runs: Trajectory) -> Ladder:
-        """Return the ladder with the runs of one rung put in the place of its own, on the same times."""
+        """Return the ladder with the runs of rung `name` replaced by `runs`, which have the same times."""
         if any(not np.array_equal(run.t, self.t) for run in runs) or not runs:
             raise InputError("expected runs on the ladder's own times, received others; run them at t_eval=ladder.t")
         changed = replace(self[name], runs=runs)
         return replace(self, rungs=tuple(changed if rung.name == name else rung for rung in self.rungs))
 
     def compare(self, finer: str, coarser: str) -> xarray.Dataset:
-        """Gaps between any two rungs.
+        """Gaps between two rungs.
+
+        Parameters
+        ----------
+        finer : str
+            Name of the reference rung.
+        coarser : str
+            Name of the rung that is compared with it.
 
         Returns
         -------
         xarray.Dataset
-            Over (observable, t): `gap` = max over components of |finer - coarser| / scale, where the scale is the
-            farthest that any component of the observable gets from its start on the finer rung, over the whole
-            run: 1 is as much as happens. `resolved` = max of (|difference| - q standard errors)/scale: what the noise
-            of the seeds does not explain at level 1 % per observable (Student's t, Bonferroni over components and
-            times). `scale` over (observable). An observable without components (no class with two distinct
-            tokens: no relative gain) is NaN. Where one of the two rungs has no value any more (the reduced
-            system ends) the gap is infinite.
+            `gap` (observable, t): max over components of |finer - coarser|/scale. `scale` (observable): largest change
+            of any component from its start on the finer rung, over the whole run. `resolved` (observable, t): max
+            of (|difference| - q standard errors)/scale, the part that the noise of the seeds does not explain at level
+            1 % per observable (Student's t, Bonferroni over components and times). An observable without components
+            is NaN (the relative gain, if no class has two distinct tokens). The gap is infinite where one of the two
+            rungs has no value (after the end of the reduced system).
+
+        Raises
+        ------
+        InputError
+            If a rung is unknown or does not apply.
         """
         import xarray
 
@@ -147,7 +186,7 @@ class Ladder:
             difference = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
             noise = _quantile(above, below, a.size) * np.hypot(above.standard_errors[name], below.standard_errors[name])
             scale[i] = np.nanmax(np.abs(a - start[name]))
-            # Where nothing has moved, differences are rounding and solver error, not gaps.
+            # Differences below the solver's error are not gaps.
             difference[difference <= SOLVER_ROUNDING * max(1.0, float(np.nanmax(np.abs(a))))] = 0.0
             gap[i] = _scaled(difference.max(axis=1), scale[i])
             resolved[i] = _scaled(np.maximum(difference - noise, 0.0).max(axis=1), scale[i])
@@ -162,7 +201,7 @@ class Ladder:
 
     @cached_property
     def gaps(self) -> xarray.Dataset:
-        """Gaps between neighbours as in `compare`, over (rung, observable, t); `finer` names the rung above."""
+        """Gaps between neighbouring rungs as in `compare`, (rung, observable, t), with the rung above as `finer`."""
         import xarray
 
         names = [rung.name for rung in self.rungs]
@@ -173,9 +212,9 @@ class Ladder:
         return together.assign_coords(rung=("rung", names[1:]), finer=("rung", names[:-1]))
 
     def breaks(self, tolerance: float | None = None) -> list[Break]:
-        """Every rung whose gap to its neighbour above passes the tolerance by more than noise, from the finest down."""
+        """Rungs whose resolved gap to the rung above is larger than the tolerance, from the finest down."""
         limit = self.tolerance if tolerance is None else positive("tolerance", tolerance)
-        found = []
+        broken = []
         for rung in self.rungs[1:]:
             here = self.gaps.sel(rung=rung.name)
             beyond = here.resolved.values > limit
@@ -183,7 +222,7 @@ class Ladder:
                 continue
             first = int(np.flatnonzero(beyond.any(axis=0))[0])
             worst = int(np.nanargmax(here.resolved.values[:, first]))
-            found.append(
+            broken.append(
                 Break(
                     rung=rung.name,
                     finer=str(here.finer.values),
@@ -195,18 +234,18 @@ class Ladder:
                     why=rung.approximation,
                 )
             )
-        return found
+        return broken
 
     def first_break(self, tolerance: float | None = None) -> Break | None:
-        """The first rung, from the finest down, at which the tolerance breaks; None when it holds all the way."""
+        """Return the first of `breaks`, or None if no rung breaks the tolerance."""
         return next(iter(self.breaks(tolerance)), None)
 
     def undecided(self, tolerance: float | None = None) -> tuple[str, ...]:
-        """Rungs whose gap is above the tolerance but within the noise of the seeds: more seeds would tell."""
+        """Rungs whose gap is above the tolerance but within the noise of the seeds; more seeds can decide."""
         limit = self.tolerance if tolerance is None else positive("tolerance", tolerance)
         largest = self.gaps[["gap", "resolved"]].max(("observable", "t"))
-        open_ = (largest.gap.values > limit) & (largest.resolved.values <= limit)
-        return tuple(str(name) for name in largest.rung.values[open_])
+        unresolved = (largest.gap.values > limit) & (largest.resolved.values <= limit)
+        return tuple(str(name) for name in largest.rung.values[unresolved])
 
     def __str__(self) -> str:
         width = max(len(name) for name in (*(rung.name for rung in self.rungs), *self.absent))
@@ -228,13 +267,13 @@ def _at_start(run: Trajectory) -> Trajectory:
 
 
 def _quantile(above: Rung, below: Rung, comparisons: int) -> float:
-    """Standard errors that noise exceeds with probability SIGNIFICANCE in any comparison; 0 where nothing is random."""
+    """Number of standard errors that noise exceeds in any comparison with probability SIGNIFICANCE; 0 without noise."""
     counts = [len(rung.runs) for rung in (above, below) if len(rung.runs) > 1]
     return float(stdtrit(min(counts) - 1, 1 - SIGNIFICANCE / (2 * comparisons))) if counts else 0.0
 
 
 def _scaled(difference: Floats, scale: float) -> Floats:
-    """Difference in units of the scale; what is not a number is infinitely far."""
+    """Difference relative to the scale; infinite where the ratio is not a number."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(difference == 0, 0.0, difference / scale)
     return np.where(np.isnan(ratio), np.inf, ratio)

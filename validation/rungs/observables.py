@@ -1,16 +1,11 @@
-"""What the rungs of a ladder are compared in: observables of attention, and of the decoder."""
+"""Observables in which the rungs of a ladder are compared: of attention, and of the decoder."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-
-if TYPE_CHECKING:
-    pass
 
 
 def attention_observables(run: Trajectory) -> dict[str, Floats]:
@@ -33,46 +28,46 @@ def attention_observables(run: Trajectory) -> dict[str, Floats]:
 
 
 def decoder_observables(run: Trajectory) -> dict[str, Floats]:
-    """Observables of a run that kept its decoder, by name, (N, components) each.
+    """Observables of a run with a saved decoder, by name, (N, components) each.
 
-    logits w_n = Y^T f_n (classes x outputs; the outputs that are no class's next token count as one), loss
-    -ln alpha_n[n] (classes; nats, at the attention of infinitely long sequences), speed gamma_n = w_n[n]
-    (1 - alpha_n[n]) (classes), which is (85) under the modified flow.
+    logits w_n = Y^T f_n (classes x outputs; one column for all outputs that are not the next token of a class), loss
+    -ln alpha_n[n] (classes; nats, with the attention of infinitely long sequences), speed gamma_n = w_n[n]
+    (1 - alpha_n[n]) (classes), which is Eq. (85) under the modified flow.
     """
     classes, decoder = run.require_classes(), run.require_decoder()
     entries, starts = run.attention_entries, classes.P.indptr[:-1]
     norm = np.sqrt(np.add.reduceat(entries**2, starts, axis=1))
     rows = decoder.Y[:, decoder.rows[classes.P.indices]]
     W = np.add.reduceat(entries[:, :, None] * rows, starts, axis=1) / norm[:, :, None]
-    # The next tokens first, in their order, then the others: systems order their columns differently.
+    # Systems order their columns differently: here the next tokens come first, in their order, then the others.
     outputs = decoder.outputs.tolist()
     order = [outputs.index(output) for output in (*classes.next_tokens, -1) if output in outputs]
     W = W[:, :, order]
-    own = np.arange(classes.num_classes), classes.next_index
+    correct = np.arange(classes.num_classes), classes.next_index
     count = np.ones(len(order))
     count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
-    others = count * np.exp(W - W[:, *own][:, :, None])
-    others[:, *own] = 0.0
+    others = count * np.exp(W - W[:, *correct][:, :, None])
+    others[:, *correct] = 0.0
     odds = others.sum(axis=2)  # (1 - alpha_n[n])/alpha_n[n]
     return {
         "logits": W.reshape(W.shape[0], -1),
         "loss": np.log1p(odds),
-        "speed": W[:, *own] * odds / (1.0 + odds),
+        "speed": W[:, *correct] * odds / (1.0 + odds),
     }
 
 
 def _dominant_pairs(classes: SequenceClasses, z: Floats) -> tuple[Ints, Ints]:
-    """Entries of P (dominant distinct token of the class, other distinct token of it), one pair per other token."""
+    """Pairs of entries of P: the dominant distinct token of a class, and each of the class's other distinct tokens."""
     first: list[int] = []
     second: list[int] = []
     weight = np.log(classes.P.data) + z[classes.z_coordinates][classes.z_of_entry]
     distinct = classes.omega_size[classes.P.indices] == 1
     for start, stop in zip(classes.P.indptr[:-1], classes.P.indptr[1:], strict=True):
-        own = start + np.flatnonzero(distinct[start:stop])
-        if own.size < 2:
+        of_class = start + np.flatnonzero(distinct[start:stop])
+        if of_class.size < 2:
             continue
-        dominant = own[np.argmax(weight[own])]
-        others = own[own != dominant]
+        dominant = of_class[np.argmax(weight[of_class])]
+        others = of_class[of_class != dominant]
         first += [dominant] * others.size
         second += others.tolist()
     return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Runs of the rungs: at the ladder's tolerances, and complete."""
+"""Runs of the rungs: integration at the ladder's tolerances, and training that must be complete."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def trained(
     seeds: Sequence[int] = (0,),
     **settings: Any,
 ) -> list[Trajectory]:
-    """Train to the last recorded step, a run per seed, or raise: for verdicts, which must not rest on half a run.
+    """Train to the last recorded step, one run per seed; raise if a run stops early, since verdicts need whole runs.
 
     Raises
     ------
     KeyboardInterrupt
-        When Ctrl-C stopped a run.
+        If Ctrl-C stopped a run.
     RuntimeError
-        When a run diverged, with its message.
+        If a run diverged, with the message of the run.
     """
     last = int(np.max(record))
     runs = sgd(classes, eta_Y, eta_Z, last, batch_size, seed=seeds, record=record, **settings)
@@ -45,7 +45,7 @@ def trained(
 
 
 def unfinished(runs: Sequence[Trajectory]) -> str | None:
-    """Message of the first run that stopped early; Ctrl-C goes up."""
+    """Message of the first run that stopped early, or None; raise KeyboardInterrupt if Ctrl-C stopped a run."""
     for run in runs:
         if run.status == "interrupted":
             raise KeyboardInterrupt
@@ -55,5 +55,5 @@ def unfinished(runs: Sequence[Trajectory]) -> str | None:
 
 
 def ladder_run(system: System, times: Floats, save_decoder: bool = False) -> Trajectory:
-    """Integrate at the ladder's tolerances, far below the gaps between its rungs."""
+    """Integrate at the ladder's tolerances, which are far below the gaps between the rungs."""
     return integrate(system, times, rtol=1e-9, atol=1e-12, save_decoder=save_decoder)

@@ -1,4 +1,4 @@
-"""Search for counterexamples to statements about all instances: draw, push, shrink, store."""
+"""Search for counterexamples to statements about all instances: draw, optimise, simplify, store."""
 
 from snapdyn.validation.search.counterexamples import Counterexample, load, store
 from snapdyn.validation.search.directed import OUTSIDE, SearchResult, Violation, search

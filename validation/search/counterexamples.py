@@ -13,9 +13,22 @@ from snapdyn.validation.search.instance import Instance
 
 @dataclass(frozen=True, eq=False)
 class Counterexample:
-    """A stored counterexample: which statement fails on which rung, by how much, and what the search took.
+    """A stored counterexample.
 
-    `violation` is what was measured when it was stored; the claim that names it measures it again.
+    Attributes
+    ----------
+    name : str
+        Name of the counterexample and of its file.
+    statement : str
+        The statement that fails.
+    rung : str
+        Rung of the ladder on which it fails.
+    violation : float
+        Violation when it was stored; the claim that names the counterexample measures it again.
+    tried : int
+        Number of instances that the search tried.
+    instance : Instance
+        The instance on which the statement fails.
     """
 
     name: str
@@ -37,7 +50,7 @@ def store(counterexample: Counterexample, folder: str | Path) -> Path:
 
 
 def load(name: str, folder: str | Path | None = None) -> Counterexample:
-    """Counterexample NAME of `folder`, default the package's own."""
+    """Read the counterexample `name` from `folder`; default: the counterexamples of the package."""
     place = resources.files("snapdyn.validation") / "counterexamples" if folder is None else Path(folder)
     entries = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))
     return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))

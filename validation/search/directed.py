@@ -1,4 +1,4 @@
-"""Search for counterexamples to statements about all instances: draw, push, shrink, store."""
+"""Search for counterexamples to statements about all instances: random draws, then Nelder-Mead."""
 
 from __future__ import annotations
 
@@ -22,10 +22,18 @@ OUTSIDE = -math.inf
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """Outcome of a search: the worst instance, and the number of instances that were tried.
+    """Outcome of a search.
 
-    `tried` counts the instances that met the statement's conditions, drawn and directed; `worst` is the largest
-    violation, positive when the statement failed on `instance`.
+    Attributes
+    ----------
+    tried : int
+        Number of instances, drawn or optimised, that met the statement's conditions.
+    worst : float
+        Largest violation; positive if the statement fails on `instance`.
+    instance : Instance
+        The instance with the largest violation.
+    seed : int
+        Root seed of the draws.
     """
 
     tried: int
@@ -35,7 +43,7 @@ class SearchResult:
 
     @property
     def failed(self) -> bool:
-        """Whether a counterexample was found."""
+        """Whether `instance` is a counterexample."""
         return self.worst > 0
 
 
@@ -50,19 +58,25 @@ def search(
 ) -> SearchResult:
     """Look for an instance of `family` with a positive violation.
 
-    First `draws` random instances; then Nelder-Mead on the logarithms of every number of the `starts` worst of them
-    (shares, priors, V, eta_Z/eta_Y, t_end, held inside the family), at most `steps` evaluations each, pushes the
-    violation up.
+    The search first draws `draws` random instances. Then it increases the violation of the `starts` worst of them by
+    Nelder-Mead on the logarithms of their numbers (shares, priors, V, eta_Z/eta_Y, t_end; bounded by the family), with
+    at most `steps` evaluations each.
 
     Parameters
     ----------
-    violation : callable (Instance) -> float
-        Positive where the statement fails; smooth below 0, so that it can be followed; OUTSIDE (minus infinity) where
-        the statement's conditions are not met: such an instance is not counted.
+    violation : callable
+        ``violation(instance)`` returns a float: positive where the statement fails; smooth below 0, so that it can be
+        optimised; OUTSIDE (minus infinity) where the statement's conditions are not met. Such an instance is not
+        counted.
     family : Family
-        Where instances are drawn.
-    draws, starts, steps : int
-        The budget, counted in evaluations: the same seed gives the same result on every machine.
+        Family of the instances.
+    draws : int
+        Number of random instances.
+    starts : int
+        Number of instances from which Nelder-Mead starts.
+    steps : int
+        Largest number of evaluations per start. The budget is counted in evaluations, so the same seed gives the same
+        result on every machine.
     seed : int
         Root of the SeedSequence whose child i draws instance i.
     until_found : bool
@@ -71,7 +85,12 @@ def search(
     Returns
     -------
     SearchResult
-        The worst instance, its violation, and how many instances were tried.
+        The worst instance, its violation, and the number of instances that were tried.
+
+    Raises
+    ------
+    RuntimeError
+        If a violation is NaN.
     """
     tried, best = 0, [(OUTSIDE, 0, family.draw(seed, 0))]
 
@@ -89,14 +108,14 @@ def search(
         best = sorted(best, key=lambda entry: entry[:2], reverse=True)[: max(starts, 1)]
         if until_found and best[0][0] > 0:
             break
-    worst, _, found = best[0]
+    worst, _, worst_instance = best[0]
     for value, _, start in best[:starts]:
         if value == OUTSIDE or (until_found and worst > 0):
             continue
         pushed, instance = _push(evaluate, family, start, steps, until_found)
         if pushed > worst:
-            worst, found = pushed, instance
-    return SearchResult(tried, worst, found, seed)
+            worst, worst_instance = pushed, instance
+    return SearchResult(tried, worst, worst_instance, seed)
 
 
 class _FoundError(Exception):
@@ -106,17 +125,17 @@ class _FoundError(Exception):
 def _push(
     evaluate: Violation, family: Family, start: Instance, steps: int, until_found: bool
 ) -> tuple[float, Instance]:
-    """Nelder-Mead from `start` on the logarithms of its numbers, inside the family."""
+    """Increase the violation by Nelder-Mead from `start` on the logarithms of its numbers, inside the family."""
     from scipy.optimize import minimize
 
-    worst, found = OUTSIDE, start
+    worst, worst_instance = OUTSIDE, start
 
     def objective(logarithms: Floats) -> float:
-        nonlocal worst, found
+        nonlocal worst, worst_instance
         instance = _with_logarithms(start, logarithms, family)
         value = evaluate(instance) if family.admits(instance) else OUTSIDE
         if value > worst:
-            worst, found = value, instance
+            worst, worst_instance = value, instance
         if until_found and worst > 0:
             raise _FoundError
         return -value
@@ -127,16 +146,16 @@ def _push(
     simplex = np.vstack([x, x + FIRST_STEP * np.diag(signs)])
     options = {"initial_simplex": simplex, "maxfev": steps, "adaptive": True, "xatol": 1e-3, "fatol": 0.0}
     try:
-        # The simplex may have corners outside the conditions, at infinity.
+        # Corners of the simplex outside the conditions have infinite values.
         with np.errstate(invalid="ignore"):
             minimize(objective, x, method="Nelder-Mead", options=options)
     except _FoundError:
         pass
-    return worst, found
+    return worst, worst_instance
 
 
 def _logarithms(instance: Instance) -> Floats:
-    """Every number of an instance that the directed search may change."""
+    """Logarithms of the numbers of an instance that the directed search may change."""
     return np.concatenate(
         [
             np.log(instance.P[instance.P > 0]),
@@ -147,7 +166,7 @@ def _logarithms(instance: Instance) -> Floats:
 
 
 def _with_logarithms(instance: Instance, logarithms: Floats, family: Family) -> Instance:
-    """Instance with the structure of `instance` and new numbers, V, ratio and time held inside the family."""
+    """Instance with the structure of `instance` and new numbers; V, ratio and t_end are clipped to the family."""
     K, entries = instance.P.shape[0], instance.P > 0
     P = np.zeros(instance.P.shape)
     P[entries] = np.exp(logarithms[: entries.sum()])

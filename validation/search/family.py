@@ -1,4 +1,4 @@
-"""Families of instances: what a search draws from."""
+"""Families of instances, from which a search draws."""
 
 from __future__ import annotations
 
@@ -11,16 +11,41 @@ import numpy as np
 from snapdyn.dynamics.synthetic import token_table
 from snapdyn.validation.search.instance import Instance
 
-# Smallest share a token keeps in the directed search; below it the token is as good as dropped.
+# Smallest share of a token; the effect of a token with a smaller share is negligible.
 SMALLEST_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
 class Family:
-    """Where instances are drawn: pairs are smallest and largest, the rates, V and t_end uniform in the logarithm.
+    """A family of random instances; a pair of numbers is a range (smallest, largest).
 
-    Every class has distinct tokens of its own and overlaps another one; each common token belongs to all classes
-    (`shared_by_all`) or to a random set of at least two. Profiles are Dirichlet with a random concentration.
+    Every class has distinct tokens and overlaps with another class. Profiles are drawn from Dirichlet distributions
+    with a random concentration.
+
+    Attributes
+    ----------
+    name : str
+        Name of the family.
+    correlation : "weak", "strong" or "any"
+        Correlation of the classes at z = 0.
+    uniform : bool
+        Whether all classes have the same prior.
+    num_classes : (int, int)
+        Range of K.
+    num_common : (int, int)
+        Range of the number of common tokens.
+    num_distinct : (int, int)
+        Range of the number of distinct tokens of each class.
+    num_queries : (int, int)
+        Range of the number of queries.
+    shared_by_all : bool
+        Whether each common token belongs to all classes, or to a random set of at least two.
+    vocab_size : (int, int)
+        Range of V, uniform in the logarithm.
+    ratio : (float, float)
+        Range of eta_Z/eta_Y, uniform in the logarithm.
+    t_end : (float, float)
+        Range of the last time, batch-size-1 steps, uniform in the logarithm.
     """
 
     name: str
@@ -36,11 +61,11 @@ class Family:
     t_end: tuple[float, float] = (1e2, 1e5)
 
     def admits(self, instance: Instance) -> bool:
-        """Whether the correlation at z = 0 is the family's."""
+        """Whether the instance's correlation at z = 0 is that of the family."""
         return self.correlation == "any" or (instance.correlation < 1) == (self.correlation == "weak")
 
     def draw(self, seed: int, number: int) -> Instance:
-        """Instance `number` of the sequence that starts from `seed`; each has its own SeedSequence child."""
+        """Instance `number` of the sequence of draws with root `seed`; a SeedSequence child per instance."""
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
         for _ in range(100):
             instance = self._draw(rng, seed, number)
@@ -59,11 +84,11 @@ class Family:
             for token in range(common):
                 members = rng.permutation(K)[: rng.integers(2, K + 1)]
                 shared[np.setdiff1d(np.arange(K), members), token] = 0.0
-            for n in np.flatnonzero(shared.sum(axis=1) == 0):  # a class that overlaps no other has xi_n = 0
+            for n in np.flatnonzero(shared.sum(axis=1) == 0):  # a class without overlap has xi_n = 0
                 shared[n, rng.integers(common)] = 1.0
         shared *= np.exp(rng.uniform(math.log(0.02), math.log(5), size=(K, 1)))
         P = token_table(shared, [rng.dirichlet(np.full(size, concentration)) for size in distinct])
-        # A share that underflows would be a token that does not occur.
+        # A token whose share underflows would not occur.
         P = np.where(P > 0, np.maximum(P, SMALLEST_SHARE), 0.0)
         instance = Instance(
             P=P,

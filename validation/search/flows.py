@@ -1,4 +1,4 @@
-"""Run an instance, and measure how far paths that should rise turn back."""
+"""Run an instance, and measure how far paths fall that should rise."""
 
 from __future__ import annotations
 
@@ -15,13 +15,27 @@ from snapdyn.validation.search.instance import Instance
 def flow(
     instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], saves: int = 60, **options: Any
 ) -> Trajectory | None:
-    """Run an instance to t_end, saved evenly in ln t; None where the solver cannot (such an instance is not counted).
+    """Run an instance to t_end.
 
-    `options` go to the integration.
+    Parameters
+    ----------
+    instance : Instance
+        The instance.
+    kind : type
+        MeanField or ModifiedDecoder.
+    saves : int
+        Number of saved times, evenly spaced in ln t.
+    **options : dict
+        Options of the integration.
+
+    Returns
+    -------
+    Trajectory or None
+        None if the solver fails; a search does not count such an instance.
     """
     times = log_times(1e-3 * min(100.0, instance.t_end), instance.t_end, saves)
-    # A dense Jacobian pays from about ratio 1, unless the decoder is slaved. Logits may be as small as eta_Z times
-    # overlap over V: an absolute tolerance far below that leaves them a relative one.
+    # From a ratio of about 1 the mean field is stiff, and a dense Jacobian reduces the run time. Logits may be as small
+    # as eta_Z times the overlap over V; with a much smaller absolute tolerance the relative tolerance controls them.
     stiff = kind is MeanField and instance.ratio > 1
     chosen = {"method": "BDF", "atol": 1e-13} if stiff else {"method": "LSODA", "atol": 1e-20}
     system = kind(instance.classes, instance.eta_Y, instance.eta_Z)
@@ -32,10 +46,11 @@ def flow(
 
 
 def turned_back(paths: Floats, scale: float) -> float:
-    """How far paths (N, L) that should rise from 0 fall: a violation, over `scale`.
+    """How far paths (N, L) that should rise from 0 fall, as a violation.
 
-    Positive: the largest drop below a running maximum. Otherwise minus the smallest gain after a path's steepest
-    stretch, over the path's largest value, so that a search sees how close it came.
+    If a path falls, the violation is the largest drop below a running maximum, relative to `scale`. Otherwise it is
+    minus the smallest gain after the steepest part of a path, relative to the path's largest value: a search can
+    follow it towards a fall.
     """
     with_start = np.vstack([np.zeros(paths.shape[1]), paths])
     drop = float(drop_below_maximum(with_start).max())

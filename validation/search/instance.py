@@ -1,4 +1,4 @@
-"""One case on which a statement can fail."""
+"""Instances: cases on which a search tests a statement."""
 
 from __future__ import annotations
 
@@ -17,21 +17,30 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One case on which a statement can fail: classes, rates, and how long it runs.
+    """One case on which a statement is tested: classes, rates and duration.
 
     Attributes
     ----------
     P : (S, M) array
-        Rows proportional to P(.|n), so that round numbers stay round; every class has its own next token 0..S-1.
-    query : (S,) ints
+        Rows proportional to P(.|n): rows that need not sum to 1 can hold round numbers. The next token of class n is n.
+    query : (S,) array of int
+        Query of each class.
     weights : (S,) array
-        Proportional to the prior p_n.
+        Numbers proportional to the prior p_n.
     vocab_size : int
         V, at least S.
-    eta_Y, eta_Z, t_end : float
-        Learning rates per batch-size-1 step; last time in such steps.
-    family, seed, number : str, int, int
-        Where it was drawn: family, root seed, number of the draw.
+    eta_Y : float
+        Learning rate of the decoder, per batch-size-1 step.
+    eta_Z : float
+        Learning rate of attention, per batch-size-1 step.
+    t_end : float
+        Last time, batch-size-1 steps.
+    family : str
+        Family from which the instance was drawn.
+    seed : int
+        Root seed of the draw.
+    number : int
+        Number of the draw.
     """
 
     P: Floats
@@ -61,7 +70,7 @@ class Instance:
 
     @property
     def ratio(self) -> float:
-        """eta_Z/eta_Y."""
+        """Ratio of the learning rates, eta_Z/eta_Y."""
         return self.eta_Z / self.eta_Y
 
     @property
@@ -72,7 +81,7 @@ class Instance:
 
     @property
     def uniform(self) -> bool:
-        """Whether all classes have one weight."""
+        """Whether all classes have the same weight."""
         return bool(np.ptp(self.weights) == 0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,7 +91,7 @@ class Instance:
 
     @staticmethod
     def from_dict(entries: dict[str, Any]) -> Instance:
-        """Instance from `to_dict`."""
+        """Instance with the entries of `to_dict`."""
         arrays = {
             "P": np.array(entries["P"], dtype=float),
             "query": np.array(entries["query"], dtype=np.int64),

@@ -14,14 +14,27 @@ from snapdyn.validation.search.instance import Instance, Ints
 
 
 def shrink(instance: Instance, violates: Callable[[Instance], bool]) -> Instance:
-    """Smallest instance near a counterexample: fewer classes and tokens, rounder numbers, smaller V, simpler rates.
+    """Simplify a counterexample: fewer classes and tokens, rounder numbers, smaller V, simpler rates.
 
-    Simplifications are tried one by one, the coarsest first, and kept where `violates` still says yes, until none is.
+    Simplifications are tried one by one, the coarsest first. One is kept if the statement still fails. The result has
+    no further simplification on which the statement fails.
+
+    Parameters
+    ----------
+    instance : Instance
+        The counterexample.
+    violates : callable
+        ``violates(instance)`` tells whether the statement fails on an instance.
+
+    Returns
+    -------
+    Instance
+        The simplified counterexample.
 
     Raises
     ------
     ValueError
-        When `instance` is no counterexample to begin with.
+        If the statement holds on `instance`.
     """
     if not violates(instance):
         raise ValueError("expected a counterexample to shrink, received an instance on which the statement holds")
@@ -73,7 +86,7 @@ def _rounder_tables(table: Floats) -> Iterator[Floats]:
     scaled = table / table.max(axis=-1, keepdims=True)
 
     def rounded(rows: Floats, decimals: int) -> Floats:
-        # What occurs does not vanish.
+        # A token that occurs keeps a positive share.
         return np.where(rows > 0, np.maximum(rows.round(decimals), 10.0**-decimals), 0.0)
 
     for decimals in range(4):
