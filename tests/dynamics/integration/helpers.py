@@ -41,14 +41,15 @@ def reference_z(times: Array, method: str, rtol: float, atol: float) -> Array:
     return run.y[: Q * M].T.reshape(-1, Q, M)
 
 
-def tolerance(trajectory: Trajectory) -> float:
-    """Bound on the accumulated error: every step may err by its tolerance.
+def tolerance(trajectory: Trajectory, size: float | None = None) -> float:
+    """Bound on the accumulated error of values up to `size` (default: the largest logit, at least 1).
 
-    Each step is accepted when the root mean square over the n state values of error/(atol + rtol |x|) is
-    below 1, so one value may err by sqrt(n) tolerances; ascent on a log-likelihood does not amplify errors
-    by more than an order-one factor, so they add up over the steps.
+    Every step may err by its tolerance. It is accepted when the root mean square over the n state values of
+    error/(atol + rtol |x|) is below 1, so one value may err by sqrt(n) tolerances; ascent on a log-likelihood does
+    not amplify errors by more than an order-one factor, so they add up over the steps.
     """
-    size = max(1.0, float(np.abs(trajectory.z_support).max()))
+    if size is None:
+        size = max(1.0, float(np.abs(trajectory.z_support).max()))
     stats = trajectory.stats
     return stats["steps"] * math.sqrt(stats["state_size"]) * (stats["atol"] + stats["rtol"] * size)
 

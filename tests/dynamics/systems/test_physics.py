@@ -23,15 +23,7 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.synthetic import token_table
 from tests.dynamics.dense_reference import u_of_time
 from tests.dynamics.helpers import EPS
-
-
-def tolerance(trajectory: Trajectory, size: float) -> float:
-    """Bound on the accumulated error of values up to `size`: steps times the tolerance of a step.
-
-    sqrt(n) because a step is accepted on the root mean square over the n state values.
-    """
-    stats = trajectory.stats
-    return stats["steps"] * math.sqrt(stats["state_size"]) * (stats["atol"] + stats["rtol"] * size)
+from tests.dynamics.integration.helpers import tolerance
 
 
 @pytest.mark.parametrize("V", [5, 50, 100_000])
