@@ -177,7 +177,7 @@ def run_sweep(
                     failed += outcome.values is None
                     bad_input += outcome.bad_input
                     if outcome.values is not None:
-                        store.put(cell.key, parameters, outcome.values, outcome.run)
+                        store.add(cell.key, parameters, outcome.values, outcome.run)
                     for number in places[cell.key]:
                         results.values[number] = outcome.values
                         if outcome.values is None:

@@ -70,7 +70,7 @@ class Cells:
                 return None
         return values
 
-    def put(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
+    def add(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
         """Store a finished cell. The swept parameters in its file are for human readers only."""
         if run is not None:
             output_folder(self.runs)

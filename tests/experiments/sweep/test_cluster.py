@@ -59,13 +59,13 @@ def alone(file: Path) -> sweep_run.SweepResult:
 def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each cell is stored."""
     counts: Counter[str] = Counter()
-    put = Cells.put
+    add = Cells.add
 
     def counting(self: Cells, key: str, *rest: Any) -> None:
         counts[key] += 1
-        put(self, key, *rest)
+        add(self, key, *rest)
 
-    monkeypatch.setattr(Cells, "put", counting)
+    monkeypatch.setattr(Cells, "add", counting)
     return counts
 
 
