@@ -93,25 +93,25 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     largest = dataset.gap.max("t")
     resolved = dataset.resolved.max("t")
 
-    def of(rung: str) -> float:
+    def largest_gap_in_z(rung: str) -> float:
         return float(largest.sel(rung=rung, observable="z"))
 
     return [
         Check(
             "descent to mean field in z, first order in eta = 0.1",
             "mean field",
-            of("mean field"),
+            largest_gap_in_z("mean field"),
             dataset.attrs["eta_Y"],
         ),
         Check(
             "mean field to Eq. (10) in z (F4): it breaks the tolerance",
             "modified decoder",
-            of("exact beta"),
+            largest_gap_in_z("exact beta"),
             0.05,
             ">=",
         ),
-        Check("leading beta to its closed form, in z", "closed form", of("orbit"), 1e-7),
-        Check("Eq. (13) to its closed form, in z", "closed form", of("closed form"), 1e-7),
+        Check("leading beta to its closed form, in z", "closed form", largest_gap_in_z("orbit"), 1e-7),
+        Check("Eq. (13) to its closed form, in z", "closed form", largest_gap_in_z("closed form"), 1e-7),
         Check(
             "SGD to descent in z beyond the noise of the seeds: a second-order effect of eta",
             "SGD",

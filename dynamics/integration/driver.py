@@ -50,7 +50,7 @@ def integrate(
     Parameters
     ----------
     system : System
-        One of `sd.SYSTEMS`, or another subclass of System.
+        One of `sd.dynamics.SYSTEMS`, or another subclass of System.
     t_eval : (N,) array
         Times in batch-size-1 steps, strictly increasing, at least 0; 1e-2 to 1e12 is usual.
     method : str

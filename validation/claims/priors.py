@@ -617,7 +617,9 @@ def residual(level: str) -> Evidence:
     early = tuned.z[np.searchsorted(times, 1.0)][:, ACROSS].mean() / np.abs(tuned.z[np.searchsorted(times, 1.0)]).max()
     turn = float(times[np.argmax(tuned.z[:, 0, ACROSS[0]] > 0)])
     # A class that shares nothing within its query has no local push: the token falls with the residual as well.
-    lonely = whole_run(MeanField(two_queries(1e-9, share, V), 1.0, 1.0, residual=True), [1e6], rtol=1e-9, atol=1e-14)
+    nothing_shared = whole_run(
+        MeanField(two_queries(1e-9, share, V), 1.0, 1.0, residual=True), [1e6], rtol=1e-9, atol=1e-14
+    )
     return Evidence(
         checks=[
             Check(
@@ -704,7 +706,7 @@ def residual(level: str) -> Evidence:
             Check(
                 "nothing shared within the query: their logit at t = 1e6, with the residual",
                 "mean field",
-                _across(lonely),
+                _across(nothing_shared),
                 0.0,
                 ">=",
                 role="outside",

@@ -182,7 +182,7 @@ def test_lumping_is_exact() -> None:
 
 
 def test_a_stated_method_is_kept() -> None:
-    """Assert that a method that is named is used however stiff the system is; what "auto" takes: test_stiff.py."""
+    """Assert that a method that is named is used however stiff the system is; what "auto" takes: test_cvode.py."""
     classes = INSTANCE.classes()
     assert integrate(MeanField(classes, 1.0, 100.0), [0.1], method="RK45").stats["method"] == "RK45"
     assert integrate(MeanField(classes, 1.0, 1e5), [1e-6], method="compiled").stats["compiled"]

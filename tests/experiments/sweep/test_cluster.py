@@ -14,7 +14,7 @@ import pytest
 import xarray
 
 from snapdyn.commands.main import main
-from snapdyn.experiments.sweep import execution as sweep_run
+from snapdyn.experiments.sweep import execution
 from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.experiments.sweep.store import Cells
 
@@ -50,9 +50,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(file: Path) -> sweep_run.SweepResult:
+def alone(file: Path) -> execution.SweepResult:
     """The sweep in this process."""
-    return sweep_run.run_sweep(read_sweep(file), file.parent / "alone", jobs=1)
+    return execution.run_sweep(read_sweep(file), file.parent / "alone", jobs=1)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.mark.slow
 def test_a_cluster_that_loses_a_worker(
-    file: Path, alone: sweep_run.SweepResult, tmp_path: Path, written: Counter[str]
+    file: Path, alone: execution.SweepResult, tmp_path: Path, written: Counter[str]
 ) -> None:
     """Assert that nothing is lost and nothing twice: every cell is stored once, the dataset is that of one process."""
     distributed = pytest.importorskip("distributed")
@@ -88,7 +88,7 @@ def test_a_cluster_that_loses_a_worker(
                 lost.append(processes[busy[0]])
                 os.kill(processes[busy[0]], signal.SIGKILL)
 
-        result = sweep_run.run_sweep(
+        result = execution.run_sweep(
             read_sweep(file), tmp_path / "cluster", scheduler=cluster.scheduler_address, progress=kill_one
         )
     assert lost
@@ -104,9 +104,9 @@ def test_a_cluster_that_loses_a_worker(
 
 
 @pytest.mark.slow
-def test_two_processes(file: Path, alone: sweep_run.SweepResult, tmp_path: Path, written: Counter[str]) -> None:
+def test_two_processes(file: Path, alone: execution.SweepResult, tmp_path: Path, written: Counter[str]) -> None:
     """Assert that two processes give the dataset of one."""
-    two = sweep_run.run_sweep(read_sweep(file), tmp_path / "two", jobs=2)
+    two = execution.run_sweep(read_sweep(file), tmp_path / "two", jobs=2)
     assert set(written.values()) == {1}
     xarray.testing.assert_identical(two.dataset, alone.dataset)
 

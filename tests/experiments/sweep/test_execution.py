@@ -11,7 +11,7 @@ import pytest
 import xarray
 
 from snapdyn.commands.main import main
-from snapdyn.experiments.sweep import execution as sweep_run
+from snapdyn.experiments.sweep import execution
 from snapdyn.experiments.sweep.cells import run_cells
 from snapdyn.experiments.sweep.files import read_sweep
 from tests.experiments.sweep.helpers import GOOD, GRID, PHASE, dataset, kept, swept
@@ -29,8 +29,8 @@ def test_ctrl_c_keeps_what_is_finished(
             raise KeyboardInterrupt
         return run_cells(*arguments)
 
-    monkeypatch.setattr(sweep_run, "run_cells", interrupted)
-    monkeypatch.setattr(sweep_run, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(execution, "run_cells", interrupted)
+    monkeypatch.setattr(execution, "MOST_AT_ONCE", 1)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "grid.png").touch()
     assert swept(GOOD + PHASE, tmp_path) == 130
@@ -55,7 +55,7 @@ def test_two_sweeps_on_one_folder(tmp_path: Path) -> None:
     results = []
 
     def run() -> None:
-        results.append(sweep_run.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1))
+        results.append(execution.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1))
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
@@ -65,7 +65,7 @@ def test_two_sweeps_on_one_folder(tmp_path: Path) -> None:
     xarray.testing.assert_identical(results[0].dataset, results[1].dataset)
     assert len(kept(tmp_path)) == 18
     assert all(name.endswith(".json") for name in kept(tmp_path))
-    again = sweep_run.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1)
+    again = execution.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1)
     assert (again.taken_over, again.computed) == (18, 0)
     xarray.testing.assert_identical(again.dataset, dataset(tmp_path))
 
