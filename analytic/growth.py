@@ -54,8 +54,8 @@ def growth_exponent(
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Theorem 4, Eqs. (124), (129) for the printed form; own derivation for the
-    consistent form. Derivations ``growth-exponent`` and ``growth-exponent-printed``.
+    Source: arXiv 2305.16380v4, Theorem 4, Eqs. (124), (129) for the printed form; the consistent
+    form is derived in ``growth-exponent``, the printed one in ``growth-exponent-printed``.
 
     Examples
     --------

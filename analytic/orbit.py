@@ -102,8 +102,8 @@ def single_common_token_orbit(
 
     Notes
     -----
-    Source: own derivation from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110); derivation in this module's
-    docstring, its steps in derivations ``orbit-distinct``, ``orbit-common``, ``orbit-overlap-exact``,
+    Source: derived here from arXiv 2305.16380v4, Eqs. (10), (98), (100), (110), in this module's docstring;
+    the steps are the derivations ``orbit-distinct``, ``orbit-common``, ``orbit-overlap-exact`` and
     ``orbit-overlap-leading``.
 
     Examples

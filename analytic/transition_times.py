@@ -138,7 +138,7 @@ def u_peak(vocab_size: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Source: own derivation ``gamma-peak``: the derivative of gamma vanishes where (u-1) exp(u) = V-1.
+    Source: derivation ``gamma-peak``, not in the paper: the derivative of gamma vanishes where (u-1) exp(u) = V-1.
 
     Examples
     --------
@@ -181,8 +181,8 @@ def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayL
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) for start and end; own derivation for the peak.
-    Derivations ``peak-time`` and ``transition-balance``.
+    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) for start and end; the peak is not in the
+    paper. Derivations ``peak-time`` and ``transition-balance``.
 
     Examples
     --------

@@ -16,7 +16,7 @@ Entry = TypeVar("Entry")
 
 
 def register(entry: Entry) -> Entry:
-    """Add a system, an observable, a claim or a figure of one's own.
+    """Add a user's system, observable, claim or figure.
 
     Run files, sweeps, help texts and error messages name it from then on. `register` also decorates a class.
 

@@ -123,7 +123,7 @@ def compute(
     curves : sequence of str
         Keys of `CURVES`: "mean_field", "modified_decoder" and "closed_form" describe infinitely long sequences;
         "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. The closed form is
-        the orbit of Section 6 (own derivation); it needs classes of one query with one common token and equal profiles.
+        the orbit of Section 6 (derived here); it needs classes of one query with one common token and equal profiles.
     record : sequence of int, optional
         SGD steps at which the observables are recorded; default about 200 log-spaced steps.
     **settings : dict

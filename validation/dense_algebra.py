@@ -89,7 +89,7 @@ def e_prime(E: Floats) -> Floats:
 
 
 def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = None) -> Floats:
-    """xi_n/gamma_n = q1 ((G^{-1})_nn - 1) + q0 sum_{k != n} (G^{-1})_nk h_k/h_n, (B, K), own form of Theorem 1(a).
+    """xi_n/gamma_n = q1 ((G^{-1})_nn - 1) + q0 sum_{k != n} (G^{-1})_nk h_k/h_n, (B, K), Theorem 1(a) as derived here.
 
     E (B, K, K), V number or (B,), h (B, K) of the classes (default equal). It follows from beta and
     sum_k G_nk (G^{-1})_kj = delta_nj, and is compared with the decoder itself in the claim.

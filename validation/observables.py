@@ -28,7 +28,7 @@ def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
 
     gamma is proportional to u/(V-1+exp(u)), u the lead of the right logit over the others; its slope vanishes where
     (u-1) exp(u) = V-1, and there alpha = exp(u)/(V-1+exp(u)) = 1/u. Measured on any run: alpha = exp(-loss), and u is
-    the lead that gives this loss. Own; the test compares with t* of Lemma 9's modified flow.
+    the lead that gives this loss. Not in the paper; the test compares with t* of Lemma 9's modified flow.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ def symbolic_printed(id_: str, name: str) -> Check:
     """Control: the printed right-hand side in the same derivation must leave a residual."""
     from snapdyn.analytic.symbolic import derivation_of
 
-    found = derivation_of(id_)
-    if found.printed is None:
+    derivation = derivation_of(id_)
+    if derivation.printed is None:
         raise ValueError(f"expected derivation {id_!r} to carry a printed form, received none")
-    open_residuals = sum(value != 0 for value in found.verify(found.printed).values())
+    open_residuals = sum(value != 0 for value in derivation.verify(derivation.printed).values())
     return Check(name, "symbolic", open_residuals, 0, role="control")

@@ -15,4 +15,4 @@ SYSTEMS: Registry[type[System]] = Registry(
     lambda system: system.__name__,
     [MeanField, FiniteLengthMeanField, FrozenDecoder, ModifiedDecoder, SingleCommonToken],
 )
-"""Systems that run files and sweeps can name; `SYSTEMS.add` takes a system of one's own."""
+"""Systems that run files and sweeps can name; `SYSTEMS.add` adds a user's system."""

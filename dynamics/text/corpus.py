@@ -276,13 +276,13 @@ def _files_of_folder(folder: Path) -> list[Path]:
             f"expected a folder that can be read, received {str(folder)!r} ({error.strerror}); check its rights"
         ) from error
     wikitext = [folder / name for name in WIKITEXT_NAMES if (folder / name) in inside]
-    found = wikitext or [path for path in inside if path.name.lower().endswith(TEXT_ENDINGS)]
-    if not found:
+    texts = wikitext or [path for path in inside if path.name.lower().endswith(TEXT_ENDINGS)]
+    if not texts:
         raise InputError(
             f"expected text files in the folder {str(folder)!r} (wiki.train.tokens, *.txt, *.txt.gz, ...), received "
             "none; name the files themselves"
         )
-    return found
+    return texts
 
 
 def _lines(file: Path) -> Iterator[tuple[str, int]]:

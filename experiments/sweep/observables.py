@@ -282,7 +282,7 @@ OBSERVABLES: Registry[Observable] = Registry(
         ),
     ],
 )  # fmt: skip
-"""Observables that sweep files can name; `OBSERVABLES.add` takes one of one's own."""
+"""Observables that sweep files can name; `OBSERVABLES.add` adds a user's observable."""
 
 
 def observables_of(kind: str) -> tuple[str, ...]:

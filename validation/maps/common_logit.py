@@ -30,7 +30,7 @@ def classes_of_overlap(rho: float, num_classes: int, vocab_size: int) -> Sequenc
 def common_logit_ratio(vocab_size: int, num_classes: int, rho: float) -> tuple[float, float, float]:
     """F4: ratio of the common logit under (10) to that in the mean field, the ratio by the law, the law's denominator.
 
-    The ratio is taken at t = 2 K ln V/eta_Y with eta_Z/eta_Y = 1e-4. The law (own derivation, no free parameter) is
+    The ratio is taken at t = 2 K ln V/eta_Y with eta_Z/eta_Y = 1e-4. The law (derived here, no free parameter) is
     (1 + V E')/(2 (exp(X) - 1)/X - 1) with X = rho V h. Under the modified flow beta = E' + 1/V to leading order. Under
     the original flow the diagonal coefficient C_n[n] = u grows to V h, and C_k[n] = -(1/V) int exp(rho u) du, since
     overlap puts the outputs of other classes rho u ahead. So beta (V-1)/iota = (exp(x)-1)/x + exp(x) - 1 with

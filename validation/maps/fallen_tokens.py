@@ -76,7 +76,7 @@ def common_rise_map(level: str) -> Map:
 def fall_onset(classes: SequenceClasses, ratio: float, times: Floats) -> tuple[float, float]:
     """First of `times` (eta_Y = 1) at which a distinct token has fallen, and (eta_Z/eta_Y) (V h)^2 at that time.
 
-    Both are NaN if no distinct token falls. V h is taken at t/K. Own derivation: at late times Y is an integral over
+    Both are NaN if no distinct token falls. V h is taken at t/K. Derived here: at late times Y is an integral over
     ln t of f_n(t') (e_n - alpha_n(t')) t', so all decades have the same weight, while attention changes by the order of
     eta_Z int gamma dt = (eta_Z/eta_Y) (V h)^2/2 (128).
     """

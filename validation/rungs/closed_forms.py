@@ -60,7 +60,7 @@ def _trajectory(
 def orbit_trajectory(
     classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats
 ) -> Trajectory:
-    """Trajectory of the orbit of Section 6 (own derivation) with leading beta."""
+    """Trajectory of the orbit of Section 6 (derived in `analytic.orbit`) with leading beta."""
     orbit = analytic.single_common_token_orbit(
         t,
         profile.distinct_probabilities,
