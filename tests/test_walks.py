@@ -123,7 +123,9 @@ def test_an_observable_from_one_entry(tmp_path: Path, files: list[str], capsys: 
         np.testing.assert_allclose(data.final_angle, [-0.001, 0.0], atol=2e-9)
         assert (data.final_angle.attrs["units"], data.length.values.tolist()) == ("rad", [1.0, 4.0])
     printed(capsys)
-    assert main(["sweep", "--help"]) == 0
+    SYSTEMS.restore({})
+    OBSERVABLES.restore({})
+    assert main(["sweep", *files, "--help"]) == 0
     out = printed(capsys)
     assert "Pendulum" in out
     assert "final_angle" in out

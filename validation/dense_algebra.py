@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 
 Floats = NDArray[np.float64]
@@ -61,8 +62,6 @@ def attention_drift(classes: SequenceClasses, z: Floats, g: Floats, eta_Z: float
 
 def growth_rate(classes: SequenceClasses, z: Floats, h: Floats, form: str = "exact") -> Floats:
     """xi_n = gamma sum_{k != n} beta_nk f_n.f_k (S,), uniform classes, beta by `analytic.speed_coefficients`."""
-    from snapdyn import analytic
-
     V = classes.vocab_size
     G = classes.gram(z)
     _, beta = analytic.speed_coefficients(np.eye(classes.num_classes) - np.linalg.inv(G), V, form=form)

@@ -30,7 +30,7 @@ from snapdyn.validation.results import ClaimResult
 
 FORMAT = 2
 # What a claim's numbers come from; figures and the face only show them.
-ROOMS = ("analytic", "dynamics", "validation")
+ROOMS = ("analytic", "dynamics", "validation", "errors")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
 DAYS_KEPT = 30
 TIMES = "seconds.json"

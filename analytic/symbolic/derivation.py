@@ -103,8 +103,17 @@ class Derivations(dict[str, Callable[[], Derivation]]):
         -------
         callable
             The same function, which now sets the id and builds the derivation once.
+
+        Raises
+        ------
+        ValueError
+            The id is taken.
         """
         id_ = build.__name__.replace("_", "-")
+        if id_ in self:
+            raise ValueError(
+                f"expected a new id for a derivation, received {id_!r}, which is taken; rename the function"
+            )
 
         @cache
         @wraps(build)

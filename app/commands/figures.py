@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.commands.options import Level, Load, load_files
+from snapdyn.commands.options import Level, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def figures(
     """
     from snapdyn.figures import draw
 
-    load_files(load)
     with progress_bar("drawing") as update:
         drawn = draw(ids or None, out=out, level=level, progress=update, source=source, runs=runs)
     show_table(("id", "title", "picture"), [(figure.id, figure.title, str(figure.png)) for figure in drawn])

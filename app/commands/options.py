@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,22 +15,27 @@ Level = Annotated[
 
 Jobs = Annotated[int | None, typer.Option(metavar="N", help="Processes; default all cores.")]
 
-Load = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FILE.py",
-        help="Run this Python file first: it may add claims, systems, observables, figures. May be repeated.",
-    ),
-]
 
-
-def load_files(files: Sequence[Path] | None) -> None:
+def load_files(files: list[Path] | None) -> list[Path] | None:
     """Run a user's files, which add entries to the registers."""
     if files:
         from snapdyn.dynamics.user_files import load_file
 
         for file in files:
             load_file(file)
+    return files
+
+
+# Eager, so that --help after it names what the files add.
+Load = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE.py",
+        callback=load_files,
+        is_eager=True,
+        help="Run this Python file first: it may add claims, systems, observables, figures. May be repeated.",
+    ),
+]
 
 
 def help_with(names: Callable[[], str]) -> type[TyperCommand]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.commands.options import Jobs, Level, Load, load_files
+from snapdyn.commands.options import Jobs, Level, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def report(
     from snapdyn.report.page import build_report
     from snapdyn.validation.tables import summary
 
-    load_files(load)
     with progress_bar("reporting") as update:
         built = build_report(out, level, update, jobs, say)
     for claim in built.report.claims:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.commands.options import Load, load_files
+from snapdyn.commands.options import Load
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, progress_bar, say
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def simulate(
     from snapdyn.errors import InputError
     from snapdyn.experiments.run_files import Training, read_simulation
 
-    load_files(load)
     simulation = read_simulation(file)
     inside = simulation.output.file
     target = out or (file.parent / inside if inside else file.with_suffix(".nc"))

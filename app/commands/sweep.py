@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.options import Load, load_files
+from snapdyn.commands.options import Load
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say
 
 
@@ -32,7 +32,6 @@ def sweep(
     from snapdyn.experiments.sweep.execution import run_sweep
     from snapdyn.experiments.sweep.files import read_sweep
 
-    load_files(load)
     described = read_sweep(file)
     with progress_bar("cells") as update:
         result = run_sweep(described, out, jobs, scheduler, update, say)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 import snapdyn
-from snapdyn.commands.options import Jobs, Level, Load, load_files
+from snapdyn.commands.options import Jobs, Level, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, say
 
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
@@ -49,7 +49,6 @@ def validate(
         raise snapdyn.InputError(
             f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
         )
-    load_files(load)
     report, interrupted = checked(ids, level, jobs)
     if format and not output:
         print(exported(report, format), end="")

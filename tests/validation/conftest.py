@@ -25,7 +25,7 @@ def report(request: pytest.FixtureRequest) -> Report:
     cache = request.config.cache
     assert cache is not None
     folder = Path(cache.mkdir("register"))
-    kept = folder / f"{hashed_name((source_hash(*ROOMS, 'errors'), sorted(library_versions().items())))}.json"
+    kept = folder / f"{hashed_name((source_hash(*ROOMS), sorted(library_versions().items())))}.json"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():

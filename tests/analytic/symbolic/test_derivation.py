@@ -7,8 +7,8 @@ import pytest
 import sympy as sp
 
 from snapdyn import analytic
-from snapdyn.analytic.symbolic import Derivation, derivations
-from snapdyn.analytic.symbolic.derivation import K, V, t
+from snapdyn.analytic.symbolic import MODULES, Derivation, derivations
+from snapdyn.analytic.symbolic.derivation import Derivations, K, V, t
 
 BY_ID = {derivation.id: derivation for derivation in derivations()}
 PRINTED = {
@@ -29,6 +29,23 @@ PRINTED = {
 def _rejected(derivation: Derivation, claim: sp.Basic) -> bool:
     """Return whether some residual is a definite expression other than 0; one is enough."""
     return any(sp.simplify(residual) not in (0, sp.nan) for residual in derivation.residuals(claim).values())
+
+
+def test_a_derivation_is_declared_beside_its_code() -> None:
+    """Assert that the decorator gives a toy derivation its id, and that an id is declared once in all modules."""
+    declared = Derivations()
+
+    @declared.declare
+    def sum_of_two() -> Derivation:
+        return Derivation("2 t", "test", sp.Eq(K, 2 * t), (), lambda claim: {"sum": claim - t - t})
+
+    (derivation,) = (build() for build in declared.values())
+    assert derivation.id == "sum-of-two"
+    assert derivation.verify() == {"sum": 0}
+    assert derivation.verify(3 * t) == {"sum": t}
+    with pytest.raises(ValueError, match="'sum-of-two', which is taken"):
+        declared.declare(sum_of_two)
+    assert sum(len(module.DERIVATIONS) for module in MODULES) == len(derivations())
 
 
 def test_ids_are_unique() -> None:
