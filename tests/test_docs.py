@@ -88,18 +88,27 @@ def test_a_missing_path_is_noticed() -> None:
         assert not exists(text), text
 
 
+def exists_in_snapdyn(names: list[str]) -> bool:
+    """Whether `snapdyn.a.b` exists, as a module or as a name of one."""
+    thing: object = snapdyn
+    path = "snapdyn"
+    for name in names:
+        path += f".{name}"
+        if not hasattr(thing, name):
+            try:
+                import_module(path)
+            except ModuleNotFoundError:
+                return False
+        thing = getattr(thing, name)
+    return True
+
+
 @each_page
 def test_names_exist(page: Path) -> None:
     """Assert that each back-ticked `sd.name` or `snapdyn.module.name` exists."""
-    for text in quoted(page):
-        if match := re.match(r"(?:print\()?(?:sd|snapdyn)((?:\.\w+)+)", text):
-            thing: object = snapdyn
-            path = "snapdyn"
-            for name in match[1].split(".")[1:]:
-                path += f".{name}"
-                if not hasattr(thing, name):
-                    import_module(path)
-                thing = getattr(thing, name)
+    matches = (re.match(r"(?:print\()?(?:sd|snapdyn)((?:\.\w+)+)", text) for text in quoted(page))
+    assert [match[1] for match in matches if match and not exists_in_snapdyn(match[1].split(".")[1:])] == []
+    assert not exists_in_snapdyn(["dynamics", "no_such_name"])
 
 
 def commands() -> Iterator[list[str]]:
