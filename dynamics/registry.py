@@ -24,15 +24,11 @@ class Registry(dict[str, Entry], Generic[Entry]):
         From an entry to its name.
     entries : iterable, optional
         Our own entries. Each kind has one static list of them, beside its code.
-    how : str
-        How a user adds an entry, for messages: "decorate a function with @snapdyn.claim(...)".
     """
 
-    def __init__(
-        self, kind: str, name_of: Callable[[Entry], str], entries: Iterable[Entry] = (), how: str = ""
-    ) -> None:
+    def __init__(self, kind: str, name_of: Callable[[Entry], str], entries: Iterable[Entry] = ()) -> None:
         super().__init__()
-        self.kind, self.how, self._name_of = kind, how, name_of
+        self.kind, self._name_of = kind, name_of
         self.declare(entries)
         _REGISTRIES.append(self)
 

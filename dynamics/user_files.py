@@ -89,11 +89,9 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
             if name not in kept.get(id(registry), ()) and name not in registry.own
         ]
         if not added:
-            kinds = ", ".join(registry.kind for registry in registries())
-            hints = " or ".join(registry.how for registry in registries() if registry.how)
             raise InputError(
-                f"expected {str(path)!r} to register an entry of some kind ({kinds}), received none"
-                + (f"; {hints}" if hints else "")
+                f"expected {str(path)!r} to register a claim, a system, an observable or a figure, received none; "
+                "decorate a function with @snapdyn.claim(...), or call snapdyn.register(...)"
             )
     _LOADED[file] = _LoadedFile(digest, added)
     names: dict[str, list[str]] = {}

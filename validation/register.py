@@ -81,7 +81,7 @@ class Claim:
 
 
 # Our own claims are in it once `snapdyn.validation.claims` has been imported; take it from there.
-CLAIMS: Registry[Claim] = Registry("claim", lambda entry: entry.id, how="decorate a function with @snapdyn.claim(...)")
+CLAIMS: Registry[Claim] = Registry("claim", lambda entry: entry.id)
 
 
 def claim(
