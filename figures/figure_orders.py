@@ -15,7 +15,7 @@ from snapdyn.validation.statistics import order_checks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from snapdyn.validation.claims.orders import Fit
+    from snapdyn.validation.claims.approximations.old_orders import Fit
 
 TITLE = "Fitted orders of the approximations"
 CAPTION = (
@@ -40,7 +40,9 @@ def compute(level: str) -> xarray.Dataset:
         expected, wrong, next_order (fit); slope, standard_error, shift (fit): the fitted slope and what the next term
         adds to it.
     """
-    from snapdyn.validation.claims.orders import measured_fits  # loads all claims, and sympy with them
+    from snapdyn.validation.claims.approximations.old_orders import (
+        measured_fits,  # loads all claims, and sympy with them
+    )
 
     fits = measured_fits(level)
     points = max(fit.parameter.size for fit in fits)
@@ -69,7 +71,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def fits_of(dataset: xarray.Dataset) -> list[Fit]:
     """Return the fits as they were measured, from the data."""
-    from snapdyn.validation.claims.orders import Fit
+    from snapdyn.validation.claims.approximations.old_orders import Fit
 
     fits = []
     for name in dataset.fit.values:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.validation.checks import Check
 from snapdyn.validation.equations import EquationRow, equation_table, equation_text
+from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.findings import FINDINGS
 from snapdyn.validation.pictures import Line, Map, Picture
-from snapdyn.validation.register import Evidence
+from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.results import ClaimResult, Report
 from snapdyn.validation.run import validate
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
+from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import Order, fit_order
 
 if TYPE_CHECKING:
@@ -26,12 +28,17 @@ __all__ = [
     "ClaimResult",
     "EquationRow",
     "Evidence",
+    "Family",
+    "Instance",
     "Ladder",
     "Line",
     "Map",
+    "Measured",
     "Order",
     "Picture",
+    "Property",
     "Report",
+    "Requirement",
     "Rung",
     "claim",
     "equation_table",

@@ -41,14 +41,13 @@ def modified_decoder_gradient(classes: SequenceClasses, z: Floats, h: Floats) ->
 
     Y = F (I - E') W with rows (V-1) h_n zeta_n of W (Lemmas 3, 5), e_n - alpha_n = (V-1)/(V-1+exp(V h_n)) zeta_n.
     """
-    S, V = classes.num_classes, classes.vocab_size
+    S, V = classes.num_classes, float(classes.vocab_size)
     _, f = dense_attention(classes, z)
-    zeta = np.full((S, V), -1.0 / (V - 1))
-    zeta[np.arange(S), classes.next_token] = 1.0
-    W = (V - 1) * h[:, None] * zeta
-    Y = f.T @ np.linalg.solve(f @ f.T, W)
-    error = ((V - 1) * np.exp(-V * h) / ((V - 1) * np.exp(-V * h) + 1))[:, None] * zeta
-    return error @ Y.T
+    # zeta_n . zeta_k: V/(V-1) for n = k, else -V/(V-1)^2; no array of V entries is needed.
+    products = np.where(np.eye(S) == 1, V / (V - 1), -V / (V - 1) ** 2)
+    left = (V - 1) * np.exp(-V * h) / ((V - 1) * np.exp(-V * h) + 1)
+    weights = left[:, None] * products * (V - 1) * h  # (e_n - alpha_n) . W_k
+    return weights @ np.linalg.solve(f @ f.T, f)
 
 
 def attention_drift(classes: SequenceClasses, z: Floats, g: Floats, eta_Z: float) -> Floats:

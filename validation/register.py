@@ -4,68 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from types import FunctionType
-from typing import get_args
+from typing import Any, Literal, get_args
 
 from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.user_files import file_being_loaded
 from snapdyn.errors import InputError, unknown_name
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import Check
-from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.evidence import SEED, Evidence
+from snapdyn.validation.properties import Property
 from snapdyn.validation.results import Verdict
 
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a claim's function returns.
-
-    Attributes
-    ----------
-    checks : sequence of Check
-        With at least one control: a wrong theory that must fail.
-    conclusion : str
-        One sentence with the numbers.
-    picture : Picture or None
-    conditions : sequence of Condition
-        Assumptions as evaluated on the instance.
-    maps : sequence of Map
-        Where the statement holds.
-    seeds : sequence of int
-        Seeds of everything random.
-    tried : int
-        Number of instances of a search for counterexamples.
-
-    Examples
-    --------
-    >>> import snapdyn as sd
-    >>> evidence = sd.Evidence(
-    ...     checks=[
-    ...         sd.Check("relative error", "closed form", measured=2e-9, bound=1e-8),
-    ...         sd.Check("wrong theory: factor K", "closed form", measured=0.8, bound=1e-8, role="control"),
-    ...     ],
-    ...     conclusion="The closed form is met to 2e-9.",
-    ... )
-    >>> [check.as_expected for check in evidence.checks]
-    [True, True]
-    """
-
-    checks: Sequence[Check]
-    conclusion: str = ""
-    picture: Picture | None = None
-    conditions: Sequence[Condition] = ()
-    maps: Sequence[Map] = ()
-    seeds: Sequence[int] = ()
-    tried: int = 0
+# How a claim is known, from the strongest to the weakest.
+Grade = Literal["proved", "certified", "searched", "measured"]
+GRADES: tuple[Grade, ...] = get_args(Grade)
 
 
 @dataclass(frozen=True)
 class Claim:
     """An entry of the register.
 
-    `run(level)` gathers the evidence, level "quick" or "full"; the verdict follows from the checks
-    (`snapdyn.validation.run.verdict_of`) and is compared with `expected`. `file` is the user's file that the
-    claim was loaded from, empty for others.
+    `run(evidence)` adds the claim's measurements to its `Evidence`; before that the engine searches the domains of
+    `properties`. The verdict follows from the checks (`snapdyn.validation.run.verdict_of`) and is compared with
+    `expected`. `chapter` is the folder of a claim of the package. `file` is the user's file that the claim was loaded
+    from, empty for others.
     """
 
     id: str
@@ -74,9 +36,14 @@ class Claim:
     statement: str
     latex: str
     expected: Verdict
-    run: Callable[[str], Evidence]
+    run: Callable[[Evidence], None]
     assumptions: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    properties: tuple[Property, ...] = ()
+    grade: Grade = "measured"
+    domain: str = ""
+    speaks_of: str = ""
+    chapter: str = ""
     file: str = ""
 
 
@@ -94,8 +61,15 @@ def claim(
     expected: Verdict = "holds",
     assumptions: Sequence[str] = (),
     findings: Sequence[str] = (),
-) -> Callable[[Callable[[str], Evidence]], Callable[[str], Evidence]]:
-    """Register the decorated function ``run(level) -> Evidence`` as a claim.
+    properties: Property | Sequence[Property] = (),
+    grade: Grade | None = None,
+    domain: str = "",
+    speaks_of: str = "",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function ``run(evidence)`` as a claim.
+
+    The function adds checks to the `Evidence` that it receives, with at least one negative control. A function with a
+    parameter `level` that returns an `Evidence` is registered too.
 
     Parameters
     ----------
@@ -115,6 +89,16 @@ def claim(
         What the statement presupposes, in words.
     findings : sequence of str
         Ids of `FINDINGS` that the claim shows.
+    properties : Property or sequence of Property
+        The statement as a property of one instance: its domain is searched, and `snapdyn.check` answers for a user's
+        instance. The first of a rung "mean field", or else the first, gives the answer.
+    grade : "proved", "certified", "searched" or "measured", optional
+        How the statement is known; default "searched" with properties, else "measured".
+    domain : str
+        For what the statement is made, in words; default the domains of the properties. A claim that is measured at
+        named settings names them here.
+    speaks_of : str
+        For a claim without properties: what it speaks of, if not of one instance.
 
     Returns
     -------
@@ -124,25 +108,26 @@ def claim(
     Raises
     ------
     InputError
-        The id is taken (by another function: a notebook's cell may run again), or `expected` is no verdict.
+        The id is taken (by another function: a notebook's cell may run again), or `expected` or `grade` is unknown.
 
     Examples
     --------
     >>> import snapdyn as sd
     >>> @sd.claim("seven", source="own", title="Seven", statement="7 is less than 8.")
-    ... def seven(level):
-    ...     return sd.Evidence([
-    ...         sd.Check("seven", "arithmetic", 7.0, 8.0),
-    ...         sd.Check("wrong theory: nine", "arithmetic", 9.0, 8.0, role="control"),
-    ...     ])
+    ... def seven(evidence):
+    ...     evidence.holds("seven", "arithmetic", 7.0, at_most=8.0)
+    ...     evidence.control("wrong theory: nine", "arithmetic", 9.0, at_most=8.0)
     >>> sd.validate("seven").claims[0].verdict
     'holds'
     >>> del sd.validation.CLAIMS["seven"]
     """
     if expected not in get_args(Verdict):
         raise unknown_name("the expected verdict", expected, get_args(Verdict))
+    if grade is not None and grade not in GRADES:
+        raise unknown_name("grade", grade, GRADES)
+    searched = (properties,) if isinstance(properties, Property) else tuple(properties)
 
-    def register(run: Callable[[str], Evidence]) -> Callable[[str], Evidence]:
+    def register(run: Callable[..., Any]) -> Callable[..., Any]:
         if id in CLAIMS and not (run.__module__ == "__main__" and _place(CLAIMS[id].run) == _place(run)):
             raise InputError(f"expected a new claim id, received {id!r}, which the register has; choose another")
         CLAIMS[id] = Claim(
@@ -155,6 +140,11 @@ def claim(
             run,
             tuple(assumptions),
             tuple(findings),
+            searched,
+            grade or ("searched" if searched else "measured"),
+            domain,
+            speaks_of,
+            chapter=_chapter(run.__module__),
             file=file_being_loaded(),
         )
         return run
@@ -162,10 +152,40 @@ def claim(
     return register
 
 
-def _place(run: Callable[[str], Evidence]) -> tuple[str, str]:
+def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
+    """Evidence of a claim: the searches of its properties, then what its function adds.
+
+    Raises
+    ------
+    InputError
+        A function with a parameter `level` returns something other than an `Evidence`; or as `search_property`.
+    """
+    from snapdyn.validation.engine import search_property
+
+    evidence = Evidence(level=level, seed=seed)
+    for prop in entry.properties:
+        search_property(prop, evidence)
+    if "level" not in signature(entry.run).parameters:
+        entry.run(evidence)
+        return evidence
+    returned: Any = entry.run(level)  # type: ignore[arg-type]
+    if not isinstance(returned, Evidence):
+        raise InputError(
+            f"expected Evidence of a claim's function, received {type(returned).__name__}; return Evidence"
+        )
+    return returned
+
+
+def _chapter(module: str) -> str:
+    """Folder of a claim of the package."""
+    parts = module.split(".")
+    return parts[3] if parts[:3] == ["snapdyn", "validation", "claims"] and len(parts) > 4 else ""
+
+
+def _place(run: Callable[..., Any]) -> tuple[str, str]:
     return run.__module__, getattr(run, "__qualname__", "")
 
 
-def file_of(run: Callable[[str], Evidence]) -> str:
+def file_of(run: Callable[..., Any]) -> str:
     """File that a claim's function was written in, empty when it has none."""
     return run.__code__.co_filename if isinstance(run, FunctionType) else ""

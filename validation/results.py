@@ -56,7 +56,17 @@ class ClaimResult:
     seeds : tuple of int
         Seeds of all random numbers.
     tried : int
-        Number of instances of a search for counterexamples; 0 if there was no search.
+        Number of instances that met the conditions of the searched properties; 0 if there was no search.
+    undecided : int
+        Number of instances inside the conditions on which a run failed.
+    worst : str
+        Smallest margins of the searched properties, and where.
+    counterexample : dict or None
+        Instance on which a searched statement fails, simplified (`snapdyn.validation.search.Instance.to_dict`).
+    grade : "proved", "certified", "searched" or "measured"
+        How the statement is known: sympy, interval proof, search of the domain, or at named settings.
+    domain : str
+        For what the statement is made.
     level : str
         Level of the run.
     file : str
@@ -84,6 +94,11 @@ class ClaimResult:
     maps: tuple[Map, ...] = ()
     seeds: tuple[int, ...] = ()
     tried: int = 0
+    undecided: int = 0
+    worst: str = ""
+    counterexample: dict[str, Any] | None = None
+    grade: str = "measured"
+    domain: str = ""
     level: str = "quick"
     file: str = ""
     fault: str = ""
@@ -134,6 +149,8 @@ class ClaimResult:
             "latex": self.latex,
             "verdict": self.verdict,
             "expected": self.expected,
+            "grade": self.grade,
+            "domain": self.domain,
             "fault": self.fault,
             "findings": list(self.findings),
             "conclusion": self.conclusion,
@@ -152,6 +169,9 @@ class ClaimResult:
             "signal_over_tolerance": json_number(self.signal),
             "seeds": list(self.seeds),
             "tried": self.tried,
+            "undecided": self.undecided,
+            "worst": self.worst,
+            "counterexample": self.counterexample,
             "seconds": json_number(self.seconds),
             "level": self.level,
             "command": self.command,

@@ -20,7 +20,9 @@ from threadpoolctl import threadpool_limits
 from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, unknown_name, whole
 from snapdyn.validation.checks import Check
-from snapdyn.validation.register import Claim, Evidence, file_of
+from snapdyn.validation.engine import domain_of
+from snapdyn.validation.evidence import SEED, Evidence
+from snapdyn.validation.register import Claim, file_of, gathered
 from snapdyn.validation.results import ClaimResult, Report, Verdict
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
@@ -28,6 +30,8 @@ LEVELS = ("quick", "full")
 # (done, total, names of the claims that run)
 Progress = Callable[[int, int, str], None]
 NAMES_SHOWN = 3
+# Two numbers are the same up to rounding.
+SAME = 1e-12
 
 
 def validate(
@@ -198,19 +202,15 @@ def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> l
     return [id_ for id_ in known if id_ in wanted]
 
 
-def check_claim(entry: Claim, level: str) -> ClaimResult:
+def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
     """Gather the evidence of one claim and pronounce its verdict; an error that it raises becomes its fault."""
     started = time.perf_counter()
-    evidence, trouble = Evidence(()), ""
+    evidence, trouble = Evidence(level=level), ""
     verdict: Verdict
     try:
         # The last digits of linear algebra depend on the number of its threads; a claim's numbers must not.
         with threadpool_limits(1):
-            gathered = entry.run(level)
-        if isinstance(gathered, Evidence):
-            evidence = gathered
-        else:
-            trouble = f"returned {type(gathered).__name__} instead of Evidence"
+            evidence = gathered(entry, level, seed)
     except (Exception, SystemExit) as error:
         trouble = f"raised {described(error, file_of(entry.run))}"
     if trouble:
@@ -226,14 +226,19 @@ def check_claim(entry: Claim, level: str) -> ClaimResult:
         assumptions=entry.assumptions,
         expected=entry.expected,
         verdict=verdict,
+        grade=entry.grade,
+        domain=entry.domain or domain_of(entry.properties),
         checks=tuple(evidence.checks),
         conclusion=" ".join(part for part in (fault, evidence.conclusion) if part),
         findings=entry.findings,
         conditions=tuple(evidence.conditions),
         picture=evidence.picture,
         maps=tuple(evidence.maps),
-        seeds=tuple(evidence.seeds),
+        seeds=tuple(dict.fromkeys((*((seed,) if entry.properties else ()), *evidence.seeds))),
         tried=evidence.tried,
+        undecided=evidence.undecided,
+        worst=evidence.worst,
+        counterexample=evidence.counterexample,
         level=level,
         file=entry.file,
         fault=fault,
@@ -246,8 +251,8 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
 
     A statement that passes holds, or is conditional when it fails somewhere outside its conditions. A
     statement that fails is corrected when there is a corrected one and that passes, else refuted. Faulty
-    evidence proves nothing: without a statement check or a negative control, with a control that passes, or
-    with a number that is not finite.
+    evidence proves nothing: without a statement check or a negative control, with a control that passes or whose
+    number follows from the statement's own, or with a number that is not finite.
     """
     roles: dict[str, list[Check]] = {"statement": [], "corrected": [], "outside": [], "control": []}
     for check in evidence.checks:
@@ -260,9 +265,30 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
     accepted = [check.name for check in roles["control"] if check.passed]
     if accepted:
         return "refuted", f"No verdict is possible: a wrong theory passed ({'; '.join(accepted)})."
+    mirrored = [check.name for check in roles["control"] if _says_the_same(check, evidence.checks)]
+    if mirrored:
+        return "refuted", (
+            "No verdict is possible: a control must be computed from a wrong theory, but its number follows from the "
+            f"statement's own ({'; '.join(mirrored)})."
+        )
     passed = {role: all(check.passed for check in checks) for role, checks in roles.items()}
     if not passed["statement"]:
         return ("corrected" if roles["corrected"] and passed["corrected"] else "refuted"), ""
     if not passed["corrected"]:
         return "refuted", ""
     return ("holds" if passed["outside"] else "conditional"), ""
+
+
+def _says_the_same(control: Check, checks: Sequence[Check]) -> bool:
+    """Whether a control's number is that of a check of the statement, or follows from it by sign, inverse or 1 - x."""
+    x = control.measured
+    if control.rung == "symbolic" or x in (0.0, 1.0) or not math.isfinite(x):
+        return False
+    others = [check.measured for check in checks if check.role != "control" and math.isfinite(check.measured)]
+    return any(
+        math.isclose(abs(x), abs(y), rel_tol=SAME)
+        or math.isclose(x * y, 1, rel_tol=SAME)
+        or math.isclose(x, 1 - y, rel_tol=SAME)
+        for y in others
+        if y != 0
+    )

@@ -1,24 +1,32 @@
-"""Checks of claims that rest on a symbolic derivation."""
+"""Residuals of the symbolic derivations on which claims rest."""
 
 from __future__ import annotations
 
 from snapdyn.validation.checks import Check
 
 
-def symbolic(*ids: str) -> Check:
-    """Check that sympy leaves no residual of the derivations `ids`."""
+def residuals(*ids: str) -> int:
+    """Number of residuals of the derivations `ids` that sympy cannot bring to zero."""
     from snapdyn.analytic.symbolic import derivation_of
 
-    open_residuals = sum(value != 0 for id_ in ids for value in derivation_of(id_).verify().values())
-    return Check(f"residuals sympy cannot bring to zero ({', '.join(ids)})", "symbolic", open_residuals, 0)
+    return sum(value != 0 for id_ in ids for value in derivation_of(id_).verify().values())
 
 
-def symbolic_printed(id_: str, name: str) -> Check:
-    """Control: the printed right-hand side in the same derivation must leave a residual."""
+def printed_residuals(id_: str) -> int:
+    """Number of residuals that the printed right-hand side leaves in the derivation `id_`."""
     from snapdyn.analytic.symbolic import derivation_of
 
     derivation = derivation_of(id_)
     if derivation.printed is None:
         raise ValueError(f"expected derivation {id_!r} to carry a printed form, received none")
-    open_residuals = sum(value != 0 for value in derivation.verify(derivation.printed).values())
-    return Check(name, "symbolic", open_residuals, 0, role="control")
+    return sum(value != 0 for value in derivation.verify(derivation.printed).values())
+
+
+def symbolic(*ids: str) -> Check:
+    """Check that sympy leaves no residual of the derivations `ids`."""
+    return Check(f"residuals sympy cannot bring to zero ({', '.join(ids)})", "symbolic", residuals(*ids), 0)
+
+
+def symbolic_printed(id_: str, name: str) -> Check:
+    """Control: the printed right-hand side in the same derivation must leave a residual."""
+    return Check(name, "symbolic", printed_residuals(id_), 0, role="control")

@@ -11,7 +11,7 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, integrate
-from snapdyn.validation.claims.attention import (
+from snapdyn.validation.claims.attention.old_attention import (
     WEAK,
     common_rise,
     distinct_fall,
@@ -19,7 +19,7 @@ from snapdyn.validation.claims.attention import (
     regular,
     speed_shortfall,
 )
-from snapdyn.validation.claims.gains import PERCENT, bounds_violation, gain_violation
+from snapdyn.validation.claims.attention.old_gains import PERCENT, bounds_violation, gain_violation
 from snapdyn.validation.dense_algebra import modified_decoder_gradient
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.search import (

@@ -1,4 +1,4 @@
-"""The claims, one file per family of statements. Take the filled register from here."""
+"""The claims: a folder per chapter, a file per claim. Take the filled register from here."""
 
 from __future__ import annotations
 
@@ -6,27 +6,14 @@ import os
 
 from snapdyn.dynamics.user_files import load_file
 from snapdyn.validation.claims import (
-    assumption_2,
+    approximations,
     attention,
-    clocks,
-    common_tokens,
     concentration,
     correlation,
     decoder,
-    gains,
+    extensions,
     gradient,
-    ladder,
-    orders,
-    priors,
-    published,
-    readings,
-    remark_1,
-    reparameterisation,
-    speed,
-    stages,
-    theorem_1,
-    theorem_1a,
-    theorem_5,
+    reproduction,
     transition,
 )
 from snapdyn.validation.register import CLAIMS, claim
@@ -34,32 +21,19 @@ from snapdyn.validation.register import CLAIMS, claim
 __all__ = ["CLAIMS", "claim", "load_claims"]
 
 # The order of the register.
-FAMILIES = (
+CHAPTERS = (
     gradient,
     decoder,
-    speed,
-    remark_1,
     concentration,
-    theorem_5,
     correlation,
-    assumption_2,
-    theorem_1a,
     attention,
-    common_tokens,
-    gains,
     transition,
-    stages,
-    readings,
-    priors,
-    theorem_1,
-    clocks,
-    orders,
-    ladder,
-    reparameterisation,
-    published,
+    approximations,
+    extensions,
+    reproduction,
 )
-_NAMES = [family.__name__ for family in FAMILIES]
-CLAIMS.declare(sorted(CLAIMS.values(), key=lambda entry: _NAMES.index(entry.run.__module__)))
+_ORDER = [module.__name__ for chapter in CHAPTERS for module in chapter.MODULES]
+CLAIMS.declare(sorted(CLAIMS.values(), key=lambda entry: _ORDER.index(entry.run.__module__)))
 
 
 def load_claims(path: str | os.PathLike[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -54,3 +55,15 @@ def load(name: str, folder: str | Path | None = None) -> Counterexample:
     place = resources.files("snapdyn.validation") / "counterexamples" if folder is None else Path(folder)
     entries = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))
     return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
+
+
+@cache
+def _stored() -> tuple[Counterexample, ...]:
+    place = resources.files("snapdyn.validation") / "counterexamples"
+    names = sorted(file.name.removesuffix(".json") for file in place.iterdir() if file.name.endswith(".json"))
+    return tuple(load(name) for name in names)
+
+
+def stored_counterexamples() -> list[Instance]:
+    """Instances of all counterexamples of the package, in the order of their names."""
+    return [entry.instance for entry in _stored()]

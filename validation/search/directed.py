@@ -112,7 +112,7 @@ def search(
     for value, _, start in best[:starts]:
         if value == OUTSIDE or (until_found and worst > 0):
             continue
-        pushed, instance = _push(evaluate, family, start, steps, until_found)
+        pushed, instance = push(evaluate, family, start, steps, until_found)
         if pushed > worst:
             worst, worst_instance = pushed, instance
     return SearchResult(tried, worst, worst_instance, seed)
@@ -122,10 +122,27 @@ class _FoundError(Exception):
     """Ends the optimiser at the first counterexample."""
 
 
-def _push(
-    evaluate: Violation, family: Family, start: Instance, steps: int, until_found: bool
-) -> tuple[float, Instance]:
-    """Increase the violation by Nelder-Mead from `start` on the logarithms of its numbers, inside the family."""
+def push(evaluate: Violation, family: Family, start: Instance, steps: int, until_found: bool) -> tuple[float, Instance]:
+    """Increase the violation by Nelder-Mead from `start` on the logarithms of its numbers, inside the family.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Violation of an instance, as for `search`.
+    family : Family
+        Family that the instances must stay in.
+    start : Instance
+        Where to start.
+    steps : int
+        Largest number of evaluations.
+    until_found : bool
+        Stop at the first positive violation.
+
+    Returns
+    -------
+    (float, Instance)
+        Largest violation and its instance.
+    """
     from scipy.optimize import minimize
 
     worst, worst_instance = OUTSIDE, start
@@ -160,26 +177,35 @@ def _logarithms(instance: Instance) -> Floats:
         [
             np.log(instance.P[instance.P > 0]),
             [] if instance.uniform else np.log(instance.weights),
-            np.log([instance.vocab_size, instance.ratio, instance.t_end]),
+            np.log([instance.vocab_size, instance.eta_Y, instance.ratio, instance.horizon]),
         ]
     )
 
 
 def _with_logarithms(instance: Instance, logarithms: Floats, family: Family) -> Instance:
-    """Instance with the structure of `instance` and new numbers; V, ratio and t_end are clipped to the family."""
-    K, entries = instance.P.shape[0], instance.P > 0
+    """Instance with the structure of `instance` and new numbers; V, rates and horizon are clipped to the family."""
+    entries = instance.P > 0
+    outputs = len(instance.P) if instance.next_token is None else int(instance.next_token.max()) + 1
     P = np.zeros(instance.P.shape)
     P[entries] = np.exp(logarithms[: entries.sum()])
     P /= P.sum(axis=1, keepdims=True)
     P[entries] = np.maximum(P[entries], SMALLEST_SHARE)
-    V, ratio, t_end = (
+    V, eta_Y, ratio, horizon = (
         math.exp(np.clip(value, *np.log(bounds)))
-        for value, bounds in zip(logarithms[-3:], (family.vocab_size, family.ratio, family.t_end), strict=True)
+        for value, bounds in zip(
+            logarithms[-4:], (family.vocab_size, family.eta_Y, family.ratio, family.horizon), strict=True
+        )
     )
     weights = instance.weights
     if not instance.uniform:
-        weights = np.exp(logarithms[entries.sum() : -3])
+        weights = np.exp(logarithms[entries.sum() : -4])
         weights = np.maximum(weights / weights.sum(), SMALLEST_SHARE)
     return replace(
-        instance, P=P, weights=weights, vocab_size=max(K, round(V)), eta_Z=ratio * instance.eta_Y, t_end=t_end
+        instance,
+        P=P,
+        weights=weights,
+        vocab_size=max(outputs, 2, round(V)),
+        eta_Y=eta_Y,
+        eta_Z=ratio * eta_Y,
+        t_end=horizon / eta_Y,
     )

@@ -1,10 +1,12 @@
-"""Families of instances, from which a search draws."""
+"""Families of instances, from which a search draws: the domain of a statement."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import product
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,14 +15,17 @@ from snapdyn.validation.search.instance import Instance
 
 # Smallest share of a token; the effect of a token with a smaller share is negligible.
 SMALLEST_SHARE = 1e-4
+# Ranges whose two ends make the corners of a family.
+CORNERS = ("num_classes", "vocab_size", "eta_Y", "ratio", "horizon")
+# Draws with a number from here on are corners.
+FIRST_CORNER = 10**9
 
 
 @dataclass(frozen=True)
 class Family:
     """A family of random instances; a pair of numbers is a range (smallest, largest).
 
-    Every class has distinct tokens and overlaps with another class. Profiles are drawn from Dirichlet distributions
-    with a random concentration.
+    Profiles are drawn from Dirichlet distributions with a random concentration.
 
     Attributes
     ----------
@@ -31,9 +36,9 @@ class Family:
     uniform : bool
         Whether all classes have the same prior.
     num_classes : (int, int)
-        Range of K.
+        Range of the number of classes.
     num_common : (int, int)
-        Range of the number of common tokens.
+        Range of the number of common tokens. With one class, or none of these tokens, no class overlaps another.
     num_distinct : (int, int)
         Range of the number of distinct tokens of each class.
     num_queries : (int, int)
@@ -41,11 +46,22 @@ class Family:
     shared_by_all : bool
         Whether each common token belongs to all classes, or to a random set of at least two.
     vocab_size : (int, int)
-        Range of V, uniform in the logarithm.
+        Range of V, uniform in the logarithm; V is at least the number of next tokens.
     ratio : (float, float)
         Range of eta_Z/eta_Y, uniform in the logarithm.
-    t_end : (float, float)
-        Range of the last time, batch-size-1 steps, uniform in the logarithm.
+    horizon : (float, float)
+        Range of eta_Y t at the end, uniform in the logarithm.
+    eta_Y : (float, float)
+        Range of eta_Y per batch-size-1 step, uniform in the logarithm.
+    shared_next_tokens : bool
+        Whether half of the instances have classes that share next tokens.
+
+    Examples
+    --------
+    >>> from snapdyn.validation import Family
+    >>> print(Family("weak correlation", vocab_size=(10, 1000)))
+    weak correlation: 2-6 classes, 1-3 common and 1-4 distinct tokens, 1-3 queries, equal priors, V 10 to 1000, \
+eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
     """
 
     name: str
@@ -58,7 +74,29 @@ class Family:
     shared_by_all: bool = False
     vocab_size: tuple[int, int] = (10, 10_000)
     ratio: tuple[float, float] = (1e-3, 1e3)
-    t_end: tuple[float, float] = (1e2, 1e5)
+    horizon: tuple[float, float] = (1e2, 1e5)
+    eta_Y: tuple[float, float] = (1.0, 1.0)
+    shared_next_tokens: bool = False
+
+    def __str__(self) -> str:
+        def whole(bounds: tuple[int, int]) -> str:
+            return f"{bounds[0]}" if bounds[0] == bounds[1] else f"{bounds[0]}-{bounds[1]}"
+
+        def real(bounds: tuple[float, float]) -> str:
+            return f"{bounds[0]:g}" if bounds[0] == bounds[1] else f"{bounds[0]:g} to {bounds[1]:g}"
+
+        parts = [
+            f"{whole(self.num_classes)} classes",
+            f"{whole(self.num_common)} common and {whole(self.num_distinct)} distinct tokens",
+            f"{whole(self.num_queries)} queries",
+            "equal priors" if self.uniform else "any priors",
+            *(["also shared next tokens"] if self.shared_next_tokens else []),
+            f"V {real(self.vocab_size)}",
+            f"eta_Y {real(self.eta_Y)}",
+            f"eta_Z/eta_Y {real(self.ratio)}",
+            f"eta_Y t {real(self.horizon)}",
+        ]
+        return f"{self.name}: {', '.join(parts)}"
 
     def admits(self, instance: Instance) -> bool:
         """Whether the instance's correlation at z = 0 is that of the family."""
@@ -73,34 +111,53 @@ class Family:
                 return instance
         raise RuntimeError(f"expected family {self.name!r} to hold instances, received none in 100 draws; widen it")
 
+    def corners(self, seed: int, most: int) -> Iterator[Instance]:
+        """Draw at the ends of all ranges of `CORNERS`, at most `most` of the combinations, in a random order."""
+        ranges = {name: getattr(self, name) for name in CORNERS}
+        ends = [sorted(set(bounds)) for bounds in ranges.values()]
+        combinations = list(product(*ends))
+        order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(FIRST_CORNER,))).permutation(
+            len(combinations)
+        )
+        for i in order[:most]:
+            chosen: dict[str, Any] = {name: (value, value) for name, value in zip(ranges, combinations[i], strict=True)}
+            yield replace(self, **chosen).draw(seed, FIRST_CORNER + int(i))
+
     def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
         K = _between(rng, self.num_classes)
         common = _between(rng, self.num_common)
-        distinct = [_between(rng, self.num_distinct) for _ in range(K)]
+        distinct = [max(_between(rng, self.num_distinct), 1 - common) for _ in range(K)]
         Q = min(_between(rng, self.num_queries), K)
         concentration = math.exp(rng.uniform(math.log(0.3), math.log(5)))
-        shared = rng.dirichlet(np.full(common, concentration), size=K)
-        if not self.shared_by_all:
+        shared = rng.dirichlet(np.full(common, concentration), size=K) if common else np.zeros((K, 0))
+        if not self.shared_by_all and K > 1:
             for token in range(common):
                 members = rng.permutation(K)[: rng.integers(2, K + 1)]
                 shared[np.setdiff1d(np.arange(K), members), token] = 0.0
-            for n in np.flatnonzero(shared.sum(axis=1) == 0):  # a class without overlap has xi_n = 0
+            for n in np.flatnonzero(shared.sum(axis=1) == 0) if common else ():  # every class overlaps another
                 shared[n, rng.integers(common)] = 1.0
         shared *= np.exp(rng.uniform(math.log(0.02), math.log(5), size=(K, 1)))
-        P = token_table(shared, [rng.dirichlet(np.full(size, concentration)) for size in distinct])
+        own = [rng.dirichlet(np.full(size, concentration)) if size else np.zeros(0) for size in distinct]
+        P = token_table(shared, own)
         # A token whose share underflows would not occur.
         P = np.where(P > 0, np.maximum(P, SMALLEST_SHARE), 0.0)
+        next_token = None
+        if self.shared_next_tokens and rng.random() < 0.5:
+            next_token = rng.integers(0, K, size=K)
+        outputs = K if next_token is None else int(next_token.max()) + 1
+        eta_Y = _log_between(rng, self.eta_Y)
         instance = Instance(
             P=P,
             query=rng.permutation(np.arange(K) % Q),
             weights=np.ones(K) if self.uniform else rng.dirichlet(np.full(K, concentration)) + SMALLEST_SHARE,
-            vocab_size=max(K, round(_log_between(rng, self.vocab_size))),
-            eta_Y=1.0,
-            eta_Z=_log_between(rng, self.ratio),
-            t_end=_log_between(rng, self.t_end),
+            vocab_size=max(outputs, 2, round(_log_between(rng, self.vocab_size))),
+            eta_Y=eta_Y,
+            eta_Z=_log_between(rng, self.ratio) * eta_Y,
+            t_end=_log_between(rng, self.horizon) / eta_Y,
             family=self.name,
             seed=seed,
             number=number,
+            next_token=next_token,
         )
         for _ in range(40):
             if self.admits(instance):

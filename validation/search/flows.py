@@ -6,16 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, whole_run
+from snapdyn.dynamics import FiniteLengthMeanField, MeanField, ModifiedDecoder, System, Trajectory, log_times, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.observables import drop_below_maximum
 from snapdyn.validation.search.instance import Instance
+
+# A dense Jacobian pays up to this number of state values.
+SMALL = 300
+
+
+def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> System:
+    """System of an instance: its classes, rates, start and length; momentum mu multiplies both rates by 1/(1-mu)."""
+    faster = 1 / (1 - instance.momentum)
+    rates = instance.eta_Y * faster, instance.eta_Z * faster
+    if kind is MeanField and instance.seq_len is not None:
+        return FiniteLengthMeanField(instance.classes, *rates, seq_len=instance.seq_len, z_initial=instance.start)
+    return kind(instance.classes, *rates, z_initial=instance.start)
 
 
 def flow(
     instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], saves: int = 60, **options: Any
 ) -> Trajectory | None:
-    """Run an instance to t_end.
+    """Run an instance to t_end; a run that was made before with the same arguments is returned again.
 
     Parameters
     ----------
@@ -31,14 +43,29 @@ def flow(
     Returns
     -------
     Trajectory or None
-        None if the solver fails; a search does not count such an instance.
+        None if the solver fails, or if the attention vectors are linearly dependent, which the modified decoder does
+        not allow: a search counts such an instance as undecided.
     """
-    times = log_times(1e-3 * min(100.0, instance.t_end), instance.t_end, saves)
+    key = (kind, saves, *sorted(options.items()))
+    if key not in instance.runs:
+        instance.runs[key] = _run(instance, kind, saves, options)
+    found: Trajectory | None = instance.runs[key]
+    return found
+
+
+def _run(
+    instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], saves: int, options: dict[str, Any]
+) -> Trajectory | None:
+    times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, saves)
+    if kind is ModifiedDecoder and instance.eigenvalues[0] <= 1e-12:
+        return None
+    system = system_of(instance, kind)
     # From a ratio of about 1 the mean field is stiff, and a dense Jacobian reduces the run time. Logits may be as small
     # as eta_Z times the overlap over V; with a much smaller absolute tolerance the relative tolerance controls them.
     stiff = kind is MeanField and instance.ratio > 1
-    chosen = {"method": "BDF", "atol": 1e-13} if stiff else {"method": "LSODA", "atol": 1e-20}
-    system = kind(instance.classes, instance.eta_Y, instance.eta_Z)
+    chosen: dict[str, Any] = {"method": "BDF", "atol": 1e-13} if stiff else {"method": "LSODA", "atol": 1e-20}
+    if system.size > SMALL:
+        chosen = {"atol": 1e-13}
     try:
         return whole_run(system, times, **({"rtol": 1e-8} | chosen | options))
     except RuntimeError:

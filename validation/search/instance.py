@@ -1,34 +1,37 @@
-"""Instances: cases on which a search tests a statement."""
+"""Instances: the cases on which a statement is tested, drawn by a search or given by a user."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.errors import positive
 
 Ints = NDArray[np.int64]
+ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int64, "start": float}
 
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One case on which a statement is tested: classes, rates and duration.
+    """One case on which a statement is tested: classes, rates, duration, start and noise.
 
     Attributes
     ----------
     P : (S, M) array
-        Rows proportional to P(.|n): rows that need not sum to 1 can hold round numbers. The next token of class n is n.
+        Rows proportional to P(.|n): rows that need not sum to 1 can hold round numbers.
     query : (S,) array of int
         Query of each class.
     weights : (S,) array
         Numbers proportional to the prior p_n.
     vocab_size : int
-        V, at least S.
+        V, larger than every next token.
     eta_Y : float
         Learning rate of the decoder, per batch-size-1 step.
     eta_Z : float
@@ -41,6 +44,14 @@ class Instance:
         Root seed of the draw.
     number : int
         Number of the draw.
+    next_token : (S,) array of int or None
+        Next token of each class; None: class n has next token n.
+    start : (Q, M) array or None
+        Attention logits at t = 0; None: 0.
+    seq_len : int or None
+        Number of contextual tokens T-1; None: infinite.
+    momentum : float
+        Heavy-ball momentum mu: the flows run on the clock t/(1-mu).
     """
 
     P: Floats
@@ -53,20 +64,75 @@ class Instance:
     family: str = ""
     seed: int = 0
     number: int = 0
+    next_token: Ints | None = None
+    start: Floats | None = None
+    seq_len: int | None = None
+    momentum: float = 0.0
+    # Runs of this instance by what was asked for, so that several statements share one.
+    runs: dict[Any, Any] = field(default_factory=dict, repr=False, init=False)
+
+    @staticmethod
+    def of(
+        classes: SequenceClasses,
+        eta_Y: float,
+        eta_Z: float,
+        t_end: float,
+        start: ArrayLike | None = None,
+        seq_len: int | None = None,
+        momentum: float = 0.0,
+    ) -> Instance:
+        """Instance of a user's classes; arguments as the attributes."""
+        system = MeanField(classes, positive("eta_Y", eta_Y), positive("eta_Z", eta_Z), z_initial=start)
+        instance = Instance(
+            P=classes.P.toarray(),
+            query=classes.query,
+            weights=classes.prior,
+            vocab_size=classes.vocab_size,
+            eta_Y=float(eta_Y),
+            eta_Z=float(eta_Z),
+            t_end=positive("t_end", t_end),
+            family="your classes",
+            next_token=classes.next_token,
+            start=None if start is None else np.asarray(system.z_initial, dtype=float),
+            seq_len=seq_len,
+            momentum=momentum,
+        )
+        instance.__dict__["classes"] = classes
+        return instance
 
     @cached_property
     def classes(self) -> SequenceClasses:
         """The sequence classes of the instance."""
         P = self.P / self.P.sum(axis=1, keepdims=True)
-        return SequenceClasses(P, self.query, weights=self.weights, vocab_size=self.vocab_size)
+        return SequenceClasses(
+            P, self.query, next_token=self.next_token, weights=self.weights, vocab_size=self.vocab_size
+        )
 
     @cached_property
     def gram(self) -> Floats:
-        """Gram matrix of f_n at z = 0, (S, S), by plain linear algebra, diagonal exactly 1."""
-        f = self.P / np.linalg.norm(self.P, axis=1, keepdims=True)
+        """Gram matrix of f_n at the start, (S, S), by plain linear algebra, diagonal exactly 1."""
+        weights = self.P
+        if self.start is not None:
+            weights = weights * np.exp(self.start[self.classes.query_index])
+        f = weights / np.linalg.norm(weights, axis=1, keepdims=True)
         G = f @ f.T
         np.fill_diagonal(G, 1.0)
         return G
+
+    @cached_property
+    def eigenvalues(self) -> Floats:
+        """Eigenvalues of the Gram matrix at the start, increasing, (S,)."""
+        return np.linalg.eigvalsh(self.gram)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes S, which is K where every class has its own next token."""
+        return len(self.P)
+
+    @cached_property
+    def prior(self) -> Floats:
+        """p_n (S,)."""
+        return self.weights / self.weights.sum()
 
     @property
     def ratio(self) -> float:
@@ -74,27 +140,40 @@ class Instance:
         return self.eta_Z / self.eta_Y
 
     @property
+    def horizon(self) -> float:
+        """eta_Y t at the end."""
+        return self.eta_Y * self.t_end
+
+    @property
     def correlation(self) -> float:
-        """|lambda_1(E)| K at z = 0; weak correlation is below 1."""
-        S = self.gram.shape[0]
-        return float(np.abs(np.linalg.eigvalsh(self.gram - np.eye(S))).max() * S)
+        """|lambda_1(E)| K at the start; weak correlation is below 1."""
+        return float(np.abs(self.eigenvalues - 1).max() * self.num_classes)
 
     @property
     def uniform(self) -> bool:
         """Whether all classes have the same weight."""
-        return bool(np.ptp(self.weights) == 0)
+        return bool(np.ptp(self.weights) <= 1e-12 * self.weights.max())
+
+    @property
+    def own_next_tokens(self) -> bool:
+        """Whether no two classes share a next token."""
+        return self.next_token is None or np.unique(self.next_token).size == self.num_classes
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form; floats keep every bit."""
-        entries = asdict(self)
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in entries.items()}
+        """JSON-ready form; floats keep every bit, and entries at their default are left out."""
+        entries = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, np.ndarray):
+                entries[entry.name] = value.tolist()
+            elif entry.name != "runs" and value is not None and value != entry.default:
+                entries[entry.name] = value
+        return entries
 
     @staticmethod
     def from_dict(entries: dict[str, Any]) -> Instance:
         """Instance with the entries of `to_dict`."""
         arrays = {
-            "P": np.array(entries["P"], dtype=float),
-            "query": np.array(entries["query"], dtype=np.int64),
-            "weights": np.array(entries["weights"], dtype=float),
+            name: np.array(entries[name], dtype=kind) for name, kind in ARRAYS.items() if entries.get(name) is not None
         }
         return Instance(**(entries | arrays))

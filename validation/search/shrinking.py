@@ -51,7 +51,7 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
     """Instances that are strictly simpler, the coarsest simplification first."""
     K, M = instance.P.shape
     if instance.eta_Y != 1.0:  # the flows depend on eta_Y t and the ratio only
-        yield replace(instance, eta_Y=1.0, eta_Z=instance.ratio, t_end=instance.t_end * instance.eta_Y)
+        yield replace(instance, eta_Y=1.0, eta_Z=instance.ratio, t_end=instance.horizon)
     if K > 2:
         for n in range(K):
             kept = np.delete(np.arange(K), n)
@@ -107,7 +107,16 @@ def _of_classes(instance: Instance, kept: Ints) -> Instance:
     """Instance of the classes `kept` and the tokens that occur in them."""
     P = instance.P[kept]
     _, query = np.unique(instance.query[kept], return_inverse=True)
-    return replace(instance, P=P[:, P.sum(axis=0) > 0], query=query.astype(np.int64), weights=instance.weights[kept])
+    next_token = instance.next_token
+    if next_token is not None:
+        _, next_token = np.unique(next_token[kept], return_inverse=True)
+    return replace(
+        instance,
+        P=P[:, P.sum(axis=0) > 0],
+        query=query.astype(np.int64),
+        weights=instance.weights[kept],
+        next_token=next_token,
+    )
 
 
 def _rounded(value: float, digits: int) -> float:

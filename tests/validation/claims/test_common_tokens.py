@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, whole_run
-from snapdyn.validation.claims.common_tokens import (
+from snapdyn.validation.claims.attention.old_common_tokens import (
     RISE,
     TIMES,
     common_rates,

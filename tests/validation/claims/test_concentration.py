@@ -12,10 +12,12 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.validation import CLAIMS
-from snapdyn.validation.claims import concentration, decoder, theorem_5
-from snapdyn.validation.claims.concentration import hoeffding, tail, trained_counts
-from snapdyn.validation.claims.decoder import discrete_logits, late_lag, single_token_classes, visits_of
-from snapdyn.validation.claims.theorem_5 import visits_to
+from snapdyn.validation.claims.concentration import old_concentration as concentration
+from snapdyn.validation.claims.concentration import old_theorem_5 as theorem_5
+from snapdyn.validation.claims.concentration.old_concentration import hoeffding, tail, trained_counts
+from snapdyn.validation.claims.concentration.old_theorem_5 import visits_to
+from snapdyn.validation.claims.decoder import old_decoder as decoder
+from snapdyn.validation.claims.decoder.old_decoder import discrete_logits, late_lag, single_token_classes, visits_of
 from snapdyn.validation.run import check_claim
 
 

@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 
 from snapdyn.dynamics import ModifiedDecoder, whole_run
 from snapdyn.validation.assumptions import assumption_2
-from snapdyn.validation.claims import correlation
-from snapdyn.validation.claims.assumption_2 import best_slack, pairs_overlap, smallest_vocabulary
-from snapdyn.validation.claims.remark_1 import equal_overlap
-from snapdyn.validation.claims.theorem_1a import printed_growth, prior_counterexample, strong_counterexample
+from snapdyn.validation.claims.correlation import old_correlation as correlation
+from snapdyn.validation.claims.correlation.old_assumption_2 import best_slack, pairs_overlap, smallest_vocabulary
+from snapdyn.validation.claims.correlation.old_theorem_1a import (
+    printed_growth,
+    prior_counterexample,
+    strong_counterexample,
+)
+from snapdyn.validation.claims.decoder.old_remark_1 import equal_overlap
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
 from snapdyn.validation.instances import random_attention
 from snapdyn.validation.register import CLAIMS

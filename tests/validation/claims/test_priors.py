@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, random_classes, sgd, whole_run
-from snapdyn.validation.claims import priors
+from snapdyn.validation.claims.extensions import old_priors as priors
 from snapdyn.validation.dense_algebra import dense_attention
 
 

@@ -8,7 +8,9 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
-from snapdyn.validation.claims import readings, stages, transition
+from snapdyn.validation.claims.transition import old_readings as readings
+from snapdyn.validation.claims.transition import old_stages as stages
+from snapdyn.validation.claims.transition import old_transition as transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.instances import dominant_token
 

@@ -15,7 +15,7 @@ from snapdyn.dynamics import FrozenDecoder, SequenceClasses, Trajectory, log_tim
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition, assumption_2
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.gradient import FROZEN
+from snapdyn.validation.claims.gradient.old_gradient import FROZEN
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, dense_attention, largest_relative, softmax
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim

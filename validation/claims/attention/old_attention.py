@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,13 +9,11 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
     log_times,
     random_classes,
-    syn_medium,
     whole_run,
 )
 from snapdyn.validation.assumptions import assumption_2
@@ -482,112 +479,3 @@ def theorem2b(level: str) -> Evidence:
 def _largest_rise(path: np.ndarray, z: np.ndarray) -> float:
     path = np.concatenate([[0.0], path])
     return float((path - np.minimum.accumulate(path)).max() / np.abs(z).max())
-
-
-@claim(
-    "conservation",
-    source="own, from Lemma 1",
-    title="Row sums of Y and Z are conserved",
-    statement="From zero start every row of Y and every row of Z sums to 0 for ever; with one query and one common "
-    "token z_c = -sum over distinct tokens of z.",
-    latex=r"\sum_l z_{ml}=0,\quad \sum_j Y_{lj}=0",
-)
-def conservation(level: str) -> Evidence:
-    times = log_times(1e-2, 1e6, 40)
-    worst = {"MeanField": 0.0, "FrozenDecoder": 0.0, "ModifiedDecoder": 0.0}
-    unprojected = np.inf
-    count = 4 if level == "quick" else 40
-    instances = [random_classes(4, 2, 3, 2, 100, ("weak", "strong")[i % 2], bool(i % 3), seed=i) for i in range(count)]
-    for classes in [*instances, syn_medium(3)]:
-        for system in (MeanField(classes, 1.0, 1.0), FrozenDecoder(classes, 1.0), ModifiedDecoder(classes, 1.0, 1.0)):
-            trajectory = whole_run(system, times)
-            violation = max(float(np.max(values)) for values in trajectory.invariants.values())
-            worst[system.name] = max(worst[system.name], violation)
-        z = trajectory.z[-1]
-        g = modified_decoder_gradient(classes, z, trajectory.extra["h"][-1])
-        f = classes.decoder_inputs(z).toarray()
-        # Wrong theory: z' = f o g, without the projection.
-        sums = np.abs((f * g).sum(axis=1))
-        unprojected = min(unprojected, float(sums.max() / np.abs(f * g).max()))
-    last = whole_run(MeanField(syn_medium(3), 1.0, 1.0), times)
-    many = 1 if level == "quick" else 20
-    family = Family("any correlation and priors", "any", uniform=False, t_end=(1e2, 1e3))
-    found = {kind: search(_drift(kind), family, 10 * many, many, 10, SEED) for kind in (MeanField, ModifiedDecoder)}
-    without = search(_distinct_sum, family, 10, 0, seed=SEED, until_found=True)
-    return Evidence(
-        checks=[
-            symbolic("conservation"),
-            # Each of about 1e3 steps adds rounding of 1e-16 times entries of order 10.
-            *(
-                Check(f"largest |row sum| of Y and Z to t = 1e6, {name}", rung, value, 1e-11)
-                for (name, value), rung in zip(
-                    worst.items(), ("mean field", "frozen decoder", "modified decoder"), strict=True
-                )
-            ),
-            *(
-                Check(
-                    f"search: drift over the rounding that its evaluations allow, - 1, worst of {result.tried} "
-                    "instances",
-                    "mean field" if kind is MeanField else "modified decoder",
-                    result.worst,
-                    0.0,
-                )
-                for kind, result in found.items()
-            ),
-            Check(
-                f"wrong theory, searched: distinct tokens alone sum to 0; found after {without.tried} instances",
-                "modified decoder",
-                without.worst,
-                0.0,
-                role="control",
-            ),
-            Check(
-                "wrong theory: without (I - f f^T): sum over largest entry",
-                "closed form",
-                unprojected,
-                1e-11,
-                role="control",
-            ),
-        ],
-        conclusion="Linear invariants are kept by every Runge-Kutta method, to rounding; the drift shown is rounding.",
-        seeds=(SEED,),
-        tried=sum(result.tried for result in (*found.values(), without)),
-        picture=Picture(
-            "t (batch-size-1 steps)",
-            "largest |row sum|, Syn-Medium Q = 3",
-            tuple(
-                Picture.line(name, times, np.maximum(values, 1e-18), "simulation")
-                for name, values in last.invariants.items()
-            ),
-            yscale="log",
-        ),
-    )
-
-
-def _drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Violation:
-    """Violation of conservation: largest |row sum| over what rounding allows, minus 1.
-
-    An evaluation rounds each of M tokens (V outputs are one column with a multiplicity, so they count as classes do)
-    by eps times the largest value; in the worst case all add up.
-    """
-
-    def violation(instance: Instance) -> float:
-        run = flow(instance, kind, 20, method="DOP853")
-        if run is None:
-            return OUTSIDE
-        drift = max(float(np.max(values)) for values in run.invariants.values())
-        # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
-        largest = max(1.0, float(np.abs(run.z).max())) * np.log(instance.vocab_size * max(math.e, instance.t_end))
-        summands = instance.P.shape[1] + instance.P.shape[0]
-        return float(drift / (np.finfo(float).eps * run.stats["evaluations"] * summands * largest) - 1)
-
-    return violation
-
-
-def _distinct_sum(instance: Instance) -> float:
-    """Violation of a false statement, that the logits of distinct tokens alone sum to 0."""
-    run = flow(instance, ModifiedDecoder, 20)
-    if run is None:
-        return OUTSIDE
-    sums = run.z[:, :, instance.classes.distinct_tokens()].sum(axis=2)
-    return float(np.abs(sums).max() / np.abs(run.z).max() - FALL)

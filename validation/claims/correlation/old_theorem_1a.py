@@ -11,7 +11,7 @@ from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, log_times, whole_
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.remark_1 import ORIGINAL, original_flow
+from snapdyn.validation.claims.decoder.old_remark_1 import ORIGINAL, original_flow
 from snapdyn.validation.dense_algebra import (
     DENSE_ALGEBRA_ERROR,
     EPS,

@@ -13,7 +13,7 @@ from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.attention import INDEPENDENT, SEED, WEAK, regular, stored_check
+from snapdyn.validation.claims.attention.old_attention import INDEPENDENT, SEED, WEAK, regular, stored_check
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
 from snapdyn.validation.instances import dominant_token, weak_instances
 from snapdyn.validation.maps.common_logit import common_logit_maps

@@ -10,7 +10,7 @@ import sympy as sp
 from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, random_classes, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.remark_1 import equal_overlap
+from snapdyn.validation.claims.decoder.old_remark_1 import equal_overlap
 from snapdyn.validation.dense_algebra import (
     DENSE_ALGEBRA_ERROR,
     EPS,

@@ -18,7 +18,7 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.clocks import strongly_correlated_classes
+from snapdyn.validation.claims.approximations.old_clocks import strongly_correlated_classes
 from snapdyn.validation.pictures import Line, Picture
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.rungs.names import LEADING, MEAN_FIELD, REDUCED, SGD

@@ -13,13 +13,13 @@ from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.decoder import (
+from snapdyn.validation.claims.decoder.old_decoder import (
     discrete_logits,
     own_lead,
     single_token_classes,
     visits_of,
 )
-from snapdyn.validation.claims.gradient import FROZEN
+from snapdyn.validation.claims.gradient.old_gradient import FROZEN
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.statistics import fit_order, order_checks, standard_error

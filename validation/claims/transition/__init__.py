@@ -1,0 +1,10 @@
+"""Theorem 4: growth exponent, phase transition, scanning and snapping, the readings."""
+
+from snapdyn.validation.claims.transition import old_readings, old_stages, old_transition
+
+# In the order of the register.
+MODULES = (
+    old_transition,
+    old_stages,
+    old_readings,
+)

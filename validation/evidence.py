@@ -1,0 +1,152 @@
+"""Evidence for a claim: checks, conclusion, pictures, collected by the claim's function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from snapdyn.errors import InputError
+from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.checks import Check, Role
+from snapdyn.validation.pictures import Map, Picture
+
+# Root of all draws of the register; another one searches the same domains again with other instances.
+SEED = 2305
+
+
+@dataclass
+class Evidence:
+    """What a claim's function measures: checks, with at least one negative control, and what to show of them.
+
+    Attributes
+    ----------
+    checks : list of Check
+        `holds`, `corrected`, `outside` and `control` add one each.
+    conclusion : str
+        One sentence with the numbers.
+    picture : Picture or None
+        Picture that shows the claim.
+    conditions : list of Condition
+        Assumptions as evaluated on an instance.
+    maps : list of Map
+        Where the statement holds.
+    seeds : list of int
+        Seeds of everything random, besides `seed`.
+    tried : int
+        Number of instances that met the conditions of the claim's searched properties.
+    level : "quick" or "full"
+        How much to measure.
+    seed : int
+        Root of the draws of the searches.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> evidence = sd.Evidence()
+    >>> evidence.holds("relative error", "closed form", 2e-9, at_most=1e-8)
+    >>> evidence.control("wrong theory: factor K", "closed form", 0.8, at_most=1e-8)
+    >>> [check.as_expected for check in evidence.checks]
+    [True, True]
+    """
+
+    checks: list[Check] = field(default_factory=list)
+    conclusion: str = ""
+    picture: Picture | None = None
+    conditions: list[Condition] = field(default_factory=list)
+    maps: list[Map] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+    tried: int = 0
+    level: str = "quick"
+    seed: int = SEED
+    undecided: int = 0
+    worst: str = ""
+    counterexample: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("checks", "conditions", "maps", "seeds"):
+            setattr(self, name, list(getattr(self, name)))
+
+    @property
+    def full(self) -> bool:
+        """Whether the level is "full"."""
+        return self.level == "full"
+
+    def holds(
+        self, what: str, rung: str, measured: float, *, at_most: float | None = None, at_least: float | None = None
+    ) -> None:
+        """Add a check of the statement: `measured` is at most, or at least, a bound.
+
+        Parameters
+        ----------
+        what : str
+            What is measured, with the settings.
+        rung : str
+            Where on the ladder: "closed form", "modified decoder", "mean field", "descent", "SGD", ...
+        measured : float
+            The measured number.
+        at_most : float, optional
+            Largest allowed number; give it or `at_least`.
+        at_least : float, optional
+            Smallest allowed number.
+
+        Raises
+        ------
+        InputError
+            Not exactly one bound is given.
+        """
+        self._add("statement", what, rung, measured, at_most, at_least)
+
+    def corrected(
+        self, what: str, rung: str, measured: float, *, at_most: float | None = None, at_least: float | None = None
+    ) -> None:
+        """Add a check of the corrected statement; arguments as those of `holds`."""
+        self._add("corrected", what, rung, measured, at_most, at_least)
+
+    def outside(
+        self, what: str, rung: str, measured: float, *, at_most: float | None = None, at_least: float | None = None
+    ) -> None:
+        """Add a check of the statement where its conditions are not met; arguments as those of `holds`.
+
+        It is expected to fail: then the claim is conditional, and the check shows the boundary.
+        """
+        self._add("outside", what, rung, measured, at_most, at_least)
+
+    def control(
+        self, what: str, rung: str, measured: float, *, at_most: float | None = None, at_least: float | None = None
+    ) -> None:
+        """Add a negative control: a number computed from a wrong theory, which must fail; arguments as for `holds`.
+
+        The number must not follow from the statement's own number: such a control could not find an error in it, and
+        the verdict says so (`snapdyn.validation.run.verdict_of`).
+        """
+        self._add("control", what, rung, measured, at_most, at_least)
+
+    def proved(self, *derivations: str, corrected: bool = False) -> None:
+        """Add the check that sympy leaves no residual of `derivations` (ids of `snapdyn.analytic.symbolic`).
+
+        Parameters
+        ----------
+        *derivations : str
+            Ids of derivations.
+        corrected : bool
+            Whether they show the corrected statement.
+        """
+        from snapdyn.validation.symbolic_checks import residuals
+
+        name = f"residuals sympy cannot bring to zero ({', '.join(derivations)})"
+        self._add("corrected" if corrected else "statement", name, "symbolic", residuals(*derivations), 0, None)
+
+    def misprint(self, derivation: str, what: str) -> None:
+        """Add the control that the printed right-hand side of a derivation leaves a residual in sympy."""
+        from snapdyn.validation.symbolic_checks import printed_residuals
+
+        self._add("control", what, "symbolic", printed_residuals(derivation), 0, None)
+
+    def _add(
+        self, role: Role, what: str, rung: str, measured: float, at_most: float | None, at_least: float | None
+    ) -> None:
+        if (at_most is None) == (at_least is None):
+            raise InputError(f"expected at_most or at_least for the check {what!r}, received both or none; give one")
+        relation: Literal["<=", ">="] = "<=" if at_least is None else ">="
+        bound = at_most if at_least is None else at_least
+        self.checks.append(Check(what, rung, measured, bound, relation, role))  # type: ignore[arg-type]
