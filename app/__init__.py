@@ -46,7 +46,22 @@ if TYPE_CHECKING:
     from snapdyn.experiments.sweep.observables import Observable, Variable
     from snapdyn.figures import FigureEntry
     from snapdyn.registration import register
-    from snapdyn.validation import Check, Evidence, Picture, claim, ladder, validate
+    from snapdyn.validation import (
+        Check,
+        Evidence,
+        Family,
+        Instance,
+        InstanceReport,
+        Measured,
+        Picture,
+        Property,
+        Requirement,
+        boundary,
+        check,
+        claim,
+        ladder,
+        validate,
+    )
 
     __version__: str
 
@@ -62,7 +77,13 @@ _HOMES = {
         ),
         "snapdyn.dynamics",
     ),
-    **dict.fromkeys(("Check", "Evidence", "Picture", "claim", "ladder", "validate"), "snapdyn.validation"),
+    **dict.fromkeys(
+        (
+            "Check", "Evidence", "Family", "Instance", "InstanceReport", "Measured", "Picture", "Property",
+            "Requirement", "boundary", "check", "claim", "ladder", "validate",
+        ),
+        "snapdyn.validation",
+    ),
     "InputError": "snapdyn.errors",
     "Observable": "snapdyn.experiments.sweep.observables",
     "Variable": "snapdyn.experiments.sweep.observables",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.validation.checks import Check
@@ -18,7 +19,9 @@ from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import Order, fit_order
 
 if TYPE_CHECKING:
+    from snapdyn.validation.boundaries import boundary
     from snapdyn.validation.claims import CLAIMS, claim, load_claims
+    from snapdyn.validation.instance_checks import InstanceReport, InstanceResult, check
 
 __all__ = [
     "CLAIMS",
@@ -30,6 +33,8 @@ __all__ = [
     "Evidence",
     "Family",
     "Instance",
+    "InstanceReport",
+    "InstanceResult",
     "Ladder",
     "Line",
     "Map",
@@ -40,6 +45,8 @@ __all__ = [
     "Report",
     "Requirement",
     "Rung",
+    "boundary",
+    "check",
     "claim",
     "equation_table",
     "equation_text",
@@ -50,10 +57,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import our own claims when the register is first asked for: that takes as long as all the rest."""
-    if name in ("CLAIMS", "claim", "load_claims"):
-        from snapdyn.validation import claims
+# What is imported when it is first asked for: the claims take as long to import as all the rest.
+_LATER = {
+    **dict.fromkeys(("CLAIMS", "claim", "load_claims"), "snapdyn.validation.claims"),
+    **dict.fromkeys(("InstanceReport", "InstanceResult", "check"), "snapdyn.validation.instance_checks"),
+    "boundary": "snapdyn.validation.boundaries",
+}
 
-        return getattr(claims, name)
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
+
+from snapdyn.validation.checks import json_number
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.classes import SequenceClasses
@@ -38,6 +40,16 @@ class Condition:
     bound: float
     measured: float
     satisfied: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; numbers that are not finite become text."""
+        return {
+            "name": self.name,
+            "required": self.required,
+            "bound": json_number(self.bound),
+            "measured": json_number(self.measured),
+            "met": bool(self.satisfied),
+        }
 
     def __str__(self) -> str:
         return (

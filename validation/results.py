@@ -155,16 +155,7 @@ class ClaimResult:
             "findings": list(self.findings),
             "conclusion": self.conclusion,
             "assumptions": list(self.assumptions),
-            "conditions": [
-                {
-                    "name": condition.name,
-                    "required": condition.required,
-                    "bound": json_number(condition.bound),
-                    "measured": json_number(condition.measured),
-                    "satisfied": bool(condition.satisfied),
-                }
-                for condition in self.conditions
-            ],
+            "conditions": [condition.to_dict() for condition in self.conditions],
             "checks": [check.to_dict() for check in self.checks],
             "signal_over_tolerance": json_number(self.signal),
             "seeds": list(self.seeds),

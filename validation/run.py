@@ -18,7 +18,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from threadpoolctl import threadpool_limits
 
 from snapdyn.dynamics.user_files import described
-from snapdyn.errors import InputError, unknown_name, whole
+from snapdyn.errors import InputError, suggest, unknown_name, whole
 from snapdyn.validation.checks import Check
 from snapdyn.validation.engine import domain_of
 from snapdyn.validation.evidence import SEED, Evidence
@@ -39,13 +39,15 @@ def validate(
     level: str = "quick",
     progress: Progress | None = None,
     jobs: int | None = None,
+    seed: int = SEED,
 ) -> Report:
     """Check claims of the register.
 
     Parameters
     ----------
     only : str or iterable of str, optional
-        Ids of the claims to check, in any order; default all.
+        Ids or groups of the claims to check, in any order; default all. A group is a chapter ("attention") or what
+        ids begin with ("theorem3").
     level : "quick" or "full"
         "full" tries more instances, longer times and larger V.
     progress : callable, optional
@@ -53,6 +55,8 @@ def validate(
         that run; at the end with an empty text.
     jobs : int, optional
         Processes; default all cores. 1, or a single claim, runs in this process. The numbers do not depend on it.
+    seed : int
+        Root of the draws of the searches; another one searches the same domains with other instances.
 
     Returns
     -------
@@ -78,8 +82,8 @@ def validate(
     next run takes them over, and its `notes` say how many.
     """
     started = time.perf_counter()
-    with finished_claims() as finished:
-        results = list(check_claims(only, level, progress, jobs, finished))
+    with finished_claims(seed=seed) as finished:
+        results = list(check_claims(only, level, progress, jobs, finished, seed))
     return report_of(level, results, started, finished)
 
 
@@ -98,17 +102,17 @@ def check_claims(
     progress: Progress | None = None,
     jobs: int | None = None,
     finished: FinishedClaims | None = None,
+    seed: int = SEED,
 ) -> Iterator[ClaimResult]:
     """Check claims as `validate` does and yield each when it is finished, in any order.
 
     What is yielded stays usable when the rest is interrupted. Claims that `finished` holds are not computed again.
     """
-    from snapdyn.validation.claims import CLAIMS
-
     if level not in LEVELS:
         raise unknown_name("level", level, LEVELS)
     jobs = joblib.cpu_count() if jobs is None else whole("jobs", jobs, 1)
-    chosen = [CLAIMS[id_] for id_ in chosen_ids("claim", only, CLAIMS)]
+    seed = whole("seed", seed, 0)
+    chosen = chosen_claims(only)
     stored = {entry.id: finished.get(entry, level) for entry in chosen} if finished else {}
     ready = [result for result in stored.values() if result is not None]
     if finished and ready:
@@ -123,9 +127,9 @@ def check_claims(
 
     left = [entry for entry in chosen if stored.get(entry.id) is None]
     if min(jobs, len(left)) > 1:
-        checked = _in_processes(finished.longest_first(left, level) if finished else left, level, jobs, show)
+        checked = _in_processes(finished.longest_first(left, level) if finished else left, level, seed, jobs, show)
     else:
-        checked = _in_turn(left, level, show)
+        checked = _in_turn(left, level, seed, show)
     for entry, result in checked:
         if finished:
             finished.store(entry, result)
@@ -137,13 +141,15 @@ def check_claims(
 Show = Callable[[Sequence[str]], None]
 
 
-def _in_turn(entries: Sequence[Claim], level: str, show: Show) -> Iterator[tuple[Claim, ClaimResult]]:
+def _in_turn(entries: Sequence[Claim], level: str, seed: int, show: Show) -> Iterator[tuple[Claim, ClaimResult]]:
     for entry in entries:
         show([entry.id])
-        yield entry, check_claim(entry, level)
+        yield entry, check_claim(entry, level, seed)
 
 
-def _in_processes(entries: Sequence[Claim], level: str, jobs: int, show: Show) -> Iterator[tuple[Claim, ClaimResult]]:
+def _in_processes(
+    entries: Sequence[Claim], level: str, seed: int, jobs: int, show: Show
+) -> Iterator[tuple[Claim, ClaimResult]]:
     """Check claims in `jobs` fresh processes; those left running when this generator is closed are stopped."""
     # One claim, one core: libraries below may not start a thread for every core.
     one_core = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LOKY_MAX_CPU_COUNT": "1"}
@@ -155,7 +161,7 @@ def _in_processes(entries: Sequence[Claim], level: str, jobs: int, show: Show) -
     try:
         while True:
             for entry in islice(waiting, jobs - len(running)):
-                running[pool.submit(check_claim, entry, level)] = entry
+                running[pool.submit(check_claim, entry, level, seed)] = entry
             if not running:
                 break
             show([entry.id for entry in running.values()])
@@ -164,7 +170,7 @@ def _in_processes(entries: Sequence[Claim], level: str, jobs: int, show: Show) -
                 try:
                     result = future.result()
                 except PicklingError:  # a claim made in a notebook, say, around something that cannot be sent
-                    result = check_claim(entry, level)
+                    result = check_claim(entry, level, seed)
                 yield entry, result
     except BrokenProcessPool as error:
         names = ", ".join([entry.id, *(other.id for other in running.values())])
@@ -200,6 +206,37 @@ def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> l
         if id_ not in known:
             raise unknown_name(what, str(id_), known)
     return [id_ for id_ in known if id_ in wanted]
+
+
+def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
+    """Claims that ids and groups name (None: all), in the register's order.
+
+    A name is an id; else a chapter; else what ids begin with.
+    """
+    from snapdyn.validation.claims import CLAIMS
+
+    if not isinstance(only, Iterable | None):
+        raise InputError(f"expected claim ids as a list of strings, received {only!r}")
+    wanted = None if only is None else {only} if isinstance(only, str) else set(only)
+    if wanted is None:
+        return list(CLAIMS.values())
+    if not wanted:
+        raise InputError("expected at least one claim id, received none; leave them out for all")
+    chosen: set[str] = set()
+    for name in sorted(map(str, wanted)):
+        ids = (
+            [name] if name in CLAIMS
+            else [entry.id for entry in CLAIMS.values() if entry.chapter == name]
+            or [id_ for id_ in CLAIMS if name and id_.startswith(name)]
+        )  # fmt: skip
+        if not ids:
+            known = [*CLAIMS, *dict.fromkeys(entry.chapter for entry in CLAIMS.values() if entry.chapter)]
+            raise InputError(
+                f"expected a claim or a group of claims, received {name!r}{suggest(name, known)}; "
+                "snapdyn validate --list shows all"
+            )
+        chosen.update(ids)
+    return [entry for entry in CLAIMS.values() if entry.id in chosen]
 
 
 def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:

@@ -24,11 +24,12 @@ from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check
+from snapdyn.validation.evidence import SEED
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult
 
-FORMAT = 2
+FORMAT = 3
 # What a claim's numbers come from; figures and the face only show them.
 ROOMS = ("analytic", "dynamics", "validation", "errors")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
@@ -53,9 +54,10 @@ class FinishedClaims:
     appear whole or not at all, and the same file holds the same numbers whoever wrote it.
     """
 
-    def __init__(self, report_note: Callable[[str], None] | None = None) -> None:
+    def __init__(self, report_note: Callable[[str], None] | None = None, seed: int = SEED) -> None:
         self.notes: list[str] = []
         self._report_note = report_note
+        self._seed = seed
         self._written: set[Path] = set()
         self._seconds: dict[str, float] = {}
         self._folder: Path | None = cache_folder() / "claims"
@@ -137,7 +139,7 @@ class FinishedClaims:
             loaded = []
         else:
             return None  # made in a notebook or a script: nothing tells whether it has changed
-        facts = (FORMAT, entry.id, level, source_hash(*ROOMS), sorted(library_versions().items()), loaded)
+        facts = (FORMAT, entry.id, level, self._seed, source_hash(*ROOMS), sorted(library_versions().items()), loaded)
         return self._folder / f"{hashed_name(facts)}.json"
 
     def _leave_out(self, why: str) -> None:
@@ -148,9 +150,9 @@ class FinishedClaims:
 
 
 @contextmanager
-def finished_claims(report_note: Callable[[str], None] | None = None) -> Iterator[FinishedClaims]:
+def finished_claims(report_note: Callable[[str], None] | None = None, seed: int = SEED) -> Iterator[FinishedClaims]:
     """Open the finished claims of interrupted runs; what this run adds is removed when the block completes."""
-    finished = FinishedClaims(report_note)
+    finished = FinishedClaims(report_note, seed)
     yield finished
     finished.clear()
 

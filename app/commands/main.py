@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 import snapdyn
+from snapdyn.commands.check import check
 from snapdyn.commands.compare import compare
 from snapdyn.commands.equations import equations
 from snapdyn.commands.figures import figures
@@ -78,7 +79,7 @@ def _snapdyn(
     """How a 1-layer transformer learns where to look: its training dynamics simulated, its theory checked."""
 
 
-for command in (validate, equations):
+for command in (check, validate, equations):
     app.command()(command)
 app.command(cls=help_with(figure_ids))(figures)
 app.command()(report)

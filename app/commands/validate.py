@@ -15,7 +15,10 @@ FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by t
 
 
 def validate(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Claims; default all.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Claims, chapters, or what ids begin with; default all."),
+    ] = None,
     level: Level = "quick",
     jobs: Jobs = None,
     load: Load = None,
@@ -28,6 +31,8 @@ def validate(
         typer.Option(metavar="FILE", help="Write that table to a file; .tex, .json and .txt tell the format."),
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the verdicts as JSON.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Search the same domains with other instances.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the claims by chapter, without checking them.")] = False,
 ) -> int:
     """Check the claims of the theory and say which hold.
 
@@ -37,10 +42,16 @@ def validate(
 
     Example: snapdyn validate lemma6 --level full --json verdicts.json
 
+    Example: snapdyn validate theorem3 attention --seed 1
+
     Example: snapdyn validate --load my_claims.py --format latex --output table.tex
     """
-    from snapdyn.commands.summaries.verdicts import checked, exported, show_report
+    from snapdyn.commands.summaries.verdicts import checked, exported, show_claims, show_report
     from snapdyn.dynamics.storage import check_target, write_text
+
+    if list_:
+        show_claims(ids)
+        return DONE
 
     for target in (output, json):
         if target:
@@ -49,7 +60,7 @@ def validate(
         raise snapdyn.InputError(
             f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
         )
-    report, interrupted = checked(ids, level, jobs)
+    report, interrupted = checked(ids, level, jobs, seed)
     if format and not output:
         print(exported(report, format), end="")
     else:

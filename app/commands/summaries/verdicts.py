@@ -7,22 +7,33 @@ from collections.abc import Sequence
 
 from snapdyn.commands.terminal import progress_bar, say, show_table
 from snapdyn.validation import Check, ClaimResult, Report
-from snapdyn.validation.run import check_claims, report_of
+from snapdyn.validation.evidence import SEED
+from snapdyn.validation.run import check_claims, chosen_claims, report_of
 from snapdyn.validation.store import FinishedClaims
 from snapdyn.validation.tables import latex_table, summary, text_table
 
 VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
 
 
-def checked(ids: Sequence[str] | None, level: str, jobs: int | None) -> tuple[Report, bool]:
+def show_claims(ids: Sequence[str] | None) -> None:
+    """Print the claims that ids and groups name, by chapter, with expected verdict and grade."""
+    rows = [
+        (entry.chapter or "yours", entry.id, entry.source, entry.title, entry.expected, entry.grade)
+        for entry in chosen_claims(ids or None)
+    ]
+    show_table(("chapter", "id", "source", "title", "verdict", "grade"), rows, ["none"] * len(rows))
+
+
+def checked(ids: Sequence[str] | None, level: str, jobs: int | None, seed: int | None = None) -> tuple[Report, bool]:
     """Check claims; the finished ones, and whether Ctrl-C cut the run short."""
     started = time.perf_counter()
     results: list[ClaimResult] = []
-    finished = FinishedClaims(say)
+    seed = SEED if seed is None else seed
+    finished = FinishedClaims(say, seed)
     interrupted = False
     with progress_bar("checking") as update:
         try:
-            for result in check_claims(ids or None, level, update, jobs, finished):
+            for result in check_claims(ids or None, level, update, jobs, finished, seed):
                 results.append(result)
         except KeyboardInterrupt:
             interrupted = True
@@ -42,7 +53,9 @@ def show_report(report: Report) -> None:
     for claim in report.by_outcome:
         verdict = claim.outcome if claim.as_expected else f"{claim.outcome} (register: {claim.expected})"
         check = claim.decisive
-        rows.append((claim.id, claim.source, claim.title, verdict, _in_words(check) if check else ""))
+        rows.append(
+            (claim.id, claim.source, claim.title, f"{verdict}, {claim.grade}", _in_words(check) if check else "")
+        )
         styles.append(VERDICT_STYLES[claim.verdict] if claim.as_expected else "bold red")
     show_table(("id", "source", "title", "verdict", "decisive check"), rows, styles)
     print(summary(report))

@@ -1,0 +1,69 @@
+"""`snapdyn check`: every statement of the register on the user's instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from snapdyn.commands.options import Load
+from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say, show_table
+
+FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
+
+
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="See examples/check_own_classes.toml.")],
+    format: Annotated[
+        Literal["text", "latex", "json"] | None,
+        typer.Option(help="Print the answers as plain text, as a table for a paper, or as JSON, instead."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write them to a file; .tex, .json and .txt tell the format."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a statement fails.")] = False,
+    load: Load = None,
+) -> int:
+    """Check every statement of the register on your classes, rates and duration.
+
+    For each statement: it holds here; it fails here; it is outside (which condition is not met); it is not
+    applicable (of what it speaks); or it is undecided (the margin is below the numerical error).
+
+    Example: snapdyn check examples/check_own_classes.toml
+
+    Example: snapdyn check examples/own_classes.toml --output table.tex
+    """
+    from snapdyn.dynamics.storage import check_target, write_text
+    from snapdyn.errors import InputError
+    from snapdyn.experiments.check_files import read_check
+    from snapdyn.validation.instance_checks import STATUSES
+
+    if output:
+        check_target(output)
+        if not format and output.suffix.lower() not in FORMATS:
+            raise InputError(
+                f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
+            )
+    instance = read_check(file)
+    with progress_bar("checking") as update:
+        report = instance.run(update)
+    texts = {"text": report.to_text, "latex": report.to_latex, "json": report.to_json}
+    if format and not output:
+        print(texts[format](), end="")
+    else:
+        rows = sorted(report.claims, key=lambda result: STATUSES.index(result.status))
+        styles = {"fails": "bold red", "undecided": "yellow", "outside": "cyan", "not applicable": "dim"}
+        show_table(
+            ("id", "here", "sentence"),
+            [(result.id, result.status, result.sentence) for result in rows],
+            [styles.get(result.status, "none") for result in rows],
+        )
+        print(report.summary)
+    if output:
+        write_text(output, texts[format or FORMATS[output.suffix.lower()]]())
+    if strict and report.fails:
+        say(f"fails here: {', '.join(result.id for result in report.fails)}")
+        return DIFFERS
+    return DONE

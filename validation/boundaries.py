@@ -1,0 +1,130 @@
+"""Where does a statement hold on a family of classes of one's own? Maps of the measured number over one or two axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics import SequenceClasses
+from snapdyn.errors import InputError, finite_array, unknown_name
+from snapdyn.validation.instance_checks import check
+from snapdyn.validation.pictures import Map
+from snapdyn.validation.run import chosen_claims
+
+# Axes that are not parameters of the function that makes the classes.
+RATES = ("eta_Y", "eta_Z", "t_end")
+
+
+def boundary(
+    claim: str,
+    classes: Callable[..., SequenceClasses] | SequenceClasses,
+    axes: Mapping[str, ArrayLike],
+    *,
+    eta_Y: float = 1.0,
+    eta_Z: float = 1e-3,
+    t_end: float | None = None,
+    rung: str | None = None,
+    seq_len: int | None = None,
+    momentum: float = 0.0,
+) -> Map:
+    """Measure where a claim's statement holds on a family of classes.
+
+    Parameters
+    ----------
+    claim : str
+        Id of a claim that is about one instance.
+    classes : callable or SequenceClasses
+        ``classes(**values)`` builds the classes from the values of those axes that are not rates; or fixed classes.
+    axes : mapping of str to (N,) array
+        One or two axes: "eta_Y", "eta_Z", "t_end", or a parameter of `classes`; positive increasing values.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step, where it is no axis.
+    eta_Z : float
+        Learning rate of attention per batch-size-1 step, where it is no axis.
+    t_end : float, optional
+        Last time, batch-size-1 steps, where it is no axis; default that of `check`.
+    rung : str, optional
+        Rung of the ladder; default the one that decides in `check`.
+    seq_len : int, optional
+        Number of contextual tokens T-1; default infinite.
+    momentum : float
+        Heavy-ball momentum.
+
+    Returns
+    -------
+    Map
+        The measured number over the axes, its bound as threshold; NaN where there is no number. With one axis the
+        second has the single value 1. For a statement "at least", both have the other sign.
+
+    Raises
+    ------
+    InputError
+        The claim is not about one instance, an axis is unknown, or its values do not increase; or what `check` raises.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> found = sd.boundary(
+    ...     "conservation", lambda common: sd.single_common_token(3, 2, common, 50), {"common": [0.1, 0.3]}, t_end=100.0
+    ... )
+    >>> bool((found.violation < found.threshold).all())
+    True
+    """
+    named = chosen_claims(claim)
+    entry = named[0]
+    if len(named) > 1:
+        raise InputError(f"expected one claim, received the group {claim!r} of {len(named)}; name one of them")
+    if not entry.properties:
+        raise InputError(
+            f"expected a claim about one instance, received {claim!r}, which speaks of "
+            f"{entry.speaks_of or entry.domain or 'named settings'}"
+        )
+    values = {name: np.atleast_1d(finite_array(f"axis {name!r}", axis)) for name, axis in axes.items()}
+    if not 1 <= len(values) <= 2:
+        raise InputError(f"expected one or two axes, received {len(values)}")
+    for name, axis in values.items():
+        if axis.ndim != 1 or (np.diff(axis) <= 0).any():
+            raise InputError(f"expected axis {name!r} as increasing values, received {axis}")
+    fixed: dict[str, Any] = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
+    options = {"seq_len": seq_len, "momentum": momentum, "rungs": [rung] if rung else ()}
+    (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]
+    measured = np.full((y.size, x.size), np.nan)
+    bound, relation, quantity = math.nan, "<=", entry.title
+    for i, j in np.ndindex(measured.shape):
+        point = {xname: float(x[j])} | ({yname: float(y[i])} if yname else {})
+        made = {name: value for name, value in point.items() if name not in RATES}
+        if isinstance(classes, SequenceClasses):
+            if made:
+                raise unknown_name("axis of fixed classes", next(iter(made)), RATES)
+            instance_classes = classes
+        else:
+            instance_classes = classes(**made)
+        rates = fixed | {name: value for name, value in point.items() if name in RATES}
+        report = check(instance_classes, **rates, only=[claim], **options)
+        answer = next((result for result in report.claims if rung is None or result.rung == rung), report.claims[0])
+        if not math.isnan(answer.measured):
+            measured[i, j] = answer.measured
+            bound, relation, quantity = answer.bound, answer.relation, answer.check
+    sign = 1.0 if relation == "<=" else -1.0
+    return Map(
+        title=f"{entry.title} ({claim})",
+        xlabel=xname,
+        ylabel=yname or "all",
+        quantity=quantity,
+        x=x,
+        y=y,
+        violation=sign * measured,
+        threshold=sign * bound,
+        xscale=_scale(x),
+        yscale=_scale(y),
+        scale="linear",
+    )
+
+
+def _scale(axis: np.ndarray) -> Any:
+    """Logarithmic where values are positive and spread over more than a factor ten."""
+    return "log" if axis[0] > 0 and axis[-1] > 10 * axis[0] else "linear"

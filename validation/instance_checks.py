@@ -1,0 +1,379 @@
+"""The register on one instance: does each statement hold on a user's classes, rates and duration?"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn import analytic
+from snapdyn.dynamics import SequenceClasses
+from snapdyn.errors import InputError, choice, whole
+from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.checks import json_number
+from snapdyn.validation.properties import Measured, Property
+from snapdyn.validation.register import Claim
+from snapdyn.validation.run import chosen_claims
+from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.tables import latex_id, latex_number, latex_text
+
+Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
+# The most serious first: a claim with several properties has the status of its most serious one.
+STATUSES: tuple[Status, ...] = get_args(Status)
+# The rung that decides where a claim has been measured on it.
+DECIDING = "mean field"
+# t_end of a check without one, in units of the time t0 of the rarest class.
+HORIZON = 100.0
+LATEX_HEAD = r"""% Needs \usepackage{booktabs,longtable,array,amsmath,amssymb} in the preamble.
+\begingroup\small
+\begin{longtable}{@{}>{\raggedright}p{0.16\linewidth}>{\raggedright}p{0.34\linewidth}>{\raggedright}p{0.12\linewidth}
+  >{\raggedright\arraybackslash}p{0.30\linewidth}@{}}
+\toprule
+Id & Statement & Here & Check: measured against bound \\
+\midrule
+\endhead
+\bottomrule
+\endlastfoot
+"""
+
+
+@dataclass(frozen=True)
+class InstanceResult:
+    """Answer of one claim for one instance.
+
+    Attributes
+    ----------
+    id : str
+        Id of the claim.
+    source : str
+        Where the statement stands.
+    title : str
+        One line for lists.
+    latex : str
+        The statement as a formula.
+    status : "holds", "fails", "outside", "not applicable" or "undecided"
+        "outside": a condition is not met; "undecided": the margin is below the numerical error, or a run failed. For
+        a claim that the register corrects, the status is that of the corrected statement.
+    sentence : str
+        The answer in one sentence, with its numbers.
+    rung : str
+        Rung of the ladder that decided; empty if the claim is not applicable.
+    check : str
+        What was measured.
+    measured : float
+        The measured number; NaN where there is none.
+    relation : "<=" or ">="
+        What the statement claims between `measured` and `bound`.
+    bound : float
+        Its bound; NaN where there is none.
+    conditions : tuple of Condition
+        Conditions of the statement as measured on the instance.
+    """
+
+    id: str
+    source: str
+    title: str
+    latex: str
+    status: Status
+    sentence: str
+    rung: str = ""
+    check: str = ""
+    measured: float = math.nan
+    relation: str = "<="
+    bound: float = math.nan
+    conditions: tuple[Condition, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; numbers that are missing or not finite become text or null."""
+        missing = math.isnan(self.measured) and math.isnan(self.bound)
+        return {
+            "id": self.id,
+            "source": self.source,
+            "title": self.title,
+            "status": self.status,
+            "rung": self.rung,
+            "conditions": [condition.to_dict() for condition in self.conditions],
+            "check": self.check,
+            "measured": None if missing else json_number(self.measured),
+            "relation": self.relation,
+            "bound": None if missing else json_number(self.bound),
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True)
+class InstanceReport:
+    """The register on one instance.
+
+    Attributes
+    ----------
+    claims : tuple of InstanceResult
+        One per claim, in the order of the register; with `rungs`, further ones with the same id.
+    settings : dict
+        Classes in numbers, rates, duration, start, length, momentum, and versions.
+    """
+
+    claims: tuple[InstanceResult, ...]
+    settings: dict[str, Any]
+
+    def __getitem__(self, id: str) -> InstanceResult:
+        """Answer of the claim `id`."""
+        for result in self.claims:
+            if result.id == id:
+                return result
+        raise KeyError(id)
+
+    @property
+    def fails(self) -> tuple[InstanceResult, ...]:
+        """Claims that fail on the instance."""
+        return tuple(result for result in self.claims if result.status == "fails")
+
+    def count(self) -> dict[str, int]:
+        """Return the number of claims of each status that occurs."""
+        counts = {status: sum(result.status == status for result in self.claims) for status in STATUSES}
+        return {status: count for status, count in counts.items() if count}
+
+    def to_json(self) -> str:
+        """JSON text: {"settings": {...}, "claims": [{"id", "status", "conditions", "measured", "bound", ...}]}."""
+        document = {"settings": self.settings, "claims": [result.to_dict() for result in self.claims]}
+        return json.dumps(document, indent=2) + "\n"
+
+    def to_text(self) -> str:
+        """Plain text: the settings, the counts, and one paragraph per claim."""
+        lines = [", ".join(f"{name} = {value}" for name, value in self.settings.items()), self.summary, ""]
+        lines += [f"{result.id}: {result.status}. {result.sentence}" for result in self.claims]
+        return "\n".join(lines) + "\n"
+
+    def to_latex(self) -> str:
+        """LaTeX longtable: id, formula, status, and the check's name with its numbers; \\input it."""
+        rows = []
+        for result in self.claims:
+            measured = ""
+            if not math.isnan(result.measured):
+                relation = {"<=": r"\le", ">=": r"\ge"}[result.relation]
+                broken = r"\not" if result.status == "fails" else ""
+                numbers = f"{latex_number(result.measured)} {broken}{relation} {latex_number(result.bound)}"
+                measured = f"{latex_text(result.check)}: ${numbers}$ ({latex_text(result.rung)})"
+            formula = f"${result.latex}$" if result.latex else latex_text(result.title)
+            rows.append(" & ".join((latex_id(result.id), formula, result.status, measured)) + r" \\")
+        settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        return f"% {settings}\n" + LATEX_HEAD + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
+
+    @property
+    def summary(self) -> str:
+        """Number of claims of each status."""
+        return ", ".join(f"{count} {status}" for status, count in self.count().items())
+
+    def __repr__(self) -> str:
+        return f"InstanceReport({self.summary})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td><code>{html.escape(result.id)}</code></td><td>{html.escape(result.title)}</td>"
+            f"<td>{result.status}</td><td style='text-align:left'>{html.escape(result.sentence)}</td></tr>"
+            for result in sorted(self.claims, key=lambda result: STATUSES.index(result.status))
+        )
+        return (
+            f"<p>{html.escape(self.summary)}</p><table><thead><tr><th>id</th><th>statement</th><th>here</th>"
+            f"<th>numbers</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def check(
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    t_end: float | None = None,
+    only: str | Iterable[str] | None = None,
+    *,
+    start: ArrayLike | None = None,
+    seq_len: int | None = None,
+    momentum: float = 0.0,
+    rungs: Sequence[str] | Literal["all"] = (),
+    progress: Callable[[int, int, str], None] | None = None,
+) -> InstanceReport:
+    """Check every statement of the register on one instance: these classes, these rates, up to t_end.
+
+    Statements about the flow are decided in the full mean field; statements about less (the decoder alone, the
+    overlaps, counts of steps) where they are made. Settings, versions and conditions go into the report.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+        Classes of the sequences.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of attention per batch-size-1 step.
+    t_end : float, optional
+        Last time, batch-size-1 steps; default 100 t0 of the rarest class, t0 the end of the transition.
+    only : str or iterable of str, optional
+        Ids or groups of claims; default all.
+    start : (Q, M) array, optional
+        Attention logits at t = 0; default 0.
+    seq_len : int, optional
+        Number of contextual tokens T-1; default infinite.
+    momentum : float
+        Heavy-ball momentum mu in [0, 1): the flows run on the clock t/(1-mu).
+    rungs : sequence of str or "all"
+        Further rungs of the ladder on which to answer, "modified decoder", say.
+    progress : callable, optional
+        Called as progress(done, total, id) before each claim.
+
+    Returns
+    -------
+    InstanceReport
+        One answer per claim; with `rungs` also those of the further rungs.
+
+    Raises
+    ------
+    InputError
+        An argument is not valid; a claim or a rung is unknown.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only="lemma13")
+    >>> report["lemma13"].status
+    'holds'
+    """
+    if not isinstance(classes, SequenceClasses):
+        raise InputError(
+            f"expected classes as SequenceClasses, received {type(classes).__name__}; build them from a table with "
+            "sd.SequenceClasses(P, query) or from text with sd.from_text"
+        )
+    if not (isinstance(momentum, int | float) and 0 <= momentum < 1):
+        raise InputError(f"expected momentum in [0, 1), received {momentum!r}")
+    if seq_len is not None:
+        seq_len = whole("seq_len", seq_len, 1)
+    entries = chosen_claims(only)
+    known = sorted({prop.rung for entry in entries for prop in entry.properties})
+    for rung in () if rungs == "all" else rungs:
+        choice("rung", rung, tuple(known))
+    if t_end is None:
+        t_end = HORIZON * _last_transition(classes, eta_Y)
+    instance = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
+    answers = []
+    for done, entry in enumerate(entries):
+        if progress:
+            progress(done, len(entries), entry.id)
+        answers.append(_answer(entry, _deciding(entry), instance))
+        asked = known if rungs == "all" else rungs
+        others = [rung for rung in asked if answers[-1].rung and rung != answers[-1].rung]
+        for rung in others:
+            if properties := [prop for prop in entry.properties if prop.rung == rung]:
+                answers.append(_answer(entry, properties, instance))
+    return InstanceReport(tuple(answers), _settings(instance))
+
+
+def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
+    """t0 of the rarest class, batch-size-1 steps; below V = 4, which has no t0, twice its peak of gamma."""
+    V, K = classes.vocab_size, 1 / float(classes.prior.min())
+    if V >= 4:
+        return float(analytic.transition_time(K, V, eta_Y, kind="end"))
+    return 2 * float(analytic.transition_time(K, V, eta_Y, kind="peak"))
+
+
+def _settings(instance: Instance) -> dict[str, Any]:
+    from snapdyn.dynamics.storage import library_versions
+
+    classes = instance.classes
+    return {
+        "classes": classes.num_classes,
+        "tokens": classes.num_tokens,
+        "queries": int(classes.queries.size),
+        "next_tokens": int(classes.next_tokens.size),
+        "vocab_size": classes.vocab_size,
+        "eta_Y": instance.eta_Y,
+        "eta_Z": instance.eta_Z,
+        "t_end": instance.t_end,
+        "start": "0" if instance.start is None else "given",
+        "seq_len": "infinite" if instance.seq_len is None else instance.seq_len,
+        "momentum": instance.momentum,
+        "versions": library_versions(),
+    }
+
+
+def _deciding(entry: Claim) -> list[Property]:
+    """Properties that give a claim's answer: those of the mean field, or else of the first rung."""
+    rungs = [prop.rung for prop in entry.properties]
+    rung = DECIDING if DECIDING in rungs else next(iter(rungs), "")
+    return [prop for prop in entry.properties if prop.rung == rung]
+
+
+def _answer(entry: Claim, properties: Sequence[Property], instance: Instance) -> InstanceResult:
+    """Answer of a claim on one rung."""
+    facts = {"id": entry.id, "source": entry.source, "title": entry.title, "latex": entry.latex}
+    if not properties:
+        spoken = entry.speaks_of or entry.domain or "named settings"
+        return InstanceResult(**facts, status="not applicable", sentence=f"The claim speaks of {spoken}.")
+    upheld = [prop for prop in properties if prop.corrected] or list(properties)
+    answers = [_on_property(facts, prop, instance) for prop in upheld]
+    answer = min(answers, key=lambda result: STATUSES.index(result.status))
+    printed = [] if upheld == list(properties) else [prop for prop in properties if not prop.corrected]
+    sentence = answer.sentence
+    for prop in printed:
+        as_printed = _on_property(facts, prop, instance)
+        sentence += f" As printed: {as_printed.sentence}"
+    return InstanceResult(**(vars(answer) | {"sentence": sentence}))
+
+
+def _on_property(facts: dict[str, str], prop: Property, instance: Instance) -> InstanceResult:
+    """Answer of one property."""
+    measured: Measured | None = None
+    conditions: list[Condition] = []
+    trouble = "the run failed"
+    unmet: list[Condition] = []
+    try:
+        conditions = prop.conditions_on(instance)
+        unmet = [condition for condition in conditions if not condition.satisfied]
+        if prop.measurable(conditions):
+            measured = prop.measure(instance)
+    except (ArithmeticError, RuntimeError, ValueError, np.linalg.LinAlgError) as error:
+        trouble = f"the measurement failed: {error}"
+    numbers = f"{prop.name}: {measured}" if measured is not None else ""
+    status: Status
+    if unmet:
+        status = "outside"
+        sentence = f"Outside: it requires {_in_words(unmet)}."
+        if measured is not None:
+            sentence += f" There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}."
+    elif measured is None:
+        status, sentence = "undecided", f"Undecided: {trouble}."
+    elif math.isnan(measured.value):
+        status, sentence = "undecided", f"Undecided: {prop.name} is not a number here."
+    elif not measured.decided:
+        status = "undecided"
+        sentence = f"Undecided: {numbers}, but the numerical error is {measured.error:.1g}."
+    elif measured.holds:
+        status, sentence = "holds", f"Holds: {numbers}."
+    else:
+        status, sentence = "fails", f"Fails: {prop.name}: {measured.value:.3g}, {_expected(measured)}."
+    return InstanceResult(
+        **facts,
+        status=status,
+        sentence=sentence,
+        rung=prop.rung,
+        check=prop.name,
+        measured=math.nan if measured is None else measured.value,
+        relation="<=" if measured is None else measured.relation,
+        bound=math.nan if measured is None else measured.bound,
+        conditions=tuple(conditions),
+    )  # type: ignore[arg-type]
+
+
+def _expected(measured: Measured) -> str:
+    place = f" ({measured.where})" if measured.where else ""
+    return f"which must be {'at most' if measured.relation == '<=' else 'at least'} {measured.bound:.3g}{place}"
+
+
+def _in_words(unmet: Sequence[Condition]) -> str:
+    return " and ".join(
+        f"{condition.name} ({condition.required}; here {condition.measured:.3g})" for condition in unmet
+    )
