@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import CLASSES, ClassSection
@@ -27,7 +28,7 @@ class CheckSection(Section):
     start: Rows | None = None
     seq_len: int | None = None
     momentum: float = 0.0
-    rungs: list[str] | Literal["all"] = []
+    rungs: list[str] | Literal["all"] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -70,4 +71,5 @@ def read_check(path: Path) -> CheckFile:
         )
     start = getattr(simulation.system, "z_initial", None)
     last = float(np.max(simulation.run.t_eval()))
-    return CheckFile(path.parent, simulation.classes, CheckSection(**rates, start=start, t_end=last))
+    section = CheckSection(**(rates | {"start": start, "t_end": last}))
+    return CheckFile(path.parent, simulation.classes, section)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, finite_array, unknown_name
 from snapdyn.validation.instance_checks import check
 from snapdyn.validation.pictures import Map
@@ -90,7 +91,7 @@ def boundary(
         if axis.ndim != 1 or (np.diff(axis) <= 0).any():
             raise InputError(f"expected axis {name!r} as increasing values, received {axis}")
     fixed: dict[str, Any] = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
-    options = {"seq_len": seq_len, "momentum": momentum, "rungs": [rung] if rung else ()}
+    options: dict[str, Any] = {"seq_len": seq_len, "momentum": momentum, "rungs": [rung] if rung else ()}
     (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]
     measured = np.full((y.size, x.size), np.nan)
     bound, relation, quantity = math.nan, "<=", entry.title
@@ -125,6 +126,6 @@ def boundary(
     )
 
 
-def _scale(axis: np.ndarray) -> Any:
+def _scale(axis: Floats) -> Literal["log", "linear"]:
     """Logarithmic where values are positive and spread over more than a factor ten."""
     return "log" if axis[0] > 0 and axis[-1] > 10 * axis[0] else "linear"

@@ -267,9 +267,11 @@ def _simplified(prop: Property, instance: Instance) -> Instance:
 
 def _described(instance: Instance) -> str:
     """Instance in a few words."""
+    stored = any(instance is entry for entry in stored_counterexamples())
+    drawn = "stored counterexample" if stored else f"draw {instance.number}, seed {instance.seed}"
     return (
         f"{instance.num_classes} classes, V = {instance.vocab_size:g}, eta_Y = {instance.eta_Y:.3g}, eta_Z/eta_Y = "
-        f"{instance.ratio:.3g}, t = {instance.t_end:.3g} (draw {instance.number}, seed {instance.seed})"
+        f"{instance.ratio:.3g}, t = {instance.t_end:.3g} ({drawn})"
     )
 
 

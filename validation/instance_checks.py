@@ -274,10 +274,11 @@ def check(
 
 def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
     """t0 of the rarest class, batch-size-1 steps; below V = 4, which has no t0, twice its peak of gamma."""
-    V, K = classes.vocab_size, 1 / float(classes.prior.min())
+    # A class of probability p is visited s = p t times, so its times are those of K = 1 over p.
+    V, rarest = classes.vocab_size, float(classes.prior.min())
     if V >= 4:
-        return float(analytic.transition_time(K, V, eta_Y, kind="end"))
-    return 2 * float(analytic.transition_time(K, V, eta_Y, kind="peak"))
+        return float(analytic.transition_time(1, V, eta_Y, kind="end")) / rarest
+    return 2 * float(analytic.transition_time(1, V, eta_Y, kind="peak")) / rarest
 
 
 def _settings(instance: Instance) -> dict[str, Any]:
@@ -309,7 +310,7 @@ def _deciding(entry: Claim) -> list[Property]:
 
 def _answer(entry: Claim, properties: Sequence[Property], instance: Instance) -> InstanceResult:
     """Answer of a claim on one rung."""
-    facts = {"id": entry.id, "source": entry.source, "title": entry.title, "latex": entry.latex}
+    facts: dict[str, Any] = {"id": entry.id, "source": entry.source, "title": entry.title, "latex": entry.latex}
     if not properties:
         spoken = entry.speaks_of or entry.domain or "named settings"
         return InstanceResult(**facts, status="not applicable", sentence=f"The claim speaks of {spoken}.")
@@ -324,7 +325,7 @@ def _answer(entry: Claim, properties: Sequence[Property], instance: Instance) ->
     return InstanceResult(**(vars(answer) | {"sentence": sentence}))
 
 
-def _on_property(facts: dict[str, str], prop: Property, instance: Instance) -> InstanceResult:
+def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> InstanceResult:
     """Answer of one property."""
     measured: Measured | None = None
     conditions: list[Condition] = []
@@ -365,7 +366,7 @@ def _on_property(facts: dict[str, str], prop: Property, instance: Instance) -> I
         relation="<=" if measured is None else measured.relation,
         bound=math.nan if measured is None else measured.bound,
         conditions=tuple(conditions),
-    )  # type: ignore[arg-type]
+    )
 
 
 def _expected(measured: Measured) -> str:

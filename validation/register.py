@@ -168,7 +168,8 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
     if "level" not in signature(entry.run).parameters:
         entry.run(evidence)
         return evidence
-    returned: Any = entry.run(level)  # type: ignore[arg-type]
+    older: Callable[[str], object] = entry.run  # type: ignore[assignment]
+    returned = older(level)
     if not isinstance(returned, Evidence):
         raise InputError(
             f"expected Evidence of a claim's function, received {type(returned).__name__}; return Evidence"

@@ -16,8 +16,7 @@ FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by t
 
 def validate(
     ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Claims, chapters, or what ids begin with; default all."),
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Claims, chapters or beginnings of ids; default all.")
     ] = None,
     level: Level = "quick",
     jobs: Jobs = None,

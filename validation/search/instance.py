@@ -122,7 +122,7 @@ class Instance:
     @cached_property
     def eigenvalues(self) -> Floats:
         """Eigenvalues of the Gram matrix at the start, increasing, (S,)."""
-        return np.linalg.eigvalsh(self.gram)
+        return np.asarray(np.linalg.eigvalsh(self.gram))
 
     @property
     def num_classes(self) -> int:

@@ -1,0 +1,43 @@
+"""Where a claim holds on a family of classes of one's own."""
+
+import numpy as np
+import pytest
+
+import snapdyn as sd
+
+
+def family(common: float) -> sd.SequenceClasses:
+    """Three classes with one common token."""
+    return sd.single_common_token(3, 2, common, 50)
+
+
+def test_two_axes_agree_with_single_checks() -> None:
+    axes = {"common": [0.1, 0.3], "eta_Z": [1e-3, 1e-1, 1.0]}
+    found = sd.boundary("conservation", family, axes, t_end=50.0)
+    assert found.violation.shape == (3, 2)
+    single = sd.check(family(0.3), 1.0, 1e-1, 50.0, "conservation").claims[0]
+    assert found.violation[1, 1] == single.measured
+    assert found.threshold == single.bound
+    assert (found.xlabel, found.ylabel) == ("common", "eta_Z")
+
+
+def test_one_axis_on_fixed_classes() -> None:
+    found = sd.boundary("conservation", family(0.1), {"t_end": [1.0, 100.0]})
+    assert found.violation.shape == (1, 2)
+    assert np.isfinite(found.violation).all()
+
+
+@pytest.mark.parametrize(
+    ("claim", "classes", "axes", "message"),
+    [
+        ("conservation", family, {}, "one or two axes"),
+        ("conservation", family, {"common": [0.3, 0.1]}, "increasing"),
+        ("conservation", family(0.1), {"common": [0.1]}, "axis of fixed classes"),
+        ("figure6", family, {"common": [0.1]}, "speaks of"),
+        ("theorem3", family, {"common": [0.1]}, "received the group"),
+        ("nothing", family, {"common": [0.1]}, "expected a claim"),
+    ],
+)
+def test_bad_input(claim, classes, axes, message) -> None:
+    with pytest.raises(sd.InputError, match=message):
+        sd.boundary(claim, classes, axes)

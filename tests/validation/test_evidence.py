@@ -1,0 +1,67 @@
+"""Evidence: what a claim's function adds, and what the verdict makes of it."""
+
+import pytest
+
+import snapdyn as sd
+from snapdyn.validation.run import verdict_of
+
+
+def evidence() -> sd.Evidence:
+    """Evidence of a statement that holds."""
+    found = sd.Evidence()
+    found.holds("error", "closed form", 2e-9, at_most=1e-8)
+    found.control("wrong theory", "closed form", 0.8, at_most=1e-8)
+    return found
+
+
+def test_roles_and_relations() -> None:
+    found = evidence()
+    found.corrected("size", "SGD", 3.0, at_least=2.0)
+    found.outside("size", "SGD", 1.0, at_least=2.0)
+    assert [(check.role, check.relation, check.passed) for check in found.checks] == [
+        ("statement", "<=", True),
+        ("control", "<=", False),
+        ("corrected", ">=", True),
+        ("outside", ">=", False),
+    ]
+    assert verdict_of(found) == ("conditional", "")
+
+
+def test_sympy_proves_and_finds_misprints() -> None:
+    found = sd.Evidence()
+    found.proved("lag", corrected=True)
+    found.misprint("late-lag", "printed: nothing is added")
+    assert [(check.role, check.as_expected) for check in found.checks] == [("corrected", True), ("control", True)]
+
+
+@pytest.mark.parametrize("number", [2e-9, -2e-9, 1 / 2e-9, 1 - 2e-9])
+def test_a_control_with_the_statements_own_number_gives_no_verdict(number: float) -> None:
+    found = evidence()
+    found.control("mirror", "closed form", number, at_least=1e99)
+    verdict, fault = verdict_of(found)
+    assert verdict == "refuted"
+    assert "computed from a wrong theory" in fault
+
+
+def test_a_claim_may_add_to_its_evidence_or_return_it() -> None:
+    @sd.claim("new-form", source="own", title="New", statement="7 < 8")
+    def new_form(found: sd.Evidence) -> None:
+        found.holds("seven", "arithmetic", 7.0, at_most=8.0)
+        found.control("nine", "arithmetic", 9.5, at_most=8.0)
+        found.conclusion = f"Measured at level {found.level}."
+
+    @sd.claim("older-form", source="own", title="Older", statement="7 < 8")
+    def older_form(level: str) -> sd.Evidence:
+        return sd.Evidence(
+            [
+                sd.Check("seven", "arithmetic", 7.0, 8.0),
+                sd.Check("nine", "arithmetic", 9.5, 8.0, role="control"),
+            ]
+        )
+
+    try:
+        report = sd.validate(["new-form", "older-form"], level="full", jobs=1)
+        assert [claim.verdict for claim in report.claims] == ["holds", "holds"]
+        assert report.claims[0].conclusion == "Measured at level full."
+    finally:
+        del sd.validation.CLAIMS["new-form"], sd.validation.CLAIMS["older-form"]

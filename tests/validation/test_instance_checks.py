@@ -1,0 +1,132 @@
+"""The register on a user's instance: three unlike data sets, bad input, and the forms of the report."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snapdyn as sd
+from snapdyn.validation.instance_checks import STATUSES, _on_property
+from snapdyn.validation.search import Instance
+
+WORDS = (
+    "the cat sat on the mat and the dog sat on the log while the bird sang to the sun and the cat ran to the dog "
+    "but the dog did not run and the bird did not sing when the sun had gone and the moon was on the log "
+)
+
+
+def zipf_classes() -> sd.SequenceClasses:
+    """12 classes with unequal priors, 4 queries, 200 Zipf words of which each class has some."""
+    rng = np.random.default_rng(12)
+    P = np.zeros((12, 200))
+    frequency = 1 / np.arange(1, 201)
+    for n in range(12):
+        words = np.r_[rng.choice(40, 10, replace=False), rng.choice(np.arange(40, 200), 15, replace=False)]
+        P[n, words] = frequency[words] * rng.uniform(0.5, 2, words.size)
+    P /= P.sum(axis=1, keepdims=True)
+    return sd.SequenceClasses(P, np.arange(12) % 4, weights=rng.uniform(1, 5, 12), vocab_size=300)
+
+
+def text_classes(folder: Path) -> sd.SequenceClasses:
+    """Classes of a small text, several of which share a next token."""
+    file = folder / "words.txt"
+    file.write_text(WORDS * 5, encoding="utf-8")
+    return sd.from_text(file, window=4, min_count=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", ["zipf", "syn_medium", "text"])
+def test_every_claim_answers_on_unlike_data(data: str, tmp_path: Path) -> None:
+    classes = {"zipf": zipf_classes, "syn_medium": lambda: sd.syn_medium(3), "text": lambda: text_classes(tmp_path)}
+    report = sd.check(classes[data](), eta_Y=0.5, eta_Z=1e-3, rungs="all")
+    assert [result.id for result in sd.check(sd.syn_small(), 1.0, 0.1, only="lemma").claims]
+    assert {result.id for result in report.claims} == set(sd.validation.CLAIMS)
+    for result in report.claims:
+        assert result.status in STATUSES
+        assert "measurement failed" not in result.sentence, result
+        if result.status in ("holds", "fails"):
+            assert np.isfinite(result.measured), result
+            holds = result.measured <= result.bound if result.relation == "<=" else result.measured >= result.bound
+            assert holds == (result.status == "holds"), result
+        if result.status == "outside":
+            assert any(not condition.satisfied for condition in result.conditions)
+    # The register says of no statement that it holds where it does not.
+    expected = {entry.id: entry.expected for entry in sd.validation.CLAIMS.values()}
+    assert not [result.id for result in report.fails if expected[result.id] == "holds"]
+
+
+def test_forms_of_the_report() -> None:
+    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["conservation", "figure6"])
+    document = json.loads(report.to_json())
+    assert [entry["id"] for entry in document["claims"]] == ["conservation", "figure6"]
+    assert set(document["claims"][0]) >= {"id", "status", "conditions", "measured", "bound", "sentence"}
+    assert document["claims"][0]["status"] == "holds"
+    assert document["claims"][1]["status"] == "not applicable"
+    assert document["claims"][1]["measured"] is None
+    assert document["settings"]["eta_Z"] == 0.01
+    latex = report.to_latex()
+    assert r"\sum_l z_{ml}=0" in latex
+    assert "row sum" in latex
+    assert "<td>holds</td>" in report._repr_html_()
+    assert "conservation: holds." in report.to_text()
+    assert repr(report) == "InstanceReport(1 holds, 1 not applicable)"
+    with pytest.raises(KeyError):
+        report["lemma1"]
+
+
+def test_statuses_follow_margins_and_conditions() -> None:
+    instance = Instance.of(sd.syn_small(), 1.0, 0.1, 10.0)
+    facts = {"id": "x", "source": "", "title": "", "latex": ""}
+
+    def status(measured, *conditions) -> str:
+        prop = sd.Property("x", "r", lambda i: measured, sd.Family("f"), conditions)
+        return _on_property(facts, prop, instance).status
+
+    unmet = sd.Requirement("large V", "V >= 100", lambda i: i.vocab_size, at_least=100)
+    assert status(sd.Measured(1, at_most=2)) == "holds"
+    assert status(sd.Measured(3, at_most=2)) == "fails"
+    assert status(sd.Measured(2.05, at_most=2, error=0.1)) == "undecided"
+    assert status(None) == "undecided"
+    assert status(sd.Measured(1, at_most=2), unmet) == "outside"
+
+    def broken(instance: Instance) -> sd.Measured:
+        raise np.linalg.LinAlgError("singular matrix")
+
+    answer = _on_property(facts, sd.Property("x", "r", broken, sd.Family("f")), instance)
+    assert (answer.status, "singular matrix" in answer.sentence) == ("undecided", True)
+
+
+def test_start_length_and_momentum_reach_the_run() -> None:
+    classes = sd.syn_small()
+    start = np.zeros((2, classes.num_tokens))
+    start[:, 0] = 1.0
+    for options in ({"start": start}, {"seq_len": 2000}, {"momentum": 0.9}):
+        report = sd.check(classes, 1.0, 0.01, t_end=50.0, only="conservation", **options)
+        assert report.claims[0].rung == "mean field"
+    instance = Instance.of(classes, 1.0, 0.01, 50.0, start=start)
+    weights = classes.P.toarray() * np.exp(start[classes.query_index])
+    f = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    assert np.allclose(instance.gram, f @ f.T, atol=1e-12)
+    assert Instance.from_dict(json.loads(json.dumps(instance.to_dict()))).to_dict() == instance.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((sd.syn_small().P.toarray()), 1.0, 0.1), "SequenceClasses"),
+        ((sd.syn_small(), 0.0, 0.1), "eta_Y"),
+        ((sd.syn_small(), 1.0, -1.0), "eta_Z"),
+        ((sd.syn_small(), 1.0, 0.1, 0.0), "t_end"),
+        ((sd.syn_small(), 1.0, 0.1, None, "theorme4"), "did you mean 'theorem4'"),
+    ],
+)
+def test_bad_input_is_answered_with_a_sentence(arguments, message: str) -> None:
+    with pytest.raises(sd.InputError, match=message):
+        sd.check(*arguments)
+
+
+@pytest.mark.parametrize("options", [{"momentum": 1.0}, {"seq_len": 0}, {"rungs": ["nowhere"]}])
+def test_bad_options(options) -> None:
+    with pytest.raises(sd.InputError, match="expected"):
+        sd.check(sd.syn_small(), 1.0, 0.1, only="conservation", **options)

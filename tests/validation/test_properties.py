@@ -1,0 +1,67 @@
+"""Measured numbers, conditions and properties."""
+
+import numpy as np
+import pytest
+
+import snapdyn as sd
+from snapdyn.validation.search import Instance
+
+
+def instance(**changes) -> Instance:
+    """Two classes with one common token."""
+    P = np.array([[0.2, 0.8, 0.0], [0.4, 0.0, 0.6]])
+    facts = {"P": P, "query": np.zeros(2, int), "weights": np.ones(2), "vocab_size": 50}
+    return Instance(**(facts | {"eta_Y": 1.0, "eta_Z": 0.1, "t_end": 100.0} | changes))
+
+
+@pytest.mark.parametrize(
+    ("measured", "margin", "holds", "decided"),
+    [
+        (sd.Measured(2.0, at_most=3.0), 1.0, True, True),
+        (sd.Measured(2.0, at_least=3.0), -1.0, False, True),
+        (sd.Measured(3.1, at_most=3.0, error=0.2), -0.1, True, False),
+        (sd.Measured(3.5, at_most=3.0, error=0.2), -0.5, False, True),
+        (sd.Measured(3.0, at_most=3.0), 0.0, True, True),
+    ],
+)
+def test_margin_is_positive_where_the_statement_holds(measured, margin, holds, decided) -> None:
+    assert measured.margin == pytest.approx(margin)
+    assert (measured.holds, measured.decided) == (holds, decided)
+
+
+@pytest.mark.parametrize("bounds", [{}, {"at_most": 1.0, "at_least": 0.0}])
+def test_a_number_needs_exactly_one_bound(bounds) -> None:
+    with pytest.raises(sd.InputError, match="at_most or at_least"):
+        sd.Measured(1.0, **bounds)
+    with pytest.raises(sd.InputError, match="at_most or at_least"):
+        sd.Evidence().holds("x", "arithmetic", 1.0, **bounds)
+
+
+def test_conditions_stop_at_a_defining_one_that_is_not_met() -> None:
+    def never(instance: Instance) -> float:
+        raise AssertionError("a later condition was evaluated")
+
+    small = sd.Requirement("large V", "V >= 100", lambda i: i.vocab_size, at_least=100, defining=True)
+    prop = sd.Property("x", "r", never, sd.Family("f"), (small, sd.Requirement("y", "y", never, at_most=0)))
+    conditions = prop.conditions_on(instance())
+    assert [condition.satisfied for condition in conditions] == [False]
+    assert not prop.measurable(conditions)
+    assert small.on(instance(vocab_size=100)).satisfied
+
+
+def test_shared_conditions_on_known_instances() -> None:
+    from snapdyn.validation import requirements as known
+
+    case = instance()
+    E = float(case.P[0] @ case.P[1] / np.linalg.norm(case.P[0]) / np.linalg.norm(case.P[1]))
+    assert case.correlation == pytest.approx(2 * E)
+    assert known.WEAK_CORRELATION.on(case).measured == pytest.approx(2 * E)
+    assert known.ONE_COMMON_TOKEN.on(case).measured == 1
+    assert known.UNIFORM.on(case).satisfied
+    assert not known.UNIFORM.on(instance(weights=np.array([1.0, 2.0]))).satisfied
+    assert known.OWN_NEXT_TOKENS.on(case).satisfied
+    assert not known.OWN_NEXT_TOKENS.on(instance(next_token=np.zeros(2, int))).satisfied
+    assert known.ONE_QUERY.on(instance(query=np.array([0, 1]))).measured == 2
+    assert not known.OVERLAPPING.on(instance(P=np.eye(2))).satisfied
+    assert not known.INDEPENDENT_ATTENTION.on(instance(P=np.ones((2, 2)))).satisfied
+    assert not known.ZERO_START.on(instance(start=np.full((1, 3), 0.1))).satisfied
