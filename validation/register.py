@@ -152,28 +152,34 @@ def claim(
     return register
 
 
+class FaultyEvidenceError(Exception):
+    """Evidence of a claim from which no verdict follows; the message goes on after the claim's name."""
+
+
 def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
     """Evidence of a claim: the searches of its properties, then what its function adds.
 
     Raises
     ------
-    InputError
-        A function with a parameter `level` returns something other than an `Evidence`; or as `search_property`.
+    FaultyEvidenceError
+        A function with a parameter `level` returns something other than an `Evidence`; or what `search_property`
+        refuses.
     """
     from snapdyn.validation.engine import search_property
 
     evidence = Evidence(level=level, seed=seed)
     for prop in entry.properties:
-        search_property(prop, evidence)
+        try:
+            search_property(prop, evidence)
+        except InputError as error:
+            raise FaultyEvidenceError(f"cannot be judged: {error}") from error
     if "level" not in signature(entry.run).parameters:
         entry.run(evidence)
         return evidence
     older: Callable[[str], object] = entry.run  # type: ignore[assignment]
     returned = older(level)
     if not isinstance(returned, Evidence):
-        raise InputError(
-            f"expected Evidence of a claim's function, received {type(returned).__name__}; return Evidence"
-        )
+        raise FaultyEvidenceError(f"returned {type(returned).__name__} instead of Evidence")
     return returned
 
 

@@ -22,7 +22,7 @@ from snapdyn.errors import InputError, suggest, unknown_name, whole
 from snapdyn.validation.checks import Check
 from snapdyn.validation.engine import domain_of
 from snapdyn.validation.evidence import SEED, Evidence
-from snapdyn.validation.register import Claim, file_of, gathered
+from snapdyn.validation.register import Claim, FaultyEvidenceError, file_of, gathered
 from snapdyn.validation.results import ClaimResult, Report, Verdict
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
@@ -248,6 +248,8 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
         # The last digits of linear algebra depend on the number of its threads; a claim's numbers must not.
         with threadpool_limits(1):
             evidence = gathered(entry, level, seed)
+    except FaultyEvidenceError as error:
+        trouble = str(error)
     except (Exception, SystemExit) as error:
         trouble = f"raised {described(error, file_of(entry.run))}"
     if trouble:
@@ -321,7 +323,9 @@ def _says_the_same(control: Check, checks: Sequence[Check]) -> bool:
     x = control.measured
     if control.rung == "symbolic" or x in (0.0, 1.0) or not math.isfinite(x):
         return False
-    others = [check.measured for check in checks if check.role != "control" and math.isfinite(check.measured)]
+    others = [
+        check.measured for check in checks if check.role in ("statement", "corrected") and math.isfinite(check.measured)
+    ]
     return any(
         math.isclose(abs(x), abs(y), rel_tol=SAME)
         or math.isclose(x * y, 1, rel_tol=SAME)

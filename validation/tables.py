@@ -71,7 +71,7 @@ ESCAPES = SPECIAL | GREEK | SYMBOLS
 
 
 def text_table(report: Report) -> str:
-    """Aligned columns of plain text: id, source, title, verdict, measured against bound, rung; then the counts."""
+    """Aligned columns of plain text: id, source, title, verdict with its grade and number of instances, measured against bound, rung; then the counts."""
     rows = [
         (result.id, result.source, " ".join(result.title.split()), _verdict(result), *_measured(result))
         for result in report.claims
@@ -109,7 +109,10 @@ def summary(report: Report) -> str:
 
 
 def _verdict(result: ClaimResult) -> str:
-    return result.outcome if result.as_expected else f"{result.outcome} (register: {result.expected})"
+    outcome = result.outcome if result.as_expected else f"{result.outcome} (register: {result.expected})"
+    if result.fault:
+        return outcome
+    return f"{outcome}, {result.grade}{f' ({result.tried:,})' if result.tried else ''}"
 
 
 def _measured(result: ClaimResult) -> tuple[str, str]:

@@ -40,5 +40,5 @@ def test_a_result_says_how_to_repeat_it_and_on_what_it_rests() -> None:
     assert document["signal_over_tolerance"] == 2.0
     assert 0 <= document["seconds"] < 60
     assert document["conditions"] == [
-        {"name": "weak correlation", "required": "< 1/K", "bound": 0.5, "measured": "inf", "satisfied": False}
+        {"name": "weak correlation", "required": "< 1/K", "bound": 0.5, "measured": "inf", "met": False}
     ]

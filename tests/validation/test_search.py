@@ -66,7 +66,7 @@ def test_draws_lie_in_their_family(family: Family) -> None:
         assert classes.queries.size <= family.num_queries[1]
         assert family.vocab_size[0] <= classes.vocab_size <= family.vocab_size[1]
         assert family.ratio[0] <= instance.ratio <= family.ratio[1] * (1 + 1e-12)
-        assert family.t_end[0] <= instance.t_end <= family.t_end[1] * (1 + 1e-12)
+        assert family.horizon[0] * (1 - 1e-12) <= instance.horizon <= family.horizon[1] * (1 + 1e-12)
         assert instance.uniform == family.uniform
         # The correlation by the project's own eigenvalues.
         weak = abs(classes.eigenvalues()[0]) * K < 1

@@ -173,4 +173,4 @@ def _between(rng: np.random.Generator, bounds: tuple[int, int]) -> int:
 
 
 def _log_between(rng: np.random.Generator, bounds: tuple[float, float]) -> float:
-    return float(np.exp(rng.uniform(*np.log(bounds))))
+    return bounds[0] if bounds[0] == bounds[1] else float(np.exp(rng.uniform(*np.log(bounds))))
