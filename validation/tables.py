@@ -71,7 +71,10 @@ ESCAPES = SPECIAL | GREEK | SYMBOLS
 
 
 def text_table(report: Report) -> str:
-    """Aligned columns of plain text: id, source, title, verdict with its grade and number of instances, measured against bound, rung; then the counts."""
+    """Aligned columns of plain text: id, source, title, verdict, measured against bound, rung; then the counts.
+
+    A verdict comes with its grade and the number of instances that were searched.
+    """
     rows = [
         (result.id, result.source, " ".join(result.title.split()), _verdict(result), *_measured(result))
         for result in report.claims

@@ -37,7 +37,7 @@ def test_a_result_says_how_to_repeat_it_and_on_what_it_rests() -> None:
     assert document["command"] == "snapdyn validate 'a b' --level full --load 'my claims.py'"
     assert document["level"] == "full"
     assert (document["seeds"], document["tried"]) == ([0, 1, 2], 7)
-    assert document["signal_over_tolerance"] == 2.0
+    assert document["signal_over_tolerance"] == 2.5
     assert 0 <= document["seconds"] < 60
     assert document["conditions"] == [
         {"name": "weak correlation", "required": "< 1/K", "bound": 0.5, "measured": "inf", "met": False}
