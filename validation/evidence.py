@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from snapdyn.errors import InputError
@@ -12,6 +13,8 @@ from snapdyn.validation.pictures import Map, Picture
 
 # Root of all draws of the register; another one searches the same domains again with other instances.
 SEED = 2305
+# Rung of interval proofs.
+CERTIFIED = "interval proof"
 
 
 @dataclass
@@ -38,6 +41,14 @@ class Evidence:
         How much to measure.
     seed : int
         Root of the draws of the searches.
+    undecided : int
+        Number of instances inside the conditions on which a run failed.
+    worst : str
+        Smallest margins of the searched properties, and where.
+    counterexample : dict or None
+        Instance on which a searched property fails, simplified.
+    uncertified : list of str
+        Certificates that were left out because python-flint is missing.
 
     Examples
     --------
@@ -61,6 +72,7 @@ class Evidence:
     undecided: int = 0
     worst: str = ""
     counterexample: dict[str, Any] | None = None
+    uncertified: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for name in ("checks", "conditions", "maps", "seeds"):
@@ -135,6 +147,35 @@ class Evidence:
 
         name = f"residuals sympy cannot bring to zero ({', '.join(derivations)})"
         self._add("corrected" if corrected else "statement", name, "symbolic", residuals(*derivations), 0, None)
+
+    def certified(self, *certificates: str, corrected: bool = False) -> None:
+        """Add interval proofs (ids of `snapdyn.analytic.certificates`), and their false inequalities as controls.
+
+        Without python-flint (extra `proof`) nothing is added, and `uncertified` holds the ids: the claim's grade is
+        then a lower one.
+
+        Parameters
+        ----------
+        *certificates : str
+            Ids of certificates.
+        corrected : bool
+            Whether they show the corrected statement.
+        """
+        from snapdyn.analytic.certificates import CERTIFICATES, prove
+
+        if find_spec("flint") is None:
+            self.uncertified.extend(certificates)
+            return
+        for id_ in certificates:
+            statement = CERTIFICATES[id_]
+            found = statement.run()
+            left = sum(not proof.proved for proof in found.proofs)
+            place = f"; {found.failing}" if found.failing else f", {found.boxes} sub-boxes"
+            name = f"inequalities that the interval proof {id_} leaves open{place}"
+            self._add("corrected" if corrected else "statement", name, CERTIFIED, left, 0, None)
+            for wrong in statement.wrong:
+                proof = prove(wrong)
+                self._add("control", f"false inequality: {proof}", CERTIFIED, not proof.proved, 0, None)
 
     def misprint(self, derivation: str, what: str) -> None:
         """Add the control that the printed right-hand side of a derivation leaves a residual in sympy."""

@@ -21,8 +21,8 @@ from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, suggest, unknown_name, whole
 from snapdyn.validation.checks import Check
 from snapdyn.validation.engine import domain_of
-from snapdyn.validation.evidence import SEED, Evidence
-from snapdyn.validation.register import Claim, FaultyEvidenceError, file_of, gathered
+from snapdyn.validation.evidence import CERTIFIED, SEED, Evidence
+from snapdyn.validation.register import Claim, FaultyEvidenceError, Grade, file_of, gathered
 from snapdyn.validation.results import ClaimResult, Report, Verdict
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
@@ -265,7 +265,7 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
         assumptions=entry.assumptions,
         expected=entry.expected,
         verdict=verdict,
-        grade=entry.grade,
+        grade=grade_of(entry, evidence),
         domain=entry.domain or domain_of(entry.properties),
         checks=tuple(evidence.checks),
         conclusion=" ".join(part for part in (fault, evidence.conclusion) if part),
@@ -283,6 +283,13 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
         fault=fault,
         seconds=time.perf_counter() - started,
     )
+
+
+def grade_of(entry: Claim, evidence: Evidence) -> Grade:
+    """Grade of a claim's evidence: the register's, or a lower one where interval proofs were left out."""
+    if entry.grade == "certified" and evidence.uncertified:
+        return "searched" if entry.properties else "measured"
+    return entry.grade
 
 
 def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
@@ -321,7 +328,7 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
 def _says_the_same(control: Check, checks: Sequence[Check]) -> bool:
     """Whether a control's number is that of a check of the statement, or follows from it by sign, inverse or 1 - x."""
     x = control.measured
-    if control.rung == "symbolic" or x in (0.0, 1.0) or not math.isfinite(x):
+    if control.rung in ("symbolic", CERTIFIED) or x in (0.0, 1.0) or not math.isfinite(x):
         return False
     others = [
         check.measured for check in checks if check.role in ("statement", "corrected") and math.isfinite(check.measured)
