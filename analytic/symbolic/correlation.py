@@ -93,3 +93,43 @@ def smallest_weight() -> Derivation:
         residuals=residuals,
         printed=1 / (1 - largest),
     )
+
+
+@DERIVATIONS.declare
+def neumann_pairs() -> Derivation:
+    """Return the sum of the first 2m terms of Neumann's series of (I+A)^{-1}, taken in pairs."""
+    # Powers of one matrix commute, so a commuting symbol stands for A.
+    A = sp.Symbol("A", real=True)
+    m = sp.Symbol("m", integer=True, positive=True)
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {
+            "m = 1": claim.subs(m, 1) - (1 - A),
+            "from m to m + 1": sp.powsimp(sp.expand((claim.subs(m, m + 1) - claim) * (1 + A)))
+            - sp.powsimp(sp.expand(A ** (2 * m) * (1 - A) * (1 + A))),
+        }
+
+    return Derivation(
+        title="sum_{k < m} A^{2k} (I - A) = (I - A^{2m}) (I+A)^{-1}: (I+A)^{-1} 1 >= 0 for A >= 0 with row sums below 1",
+        source="own; Theorem 1(a): xi_n > 0 where |lambda_1| <= 1/sqrt(K-2)",
+        statement=sp.Eq(sp.Symbol(r"\sum_{k<m}A^{2k}(I-A)"), (1 - A ** (2 * m)) / (1 + A), evaluate=False),
+        steps=(("as m -> oo, |A| < 1", 1 / (1 + A)),),
+        residuals=residuals,
+    )
+
+
+@DERIVATIONS.declare
+def three_rows() -> Derivation:
+    """Return an entry of G^{-1} 1 for three classes: the closed core of xi_n > 0 for K = 4."""
+    a, b, c = E[0, 1], E[0, 2], E[1, 2]
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        return {"(G^-1 1)_1 det G": (gram.adjugate() * sp.ones(CLASSES, 1))[0] - claim}
+
+    return Derivation(
+        title="(G^{-1} 1)_1 det G = (1-c)(1+c-a-b), a, b the overlaps of class 1, c that of the other two",
+        source="own; Theorem 1(a) for four classes",
+        statement=sp.Eq(sp.Symbol(r"(G^{-1}\mathbf 1)_1\det G"), (1 - c) * (1 + c - a - b), evaluate=False),
+        steps=(("det G", gram.det()),),
+        residuals=residuals,
+    )

@@ -205,3 +205,24 @@ def leading_xi() -> Derivation:
         steps=(("E'_11 from the Gram matrix", sp.simplify(E_prime[0, 0])),),
         residuals=residuals,
     )
+
+
+@DERIVATIONS.declare
+def xi_eliminated() -> Derivation:
+    """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, by which its sign is decided."""
+    overlaps, others = E[1:, 0], sp.eye(CLASSES - 1) + E[1:, 1:]
+    inverse_nn = 1 / (1 - (overlaps.T * others.inv() * overlaps)[0])
+    claimed = inverse_nn * (overlaps.T * others.inv() * (overlaps + sp.ones(CLASSES - 1, 1) / (V - 1)))[0]
+
+    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+        coefficients = _coefficients(0).subs(dict(zip(e, e_prime(), strict=True)))
+        # beta_nk is minus the coefficient of f_k.
+        return {"class 1": -(coefficients.T * E[:, 0])[0] / q1 - claim}
+
+    return Derivation(
+        title="xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n that of the others",
+        source="own; Theorem 1(a), sign of (88) corrected",
+        statement=sp.Eq(sp.Symbol(r"\xi_1/(\gamma q_1)"), sp.factor(claimed), evaluate=False),
+        steps=(("(G^-1)_11", sp.factor(inverse_nn)),),
+        residuals=residuals,
+    )

@@ -1,0 +1,100 @@
+"""Certificates for the lead X of the recursion (33) over h, h*(s) = h(s + X), and Lemma 12 and Theorem 5 through it.
+
+One visit adds y (exp(d) - 1 - d)/(V eta_Y) to the lead, d = V eta_Y/(V-1+y) <= eta_Y, y = exp(V h*) (derivation
+``lag-increment``). With p = y/(V-1+y) that is p d phi(d), phi(d) = (exp(d)-1-d)/d^2, at most phi(eta_Y) p d; and p d is
+less than ln(1 + p (exp(d)-1)), by which ln(V-1+y) grows. The sum over visits is
+
+    X(s) <= phi(eta_Y) ln((V-1+exp(V h*))/V) <= phi(eta_Y) ln(1 + eta_Y (s + X)),
+
+the last step by (45) at s + X. Nothing here needs eta_Y small; phi(eta_Y) is 1/2 at 0, 0.72 at 1, 220 at 10.
+"""
+
+from __future__ import annotations
+
+import math
+
+from snapdyn.analytic.certificates.balls import expm1_excess
+from snapdyn.analytic.certificates.certificate import Statement
+from snapdyn.analytic.certificates.decoder_speed import VOCABULARY
+from snapdyn.analytic.certificates.prover import Ball, Inequality
+
+# p = y/(V-1+y) of y >= 1, V in [2, 1e12], and d <= eta_Y.
+SHARE, STEP = (1e-12, 1.0), (0.0, 1e3)
+
+
+def _denominator(share: Ball, d: Ball) -> Ball:
+    """q = p + (1-p) exp(-d), p = share: the second derivative of ln(1 + p (exp(d)-1)) is exp(-d) p (1-p)/q^2."""
+    return share + (1 - share) * (-d).exp()
+
+
+lag_bound = Statement(
+    id="lag-bound",
+    title="How far whole visits lead the continuous decoder, for every eta_Y",
+    source="own; Lemma 7, Remark 2, Eq. (33)",
+    words="For V in [2, 1e12], eta_Y in (0, 1e3] and every s: h*(s) = h(s + X) with 0 <= X <= phi(eta_Y) ln((V-1+exp(V h*))/V) <= "
+    "phi(eta_Y) ln(1 + eta_Y (s + X)), phi(x) = (exp(x) - 1 - x)/x^2.",
+    latex=r"0\le X(s)\le\frac{e^{\eta_Y}-1-\eta_Y}{\eta_Y^2}\,\ln\frac{V-1+e^{Vh^*(s)}}{V}",
+    box={"V": (2.0, 1e12), "eta_Y": (0.0, 1e3)},
+    reduction="phi(d), the integral of (1-t) exp(d t) over t in [0, 1], increases with d, and d <= eta_Y. p d < ln(1 + p (exp(d)-1)) since the right side is convex in d with "
+    "value 0 and slope p at d = 0.",
+    inequalities=(
+        Inequality(
+            "ln(1 + p (exp(d)-1)) is convex in d: p + (1-p) exp(-d) > 0", _denominator, {"share": SHARE, "d": STEP}
+        ),
+    ),
+    wrong=(
+        Inequality(
+            "the lead after the first visit is at most one visit, for eta_Y up to 40",
+            lambda V, eta_Y: 1 - eta_Y * expm1_excess(eta_Y) / V,
+            {"V": VOCABULARY, "eta_Y": (1e-6, 40.0)},
+        ),
+    ),
+)
+
+
+# K ln(K/delta) is least at K = 2 and delta = 1/2.
+LEAST_SCALE = 2 * math.log(4)
+
+
+def _largest_rate(mean: Ball) -> Ball:
+    return 1 + mean.log() / 2
+
+
+def _lag_over_order(mean: Ball, eta_Y: Ball) -> Ball:
+    """phi(eta_Y) ln(1 + eta_Y (mean + 2 B))/B, B = sqrt(mean K ln(K/delta))."""
+    B = (LEAST_SCALE * mean).sqrt()
+    return expm1_excess(eta_Y) * (eta_Y * (mean + 2 * B)).log1p() / B
+
+
+lemma_12 = Statement(
+    id="lemma12-rate",
+    title="Lemma 12 and Theorem 5 hold for eta_Y <= 1 + ln(N/K)/2",
+    source="Lemma 12, Eqs. (66)-(69); Theorem 5, Eq. (70)",
+    words="For K >= 2, N/K in [20, 1e15], N >= 10 K^2, delta <= 1/2, V in [2, 1e12] and 0 < eta_Y <= 1 + ln(N/K)/2 "
+    "(2.49 at N/K = 20): |theta_n| <= 2 (K/sqrt(N)) sqrt(ln(K/delta)) for all classes at once with probability at least "
+    "1 - delta, theta_n = h*(N_n)/h(N/K) - 1.",
+    latex=r"\max_n|\theta_n|\le\frac{2K}{\sqrt N}\sqrt{\ln\tfrac K\delta}\quad"
+    r"\Bigl(\eta_Y\le1+\tfrac12\ln\tfrac NK\Bigr)",
+    box={"N/K": (20.0, 1e15), "eta_Y/(1 + ln(N/K)/2)": (1e-9, 1.0)},
+    reduction="With probability 1 - delta all |N_n - m| <= d = sqrt(N ln(2K/delta)/2), m = N/K (Hoeffding). h is concave "
+    "with h(0) = 0, so |theta_n| <= (d + X(m+d))/m. d <= B = sqrt(m K ln(K/delta)), since K/delta >= 4, and B/m is the "
+    "printed order. X <= B at m + d <= m + B: X is below every B > 0 with phi ln(1 + eta_Y (m + B + B)) < B, as the right "
+    "side of `lag-bound` is concave in X and positive at 0. The quotient falls with B, so that the least K ln(K/delta) "
+    "decides.",
+    inequalities=(
+        Inequality(
+            "phi(eta_Y) ln(1 + eta_Y (m + 2B)) < B, eta_Y = share (1 + ln(m)/2)",
+            lambda mean, share: 1 - _lag_over_order(mean, share * _largest_rate(mean)),
+            {"mean": (20.0, 1e15), "share": (1e-9, 1.0)},
+        ),
+    ),
+    wrong=(
+        Inequality(
+            "twice the rate: the same for eta_Y up to 2 + ln(m)",
+            lambda mean, share: 1 - _lag_over_order(mean, 2 * share * _largest_rate(mean)),
+            {"mean": (20.0, 1e15), "share": (1e-9, 1.0)},
+        ),
+    ),
+)
+
+STATEMENTS = (lag_bound, lemma_12)

@@ -1,0 +1,191 @@
+"""Proofs of inequalities on boxes: branch and bound with Arb balls (python-flint, extra ``proof``).
+
+A ball encloses every value that an expression takes on a sub-box, rounding included. Where the ball of a margin is
+positive, the inequality is proved on the sub-box; where it is negative, the inequality is false there; else the
+sub-box is halved.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from snapdyn.errors import InputError
+
+Ball = Any
+"""flint.arb: an interval of real numbers, given by midpoint and radius."""
+Box = Mapping[str, tuple[float, float]]
+"""Lower and upper end of each coordinate, by name."""
+
+# Balls hold differences such as exp(u) - 1 - u at u = 1e-15, of 5e-31, and lambda of 1e30: 192 bits are 57 digits.
+PRECISION = 192
+# A sub-box narrower than this in every coordinate, relative to its size, is not halved again.
+NARROWEST = 1e-12
+
+
+@dataclass(frozen=True)
+class Inequality:
+    """An inequality ``margin > 0`` on a box.
+
+    Parameters
+    ----------
+    text : str
+        The inequality in plain text.
+    margin : callable
+        Function of the coordinates, as balls and by name; positive where the inequality is true.
+    box : mapping of str to (float, float)
+        Range of each coordinate; a range with a positive lower end is halved on the logarithmic scale.
+    where : callable, optional
+        A condition of the same coordinates: the inequality is stated where it is >= 0. Default: on the whole box.
+    """
+
+    text: str
+    margin: Callable[..., Ball]
+    box: Box
+    where: Callable[..., Ball] | None = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the prover found about one inequality.
+
+    Attributes
+    ----------
+    text : str
+        The inequality.
+    box : mapping of str to (float, float)
+        The box.
+    proved : bool
+        True if the inequality is proved on the whole box.
+    false_there : bool
+        True if the inequality is false everywhere on `failing`; False if it is proved, or undecided on `failing`.
+    boxes : int
+        Number of sub-boxes on which the margin was evaluated.
+    lower_bound : float
+        A lower bound of the margin over the box if proved, else over `failing` (minus infinity if it has none).
+    failing : dict or None
+        The sub-box on which the inequality is false, or the worst undecided one; None if it is proved.
+    """
+
+    text: str
+    box: Box
+    proved: bool
+    false_there: bool
+    boxes: int
+    lower_bound: float
+    failing: dict[str, tuple[float, float]] | None
+
+    def __str__(self) -> str:
+        """Return the result in one sentence."""
+        if self.failing is None:
+            return f"proved on {_described(self.box)}: {self.text} ({self.boxes} sub-boxes)"
+        verdict = "false" if self.false_there else "undecided"
+        return f"not proved: {self.text}; {verdict} on the sub-box {_described(self.failing)} ({self.boxes} sub-boxes)"
+
+
+def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
+    """Prove an inequality on its box, or find a sub-box where it fails.
+
+    Parameters
+    ----------
+    inequality : Inequality
+        The inequality and its box.
+    max_boxes : int
+        Largest number of sub-boxes to evaluate.
+
+    Returns
+    -------
+    Proof
+        ``proved``; else ``failing`` is a sub-box where the inequality is false (``false_there``), or the undecided
+        sub-box with the least lower bound when `max_boxes` is reached or that sub-box is too narrow to be halved.
+
+    Raises
+    ------
+    InputError
+        If python-flint is not installed, or a range of the box is not finite or empty.
+
+    Notes
+    -----
+    The sub-box with the least lower bound is taken first, so that a false inequality is refuted soon. The number
+    of sub-boxes does not depend on the machine.
+
+    Examples
+    --------
+    >>> from snapdyn.analytic.certificates import Inequality, prove
+    >>> found = prove(Inequality("exp(u) > u", lambda u: u.exp() - u, {"u": (1e-6, 10.0)}))
+    >>> found.proved, found.lower_bound > 0
+    (True, True)
+    >>> print(prove(Inequality("exp(u) > 3 u", lambda u: u.exp() - 3 * u, {"u": (1.0, 2.0)})))
+    not proved: exp(u) > 3 u; false on the sub-box u in [1, 1.5] (2 sub-boxes)
+    """
+    arb, ctx = _flint()
+    names = tuple(inequality.box)
+    for name, (low, high) in inequality.box.items():
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise InputError(f"expected a finite range for {name}, received [{low:g}, {high:g}]; give low <= high")
+
+    def ball(low: float, high: float) -> Ball:
+        return arb(low) if low == high else arb(low).union(arb(high))
+
+    with ctx.workprec(PRECISION):
+        open_boxes: list[tuple[float, int, tuple[tuple[float, float], ...]]] = []
+        lowest, evaluated = math.inf, 0
+        found = [tuple(inequality.box[name] for name in names)]
+        while True:
+            for ranges in found:
+                coordinates = {name: ball(*ends) for name, ends in zip(names, ranges, strict=True)}
+                condition = None if inequality.where is None else inequality.where(**coordinates)
+                if condition is not None and condition < 0:
+                    continue
+                evaluated += 1
+                margin = inequality.margin(**coordinates)
+                lower = float(margin.lower()) if margin.is_finite() else -math.inf
+                if margin > 0:
+                    # Rounding to a float must not raise the bound.
+                    lowest = min(lowest, math.nextafter(lower, -math.inf))
+                elif margin < 0 and (condition is None or condition >= 0):
+                    failing = dict(zip(names, ranges, strict=True))
+                    return Proof(inequality.text, inequality.box, False, True, evaluated, lower, failing)
+                else:
+                    heapq.heappush(open_boxes, (lower, evaluated, ranges))
+            if not open_boxes:
+                return Proof(inequality.text, inequality.box, True, False, evaluated, lowest, None)
+            lower, _, worst = heapq.heappop(open_boxes)
+            found = _halves(worst) if evaluated < max_boxes else []
+            if not found:
+                failing = dict(zip(names, worst, strict=True))
+                return Proof(inequality.text, inequality.box, False, False, evaluated, lower, failing)
+
+
+def _halves(ranges: tuple[tuple[float, float], ...]) -> list[tuple[tuple[float, float], ...]]:
+    """Halve the relatively widest range; nothing if all are too narrow."""
+    width, i = max((_width(*ends), -i) for i, ends in enumerate(ranges))
+    if width < NARROWEST:
+        return []
+    low, high = ranges[-i]
+    middle = math.sqrt(low) * math.sqrt(high) if low > 0 and high > 4 * low else (low + high) / 2
+    return [(*ranges[:-i], half, *ranges[1 - i :]) for half in ((low, middle), (middle, high))]
+
+
+def _width(low: float, high: float) -> float:
+    """ln(high/low) of a positive range; else the width, which a range from 0 has on the scale of 1."""
+    return math.log(high / low) if low > 0 else high - low
+
+
+def _described(box: Box) -> str:
+    return ", ".join(f"{name} in [{low:.7g}, {high:.7g}]" for name, (low, high) in box.items()) or "a point"
+
+
+def _flint() -> tuple[Any, Any]:
+    """Return flint.arb and flint.ctx."""
+    try:
+        from flint import arb, ctx
+    except ImportError as missing:
+        raise InputError(
+            "expected python-flint for interval proofs, received an environment without it; install it with "
+            "pip install 'snapdyn[proof]'"
+        ) from missing
+    return arb, ctx

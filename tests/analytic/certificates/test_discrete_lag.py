@@ -1,0 +1,86 @@
+"""The lead of the recursion over h, and theta_n of Lemma 12, step by step against the certified bounds."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from tests.analytic.certificates.helpers import failure
+from tests.analytic.mpmath_reference import DIGITS, scaled_h
+
+pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
+
+
+def recursion(V: float, eta_Y: float, visits: int) -> list[mp.mpf]:
+    """V h*(s), s = 0..visits, Eq. (33), at 50 digits."""
+    u = [mp.mpf(0)]
+    for _ in range(visits):
+        u.append(u[-1] + V * mp.mpf(eta_Y) / (V - 1 + mp.exp(u[-1])))
+    return u
+
+
+def lead(u: mp.mpf, V: float, eta_Y: float, visits: int) -> mp.mpf:
+    """X, h*(s) = h(s + X), from (45)."""
+    return (mp.expm1(u) + (V - 1) * u) / (V * mp.mpf(eta_Y)) - visits
+
+
+def excess(eta_Y: mp.mpf) -> mp.mpf:
+    """phi(eta_Y) = (exp(eta_Y) - 1 - eta_Y)/eta_Y^2."""
+    return (mp.expm1(eta_Y) - eta_Y) / eta_Y**2
+
+
+@pytest.mark.parametrize("V", [2, 30, 1000, 10**7])
+@pytest.mark.parametrize("eta_Y", [1e-2, 1.0, 5.0, 40.0])
+def test_the_lead_stays_below_its_bound(V: int, eta_Y: float) -> None:
+    """Assert 0 <= X <= phi ln((V-1+exp(V h*))/V) <= phi ln(1 + eta_Y (s + X)) after each of 300 visits."""
+    with mp.workdps(DIGITS):
+        for s, u in enumerate(recursion(V, eta_Y, 300)):
+            X, phi = lead(u, V, eta_Y, s), excess(mp.mpf(eta_Y))
+            bound = phi * mp.log((V - 1 + mp.exp(u)) / V)
+            # Equal at s = 0, up to the last of 50 digits of X + s.
+            assert -mp.mpf("1e-25") <= X <= bound + mp.mpf("1e-25")
+            assert bound <= phi * mp.log1p(eta_Y * (s + X))
+
+
+def test_the_bound_is_half_the_logarithm_for_small_rates() -> None:
+    """Assert that X reaches 0.9 of its bound at eta_Y = 0.01: the constant is no overestimate there."""
+    V, eta_Y = 30, 0.01
+    u = recursion(V, eta_Y, 2000)[-1]
+    assert lead(u, V, eta_Y, 2000) > 0.9 * excess(mp.mpf(eta_Y)) * mp.log((V - 1 + mp.exp(u)) / V)
+
+
+@pytest.mark.parametrize("V", [2, 30, 1000, 10**7])
+@pytest.mark.parametrize(("K", "N"), [(2, 40), (2, 400), (5, 250), (10, 10_000)])
+def test_theta_stays_within_twice_the_printed_order(V: int, K: int, N: int) -> None:
+    """Assert |theta_n| <= 2 (K/sqrt(N)) sqrt(ln(K/delta)) at the extreme counts, for rates up to 1 + ln(N/K)/2."""
+    mean = N / K
+    with mp.workdps(DIGITS):
+        for eta_Y in np.array([1e-3, 0.3, 1.0]) * (1 + math.log(mean) / 2):
+            table = recursion(V, float(eta_Y), N)
+            u = scaled_h(mean, float(eta_Y), V)
+            for delta in (0.5, 1e-2, 1e-6):
+                d = math.sqrt(N * math.log(2 * K / delta) / 2)
+                counts = (max(0, math.ceil(mean - d)), min(N, math.floor(mean + d)))
+                order = K / math.sqrt(N) * math.sqrt(math.log(K / delta))
+                assert all(abs(table[count] / u - 1) <= 2 * order for count in counts)
+
+
+def test_large_rates_leave_the_printed_order() -> None:
+    """Assert that theta_n at the mean count alone exceeds twice the order at eta_Y = 200, N = 4e4, K = 2, V = 2."""
+    K, N, V, eta_Y = 2, 40_000, 2, 200.0
+    with mp.workdps(DIGITS):
+        theta = recursion(V, eta_Y, 3)[-1] / scaled_h(N / K, eta_Y, V) - 1
+    assert theta > 2 * K / math.sqrt(N) * math.sqrt(math.log(K / 0.5))
+
+
+def test_wrong_theories_fail_where_the_prover_says() -> None:
+    """Assert that the lead after one visit exceeds one, and that the inequality of Lemma 12 fails at twice the rate."""
+    with mp.workdps(DIGITS):
+        at = failure("lag-bound", "the lead after the first visit")
+        V, eta_Y = at["V"], at["eta_Y"]
+        assert lead(recursion(V, eta_Y, 1)[1], V, eta_Y, 1) > 1
+        at = failure("lemma12-rate", "twice the rate")
+        eta_Y = 2 * at["share"] * (1 + mp.log(at["mean"]) / 2)
+        B = mp.sqrt(2 * mp.log(4) * at["mean"])
+        assert excess(eta_Y) * mp.log1p(eta_Y * (at["mean"] + 2 * B)) > B

@@ -1,0 +1,112 @@
+"""The prover: true inequalities are proved, false ones refuted where they are false, the rest is left undecided."""
+
+import sys
+
+import mpmath as mp
+import pytest
+
+from snapdyn import InputError
+from snapdyn.analytic.certificates import CERTIFICATES, Inequality, prove
+
+flint = pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
+
+
+def test_a_true_inequality_is_proved_with_a_bound_below_the_minimum() -> None:
+    """Assert that exp(u) > 2.7 u on [0.01, 100] is proved, and that its bound is positive and below exp(1) - 2.7."""
+    found = prove(Inequality("exp(u) > 2.7 u", lambda u: u.exp() - 2.7 * u, {"u": (0.01, 100.0)}))
+    assert found.proved
+    assert not found.false_there
+    assert found.failing is None
+    assert 0 < found.lower_bound <= mp.e - 2.7
+    assert str(found).startswith("proved on u in [0.01, 100]: exp(u) > 2.7 u (")
+
+
+def test_a_false_inequality_is_refuted_where_it_is_false() -> None:
+    """Assert that the sub-box of exp(u) > 2.8 u lies between the two roots, and is called false."""
+    found = prove(Inequality("exp(u) > 2.8 u", lambda u: u.exp() - 2.8 * u, {"u": (0.01, 100.0)}))
+    assert not found.proved
+    assert found.false_there
+    assert found.failing is not None
+    low, high = found.failing["u"]
+    assert mp.exp(low) < 2.8 * low
+    assert mp.exp(high) < 2.8 * high
+    assert "false on the sub-box u in [" in str(found)
+
+
+def test_an_equality_stays_undecided() -> None:
+    """Assert that (u - 1)^2 > 0 is undecided, not false, on a sub-box narrower than 1e-12 at u = 1."""
+    found = prove(Inequality("(u - 1)^2 > 0", lambda u: (u - 1) ** 2, {"u": (0.1, 3.0)}))
+    assert not found.proved
+    assert not found.false_there
+    assert found.failing is not None
+    low, high = found.failing["u"]
+    assert 0 < high - low < 1e-12
+    assert low == pytest.approx(1, abs=2e-12)
+    assert "undecided on the sub-box" in str(found)
+
+
+def test_the_budget_counts_sub_boxes() -> None:
+    """Assert that the prover stops at the budget, undecided, and proves the same with a larger one."""
+    close = Inequality("u^2 - 2u + 1.0001 > 0", lambda u: u * u - 2 * u + 1.0001, {"u": (0.5, 2.0)})
+    stopped = prove(close, max_boxes=20)
+    # Both halves of the last sub-box are evaluated.
+    assert not stopped.proved
+    assert 20 <= stopped.boxes <= 21
+    assert stopped.lower_bound < 0
+    assert prove(close).proved
+
+
+def test_a_condition_leaves_sub_boxes_out_but_never_hides_a_failure() -> None:
+    """Assert x + y < 1 inside the disc of radius 0.7, and a failure inside the disc of radius 0.72."""
+    box = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+    inside = Inequality("x + y < 1", lambda x, y: 1 - x - y, box, where=lambda x, y: 0.49 - x * x - y * y)
+    assert prove(inside).proved
+    wider = Inequality("x + y < 1", lambda x, y: 1 - x - y, box, where=lambda x, y: 0.72**2 - x * x - y * y)
+    found = prove(wider)
+    assert found.false_there
+    assert found.failing is not None
+    (_, x), (_, y) = found.failing.values()
+    assert x**2 + y**2 <= 0.72**2
+    # Without the condition's help the corner would be the first failure.
+    assert (x, y) != (1.0, 1.0)
+
+
+def test_a_ball_without_a_value_is_split() -> None:
+    """Assert that ln u + 10 > 0 on [1e-4, 1], whose first balls reach below 0, is proved, and refuted from 1e-5 on."""
+    assert prove(Inequality("ln u > -10", lambda u: u.log() + 10, {"u": (1e-4, 1.0)})).proved
+    assert prove(Inequality("ln u > -10", lambda u: u.log() + 10, {"u": (1e-5, 1.0)})).false_there
+
+
+def test_a_coordinate_may_be_a_point() -> None:
+    """Assert that a range of width 0 is a constant, also where the inequality fails there."""
+    box = {"u": (1.0, 2.0), "V": (3.0, 3.0)}
+    assert prove(Inequality("V > u", lambda u, V: V - u, box)).proved
+    assert prove(Inequality("u > V", lambda u, V: u - V, box)).false_there
+
+
+def test_rounding_is_part_of_the_proof() -> None:
+    """Assert that exp(u) - 1 - u > 0 at u = 1e-15, where doubles give 0 or worse, is proved; its negative is refuted."""
+    point = {"u": (1e-15, 1e-15)}
+    assert prove(Inequality("exp(u) > 1 + u", lambda u: u.exp() - 1 - u, point)).proved
+    assert prove(Inequality("exp(u) < 1 + u", lambda u: 1 + u - u.exp(), point)).false_there
+
+
+def test_the_precision_of_the_caller_is_restored() -> None:
+    """Assert that a proof leaves flint's precision as it was."""
+    before = flint.ctx.prec
+    prove(Inequality("u > 0", lambda u: u, {"u": (1.0, 2.0)}))
+    assert flint.ctx.prec == before
+
+
+@pytest.mark.parametrize("ends", [(2.0, 1.0), (0.0, float("inf")), (float("nan"), 1.0)])
+def test_a_range_must_be_finite_and_ordered(ends: tuple[float, float]) -> None:
+    """Assert the message for an empty, infinite or undefined range."""
+    with pytest.raises(InputError, match="expected a finite range for u, received"):
+        prove(Inequality("u > 0", lambda u: u, {"u": ends}))
+
+
+def test_without_flint_the_error_says_which_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that the statements can be listed without python-flint, and that running one names the extra."""
+    monkeypatch.setitem(sys.modules, "flint", None)
+    with pytest.raises(InputError, match=r"expected python-flint .* pip install 'snapdyn\[proof\]'"):
+        CERTIFICATES["h-increasing"].run()
