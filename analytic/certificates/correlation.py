@@ -1,11 +1,11 @@
 """Certificates for xi_n > 0 of Theorem 1(a), uniform classes, sign of (88) corrected.
 
-Eliminating class n, xi_n/(gamma q1) = (G^-1)_nn e^T y with y = G_n^-1 (e + 1/(V-1)): e are the overlaps of class n, G_n =
-I + A is the Gram matrix of the other classes (derivation ``xi-eliminated``). Since e^T G_n^-1 e > 0, it suffices that
-G_n^-1 1 >= 0. By Neumann's series in pairs, (I+A)^-1 1 = (sum of A^2k) (1 - A 1) (derivation ``neumann-pairs``), which is
->= 0 where the row sums of A are at most 1; and a row of K-2 overlaps of norm at most |lambda_1| sums up to at most
-sqrt(K-2) |lambda_1|. For K = 4 the closed form is certified without the series, for larger K the family that attains
-the limit.
+Eliminating class n, xi_n/(gamma q1) = (G^-1)_nn e^T y with y = G_n^-1 (e + 1/(V-1)): e are the overlaps of class n,
+G_n = I + A is the Gram matrix of the other classes (derivation ``xi-eliminated``). Since e^T G_n^-1 e > 0, it suffices
+that G_n^-1 1 >= 0. By Neumann's series in pairs, (I+A)^-1 1 = (sum of A^2k) (1 - A 1) (derivation ``neumann-pairs``),
+which is >= 0 where the row sums of A are at most 1; and a row of K-2 overlaps of norm at most |lambda_1| sums up to at
+most sqrt(K-2) |lambda_1|. For K = 4 the closed form is certified without the series, for larger K the family that
+attains the limit.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ xi_positive_4 = Statement(
     id="xi-positive-4",
     title="xi_n > 0 for four classes",
     source="Theorem 1(a), Eqs. (86)-(93), sign of (88) corrected",
-    words="For K = 4 uniform classes with |lambda_1(E)| <= 0.999/sqrt(2), every V >= 4: xi_n > 0 for each class that overlaps "
-    "another. (0.999: at 1 itself the margin vanishes; the series of `neumann-pairs` includes it.)",
+    words="For K = 4 uniform classes with |lambda_1(E)| <= 0.999/sqrt(2), every V >= 4: xi_n > 0 for each class that "
+    "overlaps another. (0.999: at 1 itself the margin vanishes; the series of `neumann-pairs` includes it.)",
     latex=r"K=4,\ |\lambda_1(E)|\le\frac{0.999}{\sqrt2}:\quad(G_{-n}^{-1}\mathbf 1)_1\,\det G_{-n}=(1-c)(1+c-a-b)>0",
     box={"|lambda_1|": (0.0, 0.999 / math.sqrt(2))},
     reduction="G_n has the overlaps a, b of class 1 with the other two, and c between these. (G_n^-1 1)_1 det G_n = "

@@ -110,8 +110,8 @@ lemma_8 = Statement(
     id="lemma8",
     title="The two roots of exp(u) = (V-1) u, and the sizes of omega_0 and omega_1",
     source="Lemma 8, Eqs. (50)-(51)",
-    words="For V in [4, 1e12] there are two roots, on both sides of ln(V-1). For V in [10, 1e12] ln ln V < omega_1 ln V "
-    "< 1.4 ln ln V. For V in [100, 1e12] 0 < omega_0 < 2/(V^0.99 ln V).",
+    words="For V in [4, 1e12] there are two roots, on both sides of ln(V-1). For V in [10, 1e12] ln ln V < omega_1 ln "
+    "V < 1.4 ln ln V. For V in [100, 1e12] 0 < omega_0 < 2/(V^0.99 ln V).",
     latex=r"\ln\ln V<\omega_1\ln V<1.4\ln\ln V\ (V\ge10),\qquad0<\omega_0<\frac2{V^{0.99}\ln V}\ (V\ge100)",
     box={"V": VOCABULARY},
     reduction="exp(u) - (V-1) u is convex with its minimum (V-1)(1 - ln(V-1)) at ln(V-1). By V - 1 = exp(u_+)/u_+, "

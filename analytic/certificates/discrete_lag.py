@@ -31,12 +31,12 @@ lag_bound = Statement(
     id="lag-bound",
     title="How far whole visits lead the continuous decoder, for every eta_Y",
     source="own; Lemma 7, Remark 2, Eq. (33)",
-    words="For V in [2, 1e12], eta_Y in (0, 1e3] and every s: h*(s) = h(s + X) with 0 <= X <= phi(eta_Y) ln((V-1+exp(V h*))/V) <= "
-    "phi(eta_Y) ln(1 + eta_Y (s + X)), phi(x) = (exp(x) - 1 - x)/x^2.",
+    words="For V in [2, 1e12], eta_Y in (0, 1e3] and every s: h*(s) = h(s + X) with 0 <= X <= phi(eta_Y) ln((V-1+exp(V "
+    "h*))/V) <= phi(eta_Y) ln(1 + eta_Y (s + X)), phi(x) = (exp(x) - 1 - x)/x^2.",
     latex=r"0\le X(s)\le\frac{e^{\eta_Y}-1-\eta_Y}{\eta_Y^2}\,\ln\frac{V-1+e^{Vh^*(s)}}{V}",
     box={"V": (2.0, 1e12), "eta_Y": (0.0, 1e3)},
-    reduction="phi(d), the integral of (1-t) exp(d t) over t in [0, 1], increases with d, and d <= eta_Y. p d < ln(1 + p (exp(d)-1)) since the right side is convex in d with "
-    "value 0 and slope p at d = 0.",
+    reduction="phi(d), the integral of (1-t) exp(d t) over t in [0, 1], increases with d, and d <= eta_Y. p d < ln(1 + "
+    "p (exp(d)-1)) since the right side is convex in d with value 0 and slope p at d = 0.",
     inequalities=(
         Inequality(
             "ln(1 + p (exp(d)-1)) is convex in d: p + (1-p) exp(-d) > 0", _denominator, {"share": SHARE, "d": STEP}
@@ -71,16 +71,16 @@ lemma_12 = Statement(
     title="Lemma 12 and Theorem 5 hold for eta_Y <= 1 + ln(N/K)/2",
     source="Lemma 12, Eqs. (66)-(69); Theorem 5, Eq. (70)",
     words="For K >= 2, N/K in [20, 1e15], N >= 10 K^2, delta <= 1/2, V in [2, 1e12] and 0 < eta_Y <= 1 + ln(N/K)/2 "
-    "(2.49 at N/K = 20): |theta_n| <= 2 (K/sqrt(N)) sqrt(ln(K/delta)) for all classes at once with probability at least "
-    "1 - delta, theta_n = h*(N_n)/h(N/K) - 1.",
+    "(2.49 at N/K = 20): |theta_n| <= 2 (K/sqrt(N)) sqrt(ln(K/delta)) for all classes at once with probability at "
+    "least 1 - delta, theta_n = h*(N_n)/h(N/K) - 1.",
     latex=r"\max_n|\theta_n|\le\frac{2K}{\sqrt N}\sqrt{\ln\tfrac K\delta}\quad"
     r"\Bigl(\eta_Y\le1+\tfrac12\ln\tfrac NK\Bigr)",
     box={"N/K": (20.0, 1e15), "eta_Y/(1 + ln(N/K)/2)": (1e-9, 1.0)},
-    reduction="With probability 1 - delta all |N_n - m| <= d = sqrt(N ln(2K/delta)/2), m = N/K (Hoeffding). h is concave "
-    "with h(0) = 0, so |theta_n| <= (d + X(m+d))/m. d <= B = sqrt(m K ln(K/delta)), since K/delta >= 4, and B/m is the "
-    "printed order. X <= B at m + d <= m + B: X is below every B > 0 with phi ln(1 + eta_Y (m + B + B)) < B, as the right "
-    "side of `lag-bound` is concave in X and positive at 0. The quotient falls with B, so that the least K ln(K/delta) "
-    "decides.",
+    reduction="With probability 1 - delta all |N_n - m| <= d = sqrt(N ln(2K/delta)/2), m = N/K (Hoeffding). h is "
+    "concave with h(0) = 0, so |theta_n| <= (d + X(m+d))/m. d <= B = sqrt(m K ln(K/delta)), since K/delta >= 4, and "
+    "B/m is the printed order. X <= B at m + d <= m + B: X is below every B > 0 with phi ln(1 + eta_Y (m + B + B)) < "
+    "B, as the right side of `lag-bound` is concave in X and positive at 0. The quotient falls with B, so that the "
+    "least K ln(K/delta) decides.",
     inequalities=(
         Inequality(
             "phi(eta_Y) ln(1 + eta_Y (m + 2B)) < B, eta_Y = share (1 + ln(m)/2)",

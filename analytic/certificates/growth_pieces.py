@@ -11,7 +11,7 @@ import math
 
 from snapdyn.analytic.certificates.balls import exp_moment, expm1_excess, expm1_ratio
 from snapdyn.analytic.certificates.certificate import Statement
-from snapdyn.analytic.certificates.decoder_speed import LATE, U, VOCABULARY, of_root, scaled_visits
+from snapdyn.analytic.certificates.decoder_speed import LATE, VOCABULARY, U, of_root, scaled_visits
 from snapdyn.analytic.certificates.prover import Ball, Inequality
 
 # Solution of x exp(x) = 1, rounded up.
@@ -21,13 +21,13 @@ early_piece = Statement(
     id="early-piece-bound",
     title="The early piece of (14) is an upper bound, with its error",
     source="Theorem 4, Eq. (14), first line",
-    words="For V in [4, 1e12] and 0 < eta_Y t/K <= ln V (t up to t0'), the early piece exceeds the exact B_n, by at most "
-    "-(1/2) ln(1 - Omega/ln V), Omega = 0.5671 the solution of x exp(x) = 1, for every C0 >= 0, K, eta_Y and eta_Z.",
+    words="For V in [4, 1e12] and 0 < eta_Y t/K <= ln V (t up to t0'), the early piece exceeds the exact B_n, by at "
+    "most -(1/2) ln(1 - Omega/ln V), Omega = 0.5671 the solution of x exp(x) = 1, for all C0 >= 0, K, eta_Y and eta_Z.",
     latex=r"0<B^{\rm early}-B\le-\tfrac12\ln\Bigl(1-\frac\Omega{\ln V}\Bigr),\qquad\Omega e^\Omega=1",
     box={"V": VOCABULARY, "V h": U},
     reduction="x - u = (exp(u)-1-u)/V > 0. V (x/u)' = (u exp(u) - exp(u) + 1)/u^2 > 0, so that x/u is largest at x = "
-    "ln V. There u > ln V - Omega, since V x at u = ln V - Omega is below V ln V: the difference is 1 - Omega + ln V, by "
-    "exp(-Omega) = Omega, and it increases with u.",
+    "ln V. There u > ln V - Omega, since V x at u = ln V - Omega is below V ln V: the difference is 1 - Omega + ln V, "
+    "by exp(-Omega) = Omega, and it increases with u.",
     inequalities=(
         Inequality("x > u", lambda u: expm1_excess(u), {"u": U}),
         Inequality("x/u increases with u", lambda u: exp_moment(u), {"u": U}),
@@ -58,8 +58,8 @@ late_piece = Statement(
     id="late-piece-bound",
     title="The late piece of (14) is an upper bound, with its error",
     source="Theorem 4, Eq. (14), second line",
-    words="For V in [4, 1e12] and 2 u_+ <= eta_Y t/K <= 1e18 (t from t0 on), the late piece exceeds the exact B_n, by at "
-    "most (1/2) ln(1 + 2 ln(2) K/(eta_Y t)), for every C0 >= 0, K, eta_Y and eta_Z.",
+    words="For V in [4, 1e12] and 2 u_+ <= eta_Y t/K <= 1e18 (t from t0 on), the late piece exceeds the exact B_n, by "
+    "at most (1/2) ln(1 + 2 ln(2) K/(eta_Y t)), for every C0 >= 0, K, eta_Y and eta_Z.",
     latex=r"0<B^{\rm late}-B\le\tfrac12\ln\Bigl(1+\frac{2\ln2\,K}{\eta_Yt}\Bigr)",
     box={"V": VOCABULARY, "eta_Y t/K": (3.0, 1e18)},
     reduction="V x = exp(u) (1+r), r = ((V-1) u - 1) exp(-u), so ln(V x) - u = ln(1+r) > 0. From u_+ on r < 1, as "

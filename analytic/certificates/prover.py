@@ -119,7 +119,7 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
     >>> found.proved, found.lower_bound > 0
     (True, True)
     >>> print(prove(Inequality("exp(u) > 3 u", lambda u: u.exp() - 3 * u, {"u": (1.0, 2.0)})))
-    not proved: exp(u) > 3 u; false on the sub-box u in [1, 1.5] (2 sub-boxes)
+    not proved: exp(u) > 3 u; false on the sub-box u in [1.125, 1.1875] (14 sub-boxes)
     """
     arb, ctx = _flint()
     names = tuple(inequality.box)

@@ -44,12 +44,12 @@ transition_order = Statement(
     id="transition-order",
     title="The order of t0', t* and t0",
     source="own; Lemma 9, Eqs. (14), (85)",
-    words="For V in [4, 1e12], any K and eta_Y: t0' < t0 and 1.37 t* < t0 < 3.3 t*. The peak t* of gamma comes after t0' "
-    "for V <= 18, and before t0' for V >= 19: t* < t0' < t0 from there on.",
+    words="For V in [4, 1e12], any K and eta_Y: t0' < t0 and 1.37 t* < t0 < 3.3 t*. The peak t* of gamma comes after "
+    "t0' for V <= 18, and before t0' for V >= 19: t* < t0' < t0 from there on.",
     latex=r"t_0'<t^*<t_0\ (4\le V\le18),\qquad t^*<t_0'<t_0\ (V\ge19),\qquad1.37<t_0/t^*<3.3",
     box={"V": VOCABULARY},
-    reduction="2 u_+ > a if a/2 lies between the roots of exp(u) = (V-1) u, that is if ln((V-1) a/2) > a/2; 2 u_+ < a if "
-    "a/2 > ln(V-1) and ln((V-1) a/2) < a/2. V is written by u*.",
+    reduction="2 u_+ > a if a/2 lies between the roots of exp(u) = (V-1) u, that is if ln((V-1) a/2) > a/2; 2 u_+ < a "
+    "if a/2 > ln(V-1) and ln((V-1) a/2) < a/2. V is written by u*.",
     inequalities=(
         Inequality("t0' < t0", lambda V: ((V - 1) * V.log() / 2).log() - V.log() / 2, {"V": VOCABULARY}),
         Inequality("t0 > 1.37 t*", lambda u_peak: _end_over(u_peak, 1.37), {"u_peak": U_PEAK}),

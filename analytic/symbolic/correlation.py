@@ -110,7 +110,7 @@ def neumann_pairs() -> Derivation:
         }
 
     return Derivation(
-        title="sum_{k < m} A^{2k} (I - A) = (I - A^{2m}) (I+A)^{-1}: (I+A)^{-1} 1 >= 0 for A >= 0 with row sums below 1",
+        title="sum_{k < m} A^{2k} (I - A) = (I - A^{2m}) (I+A)^{-1}, so (I+A)^{-1} 1 >= 0 if A >= 0 and A 1 <= 1",
         source="own; Theorem 1(a): xi_n > 0 where |lambda_1| <= 1/sqrt(K-2)",
         statement=sp.Eq(sp.Symbol(r"\sum_{k<m}A^{2k}(I-A)"), (1 - A ** (2 * m)) / (1 + A), evaluate=False),
         steps=(("as m -> oo, |A| < 1", 1 / (1 + A)),),

@@ -1,4 +1,4 @@
-"""xi_n of Theorem 1(a) by dense algebra at 50 digits, where the certificates say > 0 and where their wrong limits fail."""
+"""xi_n of Theorem 1(a) by dense algebra at 50 digits, where it is certified and where the wrong limits fail."""
 
 import mpmath as mp
 import numpy as np
@@ -49,7 +49,7 @@ def test_four_classes_up_to_the_certified_limit() -> None:
 
 
 def test_the_limit_is_exceeded_where_the_prover_says() -> None:
-    """Assert at K = 4, |lambda_1| <= 1.03/sqrt(2), that a class with a small overlap has xi_n < 0 at the found sub-box."""
+    """Assert at K = 4, |lambda_1| <= 1.03/sqrt(2), that a class of small overlap has xi_n < 0 in the found sub-box."""
     with mp.workdps(30):
         at = failure("xi-positive-4", "the same for |lambda_1|")
         a, b = at["radius"] * mp.cos(at["angle"]), at["radius"] * mp.sin(at["angle"])

@@ -1,10 +1,10 @@
-"""Certificates of Lemmas 6, 8, 9 in their own quantities at 50 digits; their wrong theories fail where the prover says."""
+"""Lemmas 6, 8, 9 as certified, in their own quantities at 50 digits; wrong theories fail where the prover says."""
 
 import mpmath as mp
 import pytest
 
 from snapdyn.analytic.certificates import CERTIFICATES
-from snapdyn.analytic.certificates.decoder_speed import U, U_PEAK, U_PLUS, VOCABULARY
+from snapdyn.analytic.certificates.decoder_speed import U_PEAK, U_PLUS, VOCABULARY, U
 from tests.analytic.certificates.helpers import failure, points, scaled_visits, u_minus, u_peak, u_plus
 from tests.analytic.mpmath_reference import DIGITS, gamma, scaled_h
 
@@ -31,6 +31,7 @@ def test_boxes_of_roots_cover_the_vocabularies() -> None:
     assert five[0] < u_minus(high) < u_minus(mp.mpf(5)) < five[1]
 
 
+@pytest.mark.slow
 def test_h_increases_at_50_digits() -> None:
     """Assert the elasticity of h by differences at 50 digits, in s and in eta_Y; u stays inside its range."""
     with mp.workdps(DIGITS):
@@ -43,6 +44,7 @@ def test_h_increases_at_50_digits() -> None:
             assert in_s == pytest.approx(in_rate, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_gamma_is_largest_at_the_peak() -> None:
     """Assert on each side of t* that gamma, from h by bisection, is below its maximum and changes as stated."""
     with mp.workdps(DIGITS):
@@ -64,6 +66,7 @@ def test_sizes_of_the_corrections_of_lemma_8() -> None:
             assert 0 < mp.log(V * u_minus(V)) < 2 / V ** mp.mpf("0.99")
 
 
+@pytest.mark.slow
 def test_early_stage_of_lemma_9() -> None:
     """Assert both orders of exp(V h) and the constants of gamma from the first valid visit to t0'."""
     with mp.workdps(DIGITS):
@@ -78,7 +81,7 @@ def test_early_stage_of_lemma_9() -> None:
 
 
 def test_early_stage_starts_at_the_first_visit_for_the_stated_rates() -> None:
-    """Assert exp(V h) <= (V-1) V h after one visit at eta_Y = V^-0.99, V >= 100, and its failure just below the limit."""
+    """Assert exp(V h) <= (V-1) V h after one visit at eta_Y = V^-0.99, V >= 100, and its failure below the limit."""
     with mp.workdps(DIGITS):
         for (V,) in points(30, 6, (100.0, 1e12)):
             limit = (2 * (V - 1) * u_minus(V) - 1) / V
@@ -87,6 +90,7 @@ def test_early_stage_starts_at_the_first_visit_for_the_stated_rates() -> None:
                 assert (mp.exp(u) <= (V - 1) * u) == holds
 
 
+@pytest.mark.slow
 def test_late_stage_of_lemma_9() -> None:
     """Assert both orders of exp(V h), V h < ln(V eta_Y t/K) and the constants of gamma, from t0 to 1e18."""
     with mp.workdps(DIGITS):

@@ -50,6 +50,7 @@ def test_the_bound_is_half_the_logarithm_for_small_rates() -> None:
     assert lead(u, V, eta_Y, 2000) > 0.9 * excess(mp.mpf(eta_Y)) * mp.log((V - 1 + mp.exp(u)) / V)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("V", [2, 30, 1000, 10**7])
 @pytest.mark.parametrize(("K", "N"), [(2, 40), (2, 400), (5, 250), (10, 10_000)])
 def test_theta_stays_within_twice_the_printed_order(V: int, K: int, N: int) -> None:

@@ -24,6 +24,7 @@ def test_omega_is_rounded_up() -> None:
     assert 0 < OMEGA - mp.lambertw(1) < 1e-9
 
 
+@pytest.mark.slow
 def test_pieces_bound_the_exact_exponent_within_their_errors() -> None:
     """Assert 0 < B_piece - B <= bound for V, K, C0 and rates over many orders, before t0' and after t0."""
     with mp.workdps(DIGITS):

@@ -85,7 +85,7 @@ def test_a_coordinate_may_be_a_point() -> None:
 
 
 def test_rounding_is_part_of_the_proof() -> None:
-    """Assert that exp(u) - 1 - u > 0 at u = 1e-15, where doubles give 0 or worse, is proved; its negative is refuted."""
+    """Assert that exp(u) - 1 - u > 0 at u = 1e-15, where doubles give 0 or worse, is proved, its negative refuted."""
     point = {"u": (1e-15, 1e-15)}
     assert prove(Inequality("exp(u) > 1 + u", lambda u: u.exp() - 1 - u, point)).proved
     assert prove(Inequality("exp(u) < 1 + u", lambda u: 1 + u - u.exp(), point)).false_there
