@@ -32,7 +32,7 @@ xi_positive_4 = Statement(
     source="Theorem 1(a), Eqs. (86)-(93), sign of (88) corrected",
     words="For K = 4 uniform classes with |lambda_1(E)| <= 0.999/sqrt(2), every V >= 4: xi_n > 0 for each class that "
     "overlaps another. (0.999: at 1 itself the margin vanishes; the series of `neumann-pairs` includes it.)",
-    latex=r"K=4,\ |\lambda_1(E)|\le\frac{0.999}{\sqrt2}:\quad(G_{-n}^{-1}\mathbf 1)_1\,\det G_{-n}=(1-c)(1+c-a-b)>0",
+    latex=r"K=4,\ |\lambda_1(E)|\le\frac{0.999}{\sqrt2}:\quad(G_{-n}^{-1}\mathbf{1})_1\,\det G_{-n}=(1-c)(1+c-a-b)>0",
     box={"|lambda_1|": (0.0, 0.999 / math.sqrt(2))},
     reduction="G_n has the overlaps a, b of class 1 with the other two, and c between these. (G_n^-1 1)_1 det G_n = "
     "(1-c)(1+c-a-b), the other entries by symmetry; a^2 + b^2 is at most |lambda_1|^2, as a principal submatrix of E "
@@ -61,7 +61,7 @@ xi_positive_star = Statement(
     words="For K in [4, 1e6] classes of which one overlaps K-2 others equally, these K-2 do not overlap, and class n "
     "overlaps the first a little: the leading order of xi_n in its overlap is positive for 0 < |lambda_1| <= "
     "0.999/sqrt(K-2).",
-    latex=r"(G_{-n}^{-1}\mathbf 1)_1=\frac{1-q}{1-q^2/(K-2)}>0,\qquad q=\sqrt{K-2}\,|\lambda_1|<1",
+    latex=r"(G_{-n}^{-1}\mathbf{1})_1=\frac{1-q}{1-q^2/(K-2)}>0,\qquad q=\sqrt{K-2}\,|\lambda_1|<1",
     box={"K": (4.0, 1e6), "sqrt(K-2) |lambda_1|": (0.0, 0.999)},
     reduction="The star of overlaps q/(K-2) has |lambda_1| = q/sqrt(K-2); two equations give G_n^-1 1.",
     inequalities=(Inequality("(G_n^-1 1)_1 > 0", _star, {"ratio": (0.0, 0.999), "others": (2.0, 1e6 - 2)}),),

@@ -129,7 +129,7 @@ def three_rows() -> Derivation:
     return Derivation(
         title="(G^{-1} 1)_1 det G = (1-c)(1+c-a-b), a, b the overlaps of class 1, c that of the other two",
         source="own; Theorem 1(a) for four classes",
-        statement=sp.Eq(sp.Symbol(r"(G^{-1}\mathbf 1)_1\det G"), (1 - c) * (1 + c - a - b), evaluate=False),
+        statement=sp.Eq(sp.Symbol(r"(G^{-1}\mathbf{1})_1\det G"), (1 - c) * (1 + c - a - b), evaluate=False),
         steps=(("det G", gram.det()),),
         residuals=residuals,
     )

@@ -4,6 +4,7 @@ import pytest
 
 from snapdyn.analytic.certificates import CERTIFICATES, prove
 from snapdyn.analytic.certificates.certificate import Statement
+from snapdyn.report.formulas import formula_html
 
 pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
 WRONG = [(id_, i) for id_, statement in CERTIFICATES.items() for i in range(len(statement.wrong))]
@@ -44,6 +45,12 @@ def test_every_statement_has_a_wrong_theory() -> None:
         assert statement.latex
         assert statement.reduction
         assert statement.box
+
+
+@pytest.mark.parametrize("id_", CERTIFICATES)
+def test_the_formula_is_drawn(id_: str) -> None:
+    """Assert that a report can draw the formula of each certificate."""
+    assert "<code>" not in formula_html(CERTIFICATES[id_].latex)
 
 
 def test_ids_are_unique() -> None:
