@@ -11,6 +11,7 @@ from snapdyn.analytic.certificates.balls import exp_moment, expm1_excess, expm1_
 from snapdyn.analytic.certificates.certificate import Statement
 from snapdyn.analytic.certificates.prover import Ball, Inequality
 
+# Decimal constants in margins are the nearest doubles; the bounds of the margins are far above that rounding.
 # Ranges that the certificates cover. u follows from eta_Y s = 1e-15..1e18: `h_increasing` proves that.
 VOCABULARY = (4.0, 1e12)
 VISITS = (1e-9, 1e15)

@@ -1,4 +1,4 @@
-"""Certificates for the lead X of the recursion (33) over h, h*(s) = h(s + X), and Lemma 12 and Theorem 5 through it.
+"""Certificates for the recursion (33) against h: Lemma 7(b), the lead X of h*(s) = h(s + X), and Lemma 12 through it.
 
 One visit adds y (exp(d) - 1 - d)/(V eta_Y) to the lead, d = V eta_Y/(V-1+y) <= eta_Y, y = exp(V h*) (derivation
 ``lag-increment``). With p = y/(V-1+y) that is p d phi(d), phi(d) = (exp(d)-1-d)/d^2, at most phi(eta_Y) p d; and p d is
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from snapdyn.analytic.certificates.balls import expm1_excess
+from snapdyn.analytic.certificates.balls import expm1_excess, expm1_ratio
 from snapdyn.analytic.certificates.certificate import Statement
 from snapdyn.analytic.certificates.decoder_speed import VOCABULARY
 from snapdyn.analytic.certificates.prover import Ball, Inequality
@@ -51,6 +51,34 @@ lag_bound = Statement(
     ),
 )
 
+
+lemma_7_repair = Statement(
+    id="lemma7-repair",
+    title="A gap that stays shrinks: Lemma 7(b) with epsilon/2",
+    source="Lemma 7, Eqs. (48)-(49)",
+    words="For V in [2, 1e12], V h in [0, 70] and V epsilon in [1e-6, 2e3]: after a visit with h* - h >= epsilon and "
+    "h(s+1) - h(s) <= epsilon/2, which every late s meets, the gap shrinks: h* gains less than h, by the share (1 - "
+    "exp(-V epsilon/2))/(1 + (V-1) exp(-V h - V epsilon)) at least. Printed is epsilon - ln(2)/V for epsilon/2, which "
+    "is at most 0 for every epsilon <= ln(2)/V, whatever eta_Y.",
+    latex=r"h^*-h\ge\epsilon,\ h(s+1)-h(s)\le\tfrac\epsilon2\ \Rightarrow\ "
+    r"\frac{h^*(s+1)-h^*(s)}{h(s+1)-h(s)}\le\frac{V-1+e^{V(h+\epsilon/2)}}{V-1+e^{V(h+\epsilon)}}<1",
+    box={"V": (2.0, 1e12), "V h": (0.0, 70.0), "V epsilon": (1e-6, 2e3)},
+    reduction="h* gains eta_Y/(V-1+exp(V h*)) <= eta_Y/(V-1+exp(V h + V epsilon)), and h gains at least its slope at "
+    "the end, eta_Y/(V-1+exp(V h(s+1))) >= eta_Y/(V-1+exp(V h + V epsilon/2)). The share is one less the quotient of "
+    "the two.",
+    inequalities=(
+        Inequality(
+            "(1 - exp(-gap/2))/(gap/2) > 0, gap = V epsilon", lambda gap: expm1_ratio(-gap / 2), {"gap": (1e-6, 2e3)}
+        ),
+    ),
+    wrong=(
+        Inequality(
+            "as printed: epsilon - ln(2)/V > 0, so that a late s has h(s+1) - h(s) below it",
+            lambda gap: gap - (0 * gap + 2).log(),
+            {"gap": (1e-6, 2e3)},
+        ),
+    ),
+)
 
 # K ln(K/delta) is least at K = 2 and delta = 1/2.
 LEAST_SCALE = 2 * math.log(4)
@@ -97,4 +125,4 @@ lemma_12 = Statement(
     ),
 )
 
-STATEMENTS = (lag_bound, lemma_12)
+STATEMENTS = (lemma_7_repair, lag_bound, lemma_12)

@@ -105,7 +105,7 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
     Raises
     ------
     InputError
-        If python-flint is not installed, or a range of the box is not finite or empty.
+        If python-flint is not installed, a range of the box is infinite or empty, or its condition excludes all of it.
 
     Notes
     -----
@@ -151,6 +151,11 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
                     return Proof(inequality.text, inequality.box, False, True, evaluated, lower, failing)
                 else:
                     heapq.heappush(open_boxes, (lower, evaluated, ranges))
+            if not open_boxes and not evaluated:
+                raise InputError(
+                    f"expected a condition that some of {_described(inequality.box)} meets, received one that excludes "
+                    "all of it; widen the box"
+                )
             if not open_boxes:
                 return Proof(inequality.text, inequality.box, True, False, evaluated, lowest, None)
             lower, _, worst = heapq.heappop(open_boxes)

@@ -30,6 +30,31 @@ def excess(eta_Y: mp.mpf) -> mp.mpf:
     return (mp.expm1(eta_Y) - eta_Y) / eta_Y**2
 
 
+@pytest.mark.parametrize(("V", "eta_Y"), [(2, 0.7), (2, 3.0), (30, 1.0), (1000, 6.0), (10**6, 3.0)])
+def test_a_gap_shrinks_by_the_certified_share(V: int, eta_Y: float) -> None:
+    """Assert at each visit with h(s+1) - h(s) <= (h* - h)/2 that h* gains at most the stated share of h's gain."""
+    with mp.workdps(DIGITS):
+        u = [scaled_h(float(s), eta_Y, V) for s in range(201)]
+        u_star, late = recursion(V, eta_Y, 200), 0
+        for s in range(1, 200):
+            gap, gain = u_star[s] - u[s], u[s + 1] - u[s]
+            if gain <= gap / 2:
+                late += 1
+                share = (V - 1 + mp.exp(u[s] + gap / 2)) / (V - 1 + mp.exp(u[s] + gap))
+                assert (u_star[s + 1] - u_star[s]) / gain <= share < 1
+        assert late > 20
+
+
+def test_the_printed_s0_exists_for_no_gap_up_to_ln_2() -> None:
+    """Assert that where the printed bound V epsilon - ln 2 is refuted, no visit of a fast decoder meets it."""
+    gap = failure("lemma7-repair", "as printed")["gap"]
+    assert gap < mp.log(2)
+    with mp.workdps(DIGITS):
+        for eta_Y in (0.2, 3.0, 100.0):
+            u = [scaled_h(s, eta_Y, 1000) for s in (1.0, 2.0, 1e6, 1e6 + 1)]
+            assert min(u[1] - u[0], u[3] - u[2]) > 0 > gap - mp.log(2)
+
+
 @pytest.mark.parametrize("V", [2, 30, 1000, 10**7])
 @pytest.mark.parametrize("eta_Y", [1e-2, 1.0, 5.0, 40.0])
 def test_the_lead_stays_below_its_bound(V: int, eta_Y: float) -> None:

@@ -105,6 +105,12 @@ def test_a_range_must_be_finite_and_ordered(ends: tuple[float, float]) -> None:
         prove(Inequality("u > 0", lambda u: u, {"u": ends}))
 
 
+def test_a_condition_that_excludes_the_box_is_no_proof() -> None:
+    """Assert that an inequality about nothing is refused."""
+    with pytest.raises(InputError, match=r"expected a condition that some of u in \[1, 2\] meets"):
+        prove(Inequality("u > 3", lambda u: u - 3, {"u": (1.0, 2.0)}, where=lambda u: -u))
+
+
 def test_without_flint_the_error_says_which_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that the statements can be listed without python-flint, and that running one names the extra."""
     monkeypatch.setitem(sys.modules, "flint", None)
