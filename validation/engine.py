@@ -102,13 +102,12 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
     pushed = round(DIRECTED_SHARE * budget) if prop.directed else 0
     most_corners = max(1, round(CORNER_SHARE * budget))
     corners = list(prop.domain.corners(seed, most_corners))
+    stored = [instance for instance in stored_counterexamples() if prop.domain.contains(instance)]
     draws = max(budget - pushed - len(corners), 1)
     found = Examination()
     ranking: list[tuple[float, int, Instance]] = []
     numbers: dict[str, list[tuple[float, float]]] = {name: [] for name in prop.controls}
-    for i, instance in enumerate(
-        chain(corners, stored_counterexamples(), (prop.domain.draw(seed, number) for number in range(draws)))
-    ):
+    for i, instance in enumerate(chain(corners, stored, (prop.domain.draw(seed, number) for number in range(draws)))):
         case = _measure(prop, instance, found)
         if case is None:
             continue
@@ -256,8 +255,9 @@ def _simplified(prop: Property, instance: Instance) -> Instance:
         left -= 1
         if left < 0:
             return False
-        conditions = prop.conditions_on(candidate)
-        if not all(condition.satisfied for condition in conditions):
+        if candidate is not instance and not prop.domain.contains(candidate):
+            return False
+        if not all(condition.satisfied for condition in prop.conditions_on(candidate)):
             return False
         measured = prop.measure(candidate)
         return measured is not None and not measured.holds

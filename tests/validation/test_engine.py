@@ -115,3 +115,15 @@ def test_corners_hold_the_ends_of_all_ranges() -> None:
     assert {round(np.log10(corner.eta_Y)) for corner in corners} == {-6, 6}
     assert len(corners) == 2**5
     assert len(list(WIDE.corners(0, 5))) == 5
+
+
+def test_a_family_knows_its_own_instances() -> None:
+    family = sd.Family("f", num_classes=(2, 5), vocab_size=(10, 100))
+    for number in range(40):
+        instance = family.draw(0, number)
+        assert family.contains(instance)
+        assert not sd.Family("f", num_classes=(2, 5), vocab_size=(200, 300)).contains(instance)
+        assert not sd.Family("f", num_classes=(2, 5), vocab_size=(10, 100), horizon=(1.0, 2.0)).contains(instance)
+        assert sd.Family("f", uniform=False, num_classes=(2, 5), vocab_size=(10, 100)).contains(instance)
+    strong = sd.Family("f", "strong", num_classes=(2, 5), vocab_size=(10, 100)).draw(0, 0)
+    assert not family.contains(strong)

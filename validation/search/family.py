@@ -102,6 +102,30 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
         """Whether the instance's correlation at z = 0 is that of the family."""
         return self.correlation == "any" or (instance.correlation < 1) == (self.correlation == "weak")
 
+    def contains(self, instance: Instance) -> bool:
+        """Whether an instance, a stored one say, lies in the family: its counts, ranges, priors and correlation."""
+        members = np.count_nonzero(instance.P, axis=0)
+        common = members > 1
+        distinct = np.count_nonzero(instance.P[:, members == 1], axis=1)
+
+        def inside(bounds: tuple[float, float], *values: float) -> bool:
+            return all(bounds[0] * (1 - 1e-9) <= value <= bounds[1] * (1 + 1e-9) for value in values)
+
+        return (
+            inside(self.num_classes, instance.num_classes)
+            and inside(self.num_common, np.count_nonzero(common))
+            and inside(self.num_distinct, *distinct)
+            and inside(self.num_queries, np.unique(instance.query).size)
+            and (not self.shared_by_all or bool((members[common] == instance.num_classes).all()))
+            and inside(self.vocab_size, instance.vocab_size)
+            and inside(self.eta_Y, instance.eta_Y)
+            and inside(self.ratio, instance.ratio)
+            and inside(self.horizon, instance.horizon)
+            and (instance.uniform or not self.uniform)
+            and (instance.own_next_tokens or self.shared_next_tokens)
+            and self.admits(instance)
+        )
+
     def draw(self, seed: int, number: int) -> Instance:
         """Instance `number` of the sequence of draws with root `seed`; a SeedSequence child per instance."""
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
