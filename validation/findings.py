@@ -27,8 +27,8 @@ FINDINGS: dict[str, str] = {
     "F14": "The condition of (132) falls with nu and lacks K and C0: with nu = eta_Y/eta_Z, as defined before (130), "
     "it is t >> (K/(V eta_Y)) exp(sqrt(nu C0/(2K))); the printed one is that of nu = eta_Z/eta_Y, as Fig. 9's "
     "caption has it, against its panels.",
-    "F15": "The proof of Lemma 7(b) is empty for eta_Y <= ln(2)/2: its s0' asks for h(s+1) - h(s) <= epsilon - "
-    "ln(2)/V, which is negative there; epsilon/2 on the right repairs it.",
+    "F15": "The proof of Lemma 7(b) is empty for every epsilon <= ln(2)/V, whatever eta_Y: its s0' asks for h(s+1) - "
+    "h(s) <= epsilon - ln(2)/V, which is not positive there, while h rises; epsilon/2 on the right repairs it.",
     "F16": "The second inequality of (58) is not true for every N and delta: it needs N ln(2/delta) > 6 + 4 sqrt(2) = "
     "11.7, which N >= 17 ensures.",
     "F17": "The text after (30) says that the added -F E' e_n lowers the learning rate; by (40)-(43) it raises it, "
