@@ -1,6 +1,15 @@
 """The decoder with frozen attention: logits, speed control, Remark 1."""
 
-from snapdyn.validation.claims.decoder import lemma3, lemma5, lemma6, lemma7, old_remark_1, old_speed, remark2
+from snapdyn.validation.claims.decoder import (
+    lemma3,
+    lemma5,
+    lemma6,
+    lemma7,
+    lemma8,
+    lemma9,
+    old_remark_1,
+    remark2,
+)
 
 # In the order of the register.
 MODULES = (
@@ -9,6 +18,7 @@ MODULES = (
     lemma6,
     lemma7,
     remark2,
-    old_speed,
+    lemma8,
+    lemma9,
     old_remark_1,
 )

@@ -160,9 +160,8 @@ def lemma7(evidence: Evidence) -> None:
     evidence.conclusion = (
         f"The gap tends to 0: it is at most {late.max():.1e} eta_Y/V at s = 1e12 for eta_Y = 0.1 to 3, "
         f"ln(eta_Y s)/(2 V s) times [{against_order.min():.3f}, {against_order.max():.3f}]. The flow needs more "
-        "than (exp(eta_Y) - 1)/(V eta_Y) visits to reach what the first visit brings, V h* = eta_Y: with large eta_Y the "
-        "gap stays that long. The proof of (b) is empty "
-        "for every epsilon <= ln(2)/V, whatever eta_Y (F15)."
+        "than (exp(eta_Y) - 1)/(V eta_Y) visits to reach what the first visit brings, V h* = eta_Y: with large eta_Y "
+        "the gap stays that long. The proof of (b) is empty for every epsilon <= ln(2)/V, whatever eta_Y (F15)."
     )
     evidence.picture = Picture(
         "s (visits of the class)",
