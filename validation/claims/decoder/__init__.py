@@ -1,10 +1,24 @@
 """The decoder with frozen attention: logits, speed control, Remark 1."""
 
-from snapdyn.validation.claims.decoder import old_decoder, old_remark_1, old_speed
+from snapdyn.validation.claims.decoder import (
+    lemma3,
+    lemma5,
+    lemma6,
+    lemma7,
+    lemma8,
+    lemma9,
+    old_remark_1,
+    remark2,
+)
 
 # In the order of the register.
 MODULES = (
-    old_decoder,
-    old_speed,
+    lemma3,
+    lemma5,
+    lemma6,
+    lemma7,
+    remark2,
+    lemma8,
+    lemma9,
     old_remark_1,
 )

@@ -1,6 +1,6 @@
 """Gradients of the loss, and attention of long sequences."""
 
-from snapdyn.validation.claims.gradient import old_gradient
+from snapdyn.validation.claims.gradient import lemma1, lemma2
 
 # In the order of the register.
-MODULES = (old_gradient,)
+MODULES = (lemma1, lemma2)
