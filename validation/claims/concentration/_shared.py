@@ -52,6 +52,17 @@ ANY_CLASSES = Family(
     shared_next_tokens=True,
 )
 
+# The first step from Y(0) = 0 moves V h* by eta_Y, for which the flow needs about exp(eta_Y)/(V eta_Y) visits: a lag of
+# up to exp(eta_Y)/eta_Y^2 visits, which must stay below the deviation of the counts, of the order of sqrt(N). Measured
+# with V = 2..1e12: the first to fail are V = 2, K = 1, at eta_Y = 3.155 for N = 1 (exp(u) + u = 2 eta_Y + 1 with
+# eta_Y = u (1 + sqrt(ln 2))), 5.6 for N = 10, 7.1 for N = 100 and 8.6 for N = 1000.
+RATE_OF_LARGE_STEPS = Requirement(
+    "no overshoot",
+    "eta_Y - ln(N)/2 <= 3",
+    lambda instance: instance.eta_Y - np.log(max(steps_of(instance), 1.0)) / 2,
+    at_most=3,
+)
+
 ONE_STEP = Requirement("at least one step", "N >= 1", lambda instance: steps_of(instance), at_least=1, defining=True)
 NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
 
@@ -210,17 +221,29 @@ def decoder_of(instance: Instance) -> WholeVisits:
     return WholeVisits.of(instance.eta_Y, instance.vocab_size)
 
 
+def order_of_theta(instance: Instance) -> Floats:
+    """(1/(p_n sqrt(N))) sqrt(ln(K/delta)), (deltas, classes): (K/sqrt(N)) sqrt(ln(K/delta)) for equal priors."""
+    ln = np.log(instance.num_classes / DELTAS)[:, None]
+    return np.asarray(np.sqrt(ln / steps_of(instance)) / instance.prior)
+
+
 def many_draws(K: float, N: float) -> Condition:
     """Return the condition N >> K^2 of Theorem 5, evaluated."""
     return Condition("many draws", "N/K^2 >= 10 (N >> K^2)", 10.0, N / K**2, N / K**2 >= 10)
 
 
-def worst_entry(values: Floats, instance: Instance, deltas: Floats | None = None, **bound: float) -> Measured:
-    """Largest entry of `values` (deltas, classes) as a measured number, with its class and delta."""
+def worst_entry(
+    values: Floats,
+    instance: Instance,
+    deltas: Floats = DELTAS,
+    rounding: Floats | float = 0.0,
+    **bound: float,
+) -> Measured:
+    """Largest entry of `values` (deltas, classes) as a measured number, with its rounding, class and delta."""
     d, n = np.unravel_index(np.argmax(values), values.shape)
-    levels = DELTAS if deltas is None else deltas
-    where = f"class {n}, delta = {levels[d]:.3g}, N = {steps_of(instance):.4g}"
-    return Measured(float(values[d, n]), where=where, **bound)
+    error = float(np.broadcast_to(rounding, values.shape)[d, n])
+    where = f"class {n}, delta = {deltas[d]:.3g}, N = {steps_of(instance):.4g}"
+    return Measured(float(values[d, n]), error=error, where=where, **bound)
 
 
 def hold_order(evidence: Evidence, name: str, rung: str, order: Order, expected: float) -> None:

@@ -179,9 +179,7 @@ def lemma10(evidence: Evidence) -> None:
         (
             Picture.line("Hoeffding: 2 exp(-2 d^2/N)", shown, np.minimum(2 * np.exp(-2 * shown**2 / 1000), 1), "bound"),
             Picture.line("binomial, exact", shown, tail(1000, 0.5, shown - 0.5)),
-            Picture.line(
-                "SGD, share of the seeds", shown, (np.arange(shown.size) + 0.5) / shown.size, "simulation"
-            ),
+            Picture.line("SGD, share of the seeds", shown, (np.arange(shown.size) + 0.5) / shown.size, "simulation"),
         ),
         xscale="linear",
         yscale="log",

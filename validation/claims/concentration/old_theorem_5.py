@@ -9,7 +9,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, SequenceClasses, random_classes, sgd, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.concentration.old_concentration import (
+from snapdyn.validation.claims.concentration._shared import (
     Numbers,
     hoeffding,
     in_standard_errors,
