@@ -55,6 +55,8 @@ class Family:
         Range of eta_Y per batch-size-1 step, uniform in the logarithm.
     shared_next_tokens : bool
         Whether half of the instances have classes that share next tokens.
+    seq_len : (int, int) or None
+        Range of the number of contextual tokens T-1, uniform in the logarithm; None: infinite.
 
     Examples
     --------
@@ -77,6 +79,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
     horizon: tuple[float, float] = (1e2, 1e5)
     eta_Y: tuple[float, float] = (1.0, 1.0)
     shared_next_tokens: bool = False
+    seq_len: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         def whole(bounds: tuple[int, int]) -> str:
@@ -95,6 +98,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
             f"eta_Y {real(self.eta_Y)}",
             f"eta_Z/eta_Y {real(self.ratio)}",
             f"eta_Y t {real(self.horizon)}",
+            *([f"T-1 {real(self.seq_len)}"] if self.seq_len else []),
         ]
         return f"{self.name}: {', '.join(parts)}"
 
@@ -182,6 +186,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
             seed=seed,
             number=number,
             next_token=next_token,
+            seq_len=round(_log_between(rng, self.seq_len)) if self.seq_len else None,
         )
         for _ in range(40):
             if self.admits(instance):

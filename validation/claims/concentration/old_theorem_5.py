@@ -10,7 +10,7 @@ from snapdyn.dynamics import FrozenDecoder, SequenceClasses, random_classes, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.concentration.old_concentration import (
+from snapdyn.validation.claims.concentration._shared import (
     Numbers,
     hoeffding,
     in_standard_errors,
