@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn import analytic
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, ModifiedDecoder, System, Trajectory, log_times, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.observables import drop_below_maximum
@@ -22,6 +23,17 @@ def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder])
     if kind is MeanField and instance.seq_len is not None:
         return FiniteLengthMeanField(instance.classes, *rates, seq_len=instance.seq_len, z_initial=instance.start)
     return kind(instance.classes, *rates, z_initial=instance.start)
+
+
+def resolution(instance: Instance) -> float:
+    """Absolute error that rounding leaves in a logit; solvers with a smaller tolerance follow noise.
+
+    z' = eta_Z p_n f o (g - f (f.g)) rounds to eps of its terms, and |g| is about u = V h: eps (eta_Z/eta_Y) u^2 in all.
+    Logits of 1/V and less of that, at a large V, are lost.
+    """
+    h = np.asarray(analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size))
+    lead = instance.vocab_size * float(h.max())
+    return max(1e-20, 4 * float(np.finfo(float).eps) * instance.ratio * (1 + lead**2))
 
 
 def flow(
@@ -60,12 +72,11 @@ def _run(
     if kind is ModifiedDecoder and instance.eigenvalues[0] <= 1e-12:
         return None
     system = system_of(instance, kind)
-    # From a ratio of about 1 the mean field is stiff, and a dense Jacobian reduces the run time. Logits may be as small
-    # as eta_Z times the overlap over V; with a much smaller absolute tolerance the relative tolerance controls them.
-    stiff = kind is MeanField and instance.ratio > 1
-    chosen: dict[str, Any] = {"method": "BDF", "atol": 1e-13} if stiff else {"method": "LSODA", "atol": 1e-20}
+    # From a ratio of about 10 the mean field is stiff, and a dense Jacobian reduces the run time.
+    stiff = kind is MeanField and instance.ratio > 10
+    chosen: dict[str, Any] = {"method": "BDF" if stiff else "LSODA", "atol": resolution(instance)}
     if system.size > SMALL:
-        chosen = {"atol": 1e-13}
+        chosen = {"atol": max(resolution(instance), 1e-13)}
     try:
         return whole_run(system, times, **({"rtol": 1e-8} | chosen | options))
     except RuntimeError:

@@ -39,7 +39,7 @@ def drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Callable[[Instance],
     """
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, kind, 20, method="DOP853")
+        run = flow(instance, kind, 20, method="compiled")
         if run is None:
             return None
         sums = max(float(np.max(values)) for values in run.invariants.values())
