@@ -149,7 +149,7 @@ def push(evaluate: Violation, family: Family, start: Instance, steps: int, until
 
     def objective(logarithms: Floats) -> float:
         nonlocal worst, worst_instance
-        instance = _with_logarithms(start, logarithms, family)
+        instance = family.fitted(_with_logarithms(start, logarithms, family))
         value = evaluate(instance) if family.admits(instance) else OUTSIDE
         if value > worst:
             worst, worst_instance = value, instance

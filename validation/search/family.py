@@ -57,6 +57,9 @@ class Family:
         Whether half of the instances have classes that share next tokens.
     seq_len : (int, int) or None
         Range of the number of contextual tokens T-1, uniform in the logarithm; None: infinite.
+    equal_profiles : bool
+        Whether all classes have the profile of the first one: the same probabilities of the common tokens, which all
+        classes share, and of as many distinct tokens. With one query and equal priors no class is special.
 
     Examples
     --------
@@ -80,6 +83,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
     eta_Y: tuple[float, float] = (1.0, 1.0)
     shared_next_tokens: bool = False
     seq_len: tuple[int, int] | None = None
+    equal_profiles: bool = False
 
     def __str__(self) -> str:
         def whole(bounds: tuple[int, int]) -> str:
@@ -94,6 +98,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
             f"{whole(self.num_queries)} queries",
             "equal priors" if self.uniform else "any priors",
             *(["also shared next tokens"] if self.shared_next_tokens else []),
+            *(["equal profiles"] if self.equal_profiles else []),
             f"V {real(self.vocab_size)}",
             f"eta_Y {real(self.eta_Y)}",
             f"eta_Z/eta_Y {real(self.ratio)}",
@@ -129,6 +134,13 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
             and (instance.own_next_tokens or self.shared_next_tokens)
             and self.admits(instance)
         )
+    def fitted(self, instance: Instance) -> Instance:
+        """Instance whose numbers were changed, with equal profiles again if the family has them."""
+        if not self.equal_profiles:
+            return instance
+        P = instance.P.copy()
+        P[P > 0] = np.tile(P[0][P[0] > 0], len(P))
+        return replace(instance, P=P)
 
     def draw(self, seed: int, number: int) -> Instance:
         """Instance `number` of the sequence of draws with root `seed`; a SeedSequence child per instance."""
@@ -158,7 +170,9 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
         Q = min(_between(rng, self.num_queries), K)
         concentration = math.exp(rng.uniform(math.log(0.3), math.log(5)))
         shared = rng.dirichlet(np.full(common, concentration), size=K) if common else np.zeros((K, 0))
-        if not self.shared_by_all and K > 1:
+        if self.equal_profiles:
+            distinct, shared = [distinct[0]] * K, np.tile(shared[0], (K, 1))
+        elif not self.shared_by_all and K > 1:
             for token in range(common):
                 members = rng.permutation(K)[: rng.integers(2, K + 1)]
                 shared[np.setdiff1d(np.arange(K), members), token] = 0.0
@@ -188,6 +202,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
             next_token=next_token,
             seq_len=round(_log_between(rng, self.seq_len)) if self.seq_len else None,
         )
+        instance = self.fitted(instance)
         for _ in range(40):
             if self.admits(instance):
                 return instance

@@ -1,10 +1,11 @@
 """Theorem 4: growth exponent, phase transition, scanning and snapping, the readings."""
 
-from snapdyn.validation.claims.transition import old_readings, old_stages, old_transition
+from snapdyn.validation.claims.transition import old_readings, old_transition, scanning, snapping, snapping
 
 # In the order of the register.
 MODULES = (
     old_transition,
-    old_stages,
+    scanning,
+    snapping,
     old_readings,
 )

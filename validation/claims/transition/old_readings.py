@@ -24,7 +24,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.transition.old_stages import log_growth, transition
+from snapdyn.validation.claims.transition._shared import log_growth, transition
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.published import FIGURE_6, figure_6_runs, published_cells
 from snapdyn.validation.register import Evidence, claim
