@@ -151,3 +151,12 @@ def correlated_classes(correlation: float, seed: int, num_classes: int = 5, voca
     from scipy.optimize import brentq
 
     return at(float(brentq(excess, -12.0, 8.0)))
+
+
+def equal_overlap(num_classes: int, vocab_size: int, overlap: float) -> SequenceClasses:
+    """Classes of one query with f_n.f_k = overlap for every pair: one common and one distinct token each."""
+    odds = np.sqrt(overlap / (1 - overlap))  # P(common)/P(distinct)
+    P = np.zeros((num_classes, num_classes + 1))
+    P[:, 0] = odds / (1 + odds)
+    P[np.arange(num_classes), np.arange(num_classes) + 1] = 1 / (1 + odds)
+    return SequenceClasses(P, np.zeros(num_classes, dtype=int), vocab_size=vocab_size)

@@ -17,8 +17,8 @@ from snapdyn.validation.claims.concentration import old_theorem_5 as theorem_5
 from snapdyn.validation.claims.concentration.old_concentration import hoeffding, tail, trained_counts
 from snapdyn.validation.claims.concentration.old_theorem_5 import visits_to
 from snapdyn.validation.claims.decoder import old_decoder as decoder
-from snapdyn.validation.claims.decoder.old_decoder import discrete_logits, late_lag, single_token_classes, visits_of
 from snapdyn.validation.run import check_claim
+from snapdyn.validation.visits import discrete_logits, late_lag, single_token_classes, visits_of
 
 
 @pytest.mark.parametrize(("draws", "numerator"), [(1, 1), (7, 3), (20, 1), (41, 9)])

@@ -17,9 +17,8 @@ from snapdyn.validation.claims.correlation.old_theorem_1a import (
     prior_counterexample,
     strong_counterexample,
 )
-from snapdyn.validation.claims.decoder.old_remark_1 import equal_overlap
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
-from snapdyn.validation.instances import random_attention
+from snapdyn.validation.instances import equal_overlap, random_attention
 from snapdyn.validation.register import CLAIMS
 from snapdyn.validation.run import check_claim
 

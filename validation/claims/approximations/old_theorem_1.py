@@ -16,8 +16,8 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
+from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.decoder.old_remark_1 import original_flow
 from snapdyn.validation.maps.common_logit import common_logit_law, common_logit_maps
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim

@@ -13,17 +13,17 @@ from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.decoder.old_decoder import (
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.statistics import fit_order, order_checks, standard_error
+from snapdyn.validation.symbolic_checks import symbolic
+from snapdyn.validation.visits import (
+    FROZEN,
     discrete_logits,
     own_lead,
     single_token_classes,
     visits_of,
 )
-from snapdyn.validation.claims.gradient.old_gradient import FROZEN
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.register import Evidence, claim
-from snapdyn.validation.statistics import fit_order, order_checks, standard_error
-from snapdyn.validation.symbolic_checks import symbolic
 
 # Shares of seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
 SIGNIFICANCE = 1e-4

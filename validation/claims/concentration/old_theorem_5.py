@@ -8,6 +8,7 @@ from scipy.stats import binom
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, SequenceClasses, random_classes, sgd, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.concentration.old_concentration import (
     Numbers,
@@ -18,19 +19,18 @@ from snapdyn.validation.claims.concentration.old_concentration import (
     slope_of_h,
     trained_counts,
 )
-from snapdyn.validation.claims.decoder.old_decoder import (
-    discrete_logits,
-    own_lead,
-    single_token_classes,
-    visits_of,
-)
-from snapdyn.validation.claims.decoder.old_remark_1 import original_flow
-from snapdyn.validation.claims.gradient.old_gradient import FROZEN
 from snapdyn.validation.dense_algebra import dense_attention, softmax
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.statistics import fit_order, order_checks
 from snapdyn.validation.symbolic_checks import symbolic
+from snapdyn.validation.visits import (
+    FROZEN,
+    discrete_logits,
+    own_lead,
+    single_token_classes,
+    visits_of,
+)
 
 
 @claim(

@@ -11,9 +11,8 @@ from snapdyn.dynamics import SequenceClasses, single_common_token, syn_medium, s
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import MUCH_LARGER, assumption_2
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.decoder.old_remark_1 import equal_overlap
 from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, LINEAR_ALGEBRA, overlap, smallest_growth
-from snapdyn.validation.instances import random_attention
+from snapdyn.validation.instances import equal_overlap, random_attention
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
 

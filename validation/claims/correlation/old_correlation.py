@@ -10,7 +10,6 @@ import sympy as sp
 from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, random_classes, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.decoder.old_remark_1 import equal_overlap
 from snapdyn.validation.dense_algebra import (
     DENSE_ALGEBRA_ERROR,
     EPS,
@@ -20,7 +19,7 @@ from snapdyn.validation.dense_algebra import (
     overlap,
     spectral_norm,
 )
-from snapdyn.validation.instances import climb, random_attention, star
+from snapdyn.validation.instances import climb, equal_overlap, random_attention, star
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
 

@@ -9,9 +9,9 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, log_times, whole_run
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.decoder.old_remark_1 import ORIGINAL, original_flow
 from snapdyn.validation.dense_algebra import (
     DENSE_ALGEBRA_ERROR,
     EPS,
@@ -28,6 +28,7 @@ from snapdyn.validation.dense_algebra import (
 from snapdyn.validation.instances import climb, random_attention, star, weak_instances
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.rungs.names import ORIGINAL
 from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 # Two least squares err by a modest polynomial of K and V times the unit below; wrong theories are off by 1e14 units.

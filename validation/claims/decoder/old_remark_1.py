@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics import FrozenDecoder, SequenceClasses, log_times, whole_run
+from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.checks import Check, Role
+from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.rungs import ladder
@@ -15,44 +17,6 @@ from snapdyn.validation.rungs.gaps import Ladder
 from snapdyn.validation.rungs.names import CLOSED, DESCENT, MEAN_FIELD, ORIGINAL, SGD
 
 ROLES: tuple[tuple[str, Role], ...] = (("printed", "statement"), ("recomputed", "corrected"))
-
-
-def equal_overlap(num_classes: int, vocab_size: int, overlap: float) -> SequenceClasses:
-    """Classes of one query with f_n.f_k = overlap for every pair: one common and one distinct token each."""
-    odds = np.sqrt(overlap / (1 - overlap))  # P(common)/P(distinct)
-    P = np.zeros((num_classes, num_classes + 1))
-    P[:, 0] = odds / (1 + odds)
-    P[np.arange(num_classes), np.arange(num_classes) + 1] = 1 / (1 + odds)
-    return SequenceClasses(P, np.zeros(num_classes, dtype=int), vocab_size=vocab_size)
-
-
-def original_flow(classes: SequenceClasses, eta_Y: float, times: Floats) -> tuple[Floats, Floats]:
-    """Integrate the original flow (7) with attention frozen at its start, next tokens 0..K-1 with V >= K.
-
-    Returns
-    -------
-    W : (N, K, K+1)
-        Logits F^T Y of each class for each next token and for any one of the other V - K outputs (0 where V = K).
-    coefficients : (N, K, K)
-        a[n, k] of g_n = Y (e_n - alpha_n) = sum_k a[n, k] f_k: iota on the diagonal, -beta off it.
-    """
-    K, V = classes.num_classes, classes.vocab_size
-    run = whole_run(FrozenDecoder(classes, eta_Y), times, rtol=1e-12, atol=1e-14, save_decoder=True)
-    assert run.Y is not None
-    assert run.decoder_rows is not None
-    Y = run.Y[:, run.decoder_rows[: classes.num_tokens]]
-    if V == K:
-        Y = np.concatenate([Y, np.zeros_like(Y[:, :, :1])], axis=2)
-    count = np.append(np.ones(K), V - K)
-    f = classes.decoder_inputs().toarray()
-    W = f @ Y
-    weight = count * np.exp(W - W.max(axis=2, keepdims=True))
-    error = -weight / weight.sum(axis=2, keepdims=True)  # e_n - alpha_n, the other outputs taken together
-    own = np.arange(K)
-    error[:, own, own] = 0.0
-    error[:, own, own] = -error.sum(axis=2)
-    C = np.linalg.solve(f @ f.T, W)  # Y = F C
-    return W, np.asarray(error @ C.transpose(0, 2, 1))
 
 
 def _gap(rungs: Ladder, finer: str, W: Floats, which: str = "gap") -> Floats:

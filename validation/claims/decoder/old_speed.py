@@ -10,13 +10,12 @@ from snapdyn.dynamics import FrozenDecoder, Trajectory, sgd, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.decoder.old_decoder import own_lead, single_token_classes
-from snapdyn.validation.claims.gradient.old_gradient import FROZEN
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.symbolic_checks import symbolic
+from snapdyn.validation.visits import FROZEN, own_lead, single_token_classes
 
 
 @claim(

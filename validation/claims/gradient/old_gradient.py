@@ -11,9 +11,7 @@ from snapdyn.validation.checks import Check
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, dense_attention, largest_relative, softmax
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
-
-# Attention frozen in SGD: this rate times any gradient changes no logit.
-FROZEN = 1e-300
+from snapdyn.validation.visits import FROZEN
 
 
 def _small_classes(seed: int) -> SequenceClasses:
