@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -10,8 +12,8 @@ from hypothesis import strategies as st
 
 from snapdyn.dynamics import ModifiedDecoder, whole_run
 from snapdyn.validation.assumptions import assumption_2
-from snapdyn.validation.claims.correlation import old_correlation as correlation
-from snapdyn.validation.claims.correlation.old_assumption_2 import best_slack, pairs_overlap, smallest_vocabulary
+from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17
+from snapdyn.validation.claims.correlation.assumption2 import best_slack, pairs_overlap, smallest_vocabulary
 from snapdyn.validation.claims.correlation.old_theorem_1a import (
     printed_growth,
     prior_counterexample,
@@ -105,13 +107,14 @@ def test_smallest_vocabulary_is_the_bound_and_one_more() -> None:
 
 def test_best_slack_is_one_at_the_bound() -> None:
     """Assert that K = 10 equal overlaps just fit at V = 36 K^2 (K-1)^2 = 291,600, and miss by 1/6 of the root below."""
-    eigenvalues = np.array([9.0] + [-1.0] * 9)
-    assert best_slack(eigenvalues, 10, 291_600) == pytest.approx(1, rel=1e-12)
-    assert best_slack(eigenvalues, 10, 8_100) == pytest.approx(1 / np.sqrt(6), rel=1e-12)
+    E = 0.3 * (np.ones((10, 10)) - np.eye(10))
+    assert best_slack(E, 291_600) == pytest.approx(1, rel=1e-12)
+    assert best_slack(E, 8_100) == pytest.approx(1 / np.sqrt(6), rel=1e-12)
 
 
-@pytest.mark.parametrize("id_", ["lemma14", "lemma15", "lemma16", "lemma17"])
-def test_a_wrong_E_prime_is_noticed(id_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", [lemma14, lemma15, lemma16, lemma17])
+def test_a_wrong_E_prime_is_noticed(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that the lemmas on E' are refuted when another matrix, (I+E)^{-1} + 2 E, stands for it."""
-    monkeypatch.setattr(correlation, "e_prime", lambda E: 2 * E + np.linalg.inv(np.eye(E.shape[-1]) + E))
-    assert check_claim(CLAIMS[id_], "quick").verdict == "refuted"
+    monkeypatch.setattr(module, "e_prime", lambda E: 2 * E + np.linalg.inv(np.eye(E.shape[-1]) + E))
+    result = check_claim(CLAIMS[module.__name__.split(".")[-1]], "quick")
+    assert (result.verdict, result.fault) == ("refuted", "")

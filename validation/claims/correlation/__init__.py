@@ -1,10 +1,22 @@
 """Overlaps of classes: E, its eigenvalues, Assumption 2 and Theorem 1(a)."""
 
-from snapdyn.validation.claims.correlation import old_assumption_2, old_correlation, old_theorem_1a
+from snapdyn.validation.claims.correlation import (
+    lemma13,
+    lemma14,
+    lemma15,
+    lemma16,
+    lemma17,
+    assumption2,
+    old_theorem_1a,
+)
 
 # In the order of the register.
 MODULES = (
-    old_correlation,
-    old_assumption_2,
+    lemma13,
+    lemma14,
+    lemma15,
+    lemma16,
+    lemma17,
+    assumption2,
     old_theorem_1a,
 )

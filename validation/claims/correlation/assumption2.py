@@ -1,0 +1,278 @@
+"""Assumption 2: how large a vocabulary weak correlation needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from snapdyn.dynamics import SequenceClasses, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import MUCH_LARGER, assumption_2
+from snapdyn.validation.claims.correlation._shared import OVERLAPPING_CLASSES, UNITS, overlaps
+from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, EPS, LINEAR_ALGEBRA, overlap, smallest_growth
+from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.instances import equal_overlap, random_attention
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.properties import Measured, Property, Requirement
+from snapdyn.validation.register import claim
+from snapdyn.validation.search import Instance
+
+# Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.
+LARGEST_QUOTIENT = 1e5
+
+
+def best_slack(E: Floats, vocab_size: float) -> float:
+    """Largest factor by which a multiple of E (K, K) satisfies both bounds on |lambda| of Assumption 2; below 1: none.
+
+    A multiple s E has |lambda_1| < 1/K and min|lambda| >= 6/sqrt(V) with the factors 1/(K s |lambda_1|) and
+    sqrt(V) s min|lambda|/6, of which one rises and one falls with s: the best s makes them equal. The factors are
+    measured on that multiple. 0 where E has an eigenvalue 0.
+    """
+    size = np.abs(np.linalg.eigvalsh(E))
+    if size.min() == 0:
+        return 0.0
+    scale = np.sqrt(6 / (np.sqrt(vocab_size) * len(E) * size.max() * size.min()))
+    size = np.abs(np.linalg.eigvalsh(scale * E))
+    return float(min(1 / (len(E) * size.max()), np.sqrt(vocab_size) * size.min() / 6))
+
+
+def condition_number(E: Floats) -> float:
+    """|lambda_1|/min|lambda| of E; infinite where an eigenvalue is 0."""
+    size = np.abs(np.linalg.eigvalsh(E))
+    return float(size.max() / size.min()) if size.min() > 0 else np.inf
+
+
+def share_of_needed(instance: Instance) -> float:
+    """V over 36 K^2 (|lambda_1|/min|lambda|)^2."""
+    return instance.vocab_size / (36 * instance.num_classes**2 * condition_number(overlaps(instance)) ** 2)
+
+
+def slack(vocabulary: Callable[[Instance], float], instance: Instance) -> Measured:
+    """`best_slack` of the instance's overlaps with V = `vocabulary`(instance)."""
+    E = overlaps(instance)
+    return Measured(best_slack(E, vocabulary(instance)), at_least=1 - UNITS * len(E) * EPS * LARGEST_QUOTIENT)
+
+
+def pairs_value(instance: Instance) -> float:
+    """V in the instance's proportion to what is needed, were that 36 K^2 for any classes, as for pairs."""
+    return 36 * instance.num_classes**2 * share_of_needed(instance)
+
+
+def equal_value(instance: Instance) -> float:
+    """V in the instance's proportion to what is needed, were that 36 K^2 (K-1)^2 for any classes."""
+    return pairs_value(instance) * (instance.num_classes - 1) ** 2
+
+
+def common_tokens(instance: Instance) -> int:
+    return int((np.count_nonzero(instance.P, axis=0) > 1).sum())
+
+
+def over_least_quotient(least: Callable[[int, int], float], instance: Instance) -> Measured:
+    """A least value of |lambda_1|/min|lambda| in K and the number of common tokens, over its value, at most 1."""
+    K, c = instance.num_classes, common_tokens(instance)
+    quotient = least(K, c) / condition_number(overlaps(instance)) if c else 0.0
+    return Measured(quotient, at_most=1 + UNITS * K * EPS * max(quotient, 1.0))
+
+
+LARGE = Requirement(
+    "V >> K^2", f"V >= {MUCH_LARGER:g} K^2",
+    lambda instance: instance.vocab_size / instance.num_classes**2, at_least=MUCH_LARGER, defining=True,
+)  # fmt: skip
+ENOUGH = Requirement(
+    "vocabulary that Assumption 2 needs", "V/(36 K^2 (|lambda_1|/min|lambda|)^2) > 1", share_of_needed,
+    at_least=float(np.nextafter(1, 2)),
+)  # fmt: skip
+
+
+def smallest_vocabulary(pattern: Callable[[float, int], SequenceClasses], num_classes: int, condition: float) -> int:
+    """Smallest V at which `pattern(rho, V)` satisfies Assumption 2 for some rho, by bisection over whole V.
+
+    The conditions are those of `SequenceClasses.assumptions`; |lambda_1| and min|lambda| are rho times the same
+    numbers for every rho (their quotient is `condition`), so the middle of the interval for |lambda_1| decides.
+    """
+    unit = float(abs(pattern(0.01, 10).eigenvalues()[0])) / 0.01
+
+    def satisfied(V: int) -> bool:
+        middle = np.sqrt(6 * condition / np.sqrt(V) / num_classes)
+        return all(c.satisfied for c in assumption_2(pattern(float(middle) / unit, V))[1:])
+
+    low, high = num_classes, 10**12
+    while high - low > 1:
+        V = (low + high) // 2
+        low, high = (low, V) if satisfied(V) else (V, high)
+    return high
+
+
+def pairs_overlap(num_classes: int, vocab_size: int, rho: float) -> SequenceClasses:
+    """Classes of which 2i and 2i+1 overlap by rho and no others do, K even, one query."""
+    K = num_classes
+    P = np.zeros((K, K // 2 + K))
+    P[np.arange(K), np.arange(K) // 2] = np.sqrt(rho)
+    P[np.arange(K), K // 2 + np.arange(K)] = np.sqrt(1 - rho)
+    return SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(K, dtype=int), vocab_size=max(vocab_size, K))
+
+
+@claim(
+    "assumption2",
+    source="Assumption 2, Eq. (93)",
+    title="Weak correlation can be met only by a very large vocabulary",
+    statement="V >> K^2 (taken as V = 10 K^2), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) can hold together. "
+    "Corrected: they need V > 36 K^2 (|lambda_1|/min|lambda|)^2, and then a multiple of E satisfies both bounds; that "
+    "is at least 36 K^2 for any classes, 36 K^2 ((K-c)/c)^2 with c < K/2 common tokens, and 36 K^2 (K-1)^2 for equal "
+    "overlaps or a single common token. The lower bound is not needed for Theorem 1(a). (Its purpose, the last step of "
+    "(93), needs sqrt(6/V) only; then 36 becomes 6.)",
+    latex=r"V\gg K^2\ \to\ V>36K^2\left(\frac{|\lambda_1|}{\min_i|\lambda_i|}\right)^2"
+    r"\ge 36K^2\left(\frac{K-c}{c}\right)^2",
+    expected="corrected",
+    findings=("F6",),
+    properties=(
+        Property(
+            "V >= 10 K^2: factor by which a multiple of E satisfies both bounds on |lambda|",
+            LINEAR_ALGEBRA,
+            partial(slack, lambda instance: instance.vocab_size),
+            OVERLAPPING_CLASSES,
+            conditions=(LARGE,),
+            evaluations=(400, 40_000),
+        ),
+        Property(
+            "factor by which a multiple of E satisfies both bounds on |lambda|",
+            LINEAR_ALGEBRA,
+            partial(slack, lambda instance: instance.vocab_size),
+            OVERLAPPING_CLASSES,
+            conditions=(ENOUGH,),
+            controls={
+                "wrong theory: V > 36 K^2 is enough for any classes, as for pairs": partial(slack, pairs_value),
+                "wrong theory: V > 36 K^2 (K-1)^2 is enough for any classes": partial(slack, equal_value),
+            },
+            evaluations=(400, 40_000),
+            corrected=True,
+        ),
+        Property(
+            "max(1, (K-c)/c) min|lambda|/|lambda_1|, c common tokens",
+            LINEAR_ALGEBRA,
+            partial(over_least_quotient, lambda K, c: max(1.0, (K - c) / c)),
+            OVERLAPPING_CLASSES,
+            controls={
+                "wrong theory: max(1, K/c), which counts K negative eigenvalues in place of K-c": partial(
+                    over_least_quotient, lambda K, c: max(1.0, K / c)
+                )
+            },
+            evaluations=(400, 40_000),
+            corrected=True,
+        ),
+    ),
+)
+def assumption2(evidence: Evidence) -> None:
+    sizes = (2, 3, 5, 10, 20, 50)
+    equal = {K: overlap(equal_overlap(K, K, 0.3).decoder_inputs().toarray()) for K in sizes}
+    evidence.holds(
+        "equal overlaps at V = 10 K^2: smallest over K = 2..50 of the best slack over rho (1: satisfiable)",
+        LINEAR_ALGEBRA, min(best_slack(equal[K], MUCH_LARGER * K**2) for K in sizes), at_least=1.0,
+    )  # fmt: skip
+    needed = {K: 36 * K**2 * (K - 1) ** 2 for K in sizes}
+    found = {
+        K: smallest_vocabulary(lambda rho, V, K=K: equal_overlap(K, max(V, K), rho), K, K - 1.0)  # type: ignore[misc]
+        for K in sizes
+    }
+    evidence.corrected(
+        "equal overlaps: smallest whole V that satisfies it, by bisection, against 36 K^2 (K-1)^2 + 1",
+        LINEAR_ALGEBRA, max(abs(found[K] - needed[K] - 1) for K in sizes), at_most=0,
+    )  # fmt: skip
+    found_pairs = {
+        K: smallest_vocabulary(lambda rho, V, K=K: pairs_overlap(K, V, rho), K, 1.0)  # type: ignore[misc]
+        for K in (2, 4, 10)
+    }
+    evidence.corrected(
+        "classes that overlap in pairs: the same against 36 K^2 + 1, the least of all classes",
+        LINEAR_ALGEBRA, max(abs(found_pairs[K] - 36 * K**2 - 1) for K in found_pairs), at_most=0,
+    )  # fmt: skip
+    for V, name in ((6, "6 K^2 (K-1)^2, from sqrt(6/V)"), (1, "K^2 (K-1)^2, without the constant")):
+        evidence.control(
+            f"wrong theory: V > {name}, is enough for 6/sqrt(V), best slack of equal overlaps at K = 10",
+            LINEAR_ALGEBRA, best_slack(equal[10], V * 100 * 81), at_least=1.0,
+        )  # fmt: skip
+    half = _random_classes(evidence)
+    data = {
+        "syn_small()": syn_small(),
+        "syn_medium(1)": syn_medium(1),
+        "syn_medium(10)": syn_medium(10),
+        "single_common_token(10, 5, 0.04, 1000)": single_common_token(10, 5, 0.04, 1000),
+    }
+    evidence.conditions = [
+        replace(condition, name=f"{name}: {condition.name}")
+        for name, classes in data.items()
+        for condition in assumption_2(classes)
+    ]
+    met = sum(all(c.satisfied for c in assumption_2(classes)) for classes in data.values())
+    evidence.conclusion = (
+        "With equal overlaps no V below 36 K^2 (K-1)^2 will do: "
+        + ", ".join(f"{needed[K]:,} at K = {K}" for K in (2, 3, 10))
+        + f" (with sqrt(6/V): {6 * 100 * 81:,} at K = 10); V = 10 K^2 misses it by a factor {3.6 * 81:.0f} at K = 10, "
+        "and by 3.6 for any classes at all. Random classes with one common token: half satisfy it at V = "
+        + ", ".join(f"{V:.1e} (K = {K})" for K, V in half.items())
+        + f". {met} of {len(data)} default data sets do."
+    )
+    K_axis = np.array(sizes, dtype=float)
+    evidence.picture = Picture(
+        "K", "smallest V",
+        (
+            Picture.line("equal overlaps, by bisection", K_axis, [found[K] for K in sizes], "simulation"),
+            Picture.line("36 K^2 (K-1)^2", K_axis, 36 * K_axis**2 * (K_axis - 1) ** 2),
+            Picture.line("36 K^2, any classes", K_axis, 36 * K_axis**2, "bound"),
+            Picture.line("V >> K^2 as V = 10 K^2", K_axis, 10 * K_axis**2, "printed"),
+        ),
+        yscale="log",
+    )  # fmt: skip
+    evidence.seeds = [2]
+
+
+def _random_classes(evidence: Evidence) -> dict[int, float]:
+    """Batches up to K = 20: |lambda_1|/min|lambda|, xi_n without the lower bound, and the map; median V by K."""
+    rng = np.random.default_rng(2)
+    count = 20_000 if evidence.full else 300
+    sizes = (2, 3, 4, 6, 10, 20)
+    grid = np.geomspace(1e2, 1e10, 33)
+    share = np.full((len(sizes), grid.size), np.nan)
+    least = growth = np.inf
+    half: dict[int, float] = {}
+    for row, K in enumerate(sizes):
+        for c in (1, 2, 4):
+            if c >= K:
+                continue
+            E = overlap(random_attention(rng, K, c, 1, rng.uniform(0.1, 1, count) / K))
+            E = E[np.all(np.any(E, axis=2), axis=1)]
+            size = np.abs(np.linalg.eigvalsh(E))
+            condition = size.max(axis=1) / np.maximum(size.min(axis=1), 1e-300)
+            least = min(least, float((condition / max(1.0, (K - c) / c)).min()))
+            if c == 1:
+                V_needed = np.where(size.max(axis=1) < 1 / K, 36 / np.maximum(size.min(axis=1), 1e-300) ** 2, np.inf)
+                half[K] = float(np.median(V_needed))
+                share[row] = [(V_needed > V).mean() for V in grid]
+            # xi_n of classes that miss the lower bound, V = 36/min|lambda|^2 / 100.
+            V = np.maximum(K, 0.36 / np.maximum(size.min(axis=1), 1e-6) ** 2)
+            growth = min(growth, smallest_growth(E, V))
+    evidence.corrected(
+        "K = 2..20: smallest |lambda_1|/min|lambda| over max(1, (K-c)/c)", LINEAR_ALGEBRA, least,
+        at_least=1 - DENSE_ALGEBRA_ERROR,
+    )  # fmt: skip
+    evidence.corrected(
+        "the lower bound is not needed: smallest xi_n/gamma over -q1 E'_nn where it is missed by a factor 10",
+        LINEAR_ALGEBRA, growth, at_least=1.0 - 1e-3,
+    )  # fmt: skip
+    K_axis = np.array(sizes, dtype=float)
+    evidence.maps = [
+        Map(
+            title="Random classes with one common token that miss Assumption 2",
+            xlabel="V", ylabel="K", quantity="share that misses it",
+            x=grid, y=K_axis, violation=share, threshold=0.5,
+            boundaries=(
+                Picture.line("V = 10 K^2", 10 * K_axis**2, K_axis, "printed"),
+                Picture.line("V = 36 K^2 (K-1)^2", 36 * K_axis**2 * (K_axis - 1) ** 2, K_axis),
+            ),
+            scale="linear",
+        )
+    ]  # fmt: skip
+    return half
