@@ -7,29 +7,65 @@ from snapdyn.analytic.common_token import common_token_logit, xi
 from snapdyn.analytic.discrete import discrete_h
 from snapdyn.analytic.growth import GrowthExponentPieces, growth_exponent, growth_exponent_pieces
 from snapdyn.analytic.orbit import Orbit, single_common_token_orbit
+from snapdyn.analytic.overlapping_decoder import (
+    LadderGaps,
+    OverlapDecoder,
+    first_ladder_gaps,
+    ladder_gaps,
+    largest_ladder_gap,
+    overlap_decoder,
+    transition_shift,
+    transition_time_with_overlap,
+)
+from snapdyn.analytic.profile_growth import (
+    DistinctProfile,
+    GrowthAndCommonLogit,
+    bounds_of_growth,
+    distinct_profile,
+    error_of_consistent_form,
+    growth_and_common_logit,
+    growth_exponent_of_profile,
+    growth_exponent_with_drift,
+)
 from snapdyn.analytic.relative_gains import companion_growth, relative_gain
 from snapdyn.analytic.speed_control import error_norm, gamma, gamma_integral, h
 from snapdyn.analytic.theorem_1 import SpeedCoefficients, speed_coefficients
 from snapdyn.analytic.transition_times import omega_1, transition_time, u_minus, u_peak, u_plus
 
 __all__ = [
+    "DistinctProfile",
+    "GrowthAndCommonLogit",
     "GrowthExponentPieces",
+    "LadderGaps",
     "Orbit",
+    "OverlapDecoder",
     "SpeedCoefficients",
+    "bounds_of_growth",
     "common_token_logit",
     "companion_growth",
     "discrete_h",
+    "distinct_profile",
     "error_norm",
+    "error_of_consistent_form",
+    "first_ladder_gaps",
     "gamma",
     "gamma_integral",
+    "growth_and_common_logit",
     "growth_exponent",
+    "growth_exponent_of_profile",
     "growth_exponent_pieces",
+    "growth_exponent_with_drift",
     "h",
+    "ladder_gaps",
+    "largest_ladder_gap",
     "omega_1",
+    "overlap_decoder",
     "relative_gain",
     "single_common_token_orbit",
     "speed_coefficients",
+    "transition_shift",
     "transition_time",
+    "transition_time_with_overlap",
     "u_minus",
     "u_peak",
     "u_plus",

@@ -30,7 +30,9 @@ EXTRAS = {"torch", "distributed", "dask", "sksundae", "flint"}
 # `dynamics`, `figures` and `validation` only functions need examples: their other classes are results and data as well.
 WITHOUT_EXAMPLES = {
     "snapdyn.Fluctuations", "snapdyn.InputError", "snapdyn.TextClasses", "snapdyn.Trajectory", "snapdyn.TransformerRun",
-    "snapdyn.analytic.GrowthExponentPieces", "snapdyn.analytic.Orbit", "snapdyn.analytic.SpeedCoefficients",
+    "snapdyn.analytic.DistinctProfile", "snapdyn.analytic.GrowthAndCommonLogit", "snapdyn.analytic.LadderGaps",
+    "snapdyn.analytic.OverlapDecoder", "snapdyn.analytic.GrowthExponentPieces", "snapdyn.analytic.Orbit",
+    "snapdyn.analytic.SpeedCoefficients",
     "snapdyn.dynamics.train_transformer", "snapdyn.train_transformer",
 }  # fmt: skip
 WITH_EXAMPLES = {

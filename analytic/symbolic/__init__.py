@@ -8,6 +8,8 @@ from snapdyn.analytic.symbolic import (
     gains,
     lag,
     orbit,
+    overlapping_decoder,
+    profile_growth,
     sequence,
     speed,
     stages,
@@ -32,7 +34,9 @@ MODULES = (
     attention,
     gains,
     orbit,
+    profile_growth,
     transition,
+    overlapping_decoder,
 )
 _BUILDERS = {id_: build for module in MODULES for id_, build in module.DERIVATIONS.items()}
 

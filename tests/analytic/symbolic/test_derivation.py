@@ -90,6 +90,7 @@ def test_no_other_printed_formula_is_on_record() -> None:
 
 E_12 = sp.Symbol("e_12", real=True)
 N, R0 = sp.symbols("N r_0", positive=True)
+PI, RHO, G_ = sp.symbols("pi rho g", positive=True)
 GROWTH_OF_L = sp.Function("dz_l")(t)
 WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     "exponent 3 for 4": (
@@ -122,6 +123,21 @@ WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     "gain without its 1": ("rate-ratio", lambda rhs: rhs * R0 / (R0 + 1)),
     "M-1 for M": ("dominant-share", lambda rhs: 1 / (1 / rhs - 1)),
     "constant term": ("growth-exponent", lambda rhs: rhs + 1),
+    "drift of the distinct tokens left out": ("odds-of-common-token", lambda rhs: rhs.subs(PI, 0)),
+    "growth without drift": ("profile-growth", lambda rhs: rhs.subs(PI, 0)),
+    "leading for exact beta at constant pi": (
+        "profile-time-exact",
+        lambda _: BY_ID["profile-time-leading"].statement.rhs,
+    ),
+    "K for K-2 in the overlap": ("growth-overlap", lambda rhs: rhs.subs(K, K + 2)),
+    "no outputs but those of classes": ("overlap-lead-own", lambda rhs: rhs.subs(V, K)),
+    "rate of Remark 1 for K < V": (
+        "overlap-time",
+        lambda _: (sp.exp(V * G_) - 1 + (V - 1) * V * G_) / (V * (1 - RHO)),
+    ),
+    "beta of decoupled classes": ("overlap-beta-integral", lambda _: V * G_**2 / 2),
+    "V rho for the first gap": ("first-gap-modified", lambda _: V * RHO),
+    "1/(1 + V rho) for the leading gap": ("gap-leading", lambda _: -1 / (1 + V * RHO)),
 }
 
 

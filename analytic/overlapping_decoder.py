@@ -1,0 +1,473 @@
+"""Original flow (7) at identical overlaps: transition and gaps of the ladder; not results of the paper.
+
+Set-up: K uniform classes with f_n.f_k = rho for every pair, V >= K outputs, attention frozen, zero start. The clock is
+t, batch-size-1 steps; s = t/K visits of each class.
+
+1. Symmetry. Write Y = sum_k f_k y_k^T. Each y_k has one coefficient on the output of class k, one on the output of each
+   other class, and one on each of the V-K outputs of no class; they grow with 1-a, -b and -c, where a, b and c are the
+   probabilities of these outputs (times eta_Y, per visit).
+2. One variable. Let -g/(1-rho) be the coefficient on another class's output, so that dg = (1-rho) b d(eta_Y s). With
+   m = 1 + rho V/(1-rho), the lead v of other classes' outputs over the rest and the lead d of the own output over
+   other classes' outputs obey
+
+       dv/dg = -1 + m exp(-v),    dd/dg = K + (V-K) exp(-v),
+
+   so exp(v) = m - (m-1) exp(-g) and d = ((V-K)/m)(v + g) + K g.
+3. Time. (1-rho) eta_Y s = int_0^g exp(d) dg + (K-1) g + ((V-K)/m)(v + g). rho = 0 is Eq. (45) with g = h; K = V is
+   Eq. (45) at the rate (1-rho) eta_Y (Remark 1).
+4. Attention's drive. beta, minus the coefficient of f_k in Y (e_n - alpha_n), k != n, is positive, and
+
+       (1-rho)^2 int_0^s beta d(eta_Y s) = K g^2/2 + ((V-K)/m)(v + g)(g - (v + g)/(2 m)).
+
+   With slow attention z is proportional to this integral in the mean field, and to beta int gamma dt under Eq. (10).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.analytic.orbit import inverse_of_integral
+from snapdyn.analytic.speed_control import gamma_integral
+from snapdyn.analytic.transition_times import transition_time, u_peak
+from snapdyn.errors import (
+    FloatArray,
+    InputError,
+    count_array,
+    finite_array,
+    positive,
+    positive_array,
+    time_array,
+    whole,
+)
+
+# Of Gauss-Legendre quadrature; exact to rounding on the panels of `_Leads` and on the integrals of `transition_shift`.
+_NODES = 40
+
+
+class OverlapDecoder(NamedTuple):
+    """State of the decoder at N times, all of shape (N,) and dimensionless.
+
+    Attributes
+    ----------
+    own : ndarray
+        Probability alpha_n of the right output.
+    other : ndarray
+        Probability of one output of another class.
+    rest : ndarray
+        Probability of one output of no class (of an output that does not exist where K = V).
+    lead_own : ndarray
+        Logit of the right output over an output of no class.
+    lead_other : ndarray
+        Logit of another class's output over an output of no class.
+    beta : ndarray
+        beta_nk of the original flow: minus the coefficient of f_k in Y (e_n - alpha_n), k != n.
+    beta_integral : ndarray
+        Integral of beta over eta_Y t/K, from 0.
+    """
+
+    own: FloatArray
+    other: FloatArray
+    rest: FloatArray
+    lead_own: FloatArray
+    lead_other: FloatArray
+    beta: FloatArray
+    beta_integral: FloatArray
+
+
+class _Leads:
+    """Leads and time as functions of g, in the notation of the module's docstring."""
+
+    def __init__(self, K: float, V: float, rho: float) -> None:
+        self.K, self.V, self.rho = K, V, rho
+        self.m1 = rho * V / (1 - rho)
+        self.m = 1 + self.m1
+        self.others = (V - K) / self.m
+
+    def v(self, g: FloatArray) -> FloatArray:
+        return np.log1p(-self.m1 * np.expm1(-g))
+
+    def d(self, g: FloatArray) -> FloatArray:
+        return self.others * (self.v(g) + g) + self.K * g
+
+    def time_rate(self, g: FloatArray) -> FloatArray:
+        """Return (1-rho) eta_Y ds/dg = 1/b."""
+        return np.exp(self.d(g)) + self.K - 1 + (self.V - self.K) * np.exp(-self.v(g))
+
+    def slope_bound(self, g: FloatArray) -> float:
+        """Return d' + v', which bounds the logarithmic slope of `time_rate` and falls with g."""
+        v_slope = self.m * np.exp(-self.v(g)) - 1
+        return float(self.others * (v_slope + 1) + self.K + v_slope)
+
+    def of_time(self, eta_Y_s: FloatArray) -> FloatArray:
+        """Return g at each eta_Y t/K."""
+        return inverse_of_integral((1 - self.rho) * eta_Y_s, self.time_rate, self.slope_bound)
+
+    def time(self, g: float) -> float:
+        """Return eta_Y t/K at one g, panel by panel as `inverse_of_integral`."""
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        left, integral = 0.0, 0.0
+        while left < g:
+            right = min(g, left + 1 / self.slope_bound(np.asarray(left)))
+            inner = left + (right - left) * (nodes + 1) / 2
+            integral += (right - left) / 2 * float(weights @ np.exp(self.d(inner)))
+            left = right
+        v = float(self.v(np.asarray(g)))
+        return (integral + (self.K - 1) * g + self.others * (v + g)) / (1 - self.rho)
+
+    def beta_integral(self, g: FloatArray) -> FloatArray:
+        sum_ = self.v(g) + g
+        return (self.K * g**2 / 2 + self.others * sum_ * (g - sum_ / (2 * self.m))) / (1 - self.rho) ** 2
+
+
+def overlap_decoder(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> OverlapDecoder:
+    """State of the original flow (7) at identical overlaps, attention frozen, zero start, uniform classes.
+
+    Parameters
+    ----------
+    t : array_like, shape (N,) or scalar
+        Times in batch-size-1 steps, >= 0, in any order.
+    eta_Y : float
+        Learning rate of the decoder, per step, > 0.
+    vocab_size : int
+        V >= K, number of decoder outputs.
+    num_classes : int
+        K >= 2.
+    overlap : float
+        rho = f_n.f_k in [0, 1), equal for every pair of classes.
+
+    Returns
+    -------
+    OverlapDecoder
+        Arrays (N,), N = 1 for a scalar time. Relative error of the leads and of the integral below 1e-12.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: derived here from arXiv 2305.16380v4, Eq. (7), in this module's docstring; derivations
+    ``overlap-lead-other``, ``overlap-lead-own``, ``overlap-time``, ``overlap-beta`` and ``overlap-beta-integral``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> decoder = analytic.overlap_decoder([0.0, 60.0, 600.0], 1.0, vocab_size=1000, num_classes=10, overlap=0.5)
+    >>> decoder.own.round(4)
+    array([0.001 , 0.1979, 0.9695])
+    >>> decoder.lead_other.round(4)
+    array([0.    , 2.7497, 4.8473])
+    """
+    K, V, rho = _family(num_classes, vocab_size, overlap)
+    times = np.atleast_1d(time_array("t", t))
+    if times.ndim != 1:
+        raise InputError(f"expected t 1-d, received {times.ndim}-d; flatten it")
+    leads = _Leads(K, V, rho)
+    g = leads.of_time(positive("eta_Y", eta_Y) * times / K)
+    v, d = leads.v(g), leads.d(g)
+    rest = 1 / (np.exp(v + d) + (K - 1) * np.exp(v) + V - K)
+    other, own = rest * np.exp(v), rest * np.exp(v + d)
+    error = (K - 1) * other + (V - K) * rest  # 1 - own
+    beta = (g * (error + other) + leads.others * (v + g) * rest * np.expm1(v)) / (1 - rho)
+    return OverlapDecoder(own, other, rest, v + d, v, beta, leads.beta_integral(g))
+
+
+def transition_time_with_overlap(
+    num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, overlap: ArrayLike
+) -> FloatArray:
+    """Time at which the original flow at identical overlaps reaches alpha_n = 1/u*, u* = `u_peak`.
+
+    That is the mean loss at which gamma peaks under the modified flow. Attention frozen, zero start, uniform classes.
+    It is t* of `transition_time` at rho = 0, and t*/(1-rho) at K = V; a random search (K = 2..300, V up to 1e9) found
+    it between these two. All arguments broadcast.
+
+    Parameters
+    ----------
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 2.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= K.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    overlap : array_like
+        rho = f_n.f_k in [0, 1), equal for every pair of classes.
+
+    Returns
+    -------
+    float or ndarray
+        Time in batch-size-1 steps; relative error below 1e-12.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: derived here from arXiv 2305.16380v4, Eq. (7), in this module's docstring; derivation ``overlap-time``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> analytic.transition_time_with_overlap(5, 1000, eta_Y=1.0, overlap=[0.0, 0.4, 0.98]).round(4)
+    array([28.2004, 28.4824, 51.7985])
+    """
+    K, V, rho = _families(num_classes, vocab_size, overlap)
+    eta_Y = positive_array("eta_Y", eta_Y)
+    return K / eta_Y * np.vectorize(_transition, otypes=[float])(K, V, rho)
+
+
+def transition_shift(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: ArrayLike) -> FloatArray:
+    """Relative shift t/t* - 1 of the transition by identical overlaps, to first order in (K-1) V^(rho-1).
+
+    ((K-1)/(V tau)) [rho I - (1-rho) J + (exp(rho u*) - 1) u*/(u*-1)] with tau = eta_Y t*/K and, over u = 0..u*,
+    I = int (exp(rho u) - 1) du, J = int (exp(rho u) - 1)(exp(u) - 1)/V du. While rho u* << 1 it is 1.0 to 1.15 times
+    rho (K-1)/V. All arguments broadcast.
+
+    Parameters
+    ----------
+    num_classes : array_like
+        K, number of uniform sequence classes, whole and >= 2.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= K.
+    overlap : array_like
+        rho = f_n.f_k in [0, 1), equal for every pair of classes.
+
+    Returns
+    -------
+    float or ndarray
+        The shift, dimensionless. Over the exact shift (`transition_time_with_overlap`) it is 1.00 to 1.02 for
+        V >= 1000, K <= 5 and rho <= 0.5; 1.5 for K = 16, V = 20.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: derived here, the expansion of point 3 of this module's docstring; checked against the exact time.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.transition_shift(5, 1000, overlap=0.4):.5f}")
+    0.01019
+    """
+    K, V, rho = _families(num_classes, vocab_size, overlap)
+    peak = u_peak(V)
+    tau = transition_time(1, V, 1.0)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+
+    def integral(integrand: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        half = peak / 2
+        return half * sum(weight * integrand(half * (1 + node)) for node, weight in zip(nodes, weights, strict=True))
+
+    spread = integral(lambda u: np.expm1(rho * u))
+    slowing = integral(lambda u: np.expm1(rho * u) * np.expm1(u) / V)
+    end = np.expm1(rho * peak) * peak / (peak - 1)
+    return (K - 1) / (V * tau) * (rho * spread - (1 - rho) * slowing + end)
+
+
+class LadderGaps(NamedTuple):
+    """Gaps of z between neighbouring rungs of the ladder with slow attention: coarser over finer rung, minus 1.
+
+    Attributes
+    ----------
+    modified : float or ndarray
+        From the mean field to Eq. (10) with the exact beta.
+    leading : float or ndarray
+        From the exact to the leading beta in Eq. (10).
+    """
+
+    modified: FloatArray
+    leading: FloatArray
+
+
+def first_ladder_gaps(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: ArrayLike) -> LadderGaps:
+    """Gaps of z at the start of training (eta_Y t << K), identical overlaps, uniform classes. All arguments broadcast.
+
+    With E' = rho/((1-rho)(1+(K-1) rho)): modified E' (V-K+1+(K-1) rho), which falls with t; leading
+    -(1 + (1-1/V) rho)/(1 + (V-1) rho), the same at every t. Every token's z has the same gap.
+
+    Parameters
+    ----------
+    num_classes : array_like
+        K, number of uniform sequence classes, whole and >= 2.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= K.
+    overlap : array_like
+        rho = f_n.f_k in [0, 1), equal for every pair of classes.
+
+    Returns
+    -------
+    LadderGaps
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: derived here from arXiv 2305.16380v4, Theorem 1 and Eq. (7); derivations ``first-gap-modified`` and
+    ``gap-leading``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> gaps = analytic.first_ladder_gaps(5, 1000, overlap=0.01)
+    >>> print(f"{gaps.modified:.3f} {gaps.leading:.4f}")
+    9.674 -0.0919
+    """
+    K, V, rho = _families(num_classes, vocab_size, overlap)
+    E_prime = rho / ((1 - rho) * (1 + (K - 1) * rho))
+    modified = E_prime * (V - K + 1 + (K - 1) * rho)
+    leading = -(1 + (1 - 1 / V) * rho) / (1 + (V - 1) * rho)
+    return LadderGaps(modified[()], (leading + 0.0 * K)[()])
+
+
+def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> LadderGaps:
+    """Gaps of z at any time with slow attention (eta_Z -> 0), identical overlaps, uniform classes, zero start.
+
+    Parameters
+    ----------
+    t : array_like, shape (N,) or scalar
+        Times in batch-size-1 steps, > 0, in any order.
+    eta_Y : float
+        Learning rate of the decoder, per step, > 0.
+    vocab_size : int
+        V >= K, number of decoder outputs.
+    num_classes : int
+        K >= 2.
+    overlap : float
+        rho = f_n.f_k in [0, 1), equal for every pair of classes.
+
+    Returns
+    -------
+    LadderGaps
+        Arrays (N,). `modified` starts at `first_ladder_gaps`, falls, and changes sign at strong overlap.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: derived here, point 4 of this module's docstring; derivation ``overlap-beta-integral``. Memory of earlier
+    attention is neglected: in runs with (eta_Z/eta_Y)(V h)^2 << 1 only.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> gaps = analytic.ladder_gaps([30.0, 100.0, 10_000.0], 1.0, vocab_size=20, num_classes=3, overlap=0.8)
+    >>> gaps.modified.round(2)
+    array([ 1.34,  0.02, -0.59])
+    """
+    positive_array("t", t)
+    modified, original = _drives(t, eta_Y, vocab_size, num_classes, overlap)
+    leading = first_ladder_gaps(num_classes, vocab_size, overlap).leading
+    return LadderGaps(modified / original - 1, np.full_like(modified, leading))
+
+
+def largest_ladder_gap(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> float:
+    """Largest gap of z over a run with slow attention, relative to the largest |z| of the finer rung over the run.
+
+    max_t |z_Eq10 - z_mf|/max_t |z_mf|, or the gap of the leading beta where that is larger: what the ladder of
+    approximations measures. The scale makes the end of the run count most.
+
+    Parameters
+    ----------
+    t : array_like, shape (N,) or scalar
+        Times of the ladder in batch-size-1 steps, >= 0, the last > 0.
+    eta_Y : float
+        Learning rate of the decoder, per step, > 0.
+    vocab_size : int
+        V >= K, number of decoder outputs.
+    num_classes : int
+        K >= 2.
+    overlap : float
+        rho = f_n.f_k in [0, 1), equal for every pair of classes.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range, or all times are 0.
+
+    Notes
+    -----
+    Source: derived here, as `ladder_gaps`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.largest_ladder_gap(np.geomspace(1, 1e4, 10), 0.01, 1000, 5, overlap=0.01):.3f}")
+    8.747
+    """
+    if not np.any(time_array("t", t) > 0):
+        raise InputError("expected t to hold a time above 0, received none; give the times of the run")
+    modified, original = _drives(t, eta_Y, vocab_size, num_classes, overlap)
+    leading = -float(first_ladder_gaps(num_classes, vocab_size, overlap).leading)
+    return max(float(np.abs(modified - original).max() / original.max()), leading)
+
+
+def _family(num_classes: int, vocab_size: int, overlap: float) -> tuple[float, float, float]:
+    """Return K, V and rho of one family, checked."""
+    whole("num_classes", num_classes, 2)
+    whole("vocab_size", vocab_size, 2)
+    K, V, rho = _families(num_classes, vocab_size, overlap)
+    if rho.ndim:
+        raise InputError(f"expected overlap to be one number, received shape {rho.shape}; call once per overlap")
+    return float(K), float(V), float(rho)
+
+
+def _families(
+    num_classes: ArrayLike, vocab_size: ArrayLike, overlap: ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return K, V and rho, checked."""
+    K, V = count_array("num_classes", num_classes, 2), count_array("vocab_size", vocab_size, 2)
+    if np.any(V < K):
+        raise InputError(
+            f"expected vocab_size >= num_classes, received {V.min():g} < {K.max():g}; each class needs an output"
+        )
+    rho = finite_array("overlap", overlap)
+    wrong = (rho < 0) | (rho >= 1)
+    if np.any(wrong):
+        raise InputError(f"expected overlap to lie in [0, 1), received {rho[wrong].flat[0]:g}; give f_n.f_k, n != k")
+    return K, V, rho
+
+
+def _transition(K: float, V: float, rho: float) -> float:
+    """Return eta_Y t/K at which alpha_n = 1/u*."""
+    from scipy.optimize import brentq
+
+    leads = _Leads(K, V, rho)
+    level = np.log(float(u_peak(V)) - 1)  # ln(1/alpha - 1) at alpha = 1/u*
+
+    def log_odds(g: float) -> float:
+        """Return ln(a/(1-a)) + level, which rises with g: d rises, and so does v."""
+        at = np.asarray(g)
+        return float(leads.d(at) - np.log(K - 1 + (V - K) * np.exp(-leads.v(at))) + level)
+
+    # d >= K g, and ln(K-1+(V-K) exp(-v)) <= ln V.
+    upper = (np.log(V) - level + 1) / K
+    return leads.time(brentq(log_odds, 0.0, upper, xtol=1e-300, rtol=1e-14))
+
+
+def _drives(
+    t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return beta int gamma d(eta_Y s) under Eq. (10) with the exact beta, and int beta d(eta_Y s) of the flow (7)."""
+    original = overlap_decoder(t, eta_Y, vocab_size, num_classes, overlap).beta_integral
+    K, V, rho = _family(num_classes, vocab_size, overlap)
+    beta = V * (1 + (V - 1) * rho) / ((V - 1) ** 2 * (1 - rho) * (1 + (K - 1) * rho))
+    return beta * eta_Y / K * gamma_integral(np.atleast_1d(t), eta_Y, V, K), original

@@ -1,0 +1,241 @@
+"""Decoder at identical overlaps, against direct integration of Eq. (7) over all outputs."""
+
+from functools import cache
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from snapdyn import analytic
+from snapdyn.errors import InputError
+
+# rho, K, V
+FAMILIES = {
+    "moderate": (0.3, 5, 50),
+    "weak": (0.05, 2, 1000),
+    "strong": (0.8, 10, 1000),
+    "nearly parallel": (0.98, 5, 1000),
+    "few outputs": (0.2, 5, 6),
+    "only class outputs": (0.4, 4, 4),
+    "many classes": (0.001, 20, 400),
+}
+TIMES = np.array([0.01, 1.0, 10.0, 100.0, 3000.0])
+
+
+@cache
+def integrated(name: str) -> dict[str, np.ndarray]:
+    """Integrate y_k of Eq. (7), each over its K class outputs and one of the V-K equal others, and int beta."""
+    rho, K, V = FAMILIES[name]
+    gram = (1 - rho) * np.eye(K) + rho
+    outputs = np.append(np.ones(K), V - K)
+
+    def probabilities(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits = gram @ y
+        alpha = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return logits, alpha / (alpha @ outputs)[:, None]
+
+    def beta(y: np.ndarray, alpha: np.ndarray) -> float:
+        error = -alpha[0]
+        error[0] += 1
+        return float(-(y[1] * outputs) @ error)
+
+    def rates(t: float, state: np.ndarray) -> np.ndarray:
+        y = state[:-1].reshape(K, K + 1)
+        _, alpha = probabilities(y)
+        return np.append((np.eye(K, K + 1) - alpha).ravel(), beta(y, alpha))
+
+    solution = solve_ivp(rates, (0, TIMES[-1]), np.zeros(K * (K + 1) + 1), "LSODA", TIMES, rtol=1e-11, atol=1e-17)
+    assert solution.success
+    rows = []
+    for state in solution.y.T:
+        y = state[:-1].reshape(K, K + 1)
+        logits, alpha = probabilities(y)
+        lead = logits[0] - logits[0, -1]
+        rows.append([alpha[0, 0], alpha[0, 1], alpha[0, -1], lead[0], lead[1], beta(y, alpha), state[-1]])
+    return dict(zip(analytic.OverlapDecoder._fields, np.array(rows).T, strict=True))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_closed_form_is_the_solution_of_equation_7(name: str) -> None:
+    """Assert that probabilities, leads, beta and its integral equal direct integration."""
+    rho, K, V = FAMILIES[name]
+    decoder = analytic.overlap_decoder(TIMES * K / 0.5, 0.5, V, K, rho)
+    for field, expected in integrated(name).items():
+        np.testing.assert_allclose(getattr(decoder, field), expected, rtol=1e-6, atol=1e-12, err_msg=field)
+
+
+@pytest.mark.parametrize("name", ["moderate", "strong", "nearly parallel"])
+def test_no_overlap_is_not_the_solution(name: str) -> None:
+    """Assert that the comparison excludes the decoupled flow, and Remark 1's rate for K < V (negative controls)."""
+    rho, K, V = FAMILIES[name]
+    expected = integrated(name)["own"]
+    decoupled = analytic.overlap_decoder(TIMES * K, 1.0, V, K, 0.0).own
+    slowed = analytic.overlap_decoder(TIMES * K, 1 - rho, V, K, 0.0).own
+    assert np.abs(decoupled / expected - 1).max() > 1e-2
+    assert np.abs(slowed / expected - 1).max() > 1e-2
+
+
+def test_limits_are_equation_45_and_remark_1() -> None:
+    """Assert that rho = 0 gives h, and K = V gives h at the rate (1-rho) eta_Y."""
+    t = np.geomspace(1e-3, 1e9, 13)
+    no_overlap = analytic.overlap_decoder(t, 0.7, 1000, 5, 0.0)
+    np.testing.assert_allclose(no_overlap.lead_own, 1000 * analytic.h(t / 5, 0.7, 1000), rtol=1e-12)
+    assert np.all(no_overlap.lead_other == 0)
+    np.testing.assert_allclose(no_overlap.beta_integral, 1000 * analytic.h(t / 5, 0.7, 1000) ** 2 / 2, rtol=1e-12)
+    full = analytic.overlap_decoder(t, 0.7, 8, 8, 0.3)
+    np.testing.assert_allclose(full.lead_own - full.lead_other, 8 * analytic.h(t / 8, 0.7 * 0.7, 8), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rho", "K", "V"), [(0.5, 3, 50), (0.99, 10, 10**7), (1e-6, 2, 10**12)])
+def test_time_at_high_precision(rho: float, K: int, V: int) -> None:
+    """Assert that 30-digit quadrature of the time up to the returned lead gives the time back."""
+    for t in (1e-3, 30.0, 1e6):
+        decoder = analytic.overlap_decoder(t, 1.0, V, K, rho)
+        with mp.workdps(40):
+            m1 = mp.mpf(rho) * V / (1 - mp.mpf(rho))
+            others = (V - K) / (1 + m1)
+            d_end = mp.mpf(float(decoder.lead_own[0] - decoder.lead_other[0]))
+
+            def d(g: mp.mpf, m1: mp.mpf = m1, others: mp.mpf = others) -> mp.mpf:
+                return others * (mp.log1p(m1 * -mp.expm1(-g)) + g) + K * g
+
+            low, high = mp.mpf(0), d_end / K
+            for _ in range(120):
+                low, high = ((low + high) / 2, high) if d((low + high) / 2) < d_end else (low, (low + high) / 2)
+            # In the variable d the integrand changes by a factor e per unit.
+            edges = [low * mp.mpf(2) ** -k for k in range(40)]
+            integral = mp.quad(lambda g: mp.exp(d(g)), [0, *reversed(edges)])
+            time = (integral + (K - 1) * low + others * (mp.log1p(m1 * -mp.expm1(-low)) + low)) / (1 - mp.mpf(rho))
+        # The error of d is magnified by d ln t/d d <= 1 + d, and a difference of leads costs their ratio.
+        lead = float(decoder.lead_own[0])
+        slack = (1 + float(d_end)) * lead / float(d_end)
+        assert float(time) == pytest.approx(t / K, rel=1e-13 * slack)
+
+
+def test_bounds_of_the_transition() -> None:
+    """Assert t* <= t <= t*/(1-rho) over random families, and that both ends are attained."""
+    rng = np.random.default_rng(3)
+    K = np.round(10 ** rng.uniform(np.log10(2), np.log10(300), 100))
+    V = np.round(10 ** rng.uniform(np.log10(K), 9))
+    rho = np.where(rng.random(100) < 0.5, 10 ** rng.uniform(-4, -0.01, 100), 1 - 10 ** rng.uniform(-3, -0.01, 100))
+    ratio = analytic.transition_time_with_overlap(K, V, 1.0, rho) / analytic.transition_time(K, V, 1.0)
+    assert np.all(ratio >= 1 - 1e-12)
+    assert np.all(ratio * (1 - rho) <= 1 + 1e-12)
+    assert analytic.transition_time_with_overlap(4, 90, 0.1, 0.0) == pytest.approx(
+        analytic.transition_time(4, 90, 0.1), rel=1e-12
+    )
+    assert analytic.transition_time_with_overlap(9, 9, 0.1, 0.6) == pytest.approx(
+        analytic.transition_time(9, 9, 0.1) / 0.4, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_alpha_at_the_transition_is_that_of_the_peak(name: str) -> None:
+    """Assert that alpha = 1/u* at the returned time."""
+    rho, K, V = FAMILIES[name]
+    t = analytic.transition_time_with_overlap(K, V, 0.3, rho)
+    alpha = analytic.overlap_decoder(t, 0.3, V, K, rho).own[0]
+    assert alpha == pytest.approx(1 / analytic.u_peak(V), rel=1e-11)
+
+
+def test_the_shift_is_of_first_order() -> None:
+    """Assert that the first order tends to the exact shift as V grows, and its value 1.0 to 1.15 rho (K-1)/V."""
+    errors = []
+    for V in (10**3, 10**5, 10**7):
+        exact = analytic.transition_time_with_overlap(16, V, 1.0, 0.3) / analytic.transition_time(16, V, 1.0) - 1
+        errors.append(abs(float(analytic.transition_shift(16, V, 0.3) / exact) - 1))
+    assert errors[0] < 0.05
+    # Of order (K-1) V^(rho-1), with the 1e-16 of t/t* over a shift of 1e-6 at last.
+    assert errors[0] > 5 * errors[1] > 25 * errors[2]
+    K, V = np.meshgrid([2, 5, 16], [20, 1000, 10**5])
+    small = analytic.transition_shift(K, V, 1e-3) / (1e-3 * (K - 1) / V)
+    assert np.all((small > 1.0) & (small < 1.15))
+    assert analytic.transition_shift(5, 1000, 0.0) == 0
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_gaps_are_ratios_of_beta_integrals(name: str) -> None:
+    """Assert both gaps against integrated beta of the flow, and beta of Theorem 1 by matrix inversion."""
+    rho, K, V = FAMILIES[name]
+    E_prime = np.eye(K) - np.linalg.inv((1 - rho) * np.eye(K) + rho)
+    beta = analytic.speed_coefficients(E_prime, V).beta[0, 1]
+    t = TIMES * K
+    drive = beta * analytic.gamma_integral(t, 1.0, V, K) / K
+    gaps = analytic.ladder_gaps(t, 1.0, V, K, rho)
+    expected = drive / integrated(name)["beta_integral"]
+    np.testing.assert_allclose(1 + gaps.modified, expected, rtol=1e-6)
+    np.testing.assert_allclose(gaps.leading, E_prime[0, 1] / beta - 1, rtol=1e-12)
+    # The start, and the fall from there.
+    first = analytic.first_ladder_gaps(K, V, rho)
+    early = analytic.ladder_gaps(1e-7, 1.0, V, K, rho).modified[0]
+    assert early == pytest.approx(float(first.modified), rel=1e-5)
+    assert np.all(np.diff(gaps.modified) < 1e-12)
+    # The scale of the largest gap is the end of the run.
+    original = integrated(name)["beta_integral"]
+    largest = max(np.abs(drive - original).max() / original[-1], -float(first.leading))
+    assert analytic.largest_ladder_gap(t, 1.0, V, K, rho) == pytest.approx(largest, rel=1e-6)
+
+
+def test_the_law_of_small_overlap_is_a_limit() -> None:
+    """Assert that F4's ratio (1 + V E')/(2 (exp(X)-1)/X - 1), X = rho V h, holds at small overlap only."""
+
+    def off(rho: float, K: int, V: int) -> float:
+        t = np.geomspace(1, 1e4, 7) * K
+        E_prime, X = rho / ((1 - rho) * (1 + (K - 1) * rho)), rho * V * analytic.h(t / K, 1.0, V)
+        old = (1 + V * E_prime) / (2 * np.expm1(X) / X - 1)
+        return float(np.abs(old / (1 + analytic.ladder_gaps(t, 1.0, V, K, rho).modified) - 1).max())
+
+    assert off(0.01, 5, 10**5) < 1e-3
+    assert off(0.5, 10, 1000) > 0.5
+
+
+def test_overlap_strong_enough_changes_the_sign() -> None:
+    """Assert that the modified flow is first faster and late slower at strong overlap: -0.54 and -0.82."""
+    for rho, K, V, late in ((0.8, 3, 20, -0.54), (0.9, 16, 20, -0.82)):
+        gaps = analytic.ladder_gaps(np.array([1e-2, 1e3]) * K, 1.0, V, K, rho).modified
+        assert gaps[0] > 1
+        assert gaps[1] == pytest.approx(late, abs=0.005)
+
+
+def test_order_of_times_and_zero() -> None:
+    """Assert that times come in any order, a scalar gives one row, and t = 0 is exact."""
+    both = analytic.overlap_decoder([50.0, 0.0], 1.0, 100, 5, 0.2)
+    assert (both.lead_own[1], both.lead_other[1], both.beta[1], both.beta_integral[1]) == (0, 0, 0, 0)
+    assert both.own[1] == pytest.approx(0.01, rel=1e-15)
+    alone = analytic.overlap_decoder(50.0, 1.0, 100, 5, 0.2)
+    assert alone.own.shape == (1,)
+    assert alone.own[0] == pytest.approx(both.own[0], rel=1e-13)
+
+
+def test_extreme_times_are_quiet() -> None:
+    """Assert finite, monotone leads at the ends of the range without floating-point trouble."""
+    t = np.geomspace(1e-9, 1e15, 30)
+    for rho, K, V in ((1e-9, 2, 10**12), (0.9999, 300, 10**9), (0.5, 2, 2)):
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            decoder = analytic.overlap_decoder(t, 1.0, V, K, rho)
+        assert np.all(np.diff(decoder.lead_own) > 0)
+        assert np.all(np.diff(decoder.beta_integral) > 0)
+        assert np.all(decoder.beta > 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"t": -1.0}, "expected t "),
+        ({"t": [[1.0]]}, "expected t 1-d"),
+        ({"t": 0.0}, "expected t "),
+        ({"eta_Y": 0.0}, "expected eta_Y"),
+        ({"num_classes": 1}, "expected num_classes"),
+        ({"vocab_size": 3}, "expected vocab_size >= num_classes, received 3 < 5; "),
+        ({"overlap": 1.0}, r"expected overlap to lie in \[0, 1\), received 1; "),
+        ({"overlap": -0.1}, "expected overlap"),
+        ({"overlap": [0.1, 0.2]}, "expected overlap to be one number"),
+    ],
+)
+@pytest.mark.parametrize("function", [analytic.ladder_gaps, analytic.largest_ladder_gap])
+def test_bad_input_is_refused(function: object, changed: dict, match: str) -> None:
+    """Assert that each argument out of range is refused by name."""
+    arguments: dict = {"t": 1.0, "eta_Y": 1.0, "vocab_size": 10, "num_classes": 5, "overlap": 0.2}
+    with pytest.raises(InputError, match=match):
+        function(**(arguments | changed))
