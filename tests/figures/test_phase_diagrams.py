@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 import xarray
 
-from snapdyn.analytic import transition_time
+from snapdyn.analytic import largest_ladder_gap, transition_time, transition_time_with_overlap
 from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
@@ -22,7 +24,9 @@ from snapdyn.dynamics import (
 )
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES
+from snapdyn.figures.phase_checks import EXCESS
 from snapdyn.figures.phase_diagrams import draw, settings_text
+from snapdyn.figures.phase_panels import PANELS
 from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation import observables
 from snapdyn.validation.comparison import OF_THEORY
@@ -30,6 +34,7 @@ from snapdyn.validation.maps.fallen_tokens import fall_onset
 from snapdyn.validation.search import load
 
 matplotlib.use("agg")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("vocab_size", [4, 100, 10**6])
@@ -132,6 +137,54 @@ def test_the_onset_lies_just_below_the_first_falls() -> None:
     caption = FIGURES["phase"].caption
     assert f"before (eta_Z/eta_Y)(V h)^2 reaches {ONSET:g}" in caption
     assert caption.endswith(f"only where (eta_Z/eta_Y)(V h)^2 is above {ONSET:g}.")
+
+
+def overlap_of(settings: dict[str, Any], **classes: float) -> float:
+    """Return rho of the classes of a run file."""
+    sections = {name: settings[name] for name in ("classes", "system", "ladder") if name in settings}
+    return float(theory_of(sections, {f"classes.{name}": value for name, value in classes.items()}).rho)
+
+
+def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
+    """Assert the overlaps and the delay that the caption, the page on sweeps and the example quote."""
+    example, page = ROOT / "examples/sweep_vocabulary.toml", (ROOT / "docs/sweeps.md").read_text(encoding="utf-8")
+    weak = overlap_of(tomllib.loads(example.read_text(encoding="utf-8")))
+    assert weak == overlap_of(PANELS["times"].settings)
+    for text in (FIGURES["phase"].caption, page, example.read_text(encoding="utf-8")):
+        assert f"(rho = {weak:.3f})" in text.replace("(here ", "(")
+    strong = overlap_of(PANELS["times"].settings, common_probability=0.8)
+    delay = transition_time_with_overlap(5, 1000, 1.0, strong) / transition_time(5, 1000, 1.0)
+    assert f"(rho = {strong:.2f}) gives {delay:.1f} t*" in page
+    # Attention moves slowly enough for the law: a run at eta_Z/eta_Y = 1e-6.
+    t_star = float(transition_time(5, 1000, 1.0))
+    run = integrate(
+        MeanField(single_common_token(5, 5, 0.8, 1000), 1.0, 1e-6),
+        [4 * t_star],
+        rtol=1e-10,
+        atol=1e-12,
+        events={"it": observables.transition_event(1000)},
+    )
+    assert run.events[0].t / t_star == pytest.approx(float(delay), rel=1e-4)
+
+
+def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
+    """Assert the overlaps that caption and example quote, and that the simple law holds there and fails beyond."""
+    text = (ROOT / "examples/sweep_ladder_gaps.toml").read_text(encoding="utf-8")
+    weak, largest = overlap_of(tomllib.loads(text)), overlap_of(PANELS["gaps"].settings, common_probability=0.3)
+    assert f"(rho = {weak:.4f})" in text
+    assert f"(rho up to {largest:.2f})" in FIGURES["phase"].caption
+    t = np.geomspace(1, 1e4, 10)
+
+    def ratio(rho: float) -> np.ndarray:
+        simple = np.array([max(V * rho, 1 / (1 + V * rho)) for V in (100, 10**3, 10**5)])
+        exact = [[largest_ladder_gap(t, 0.01, V, K, rho) for V in (100, 10**3, 10**5)] for K in (2, 5, 16)]
+        return simple / np.array(exact)
+
+    assert np.abs(ratio(weak) - 1).max() < 0.15
+    assert ratio(largest).max() > 2
+    assert f"at most {EXCESS:g} times this law below {ONSET:g}, and more beyond {10 * ONSET:g}" in (
+        FIGURES["phase"].caption
+    )
 
 
 SETTINGS = {

@@ -203,7 +203,7 @@ def ladder(
         why = together + " ".join(reason for _, reason in approximations) if rungs else ""
         rungs.append(Rung(name, outcome, why, observe))
         approximations = []
-    return Ladder(times, tuple(rungs), absent, tolerance)
+    return Ladder(times, tuple(rungs), absent, tolerance, eta_Z / eta_Y)
 
 
 def _attention_branch(classes: SequenceClasses, eta_Y: float, eta_Z: float, times: Floats, form: str) -> list[RungPlan]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 # Probability that the noise of the seeds alone makes any component of one observable break a tolerance.
 SIGNIFICANCE = 0.01
-# Solver's error relative to the larger of 1 and an observable's largest value.
+# Rounding of a run relative to the size of an observable: its largest value, and at least its `_unit`.
 SOLVER_ROUNDING = 1e-12
 
 
@@ -124,12 +124,15 @@ class Ladder:
         Names of the rungs that do not apply, with the reasons.
     tolerance : float
         Default of `first_break`.
+    rate_ratio : float
+        eta_Z/eta_Y of the runs, to which z is proportional while attention is slow.
     """
 
     t: Floats
     rungs: tuple[Rung, ...]
     absent: dict[str, str] = field(default_factory=dict)
     tolerance: float = 0.05
+    rate_ratio: float = 1.0
 
     def __getitem__(self, name: str) -> Rung:
         for rung in self.rungs:
@@ -186,8 +189,9 @@ class Ladder:
             difference = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
             noise = _quantile(above, below, a.size) * np.hypot(above.standard_errors[name], below.standard_errors[name])
             scale[i] = np.nanmax(np.abs(a - start[name]))
-            # Differences below the solver's error are not gaps.
-            difference[difference <= SOLVER_ROUNDING * max(1.0, float(np.nanmax(np.abs(a))))] = 0.0
+            # Differences below the rounding of a run are not gaps.
+            size = max(self._unit(name), float(np.nanmax(np.abs(a))))
+            difference[difference <= SOLVER_ROUNDING * size] = 0.0
             gap[i] = _scaled(difference.max(axis=1), scale[i])
             resolved[i] = _scaled(np.maximum(difference - noise, 0.0).max(axis=1), scale[i])
         return xarray.Dataset(
@@ -198,6 +202,14 @@ class Ladder:
             },
             {"observable": list(start), "t": ("t", self.t, {"units": "batch-size-1 steps"})},
         )
+
+    def _unit(self, observable: str) -> float:
+        """Return the smallest size of the terms that an observable adds up.
+
+        It is 1 for all but z, whose rate is eta_Z times a sum of terms of order 1 in the decoder's time eta_Y t. z is
+        their integral along the decoder's steps, so that a small z has its digits.
+        """
+        return min(1.0, self.rate_ratio) if observable == "z" else 1.0
 
     @cached_property
     def gaps(self) -> xarray.Dataset:
