@@ -322,7 +322,7 @@ def _by_flows(evidence: Evidence) -> tuple[float, float, Floats]:
     original flow is off at most, and its error at V = 1000 with that overlap."""
     levels = 10.0 ** -np.arange(1, 13)
     reached = {"modified decoder": 0.0, "original flow": 0.0}
-    overlap, by_flow = 0.0, levels
+    overlap, by_flow = 0.0, np.asarray(levels, dtype=np.float64)
     for V in (10, 1000, 10_000_000):
         t = 5 * visits_to(levels, 1.0, V)
         for common in (0.03, 0.2):
@@ -335,7 +335,7 @@ def _by_flows(evidence: Evidence) -> tuple[float, float, Floats]:
                 ratio = -np.expm1(-run.loss) * np.sqrt(V / (V - 1)) / levels
                 reached[rung] = max(reached[rung], float(np.abs(ratio - 1).max()))
                 if (V, common, rung) == (1000, 0.2, "original flow"):
-                    by_flow = ratio * levels
+                    by_flow = np.asarray(ratio * levels, dtype=np.float64)
     # Solver tolerance 1e-10 per step over some hundred steps.
     evidence.holds(
         "error of the integrated decoder at those times against eps, t to 1e13, V = 10..1e7, relative",

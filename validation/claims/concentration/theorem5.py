@@ -7,6 +7,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -27,7 +28,6 @@ from snapdyn.validation.claims.concentration._shared import (
     trained_counts,
     worst_entry,
 )
-from snapdyn.validation.claims.decoder.old_remark_1 import original_flow
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
@@ -35,6 +35,7 @@ from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.search import Instance
+from snapdyn.validation.search.instance import Ints
 from snapdyn.validation.statistics import fit_order
 from snapdyn.validation.visits import discrete_logits, single_token_classes
 
@@ -42,7 +43,7 @@ from snapdyn.validation.visits import discrete_logits, single_token_classes
 STEPS = 150
 
 
-def modified_steps(instance: Instance) -> tuple[Floats, Floats, Floats]:
+def modified_steps(instance: Instance) -> tuple[Floats, Ints, Floats]:
     """Y after whole steps of drawn classes, the counts N_n, and zeta_n.
 
     Each step is Y += eta_Y (f_n - F E' e_n)(e_n - alpha_n)^T. At most STEPS are made. The outputs that are no class's
@@ -70,7 +71,7 @@ def modified_steps(instance: Instance) -> tuple[Floats, Floats, Floats]:
     zeta[np.arange(K), own] = 1.0
     if many[-1] == 0:
         Y[:, -1] = zeta[:, -1] = 0.0
-    return Y, np.bincount(drawn, minlength=K), zeta
+    return Y, np.bincount(drawn, minlength=K).astype(np.int64), np.asarray(zeta)
 
 
 def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
@@ -270,9 +271,10 @@ def _theta_spread(K: int, N: float, eta_Y: float = 0.5, vocab_size: int = 1000) 
     from scipy.stats import binom
 
     mean, reach = N / K, 12 * np.sqrt(N / K)
-    k = np.arange(max(0, int(mean - reach)), int(mean + reach) + 1)
+    k = np.arange(max(0, int(mean - reach)), int(mean + reach) + 1).astype(float)
     mass = binom.pmf(k, N, 1 / K)
-    return _spread(_theta(k, mean, eta_Y, vocab_size), mass / mass.sum()) / elasticity(mean, eta_Y, vocab_size)
+    spread = _spread(_theta(k, mean, eta_Y, vocab_size), mass / mass.sum())
+    return spread / float(elasticity(mean, eta_Y, vocab_size))
 
 
 def _spread(values: Floats, mass: Floats) -> float:
