@@ -72,7 +72,7 @@ def sum_order(eps: Floats, eta_Y: float, vocab_size: float) -> Floats:
 
 
 def chance_of_late(allowance: Callable[[Floats], Floats]) -> Callable[[Instance], Measured]:
-    """P(some class still above eps after N steps)/delta, exact, N by Hoeffding: the largest over three TARGETS and delta.
+    """P(some class still above eps after N steps)/delta, exact, N by Hoeffding: the largest over TARGETS[::2], delta.
 
     N is the smallest number with p_n N - sqrt(N a) >= visits to eps for the rarest class, a = allowance(delta/K).
     """
