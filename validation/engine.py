@@ -172,7 +172,7 @@ def _mirrors(pairs: Floats) -> bool:
     own, wrong = pairs.T
     if np.ptp(own) <= SAME * np.abs(own).max() or np.ptp(wrong) <= SAME * np.abs(wrong).max():
         return False
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         candidates = [own, 1 / own]
     for candidate in candidates:
         if np.isfinite(candidate).all():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -12,12 +13,20 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.validation import CLAIMS
-from snapdyn.validation.claims.concentration import old_concentration as concentration
-from snapdyn.validation.claims.concentration import old_theorem_5 as theorem_5
-from snapdyn.validation.claims.concentration.old_concentration import hoeffding, tail, trained_counts
-from snapdyn.validation.claims.concentration.old_theorem_5 import visits_to
-from snapdyn.validation.claims.decoder import old_decoder as decoder
+from snapdyn.validation.claims.concentration import lemma11, lemma12, lemma18, theorem5
+from snapdyn.validation.claims.concentration._shared import (
+    MOST_STEPS,
+    WHOLE_VISITS,
+    WholeVisits,
+    hoeffding,
+    log_error,
+    tail,
+    trained_counts,
+)
+from snapdyn.validation.claims.concentration.corollary1 import visits_to
+from snapdyn.validation.claims.decoder import remark2
 from snapdyn.validation.run import check_claim
+from snapdyn.validation.search import Instance
 from snapdyn.validation.visits import discrete_logits, late_lag, single_token_classes, visits_of
 
 
@@ -108,30 +117,66 @@ def test_counts_are_read_off_the_logits_of_sgd() -> None:
     assert (np.abs(counts.mean(axis=0) - steps * prior) < 5 * error).all()
 
 
-@pytest.mark.parametrize("correlation", ["weak", "strong"])
-def test_theorem_5_is_exact_with_the_true_counts(correlation: str) -> None:
-    """Assert Y = F (I - E')(I + Theta) Wbar after whole modified steps, and that h for h*, or no E', is rejected."""
-    classes = random_classes(3, 2, 3, vocab_size=12, correlation=correlation, seed=9)
-    Y, counts = theorem_5._modified_steps(classes, 0.8, 200, seed=1)
-    assert counts.sum() == 200
-    form = theorem_5._form(classes, 0.8, 200, counts)
-    assert np.linalg.norm(Y - form) <= 1e-13 * np.linalg.norm(Y)
+def test_tail_at_many_draws_is_the_normal_law() -> None:
+    """Assert that P(|X - N/2| > 6 sd) of 1e15 draws is 2 Phi(-6) to the next order, 1/sqrt(N)."""
+    N, deviation = float(MOST_STEPS), 6 * math.sqrt(MOST_STEPS) / 2
+    assert float(tail(N, 0.5, deviation)) == pytest.approx(2 * float(mpmath.ncdf(-6)), rel=1e-6)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("V", "eta"), [(2, 1.0), (1000, 0.3), (10**12, 5.0), (10**12, 1e-6), (10**6, 30.0)])
+def test_late_whole_visits_are_the_recursion(V: int, eta: float) -> None:
+    """Assert that V h* beyond the table, from its lag, is the recursion's, and that `visits` inverts it."""
+    visits = np.array([3, WHOLE_VISITS, WHOLE_VISITS + 1, 300_000])
+    reference = discrete_logits(float(V), eta, visits)
+    decoder = WholeVisits.of(eta, V)
+    assert decoder.logits(visits) == pytest.approx(reference, rel=1e-13, abs=0)
+    assert decoder.visits(reference) == pytest.approx(visits, rel=1e-12)
+    # Wrong theory: no lag. The flow is behind by its lag, the more the larger the rate.
+    if eta >= 0.3:
+        assert (V * analytic.h(visits.astype(float), eta, V) < reference).all()
+
+
+def test_log_error_is_that_of_the_norm() -> None:
+    """Assert ln(V/(V-1+exp(V h))) against the error norm, early and late."""
+    s = 10.0 ** np.arange(-3, 12)
+    norm = analytic.error_norm(s, 0.7, 1000) / math.sqrt(1 - 1 / 1000)
+    assert log_error(1000 * analytic.h(s, 0.7, 1000), 1000) == pytest.approx(np.log(norm), rel=1e-9, abs=1e-12)
+
+
+def _three_classes(eta_Y: float, t_end: float, **other: Any) -> Instance:
+    classes = random_classes(3, 2, 3, vocab_size=12, correlation="strong", seed=9)
+    return Instance.of(classes, eta_Y, 1e-3, t_end, **other)
+
+
+def test_theorem_5_is_exact_with_the_true_counts() -> None:
+    """Assert Y = F (I - E')(I + Theta) Wbar after whole modified steps, and that no E' is rejected."""
+    instance = _three_classes(0.8, 120.0)
+    Y, counts, _ = theorem5.modified_steps(instance)
+    assert counts.sum() == 120
+    assert theorem5.distance_from_form(instance).holds
+    assert not theorem5.without_mixing(instance).holds
     # Rows of W = F^T Y are (V-1) h*(N_n) zeta_n, each by a plain loop over its own visits.
-    W = classes.decoder_inputs().toarray() @ Y
+    W = instance.classes.decoder_inputs().toarray() @ Y
     for n in range(3):
         h_star = 0.0
         for _ in range(int(counts[n])):
             h_star += 0.8 / (11 + math.exp(12 * h_star))
-        assert W[n, n] == pytest.approx(11 * h_star, rel=1e-12)
-        assert np.delete(W[n], n) == pytest.approx(np.full(11, -h_star), rel=1e-11)
-    without = theorem_5._form(classes, 0.8, 200, counts, np.eye(3))
-    assert np.linalg.norm(Y - without) > 1e-3 * np.linalg.norm(Y)
+        assert W[n, n] == pytest.approx(11 * h_star, rel=1e-11)
+        assert np.delete(W[n], n) == pytest.approx(np.full(3, -h_star), rel=1e-10)
+
+
+def test_large_rates_overshoot_the_order_of_theta() -> None:
+    """Assert both sides of eta_Y = 3.155, at which theta of V = 2 after one step reaches sqrt(ln 2)."""
+    for eta_Y, holds in ((3.15, True), (3.16, False)):
+        instance = Instance.of(SequenceClasses(np.ones((1, 1)), [0], vocab_size=2), eta_Y, 1.0, 1.0)
+        assert lemma12.theta_at_extremes(instance).holds is holds
 
 
 def test_theta_quantile_holds_with_the_stated_probability() -> None:
     """Assert by 20,000 draws that |theta_n| exceeds its quantile with probability at most delta/K, and not far less."""
     K, N, delta, V, eta = 4, 4000, 0.4, 50, 0.5
-    bound = theorem_5._theta_quantiles(K, N, np.array([delta]), eta, V)[0][0]
+    bound = theorem5.theta_quantile(K, N, delta, eta, V)
     counts = np.random.default_rng(2).binomial(N, 1 / K, size=20_000)
     theta = np.abs(analytic.discrete_h(N, eta, V)[counts] / analytic.h(N / K, eta, V) - 1)
     # Five standard errors of a share; the lower tail alone has half of it, less one atom of the distribution.
@@ -147,9 +192,9 @@ def test_single_token_classes_do_not_overlap() -> None:
 @pytest.mark.parametrize(
     ("id_", "module", "name", "factor"),
     [
-        ("lemma11", concentration, "slope_of_h", 0.99),
-        ("lemma18", concentration, "tail", 20.0),
-        ("remark2", decoder, "late_lag", 1 + 1e-6),
+        ("lemma11", lemma11, "slope_of_h", 0.99),
+        ("lemma18", lemma18, "tail", 20.0),
+        ("remark2", remark2, "late_lag", 1 + 1e-6),
     ],
 )
 def test_a_wrong_piece_is_noticed(

@@ -1,6 +1,6 @@
 """Batch-size-1 counts, finite sequences, and the decoder after N steps."""
 
-from snapdyn.validation.claims.concentration import lemma10, lemma11, lemma12, lemma18, old_theorem_5
+from snapdyn.validation.claims.concentration import corollary1, lemma10, lemma11, lemma12, lemma18, theorem5
 
 # In the order of the register.
 MODULES = (
@@ -8,5 +8,6 @@ MODULES = (
     lemma11,
     lemma12,
     lemma18,
-    old_theorem_5,
+    theorem5,
+    corollary1,
 )

@@ -17,12 +17,11 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.visits import discrete_logits, own_lead, visits_of
-from snapdyn.validation.visits import FROZEN
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.properties import Measured, Requirement
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import DECISIVE, Order, standard_error
+from snapdyn.validation.visits import FROZEN, discrete_logits, own_lead, visits_of
 
 # Shares of seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
 SIGNIFICANCE = 1e-4
@@ -138,6 +137,12 @@ def slope_of_h(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
 def elasticity(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
     """s h'(s)/h(s), at most 1: relative change of h per relative change of the count."""
     return np.asarray(s * slope_of_h(s, eta_Y, vocab_size) / analytic.h(s, eta_Y, vocab_size))
+
+
+def log_error(u: Floats, vocab_size: int) -> Floats:
+    """ln of V/(V-1+exp(u)), u = V h: the error |e_n - alpha_n| over its start."""
+    late = u - np.log(vocab_size) + np.log1p((vocab_size - 1) * np.exp(-u))
+    return -np.where(u < 30, np.log1p(np.expm1(np.minimum(u, 30)) / vocab_size), late)
 
 
 @dataclass(frozen=True)

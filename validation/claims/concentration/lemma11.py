@@ -16,12 +16,12 @@ from snapdyn.validation.claims.concentration._shared import (
     at_most_probability,
     hoeffding,
     hold_order,
+    log_error,
     many_draws,
     slope_of_h,
     steps_of,
     worst_entry,
 )
-from snapdyn.validation.visits import visits_of
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
@@ -30,6 +30,7 @@ from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search import Instance
 from snapdyn.validation.statistics import fit_order
+from snapdyn.validation.visits import visits_of
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.
 DELTA = 0.01
@@ -71,14 +72,6 @@ def over_slope(end: int) -> Callable[[Instance], Measured]:
         return worst_entry(moved / bound, instance, rounding=8 * EPS * h / bound, at_most=1.0)
 
     return measure
-
-
-def log_error(u: Floats, vocab_size: int) -> Floats:
-    """ln of V/(V-1+exp(u)), u = V h, 0 at the start."""
-    with np.errstate(over="ignore"):
-        return -np.where(
-            u < 30, np.log1p(np.expm1(u) / vocab_size), u - np.log(vocab_size) + np.log1p((vocab_size - 1) * np.exp(-u))
-        )
 
 
 def moved_errors(instance: Instance, delta: Floats) -> tuple[Floats, Floats, Floats, Floats]:

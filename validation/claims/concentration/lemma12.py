@@ -24,13 +24,13 @@ from snapdyn.validation.claims.concentration._shared import (
     trained_counts,
     worst_entry,
 )
-from snapdyn.validation.visits import discrete_logits, single_token_classes, visits_of
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.search import Instance
+from snapdyn.validation.visits import discrete_logits, single_token_classes, visits_of
 
 
 def extreme_counts(instance: Instance) -> tuple[Floats, Floats]:

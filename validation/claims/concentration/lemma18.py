@@ -17,12 +17,12 @@ from snapdyn.validation.claims.concentration._shared import (
     quantile,
     tail,
 )
-from snapdyn.validation.visits import FROZEN
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.search import Instance
+from snapdyn.validation.visits import FROZEN
 
 FINITE = Requirement(
     "finite sequences", "T - 1 is given", lambda instance: float(instance.seq_len or 0), at_least=1, defining=True
