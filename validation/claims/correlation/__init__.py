@@ -1,12 +1,12 @@
 """Overlaps of classes: E, its eigenvalues, Assumption 2 and Theorem 1(a)."""
 
 from snapdyn.validation.claims.correlation import (
+    assumption2,
     lemma13,
     lemma14,
     lemma15,
     lemma16,
     lemma17,
-    assumption2,
     old_theorem_1a,
 )
 

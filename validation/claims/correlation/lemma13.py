@@ -97,8 +97,8 @@ def lemma13(evidence: Evidence) -> None:
     evidence.holds("the bound is attained: largest ratio", LINEAR_ALGEBRA, max(worst.values()),
                    at_least=1 - DENSE_ALGEBRA_ERROR)  # fmt: skip
     evidence.conclusion = (
-        "|E_ij| = |e_i^T E e_j| <= |lambda_1|. Attained for K = 2 and whenever one pair of classes overlaps alone; equal "
-        f"overlaps reach 1/(K-1) of it. Also for {number_of(batches):,} instances of K = 2..50 classes."
+        "|E_ij| = |e_i^T E e_j| <= |lambda_1|. Attained for K = 2 and whenever one pair of classes overlaps alone; "
+        f"equal overlaps reach 1/(K-1) of it. Also for {number_of(batches):,} instances of K = 2..50 classes."
     )
     sizes = list(range(2, 51))
     shown = [float(ratio(equal_overlap(K, K, 0.3).decoder_inputs().toarray()[None])[0]) for K in sizes]
