@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from snapdyn.dynamics import ModifiedDecoder, whole_run
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17
-from snapdyn.validation.claims.correlation.assumption2 import best_slack, pairs_overlap, smallest_vocabulary
-from snapdyn.validation.claims.correlation.old_theorem_1a import (
-    printed_growth,
+from snapdyn.validation.claims.correlation._shared import (
+    pairs_overlap,
     prior_counterexample,
+    smallest_vocabulary,
     strong_counterexample,
 )
+from snapdyn.validation.claims.correlation.assumption2 import best_slack
+from snapdyn.validation.claims.correlation.theorem1a import printed_growth
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
 from snapdyn.validation.instances import equal_overlap, random_attention
 from snapdyn.validation.register import CLAIMS

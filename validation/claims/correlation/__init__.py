@@ -7,7 +7,7 @@ from snapdyn.validation.claims.correlation import (
     lemma15,
     lemma16,
     lemma17,
-    old_theorem_1a,
+    theorem1a,
 )
 
 # In the order of the register.
@@ -18,5 +18,5 @@ MODULES = (
     lemma16,
     lemma17,
     assumption2,
-    old_theorem_1a,
+    theorem1a,
 )
