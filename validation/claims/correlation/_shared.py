@@ -57,10 +57,10 @@ FINITE_BOUND = Requirement(
 
 def attention(instance: Instance) -> Floats:
     """Attention vectors f_n of an instance at its start, (K, M)."""
-    start = instance.start
-    if start is None:
-        start = np.zeros((instance.classes.queries.size, instance.P.shape[1]))
-    return dense_attention(instance.classes, start)[1]
+    weights = instance.P
+    if instance.start is not None:
+        weights = weights * np.exp(instance.start[instance.classes.query_index])
+    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
 def overlaps(instance: Instance) -> Floats:

@@ -34,9 +34,8 @@ def over(E: Floats, bound: float) -> Measured:
     """Largest overlap over `bound`, at most 1 up to the rounding of eigenvalues; 0 if no classes overlap."""
     i, j = np.unravel_index(E.argmax(), E.shape)
     largest = float(E[i, j])
-    return Measured(
-        largest / bound if largest > 0 else 0.0, at_most=1 + UNITS * len(E) * EPS, where=f"classes {i} and {j}"
-    )
+    where = f"classes {i} and {j}" if largest > 0 else "no class overlaps another"
+    return Measured(largest / bound if largest > 0 else 0.0, at_most=1 + UNITS * len(E) * EPS, where=where)
 
 
 def largest_overlap(instance: Instance) -> Measured:
