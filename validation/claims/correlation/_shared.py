@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, random_classes, whole_run
+from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, random_classes, whole_run
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, dense_attention, overlap, spectral_norm
 from snapdyn.validation.instances import random_attention
 from snapdyn.validation.properties import Requirement
@@ -56,10 +57,10 @@ FINITE_BOUND = Requirement(
 
 def attention(instance: Instance) -> Floats:
     """Attention vectors f_n of an instance at its start, (K, M)."""
-    start = instance.start
-    if start is None:
-        start = np.zeros((instance.classes.queries.size, instance.P.shape[1]))
-    return dense_attention(instance.classes, start)[1]
+    weights = instance.P
+    if instance.start is not None:
+        weights = weights * np.exp(instance.start[instance.classes.query_index])
+    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
 def overlaps(instance: Instance) -> Floats:
@@ -122,3 +123,31 @@ def symbolic_overlap(K: int) -> sp.Matrix:
 def left_over(expressions: Sequence[sp.Expr]) -> int:
     """Number of rational expressions that sympy does not bring to zero."""
     return sum(sp.cancel(sp.together(expression)) != 0 for expression in expressions)
+
+
+def smallest_vocabulary(pattern: Callable[[float, int], SequenceClasses], num_classes: int, condition: float) -> int:
+    """Smallest V at which `pattern(rho, V)` satisfies Assumption 2 for some rho, by bisection over whole V.
+
+    The conditions are those of `SequenceClasses.assumptions`; |lambda_1| and min|lambda| are rho times the same
+    numbers for every rho (their quotient is `condition`), so the middle of the interval for |lambda_1| decides.
+    """
+    unit = float(abs(pattern(0.01, 10).eigenvalues()[0])) / 0.01
+
+    def satisfied(V: int) -> bool:
+        middle = np.sqrt(6 * condition / np.sqrt(V) / num_classes)
+        return all(c.satisfied for c in assumption_2(pattern(float(middle) / unit, V))[1:])
+
+    low, high = num_classes, 10**12
+    while high - low > 1:
+        V = (low + high) // 2
+        low, high = (low, V) if satisfied(V) else (V, high)
+    return high
+
+
+def pairs_overlap(num_classes: int, vocab_size: int, rho: float) -> SequenceClasses:
+    """Classes of which 2i and 2i+1 overlap by rho and no others do, K even, one query."""
+    K = num_classes
+    P = np.zeros((K, K // 2 + K))
+    P[np.arange(K), np.arange(K) // 2] = np.sqrt(rho)
+    P[np.arange(K), K // 2 + np.arange(K)] = np.sqrt(1 - rho)
+    return SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(K, dtype=int), vocab_size=max(vocab_size, K))

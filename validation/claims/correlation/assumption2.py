@@ -8,10 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics import single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import MUCH_LARGER, assumption_2
-from snapdyn.validation.claims.correlation._shared import OVERLAPPING_CLASSES, UNITS, overlaps
+from snapdyn.validation.claims.correlation._shared import (
+    OVERLAPPING_CLASSES,
+    UNITS,
+    overlaps,
+    pairs_overlap,
+    smallest_vocabulary,
+)
 from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, EPS, LINEAR_ALGEBRA, overlap, smallest_growth
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import equal_overlap, random_attention
@@ -85,34 +91,6 @@ ENOUGH = Requirement(
     "vocabulary that Assumption 2 needs", "V/(36 K^2 (|lambda_1|/min|lambda|)^2) > 1", share_of_needed,
     at_least=float(np.nextafter(1, 2)),
 )  # fmt: skip
-
-
-def smallest_vocabulary(pattern: Callable[[float, int], SequenceClasses], num_classes: int, condition: float) -> int:
-    """Smallest V at which `pattern(rho, V)` satisfies Assumption 2 for some rho, by bisection over whole V.
-
-    The conditions are those of `SequenceClasses.assumptions`; |lambda_1| and min|lambda| are rho times the same
-    numbers for every rho (their quotient is `condition`), so the middle of the interval for |lambda_1| decides.
-    """
-    unit = float(abs(pattern(0.01, 10).eigenvalues()[0])) / 0.01
-
-    def satisfied(V: int) -> bool:
-        middle = np.sqrt(6 * condition / np.sqrt(V) / num_classes)
-        return all(c.satisfied for c in assumption_2(pattern(float(middle) / unit, V))[1:])
-
-    low, high = num_classes, 10**12
-    while high - low > 1:
-        V = (low + high) // 2
-        low, high = (low, V) if satisfied(V) else (V, high)
-    return high
-
-
-def pairs_overlap(num_classes: int, vocab_size: int, rho: float) -> SequenceClasses:
-    """Classes of which 2i and 2i+1 overlap by rho and no others do, K even, one query."""
-    K = num_classes
-    P = np.zeros((K, K // 2 + K))
-    P[np.arange(K), np.arange(K) // 2] = np.sqrt(rho)
-    P[np.arange(K), K // 2 + np.arange(K)] = np.sqrt(1 - rho)
-    return SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(K, dtype=int), vocab_size=max(vocab_size, K))
 
 
 @claim(

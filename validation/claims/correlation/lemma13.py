@@ -34,9 +34,8 @@ def over(E: Floats, bound: float) -> Measured:
     """Largest overlap over `bound`, at most 1 up to the rounding of eigenvalues; 0 if no classes overlap."""
     i, j = np.unravel_index(E.argmax(), E.shape)
     largest = float(E[i, j])
-    return Measured(
-        largest / bound if largest > 0 else 0.0, at_most=1 + UNITS * len(E) * EPS, where=f"classes {i} and {j}"
-    )
+    where = f"classes {i} and {j}" if largest > 0 else "no class overlaps another"
+    return Measured(largest / bound if largest > 0 else 0.0, at_most=1 + UNITS * len(E) * EPS, where=where)
 
 
 def largest_overlap(instance: Instance) -> Measured:
@@ -97,8 +96,8 @@ def lemma13(evidence: Evidence) -> None:
     evidence.holds("the bound is attained: largest ratio", LINEAR_ALGEBRA, max(worst.values()),
                    at_least=1 - DENSE_ALGEBRA_ERROR)  # fmt: skip
     evidence.conclusion = (
-        "|E_ij| = |e_i^T E e_j| <= |lambda_1|. Attained for K = 2 and whenever one pair of classes overlaps alone; equal "
-        f"overlaps reach 1/(K-1) of it. Also for {number_of(batches):,} instances of K = 2..50 classes."
+        "|E_ij| = |e_i^T E e_j| <= |lambda_1|. Attained for K = 2 and whenever one pair of classes overlaps alone; "
+        f"equal overlaps reach 1/(K-1) of it. Also for {number_of(batches):,} instances of K = 2..50 classes."
     )
     sizes = list(range(2, 51))
     shown = [float(ratio(equal_overlap(K, K, 0.3).decoder_inputs().toarray()[None])[0]) for K in sizes]

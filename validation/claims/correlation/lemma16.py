@@ -178,8 +178,8 @@ def lemma16(evidence: Evidence) -> None:
     evidence.holds("how many such classes were seen", LINEAR_ALGEBRA, count, at_least=10)
     evidence.conclusion = (
         "1 - E'_ii = 1/(1-s), s = e^T G_{-i}^{-1} e with e the overlaps of class i: s >= 0, and s = 0 only for e = 0; "
-        f"s >= |e|^2/(1+|lambda_1|) gives the size. Also for {number_of(batches):,} instances of K = 2..50 classes, with "
-        f"{count:,} classes without overlap."
+        f"s >= |e|^2/(1+|lambda_1|) gives the size. Also for {number_of(batches):,} instances of K = 2..50 classes, "
+        f"with {count:,} classes without overlap."
     )
     r = np.linspace(0.01, 0.9, 60)
     measured = e_prime(overlap(np.array([star(2, value) for value in r])))[:, 0, 0]
