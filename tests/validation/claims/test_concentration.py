@@ -16,7 +16,7 @@ from snapdyn.validation.claims.concentration import old_concentration as concent
 from snapdyn.validation.claims.concentration import old_theorem_5 as theorem_5
 from snapdyn.validation.claims.concentration.old_concentration import hoeffding, tail, trained_counts
 from snapdyn.validation.claims.concentration.old_theorem_5 import visits_to
-from snapdyn.validation.claims.decoder import old_decoder as decoder
+from snapdyn.validation.claims.decoder import remark2
 from snapdyn.validation.run import check_claim
 from snapdyn.validation.visits import discrete_logits, late_lag, single_token_classes, visits_of
 
@@ -149,7 +149,7 @@ def test_single_token_classes_do_not_overlap() -> None:
     [
         ("lemma11", concentration, "slope_of_h", 0.99),
         ("lemma18", concentration, "tail", 20.0),
-        ("remark2", decoder, "late_lag", 1 + 1e-6),
+        ("remark2", remark2, "late_lag", 1 + 1e-6),
     ],
 )
 def test_a_wrong_piece_is_noticed(
