@@ -142,7 +142,7 @@ def faster(visits: Floats, rho: float, instance: Instance) -> Floats:
             "wrong theory: s = t, without the factor 1/K of the clock": against_flow(per_round),
             "wrong theory (F17): -F E' e_n lowers the rate: h at rate eta_Y/(1-rho)": against_flow(faster),
         },
-        evaluations=(40, 2000),
+        evaluations=(24, 1000),
         corrected=True,
         directed=False,
     ),
