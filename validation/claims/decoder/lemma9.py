@@ -152,9 +152,10 @@ def attained_late(tau: Floats, vocab_size: float) -> Floats:
     source="Lemma 9, Eqs. (52)-(57), (85)",
     title="Speed control before and after the transition",
     statement="With s = t/K (p_n t for other priors), from the first visit to t0' = K ln V/eta_Y: exp(V h) <= min(V-1, "
-    "(V-1) V h), if V >= 5 and exactly if eta_Y >= [2 (V-1) u_- - 1]/V, about 1/V (it fails while V h < u_-); h <= eta_Y s/V and gamma <= eta_Y s, at any rate. From t0 = 2 (1+omega_1) K ln V/eta_Y on: exp(V h) >= "
-    "max(V-1, (V-1) V h), h <= ln(V eta_Y s)/V and gamma <= 2 ln(V eta_Y s)/(eta_Y s), at any rate. Both orders of "
-    "gamma are attained.",
+    "(V-1) V h), if V >= 5 and exactly if eta_Y >= [2 (V-1) u_- - 1]/V, about 1/V (it fails while V h < u_-); h <= "
+    "eta_Y s/V and gamma <= eta_Y s, at any rate. From t0 = 2 (1+omega_1) K ln V/eta_Y on: exp(V h) >= max(V-1, "
+    "(V-1) V h), h <= ln(V eta_Y s)/V and gamma <= 2 ln(V eta_Y s)/(eta_Y s), at any rate. Both orders of gamma are "
+    "attained.",
     expected="conditional",
     assumptions=("eta_Y V >= 1 + O(1/V): one visit passes the smaller root u_- of Lemma 8", "V >= 5 (V >= 4 late)"),
     findings=("F8",),
