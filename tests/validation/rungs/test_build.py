@@ -27,7 +27,7 @@ from snapdyn.errors import InputError
 from snapdyn.validation import Ladder, ladder, validate
 from snapdyn.validation.claims.approximations import old_clocks as clocks
 from snapdyn.validation.claims.approximations import old_theorem_1 as theorem_1
-from snapdyn.validation.claims.decoder import old_remark_1 as remark_1
+from snapdyn.validation.claims.decoder import remark1 as remark_1
 from snapdyn.validation.rungs.build import attempt
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
 from snapdyn.validation.rungs.names import (

@@ -7,7 +7,7 @@ from snapdyn.validation.claims.decoder import (
     lemma7,
     lemma8,
     lemma9,
-    old_remark_1,
+    remark1,
     remark2,
 )
 
@@ -20,5 +20,5 @@ MODULES = (
     remark2,
     lemma8,
     lemma9,
-    old_remark_1,
+    remark1,
 )

@@ -71,7 +71,7 @@ def sign_of_appendix_d1(instance: Instance) -> Floats:
             "wrong theory: the original flow (7) decouples too": decoupled(lambda instance: instance.gram),
             "wrong theory (F18): E' = (I+E)^{-1} - I, as in Appendix D.1": decoupled(sign_of_appendix_d1),
         },
-        evaluations=(30, 2000),
+        evaluations=(16, 1000),
         directed=False,
     ),
 )
