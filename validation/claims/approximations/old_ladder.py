@@ -6,7 +6,7 @@ import numpy as np
 
 from snapdyn.dynamics import Trajectory, log_times, random_classes, single_common_token
 from snapdyn.validation.checks import Check, Role
-from snapdyn.validation.claims.attention.old_attention import counterexample
+from snapdyn.validation.instances import counterexample
 from snapdyn.validation.maps.fallen_tokens import slow_attention_map
 from snapdyn.validation.observables import FALL, largest_fall
 from snapdyn.validation.pictures import Picture
