@@ -1,12 +1,12 @@
 """What each approximation costs: Theorem 1(b), clocks, orders, the ladder."""
 
-from snapdyn.validation.claims.approximations import old_clocks, old_ladder, old_orders, theorem1_form, theorem1b
+from snapdyn.validation.claims.approximations import old_clocks, old_ladder, orders, theorem1_form, theorem1b
 
 # In the order of the register.
 MODULES = (
     theorem1b,
     theorem1_form,
     old_clocks,
-    old_orders,
+    orders,
     old_ladder,
 )
