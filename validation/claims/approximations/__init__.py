@@ -1,6 +1,6 @@
 """What each approximation costs: Theorem 1(b), clocks, orders, the ladder."""
 
-from snapdyn.validation.claims.approximations import old_clocks, old_ladder, orders, theorem1_form, theorem1b
+from snapdyn.validation.claims.approximations import ladder, old_clocks, old_ladder, orders, theorem1_form, theorem1b
 
 # In the order of the register.
 MODULES = (
@@ -8,5 +8,6 @@ MODULES = (
     theorem1_form,
     old_clocks,
     orders,
+    ladder,
     old_ladder,
 )
