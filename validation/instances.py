@@ -160,3 +160,17 @@ def equal_overlap(num_classes: int, vocab_size: int, overlap: float) -> Sequence
     P[:, 0] = odds / (1 + odds)
     P[np.arange(num_classes), np.arange(num_classes) + 1] = 1 / (1 + odds)
     return SequenceClasses(P, np.zeros(num_classes, dtype=int), vocab_size=vocab_size)
+
+
+def counterexample() -> SequenceClasses:
+    """Three classes of one query, V = 173, in which a distinct token falls in the mean field (finding F10)."""
+    profiles = [
+        (0.141, (0.301, 0.292, 0.131, 0.134)),
+        (0.12, (0.227, 0.073, 0.272, 0.309)),
+        (0.402, (0.041, 0.225, 0.268, 0.064)),
+    ]
+    P = np.zeros((3, 13))
+    for n, (common, distinct) in enumerate(profiles):
+        P[n, 0] = common
+        P[n, 1 + 4 * n : 5 + 4 * n] = distinct
+    return SequenceClasses(P / P.sum(axis=1, keepdims=True), [0, 0, 0], vocab_size=173)

@@ -40,7 +40,7 @@ class OriginalFlow(NamedTuple):
         return -self.coefficients / diagonal * (1 - np.eye(self.W.shape[1]))
 
 
-def original_flow(classes: SequenceClasses, eta_Y: float, times: Floats) -> OriginalFlow | None:
+def original_flow_in_span(classes: SequenceClasses, eta_Y: float, times: Floats) -> OriginalFlow | None:
     """Integrate the original flow (7) in the basis of the attention vectors, C' = eta_Y p_n (e_n - alpha_n), W = G C.
 
     Independent of the systems of `snapdyn.dynamics`, and each C[n, k] has its own relative accuracy: it is of the
@@ -87,7 +87,7 @@ def original_flow_of(instance: Instance) -> OriginalFlow | None:
     """`original_flow` of an instance at 60 times up to t_end; None if the solver fails. Kept on the instance."""
     if "original flow" not in instance.runs:
         times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, 60)
-        instance.runs["original flow"] = original_flow(instance.classes, instance.eta_Y, times)
+        instance.runs["original flow"] = original_flow_in_span(instance.classes, instance.eta_Y, times)
     found: OriginalFlow | None = instance.runs["original flow"]
     return found
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics import Trajectory, log_times, random_classes, single_common_token
+from snapdyn.dynamics import Trajectory, log_times, random_classes
 from snapdyn.validation.checks import Check, Role
-from snapdyn.validation.claims.attention.old_attention import counterexample
+from snapdyn.validation.instances import counterexample
 from snapdyn.validation.maps.fallen_tokens import slow_attention_map
 from snapdyn.validation.observables import FALL, largest_fall
 from snapdyn.validation.pictures import Picture
@@ -14,15 +14,10 @@ from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.gaps import Ints
 from snapdyn.validation.rungs.names import (
-    CLOSED,
     DESCENT,
     EXACT,
     LEADING,
     MEAN_FIELD,
-    MODIFIED,
-    ORBIT,
-    ORIGINAL,
-    REDUCED,
     SGD,
 )
 from snapdyn.validation.statistics import standard_error

@@ -11,7 +11,7 @@ from scipy.integrate import simpson
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.approximations._shared import OriginalFlow, original_flow, original_flow_of
+from snapdyn.validation.claims.approximations._shared import OriginalFlow, original_flow_in_span, original_flow_of
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.maps.common_logit import common_logit_law, common_logit_maps
 from snapdyn.validation.pictures import Picture
@@ -305,7 +305,7 @@ def _last_common(system: MeanField | ModifiedDecoder, t: float) -> float:
 def _common_logit(classes: SequenceClasses, eta_Y: float, eta_Z: float, t_end: float) -> _CommonLogit:
     K, V = classes.num_classes, classes.vocab_size
     times = log_times(1e-2 * t_end / 414, t_end, 401)
-    run = original_flow(classes, eta_Y, times)
+    run = original_flow_in_span(classes, eta_Y, times)
     assert run is not None
     W, a = run.W, run.coefficients
     f = classes.decoder_inputs().toarray()

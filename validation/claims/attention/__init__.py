@@ -1,6 +1,14 @@
 """Which logits grow and which fall: Lemma 4, Theorems 2 and 3, Corollary 2."""
 
-from snapdyn.validation.claims.attention import conservation, old_attention, old_common_tokens, old_gains
+from snapdyn.validation.claims.attention import (
+    conservation,
+    lemma4,
+    old_common_tokens,
+    old_gains,
+    theorem2a,
+    theorem2b,
+    theorem3_gain,
+)
 
 # In the order of the register.
-MODULES = (old_attention, old_common_tokens, old_gains, conservation)
+MODULES = (lemma4, theorem2a, theorem2b, old_common_tokens, theorem3_gain, old_gains, conservation)

@@ -1,0 +1,199 @@
+"""What the claims on attention share: domains, paths that turn back, the speed xi_n, and wrong theories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from snapdyn import analytic
+from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, Trajectory
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.validation.dense_algebra import dense_attention
+from snapdyn.validation.observables import FALL, drop_below_maximum
+from snapdyn.validation.properties import Measured, Requirement
+from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.search.flows import resolution
+
+Kind = type[MeanField] | type[ModifiedDecoder]
+Tokens = Callable[[SequenceClasses], Ints]
+
+# Rounding of a logit is `resolution`; a solver adds its error of some hundred steps.
+STEPS = 1e3
+
+SCALARS = Family(
+    "any state of Eq. (10)",
+    "any",
+    uniform=False,
+    num_classes=(1, 12),
+    num_common=(0, 4),
+    num_distinct=(0, 4),
+    vocab_size=(2, 10**12),
+    ratio=(1e-6, 1e6),
+    horizon=(1e-2, 1e12),
+    eta_Y=(1e-6, 1e6),
+)
+FLOWS = Family(
+    "any classes",
+    "any",
+    uniform=False,
+    num_classes=(1, 6),
+    num_common=(0, 3),
+    num_distinct=(0, 4),
+    vocab_size=(2, 10**12),
+    ratio=(1e-6, 1e2),
+    horizon=(1e-2, 1e6),
+    eta_Y=(1e-6, 1e6),
+)
+
+
+def distinct_tokens(classes: SequenceClasses) -> Ints:
+    """Distinct tokens of all classes."""
+    return classes.distinct_tokens()
+
+
+def common_tokens(classes: SequenceClasses) -> Ints:
+    """Common tokens."""
+    return classes.common_tokens()
+
+
+def row_sum(instance: Instance) -> float:
+    """Largest sum_{j != k, n} E_kj max(1, p_j/p_k) over k and n: at most 1, xi_n > 0 at every t. 0: a common token.
+
+    xi_n is w.((V-1) h_n E_n + h) with w = (I+E_o)^{-1} E_n, o the other classes, h_k = h(p_k t). If E_o h <= h, entry
+    by entry, the spectral radius of E_o is at most 1 (Collatz and Wielandt), so (I - E_o^2)^{-1} has no negative entry
+    and h.w = ((I - E_o) h).(I - E_o^2)^{-1} E_n >= 0; the other term is positive since I + E_o is. h is concave in
+    p_k t, so h_j/h_k <= max(1, p_j/p_k). Equal priors: |lambda_1(E)| <= 1/sqrt(K-2) is enough (Cauchy and Schwarz).
+    With a single common token every entry of w is positive at once.
+    """
+    K = instance.num_classes
+    if K < 3 or np.count_nonzero(np.count_nonzero(instance.P, axis=0) > 1) == 1:
+        return 0.0
+    E = instance.gram - np.eye(K)
+    p = instance.prior
+    terms = E * np.maximum(1.0, p[None, :] / p[:, None])
+    np.fill_diagonal(terms, np.inf)
+    left_out = terms.min(axis=1)
+    np.fill_diagonal(terms, 0.0)
+    return float((terms.sum(axis=1) - left_out).max())
+
+
+SMALL_OVERLAPS = Requirement(
+    "small overlaps or one common token",
+    "sum_{j != k, n} f_k.f_j max(1, p_j/p_k) <= 1 for all k and n, or one common token",
+    row_sum,
+    at_most=1.0,
+)
+
+
+def _count(tokens: Tokens) -> Callable[[Instance], float]:
+    return lambda instance: float(tokens(instance.classes).size)
+
+
+A_DISTINCT_TOKEN = Requirement(
+    "a distinct token", "distinct tokens >= 1", _count(distinct_tokens), at_least=1, defining=True
+)
+A_COMMON_TOKEN = Requirement("a common token", "common tokens >= 1", _count(common_tokens), at_least=1, defining=True)
+
+
+def logits_of(classes: SequenceClasses, tokens: Ints) -> tuple[Ints, Ints]:
+    """(query rows, tokens) of the logits of `tokens` that can move."""
+    query, token = classes.z_coordinates
+    kept = np.isin(token, tokens)
+    return query[kept], token[kept]
+
+
+def falls(kind: Kind, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance], Measured | None]:
+    """Largest fall of a logit of `tokens` below its maximum so far (sign -1: rise), over the largest |z - z(0)|.
+
+    A fall is more than FALL. Where there is none, the number is minus the smallest gain after the steepest part of a
+    path, over the path's largest value, so that a search can follow it towards a fall.
+    """
+
+    def measure(instance: Instance) -> Measured | None:
+        run = flow(instance, kind)
+        return None if run is None else largest_fall_of(run, instance, tokens, sign)
+
+    return measure
+
+
+def largest_fall_of(run: Trajectory, instance: Instance, tokens: Tokens, sign: float = 1.0) -> Measured:
+    """What `falls` measures, of a run of the instance."""
+    query, token = logits_of(instance.classes, tokens(instance.classes))
+    start = np.asarray(run.z_initial)
+    noise = STEPS * resolution(instance)
+    scale = max(float(np.abs(run.z - start).max()), noise)
+    paths = sign * (run.z - start)[:, query, token]
+    paths = np.vstack([np.zeros(token.size), paths])
+    drop = drop_below_maximum(paths)
+    i, j = np.unravel_index(drop.argmax(), drop.shape)
+    where = f"token {token[j]} of query {query[j]}, t = {run.t[i - 1] if i else 0.0:.3g}"
+    fall = float(drop[i, j]) - noise
+    if fall > 0:
+        return Measured(fall / scale, at_most=FALL, where=where)
+    moving = paths.max(axis=0) > noise
+    if not moving.any():
+        return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
+    paths = paths[:, moving]
+    gains = np.diff(paths, axis=0)
+    late = np.arange(gains.shape[0])[:, None] >= gains.argmax(axis=0)
+    least = np.where(late, gains, np.inf).min(axis=0) / paths.max(axis=0)
+    return Measured(min(-float(least.min()), 0.0), at_most=FALL, where=where)
+
+
+def early_gradient(instance: Instance) -> tuple[Floats, Floats]:
+    """f_n and g_n/(eta_Y t) of the mean field at t -> 0, (S, M): sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k."""
+    classes = instance.classes
+    start = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
+    _, f = dense_attention(classes, start)
+    same = classes.next_index[:, None] == classes.next_index
+    return f, (same - 1.0 / instance.vocab_size) @ (classes.prior[:, None] * f)
+
+
+def without_normalisation(tokens: Tokens, sign: float = 1.0) -> Callable[[Instance], Measured | None]:
+    """Wrong theory: attention without the division by |q|, z' = c o (g - c.g): fall of `tokens` at early times."""
+
+    def measure(instance: Instance) -> Measured | None:
+        classes = instance.classes
+        f, g = early_gradient(instance)
+        c = f / f.sum(axis=1, keepdims=True)
+        drift = np.zeros((classes.queries.size, classes.num_tokens))
+        per_class = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
+        np.add.at(drift, classes.query_index, per_class)
+        largest = float(np.abs(drift).max())
+        moved = drift[logits_of(classes, tokens(classes))]
+        return None if largest == 0 or not moved.size else Measured(float(-(sign * moved).min()) / largest, at_most=FALL)
+
+    return measure
+
+
+def speeds(instance: Instance, E: Floats, h: Floats) -> tuple[Floats, Floats]:
+    """xi_n/gamma_n of Eq. (10) up to a positive factor, as the regression of f_n on the others; size of its terms."""
+    V = instance.vocab_size
+    values, sizes = np.zeros(h.size), np.zeros(h.size)
+    G = E + np.eye(h.size)
+    for n in range(h.size):
+        others = np.delete(np.arange(h.size), n)
+        w = np.linalg.solve(G[np.ix_(others, others)], G[n, others])
+        terms = np.concatenate([w * (V - 1) * h[n] * G[n, others], w * h[others]])
+        values[n], sizes[n] = terms.sum(), np.abs(terms).sum()
+    return values, sizes
+
+
+def heights(instance: Instance) -> Floats:
+    """h(p_n t) at t_end, (S,)."""
+    return np.asarray(analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size))
+
+
+def speed(instance: Instance) -> Measured:
+    """Smallest xi_n of Eq. (10) at z(0) and t_end, over the size of its terms.
+
+    Every state (z, t) is the start of another instance, so the start is no restriction. The claim compares the
+    regression with dense linear algebra.
+    """
+    values, sizes = speeds(instance, instance.gram - np.eye(instance.num_classes), heights(instance))
+    shares = values / sizes
+    n = int(shares.argmin())
+    # A solve loses eps times the condition number.
+    error = 16 * instance.num_classes * float(np.finfo(float).eps) / float(instance.eigenvalues[0])
+    return Measured(float(shares[n]), at_least=0.0, error=error, where=f"class {n}, t = {instance.t_end:.3g}")
