@@ -10,12 +10,11 @@ import xarray
 from snapdyn.figures.axes import readable_axis
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.validation.checks import Check
-from snapdyn.validation.statistics import order_checks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from snapdyn.validation.claims.approximations.old_orders import Fit
+    from snapdyn.validation.claims.approximations.orders import Fit
 
 TITLE = "Fitted orders of the approximations"
 CAPTION = (
@@ -37,10 +36,10 @@ def compute(level: str) -> xarray.Dataset:
     -------
     xarray.Dataset
         parameter, gap, error (fit, point), NaN beyond the points of a fit (error: also where nothing is random);
-        expected, wrong, next_order (fit); slope, standard_error, shift (fit): the fitted slope and what the next term
-        adds to it.
+        wrong_gap (fit, point), control (fit): a wrong theory's gaps, and its name; expected, next_order (fit); slope,
+        standard_error, shift (fit): the fitted slope and what the next term adds to it.
     """
-    from snapdyn.validation.claims.approximations.old_orders import (
+    from snapdyn.validation.claims.approximations.orders import (
         measured_fits,  # loads all claims, and sympy with them
     )
 
@@ -59,7 +58,8 @@ def compute(level: str) -> xarray.Dataset:
             "gap": (("fit", "point"), np.array([padded(fit.gap) for fit in fits])),
             "error": (("fit", "point"), np.array([padded(fit.error) for fit in fits])),
             "expected": ("fit", [fit.expected for fit in fits]),
-            "wrong": ("fit", [fit.wrong for fit in fits]),
+            "wrong_gap": (("fit", "point"), np.array([padded(fit.wrong_gap) for fit in fits])),
+            "control": ("fit", [fit.control for fit in fits]),
             "next_order": ("fit", [np.nan if fit.next_order is None else fit.next_order for fit in fits]),
             "slope": ("fit", [fit.order.slope for fit in fits]),
             "standard_error": ("fit", [fit.order.standard_error for fit in fits]),
@@ -71,7 +71,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def fits_of(dataset: xarray.Dataset) -> list[Fit]:
     """Return the fits as they were measured, from the data."""
-    from snapdyn.validation.claims.approximations.old_orders import Fit
+    from snapdyn.validation.claims.approximations.orders import Fit
 
     fits = []
     for name in dataset.fit.values:
@@ -87,8 +87,9 @@ def fits_of(dataset: xarray.Dataset) -> list[Fit]:
                 row.gap.values[known],
                 None if np.isnan(error).all() else error,
                 float(row.expected),
-                float(row.wrong),
                 None if np.isnan(next_order) else next_order,
+                str(row.control.values),
+                row.wrong_gap.values[known],
             )
         )
     return fits
@@ -123,9 +124,5 @@ def draw(dataset: xarray.Dataset) -> Figure:
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check every order against the expected one within its derived margin; a neighbouring order is the control."""
-    return [
-        check
-        for fit in fits_of(dataset)
-        for check in order_checks(fit.name, fit.rung, fit.order, fit.expected, fit.wrong)
-    ]
+    """Check every order against the expected one within its derived margin; the control is a wrong theory."""
+    return [check for fit in fits_of(dataset) for check in fit.checks()]

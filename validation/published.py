@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import SGD, SequenceClasses, Trajectory, sgd_runs, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
@@ -129,21 +130,37 @@ def figure_6(
     for row, runs in zip(rows, figure_6_runs(settings, seeds, threads=threads, **changes), strict=True):
         ours = np.array([observable(run) for run in runs])
         mean, std = row["entropy_mean"], row["entropy_std"]
-        z, p = against_published(ours, mean, std)
+        z, p = (float(value) for value in against_published(ours, mean, std))
         compared.append(Cell(int(row["num_queries"]), row["eta_Z"], row["eta_Y_over_eta_Z"], mean, std, ours, z, p))
     return compared
 
 
-def against_published(ours: Floats, mean: float, std: float) -> tuple[float, float]:
-    """Difference of our mean (seeds,) from a published one in units of both standard errors, and Welch's p."""
+def against_published(ours: Floats, mean: ArrayLike, std: ArrayLike) -> tuple[Floats, Floats]:
+    """Difference of our means from published ones in units of both standard errors, and Welch's p.
+
+    Parameters
+    ----------
+    ours : (..., seeds) array
+        Our numbers, nats.
+    mean : (...) array
+        Published means over `PUBLISHED_SEEDS` seeds.
+    std : (...) array
+        Published standard deviations.
+
+    Returns
+    -------
+    ((...) array, (...) array)
+        z and p.
+    """
     from scipy.stats import ttest_ind_from_stats
 
+    count, found, spread = ours.shape[-1], ours.mean(axis=-1), ours.std(axis=-1, ddof=1)
     # Rounding shifts a mean by up to half a unit: take the published value nearest to ours.
-    nearest = mean + float(np.clip(ours.mean() - mean, -ROUNDING, ROUNDING))
-    widened, spread = std + ROUNDING, float(ours.std(ddof=1))
-    test = ttest_ind_from_stats(ours.mean(), spread, ours.size, nearest, widened, PUBLISHED_SEEDS, equal_var=False)
-    error = np.hypot(spread / np.sqrt(ours.size), widened / np.sqrt(PUBLISHED_SEEDS))
-    return float((ours.mean() - nearest) / error), float(test.pvalue)
+    nearest = mean + np.clip(found - mean, -ROUNDING, ROUNDING)
+    widened = np.asarray(std) + ROUNDING
+    test = ttest_ind_from_stats(found, spread, count, nearest, widened, PUBLISHED_SEEDS, equal_var=False)
+    error = np.hypot(spread / np.sqrt(count), widened / np.sqrt(PUBLISHED_SEEDS))
+    return (found - nearest) / error, np.asarray(test.pvalue)
 
 
 def smallest_at_ratio_2(cells: Sequence[Cell]) -> int:

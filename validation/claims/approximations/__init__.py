@@ -1,11 +1,13 @@
 """What each approximation costs: Theorem 1(b), clocks, orders, the ladder."""
 
-from snapdyn.validation.claims.approximations import old_clocks, old_ladder, old_orders, old_theorem_1
+from snapdyn.validation.claims.approximations import ladder, old_clocks, old_ladder, orders, theorem1_form, theorem1b
 
 # In the order of the register.
 MODULES = (
-    old_theorem_1,
+    theorem1b,
+    theorem1_form,
     old_clocks,
-    old_orders,
+    orders,
+    ladder,
     old_ladder,
 )
