@@ -134,6 +134,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
             and (instance.own_next_tokens or self.shared_next_tokens)
             and self.admits(instance)
         )
+
     def fitted(self, instance: Instance) -> Instance:
         """Instance whose numbers were changed, with equal profiles again if the family has them."""
         if not self.equal_profiles:

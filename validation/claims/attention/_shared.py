@@ -162,7 +162,9 @@ def without_normalisation(tokens: Tokens, sign: float = 1.0) -> Callable[[Instan
         np.add.at(drift, classes.query_index, per_class)
         largest = float(np.abs(drift).max())
         moved = drift[logits_of(classes, tokens(classes))]
-        return None if largest == 0 or not moved.size else Measured(float(-(sign * moved).min()) / largest, at_most=FALL)
+        return (
+            None if largest == 0 or not moved.size else Measured(float(-(sign * moved).min()) / largest, at_most=FALL)
+        )
 
     return measure
 

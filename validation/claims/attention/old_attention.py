@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,24 +11,13 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
-    log_times,
-    random_classes,
-    whole_run,
 )
-from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.checks import Check
 from snapdyn.validation.dense_algebra import (
     attention_drift,
-    dense_attention,
-    growth_rate,
-    largest_relative,
     modified_decoder_gradient,
 )
-from snapdyn.validation.instances import weak_instances
-from snapdyn.validation.maps.fallen_tokens import common_rise_map, distinct_fall_map, fall_onset
-from snapdyn.validation.observables import FALL, largest_fall
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.observables import FALL
 from snapdyn.validation.search import (
     OUTSIDE,
     Family,
@@ -37,10 +25,8 @@ from snapdyn.validation.search import (
     Violation,
     flow,
     load,
-    search,
     turned_back,
 )
-from snapdyn.validation.symbolic_checks import symbolic
 
 
 def counterexample() -> SequenceClasses:

@@ -9,20 +9,17 @@ from itertools import permutations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, random_classes, whole_run
+from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.attention.old_attention import INDEPENDENT, SEED, WEAK, regular, stored_check
-from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
 from snapdyn.validation.instances import dominant_token, weak_instances
 from snapdyn.validation.maps.common_logit import common_logit_maps
-from snapdyn.validation.maps.rates_and_correlation import ratio_correlation_map
 from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.search import OUTSIDE, Family, Instance, Violation, flow, search
-from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 
 # rtol 1e-10 per step over some hundred steps.
 SOLVER = 1e-7

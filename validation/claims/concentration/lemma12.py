@@ -144,6 +144,7 @@ def without_lag(instance: Instance) -> Measured:
     ),
 )
 def lemma12(evidence: Evidence) -> None:
+    evidence.certified("lag-bound", "lemma12-rate")
     K, V, steps, seeds = 5, 1000, 2000, range(2000 if evidence.full else 200)
     _, lead = trained_counts(single_token_classes(K, V), steps, seeds)
     moved = np.abs(lead / V - analytic.h(steps / K, 1.0, V))

@@ -126,6 +126,7 @@ def _distance(u: float, tau: float, vocab_size: float) -> float:
 )
 def lemma6(evidence: Evidence) -> None:
     evidence.proved("h-implicit", "h-closed")
+    evidence.certified("h-increasing")
     evidence.conclusion = "Holds; the closed form is V h = A - omega(A - ln(V-1)), A = (V eta_Y s + 1)/(V-1)."
     visits = log_times(1e-2, 1e4, 60)
     evidence.picture = Picture(

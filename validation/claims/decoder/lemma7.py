@@ -126,6 +126,7 @@ def shift(steps: Steps = discrete_logits) -> Callable[[Instance], Measured]:
 )
 def lemma7(evidence: Evidence) -> None:
     evidence.proved("lag-increment", "largest-gap", "late-lag")
+    evidence.certified("lemma7-repair")
     sizes, rates = (2, 10, 100, 1000, 100_000, 10_000_000), (0.1, 0.3, 1.0, 3.0)
     last = 200_000 if evidence.full else 3000
     ends = np.array([last // 10, last])

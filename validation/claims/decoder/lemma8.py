@@ -108,6 +108,7 @@ def size_of_omega_0(exponent: float) -> Callable[[Instance], Measured]:
     latex=r"e^{u}=(V-1)u:\quad u_-=V^{\omega_0-1},\ \omega_0=O\!\left(\frac{1}{V^{0.99}\ln V}\right);\quad "
     r"u_+=(1+\omega_1)\ln V,\ \omega_1=\Theta\!\left(\frac{\ln\ln V}{\ln V}\right)",
     assumptions=("V >= 4: below, exp(u) exceeds (V-1) u everywhere",),
+    grade="certified",
     properties=(
         Property(
             "ln((V-1) u) - u between u_- and u_+, and its negative beyond, per distance to the next root: smallest",
@@ -149,6 +150,7 @@ def size_of_omega_0(exponent: float) -> Callable[[Instance], Measured]:
 )
 def lemma8(evidence: Evidence) -> None:
     evidence.proved("u-minus", "u-plus", "omega-0", "omega-1")
+    evidence.certified("lemma8")
     # u_+ = ln(V-1) + ln u_+ <= 2 ln V, so omega_1 <= ln(2 ln V)/ln V at any V.
     far = np.array([1e3, 1e5, 1e7, 1e50, 1e100])
     log = np.log(far)

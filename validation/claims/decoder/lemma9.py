@@ -160,6 +160,7 @@ def attained_late(tau: Floats, vocab_size: float) -> Floats:
     assumptions=("eta_Y V >= 1 + O(1/V): one visit passes the smaller root u_- of Lemma 8", "V >= 5 (V >= 4 late)"),
     findings=("F8",),
     latex=r"\gamma=O\!\left(\frac{\eta_Y t}{K}\right)\ \to\ \gamma=O\!\left(\frac{K\ln(V\eta_Y t/K)}{\eta_Y t}\right)",
+    grade="certified",
     properties=(
         Property(
             "exp(V h) over min(V-1, (V-1) V h) early, max(V-1, (V-1) V h) over exp(V h) late: largest",
@@ -208,6 +209,7 @@ def attained_late(tau: Floats, vocab_size: float) -> Floats:
 )
 def lemma9(evidence: Evidence) -> None:
     evidence.proved("first-stage", "early-gamma", "late-gamma", "gamma-peak", "peak-time", "transition-balance")
+    evidence.certified("gamma-single-maximum", "lemma9-early", "lemma9-late")
     K, V = 10, 1000.0
     start, end = (float(analytic.transition_time(K, V, 1.0, kind=kind)) for kind in ("start", "end"))
     for rung, (early, late, distance) in _flow_constants(1000).items():

@@ -1,6 +1,6 @@
 """Theorem 4: growth exponent, phase transition, scanning and snapping, the readings."""
 
-from snapdyn.validation.claims.transition import insight_a, old_readings, old_transition, scanning, snapping, snapping
+from snapdyn.validation.claims.transition import insight_a, old_readings, old_transition, scanning, snapping
 
 # In the order of the register.
 MODULES = (

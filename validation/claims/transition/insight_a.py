@@ -112,7 +112,9 @@ def _largest_step(values: Sequence[float] | Floats) -> float:
         "mean field",
         time_ratio(FACTOR, 1.0),
         ANY_CLASSES,
-        controls={"wrong theory: attention's rate sets the time (2 eta_Z in place of 2 eta_Y)": time_ratio(1.0, FACTOR)},
+        controls={
+            "wrong theory: attention's rate sets the time (2 eta_Z in place of 2 eta_Y)": time_ratio(1.0, FACTOR)
+        },
         evaluations=(40, 1200),
     ),
 )

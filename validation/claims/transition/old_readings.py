@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
-    System,
     Trajectory,
     log_times,
-    momentum_clock,
     sgd,
     single_common_token,
     syn_medium,
@@ -26,7 +23,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
 from snapdyn.validation.claims.transition._shared import log_growth, transition
 from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.published import FIGURE_6, figure_6_runs, published_cells
+from snapdyn.validation.published import figure_6_runs, published_cells
 from snapdyn.validation.register import Evidence, claim
 from snapdyn.validation.symbolic_checks import symbolic, symbolic_printed
 

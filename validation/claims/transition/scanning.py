@@ -80,9 +80,7 @@ def _least_Gamma(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats
 def printed_bound(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
     """ln of the printed [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^{0.5 f_nl0(0)^2}."""
     start = overlap(classes)
-    return np.asarray(
-        0.5 * start.f0**2 * np.log((start.rho0**4 + 2 * eta_Y * eta_Z * t**2) / classes.num_classes)
-    )
+    return np.asarray(0.5 * start.f0**2 * np.log((start.rho0**4 + 2 * eta_Y * eta_Z * t**2) / classes.num_classes))
 
 
 def without_origin(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
