@@ -147,7 +147,7 @@ class InstanceReport:
     def to_text(self) -> str:
         """Plain text: the settings, the counts, and one paragraph per claim."""
         lines = [", ".join(f"{name} = {value}" for name, value in self.settings.items()), self.summary, ""]
-        lines += [f"{result.id}: {result.status}. {result.sentence}" for result in self.claims]
+        lines += [f"{result.id}: {result.sentence}" for result in self.claims]
         return "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
@@ -313,7 +313,7 @@ def _answer(entry: Claim, properties: Sequence[Property], instance: Instance) ->
     facts: dict[str, Any] = {"id": entry.id, "source": entry.source, "title": entry.title, "latex": entry.latex}
     if not properties:
         spoken = entry.speaks_of or entry.domain or "named settings"
-        return InstanceResult(**facts, status="not applicable", sentence=f"The claim speaks of {spoken}.")
+        return InstanceResult(**facts, status="not applicable", sentence=f"Not applicable: it speaks of {spoken}.")
     upheld = [prop for prop in properties if prop.corrected] or list(properties)
     answers = [_on_property(facts, prop, instance) for prop in upheld]
     answer = min(answers, key=lambda result: STATUSES.index(result.status))

@@ -69,7 +69,7 @@ def test_forms_of_the_report() -> None:
     assert r"\sum_l z_{ml}=0" in latex
     assert "row sum" in latex
     assert "<td>holds</td>" in report._repr_html_()
-    assert "conservation: holds." in report.to_text()
+    assert "conservation: Holds: " in report.to_text()
     assert repr(report) == "InstanceReport(1 holds, 1 not applicable)"
     with pytest.raises(KeyError):
         report["lemma1"]
