@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -54,18 +53,6 @@ def random_attention(
     shared *= np.sqrt(np.minimum(largest / strength, 0.99 / longest))[:, None, None]
     own = np.sqrt(1 - (shared**2).sum(axis=2))
     return np.concatenate([shared, own[:, :, None] * np.eye(K)], axis=2)
-
-
-def climb(measure: Callable[[Floats], Floats], f: Floats, rounds: int, rng: np.random.Generator) -> Floats:
-    """Directed search: change the vectors at random and keep what raises `measure` ((B, K, M) -> (B,))."""
-    best = measure(f)
-    for i in range(rounds):
-        tried = f * np.exp(rng.normal(size=f.shape) * (1.0, 0.3, 0.1, 0.03)[i % 4])
-        tried /= np.linalg.norm(tried, axis=2, keepdims=True)
-        value = measure(tried)
-        better = value > best
-        f, best = np.where(better[:, None, None], tried, f), np.where(better, value, best)
-    return best
 
 
 def star(num_classes: int, r: float, outer: float | None = None) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
 from types import ModuleType
 
 import numpy as np
@@ -12,19 +14,21 @@ from hypothesis import strategies as st
 
 from snapdyn.dynamics import ModifiedDecoder, whole_run
 from snapdyn.validation.assumptions import assumption_2
-from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17
-from snapdyn.validation.claims.correlation._shared import (
-    pairs_overlap,
+from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17, theorem1a
+from snapdyn.validation.claims.correlation._shared import overlaps, pairs_overlap, smallest_vocabulary
+from snapdyn.validation.claims.correlation._xi import (
+    growth,
+    growth_at,
+    printed_growth,
     prior_counterexample,
-    smallest_vocabulary,
     strong_counterexample,
 )
 from snapdyn.validation.claims.correlation.assumption2 import best_slack
-from snapdyn.validation.claims.correlation.theorem1a import printed_growth
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
 from snapdyn.validation.instances import equal_overlap, random_attention
 from snapdyn.validation.register import CLAIMS
 from snapdyn.validation.run import check_claim
+from snapdyn.validation.search import Instance
 
 
 @given(
@@ -94,6 +98,35 @@ def test_counterexamples_make_a_distinct_token_fall(case, token: int) -> None:  
     """Assert that under Eq. (10) the distinct token falls at first, so Theorem 2(a) fails there as well."""
     assert token in case.distinct_tokens()
     assert whole_run(ModifiedDecoder(case, 1.0, 1.0), [1.0]).z[0, 0, token] < -1e-6
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_eliminated_form_of_xi(number: int) -> None:
+    """Assert the eliminated form of xi_n against `growth_over_gamma`, any priors, at early times and at t_end."""
+    draws = (theorem1a.ANY_PRIORS.draw(5 + number, i) for i in count())
+    # The dense inverse decides only for attention vectors that are far from dependent.
+    drawn = next(instance for instance in draws if instance.eigenvalues[0] > 1e-3 and overlaps(instance).any())
+    instance = replace(drawn, vocab_size=12)
+    E, V = overlaps(instance), float(instance.vocab_size)
+    inverse = np.linalg.inv(np.eye(len(E)) + E)
+    overlapping = E.any(axis=1)
+    expected = np.inf
+    for h in (instance.prior, growth_at(instance)):
+        xi = growth_over_gamma(E[None], V, h[None])[0] * (V - 1) / V
+        left = (xi - np.diag(inverse) + 1) * (V - 1) / (np.diag(inverse) * (E @ h) / h + (~overlapping))
+        expected = min(expected, float(left[overlapping].min()))
+    assert growth(instance).value == pytest.approx(expected, rel=1e-6)
+
+
+def test_correlation_that_xi_needs() -> None:
+    """Assert |lambda_1| sqrt(K-2) max p/min p on four equal overlaps, and 0 for two classes and one common token."""
+    P = np.zeros((4, 10))
+    P[:, :2], P[np.arange(4), 2 + np.arange(4)] = 0.1, 0.8
+    instance = Instance(P, np.zeros(4, dtype=int), np.array([1.0, 1.0, 1.0, 2.0]), 100, 1.0, 0.1, 10.0)
+    rho = 0.02 / 0.66
+    assert theorem1a.needed(instance) == pytest.approx(3 * rho * np.sqrt(2) * 2)
+    assert theorem1a.needed(replace(instance, P=np.delete(P, 1, axis=1))) == 0
+    assert theorem1a.needed(replace(instance, P=P[:2], query=np.zeros(2, dtype=int), weights=np.ones(2))) == 0
 
 
 def test_smallest_vocabulary_is_the_bound_and_one_more() -> None:
