@@ -4,11 +4,11 @@ from snapdyn.validation.claims.attention import (
     conservation,
     lemma4,
     old_common_tokens,
-    old_gains,
     theorem2a,
     theorem2b,
+    theorem3_bounds,
     theorem3_gain,
 )
 
 # In the order of the register.
-MODULES = (lemma4, theorem2a, theorem2b, old_common_tokens, theorem3_gain, old_gains, conservation)
+MODULES = (lemma4, theorem2a, theorem2b, old_common_tokens, theorem3_gain, theorem3_bounds, conservation)
