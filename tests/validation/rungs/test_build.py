@@ -25,8 +25,8 @@ from snapdyn.dynamics import (
 )
 from snapdyn.errors import InputError
 from snapdyn.validation import Ladder, ladder, validate
-from snapdyn.validation.claims.approximations import old_clocks as clocks
-from snapdyn.validation.claims.approximations import old_theorem_1 as theorem_1
+from snapdyn.validation.claims.approximations import clock, theorem1b
+from snapdyn.validation.claims.approximations import momentum_clock as momentum_claim
 from snapdyn.validation.claims.decoder import remark1 as remark_1
 from snapdyn.validation.rungs.build import attempt
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
@@ -269,11 +269,16 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
 @pytest.mark.parametrize(
     ("id_", "module", "name", "wrong"),
     [
-        ("momentum-clock", clocks, "momentum_clock", lambda steps, momentum: np.asarray(steps) / (1 - momentum)),
-        ("clock", clocks, "ModifiedDecoder", lambda classes, eta_Y, _: ModifiedDecoder(classes, eta_Y, eta_Y)),
+        (
+            "momentum-clock",
+            momentum_claim,
+            "momentum_clock",
+            lambda steps, momentum: np.asarray(steps) / (1 - momentum),
+        ),
+        ("clock", clock, "ModifiedDecoder", lambda classes, eta_Y, _: ModifiedDecoder(classes, eta_Y, eta_Y)),
         (
             "theorem1b",
-            theorem_1,
+            theorem1b,
             "ladder",
             lambda classes, eta, *rest, **options: ladder(classes, 8 * eta, *rest, **options),
         ),

@@ -1,13 +1,22 @@
 """What each approximation costs: Theorem 1(b), clocks, orders, the ladder."""
 
-from snapdyn.validation.claims.approximations import ladder, old_clocks, old_ladder, orders, theorem1_form, theorem1b
+from snapdyn.validation.claims.approximations import (
+    clock,
+    ladder,
+    momentum_clock,
+    orders,
+    slow_attention,
+    theorem1_form,
+    theorem1b,
+)
 
 # In the order of the register.
 MODULES = (
     theorem1b,
     theorem1_form,
-    old_clocks,
+    clock,
+    momentum_clock,
     orders,
     ladder,
-    old_ladder,
+    slow_attention,
 )
