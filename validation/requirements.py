@@ -64,3 +64,9 @@ ZERO_START = Requirement(
     lambda instance: 0.0 if instance.start is None else float(np.abs(instance.start).max()),
     at_most=0,
 )
+INFINITE_LENGTH = Requirement(
+    "infinitely long sequences",
+    "1/(T-1) = 0",
+    lambda instance: 0.0 if instance.seq_len is None else 1 / instance.seq_len,
+    at_most=0,
+)

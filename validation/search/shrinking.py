@@ -59,8 +59,9 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
     for token in range(M):
         P = np.delete(instance.P, token, axis=1)
         if (P.sum(axis=1) > 0).all():
-            yield replace(instance, P=P)
-    if np.ptp(instance.query) > 0:
+            start = None if instance.start is None else np.delete(instance.start, token, axis=1)
+            yield replace(instance, P=P, start=start)
+    if np.ptp(instance.query) > 0 and instance.start is None:
         yield replace(instance, query=np.zeros(K, dtype=np.int64))
     if not instance.uniform:
         yield replace(instance, weights=np.ones(K))
@@ -107,15 +108,20 @@ def _of_classes(instance: Instance, kept: Ints) -> Instance:
     """Instance of the classes `kept` and the tokens that occur in them."""
     P = instance.P[kept]
     _, query = np.unique(instance.query[kept], return_inverse=True)
+    occurs = P.sum(axis=0) > 0
+    start = instance.start
+    if start is not None:
+        start = start[np.unique(instance.classes.query_index[kept])][:, occurs]
     next_token = instance.next_token
     if next_token is not None:
         _, next_token = np.unique(next_token[kept], return_inverse=True)
     return replace(
         instance,
-        P=P[:, P.sum(axis=0) > 0],
+        P=P[:, occurs],
         query=query.astype(np.int64),
         weights=instance.weights[kept],
         next_token=next_token,
+        start=start,
     )
 
 
