@@ -134,7 +134,6 @@ GROWTH = "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap"
 def theorem1a(evidence: Evidence) -> None:
     evidence.proved("iota", "beta", "xi-eliminated", "neumann-pairs", corrected=True)
     evidence.certified("xi-positive-4", "xi-positive-star", corrected=True)
-    evidence.certified("xi-positive-4", "xi-positive-star", corrected=True)
     evidence.misprint("beta", "F5: (88) as printed, in sympy")
     broken, kept, seen = _batches(evidence)
     xi_strong, xi_unequal = _counterexamples(evidence)
