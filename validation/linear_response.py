@@ -132,7 +132,9 @@ class _Law:
         dz = np.bincount(self.logit, self.f**2 * moved, self.logits)
         dA = self.eta_Y * t * (self.p * miss)[:, None] * error / self.multiplicity
         dphi = self.ln_f(dz)
-        fastest = max(self.strength * self.eta_Y * t * float((self.p * miss).max()), len(self.p) * float((own * rate).max()))
+        fastest = max(
+            self.strength * self.eta_Y * t * float((self.p * miss).max()), len(self.p) * float((own * rate).max())
+        )
         return dA, own[self.n] * dphi, dz, moved, drive, fastest
 
     def ln_f(self, z: Floats) -> Floats:
@@ -148,7 +150,15 @@ class _Law:
         lost = np.zeros(self.n.size)
         dA, dlost, z, path, drive, fastest = self.rates(t, A, lost)
         lost, z, path = dlost / 3, z / 2, path / 2
-        found: dict[str, float] = {"speed": np.inf, "lost": -np.inf, "onset": np.inf, "fall": -np.inf, "rise": -np.inf, "change": 0.0, "gain_error": 0.0}
+        found: dict[str, float] = {
+            "speed": np.inf,
+            "lost": -np.inf,
+            "onset": np.inf,
+            "fall": -np.inf,
+            "rise": -np.inf,
+            "change": 0.0,
+            "gain_error": 0.0,
+        }
         self.record(t, A, lost, z, path, found)
         work = len(self.p) ** 2 * (self.F.shape[1] + self.hit.shape[1])
         step = max(STEP, 4 * work * np.log(self.t_end / t) / MOST_MULTIPLICATIONS)
@@ -174,8 +184,7 @@ class _Law:
             fastest = speed
         first, second, third, last = stages
         new = tuple(
-            x + s / 6 * (a + 2 * b + 2 * c + d)
-            for x, a, b, c, d in zip(state, first, second, third, last, strict=True)
+            x + s / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip(state, first, second, third, last, strict=True)
         )
         return new, fastest
 

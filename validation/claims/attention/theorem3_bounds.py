@@ -132,7 +132,10 @@ def _rises(kind: Kind) -> Callable[[Instance], float]:
 def common_shrink(kind: Kind) -> Requirement:
     """Premise of the theorem, on the run."""
     return Requirement(
-        "common tokens shrink", "largest rise of a common logit over the largest |z| <= 1e-5", _rises(kind), at_most=FALL
+        "common tokens shrink",
+        "largest rise of a common logit over the largest |z| <= 1e-5",
+        _rises(kind),
+        at_most=FALL,
     )
 
 

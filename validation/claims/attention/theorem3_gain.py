@@ -8,7 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, Trajectory, log_times, random_classes, whole_run
+from snapdyn.dynamics import (
+    MeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    Trajectory,
+    log_times,
+    random_classes,
+    whole_run,
+)
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import FLOWS, STEPS, Kind
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
@@ -187,9 +195,7 @@ def theorem3_gain(evidence: Evidence) -> None:
             run = whole_run(MeanField(classes, 1.0, ratio), times, rtol=1e-10, atol=1e-13)
             found.append((_largest_error(run), _largest_error(run, grown=False)))
     evidence.holds("largest error of (110), relative", "modified decoder", companion, at_most=TIGHT)
-    evidence.holds(
-        "signal: smallest over instances of the largest chi - 1", "modified decoder", signal, at_least=0.1
-    )
+    evidence.holds("signal: smallest over instances of the largest chi - 1", "modified decoder", signal, at_least=0.1)
     rate = _rate_error(instances[0])
     evidence.holds("dr/dt = 2 r(0) chi dz/dt, relative", "modified decoder", rate[2], at_most=1e-8)
     evidence.control("F9: (112) as printed, without the factor 2", "modified decoder", rate[1], at_most=1e-8)
