@@ -2,8 +2,8 @@
 
 from snapdyn.validation.claims.attention import (
     conservation,
+    corollary2,
     lemma4,
-    old_common_tokens,
     theorem2a,
     theorem2b,
     theorem3_bounds,
@@ -11,4 +11,4 @@ from snapdyn.validation.claims.attention import (
 )
 
 # In the order of the register.
-MODULES = (lemma4, theorem2a, theorem2b, old_common_tokens, theorem3_gain, theorem3_bounds, conservation)
+MODULES = (lemma4, theorem2a, theorem2b, corollary2, theorem3_gain, theorem3_bounds, conservation)
