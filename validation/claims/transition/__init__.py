@@ -1,6 +1,13 @@
 """Theorem 4: growth exponent, phase transition, scanning and snapping, the readings."""
 
-from snapdyn.validation.claims.transition import insight_a, old_readings, old_transition, scanning, snapping
+from snapdyn.validation.claims.transition import (
+    insight_a,
+    insight_b,
+    insight_c,
+    old_transition,
+    scanning,
+    snapping,
+)
 
 # In the order of the register.
 MODULES = (
@@ -8,5 +15,6 @@ MODULES = (
     scanning,
     snapping,
     insight_a,
-    old_readings,
+    insight_b,
+    insight_c,
 )

@@ -132,3 +132,14 @@ def overlap(classes: SequenceClasses) -> Overlap:
     return Overlap(
         norm / float(P[common]), x, float(np.delete(P, common).max()) / norm, scale / g(top), scale / min(1.0, g(x))
     )
+
+
+def entropies(runs: list[list[Trajectory]]) -> Floats:
+    """Entropy over distinct tokens at the last time (nats), mean over classes: (settings, seeds)."""
+    return np.array([[float(r.entropy(distinct_only=True)[-1].mean()) for r in each] for each in runs])
+
+
+def welch(lower: Floats, higher: Floats) -> float:
+    """Difference of two means over its standard error: positive when `lower` is lower."""
+    error = np.sqrt(lower.var(ddof=1) / lower.size + higher.var(ddof=1) / higher.size)
+    return float((higher.mean() - lower.mean()) / error)

@@ -72,7 +72,7 @@ def time_ratio(eta_Y_factor: float, eta_Z_factor: float) -> Callable[[Instance],
         if not run.loss[-1] < start * (1 - 1e-6):
             return None
         level = (start + float(run.loss[-1])) / 2
-        return Measured(half_time(faster.t, faster.loss, level) / half_time(run.t, run.loss, level), at_most=0.9)
+        return Measured(half_time(faster.t, faster.loss, level) / half_time(run.t, run.loss, level), at_most=0.6)
 
     return measure
 
@@ -104,7 +104,7 @@ def _largest_step(values: Sequence[float] | Floats) -> float:
     source="Section 6, reading (a) of Theorem 4",
     title="A larger eta_Y brings the transition forward",
     statement="The larger the decoder's rate, the earlier the transition: its time falls with eta_Y at fixed eta_Z. In "
-    "the mean field twice eta_Y takes at most 0.9 times as long to half of the fall of the loss, on any classes.",
+    "the mean field twice eta_Y takes at most 0.6 times as long to half of the fall of the loss, on any classes.",
     latex=r"\eta_Y\uparrow\ \Rightarrow\ t_0=2(1+\omega_1)\frac{K\ln V}{\eta_Y}\downarrow",
     assumptions=("the same classes and eta_Z", "the loss falls at all"),
     properties=Property(
