@@ -37,7 +37,7 @@ ANY_CLASSES = Family(
     "any classes",
     "any",
     uniform=False,
-    num_classes=(1, 6),
+    num_classes=(2, 6),
     num_common=(0, 3),
     num_distinct=(0, 4),
     vocab_size=(2, 10**6),

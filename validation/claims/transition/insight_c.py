@@ -147,7 +147,7 @@ def insight_c(evidence: Evidence) -> None:
     decoder_rates = np.geomspace(0.1, 100, 7)
     after = 2 * transition(one, decoder_rates[0])[1]
     growth = np.array([float(log_growth(whole_run(MeanField(one, rate, 1.0), [after]))[0]) for rate in decoder_rates])
-    evidence.outside("largest ratio of ln chi to that at the next smaller eta_Y, one common token, t = 2 t0(0.1)",
+    evidence.holds("largest ratio of ln chi to that at the next smaller eta_Y, one common token, t = 2 t0(0.1)",
                      "mean field", float((growth[1:] / growth[:-1]).max()), at_most=1)  # fmt: skip
     ratios = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
     clocks = log_times(10, 1e9, 9)
