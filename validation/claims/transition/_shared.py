@@ -104,6 +104,12 @@ def transition(classes: SequenceClasses, eta_Y: float) -> tuple[float, float]:
     return start, end
 
 
+def common_growth(instance: Instance, t: Floats) -> Floats:
+    """Gamma = eta_Z int gamma dt of uniform classes at the times `t` (batch-size-1 steps)."""
+    eta_Y, eta_Z = rates(instance)
+    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, instance.vocab_size, instance.num_classes))
+
+
 class Overlap(NamedTuple):
     """Overlap of symmetric classes with one common token at z = 0, by plain numpy.
 

@@ -27,6 +27,7 @@ from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
     SYMMETRIC,
     SYMMETRIC_FAMILY,
+    common_growth,
     log_growth,
     overlap,
     rates,
@@ -160,11 +161,6 @@ def _late_times(instance: Instance) -> Floats:
     return np.geomspace(end, max(WHOLE * end, instance.t_end), 20)
 
 
-def _Gamma(instance: Instance, t: Floats) -> Floats:
-    eta_Y, eta_Z = rates(instance)
-    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, instance.vocab_size, instance.num_classes))
-
-
 def below_upper_bound(instance: Instance) -> Measured:
     """Largest ln chi over its upper bound under Eq. (10) with leading beta, t >= t0.
 
@@ -173,7 +169,7 @@ def below_upper_bound(instance: Instance) -> Measured:
     """
     start, t, K = overlap(instance.classes), _late_times(instance), instance.num_classes
     a = (1 - start.x) ** 2
-    bound = np.log1p(4 * a * start.most * _Gamma(instance, t)) / (2 * a * K)
+    bound = np.log1p(4 * a * start.most * common_growth(instance, t)) / (2 * a * K)
     return Measured(float(np.max(_orbit_growth(instance, t) / bound)), at_most=1, error=1e-9)
 
 
@@ -186,7 +182,7 @@ def with_every_token_alone(instance: Instance) -> Measured:
     orbit = analytic.single_common_token_orbit(
         t, [1 - share], share, K, instance.vocab_size, eta_Y, eta_Z, beta="leading"
     )
-    bound = np.log1p(4 * a * start.most / K**2 * _Gamma(instance, t)) / (2 * a * K)
+    bound = np.log1p(4 * a * start.most / K**2 * common_growth(instance, t)) / (2 * a * K)
     return Measured(float(np.max(2 * orbit.z_distinct[:, 0] / bound)), at_most=1, error=1e-9)
 
 
@@ -198,7 +194,7 @@ WEAK_OVERLAP = Requirement(
 def share_by_transition(instance: Instance) -> Measured:
     """|share of ln chi(1e6 t0) gained by t0 - ln(1+x0)/ln(1+r x0)|, x0 = 4 A Gamma(t0), Eq. (10), leading beta."""
     t = transition(instance.classes, rates(instance)[0])[1] * np.array([1.0, WHOLE])
-    growth, x = _orbit_growth(instance, t), 4 * _feedback(instance) * _Gamma(instance, t)
+    growth, x = _orbit_growth(instance, t), 4 * _feedback(instance) * common_growth(instance, t)
     share = float(growth[0] / growth[1])
     return Measured(abs(share - float(np.log1p(x[0]) / np.log1p(x[1]))), at_most=0.05)
 
@@ -206,7 +202,7 @@ def share_by_transition(instance: Instance) -> Measured:
 def proportional_share(instance: Instance) -> Measured:
     """Wrong theory: ln chi proportional to Gamma for ever, so the share is (u(t0)/u(1e6 t0))^2 at any rates."""
     t = transition(instance.classes, rates(instance)[0])[1] * np.array([1.0, WHOLE])
-    growth, Gamma = _orbit_growth(instance, t), _Gamma(instance, t)
+    growth, Gamma = _orbit_growth(instance, t), common_growth(instance, t)
     return Measured(abs(float(growth[0] / growth[1]) - float(Gamma[0] / Gamma[1])), at_most=0.05)
 
 
