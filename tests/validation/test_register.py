@@ -15,8 +15,8 @@ from snapdyn import analytic
 from snapdyn.dynamics import MeanField, integrate, log_times
 from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, Report, load_claims, validate
-from snapdyn.validation.instances import counterexample
 from snapdyn.validation.dense_algebra import growth_rate
+from snapdyn.validation.instances import counterexample
 from snapdyn.validation.observables import largest_fall
 from snapdyn.validation.register import Evidence, claim
 from tests.helpers import EXAMPLES
