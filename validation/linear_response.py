@@ -225,8 +225,8 @@ def _groups(n: Ints, distinct: Ints) -> list[Ints]:
 
 
 def _outside(value: float, found: Response) -> float:
-    """`value`, at least 2 where the law was left before t_end; 0 where it speaks of no token."""
-    if not found.whole:
+    """`value`, at least 2 where the law was left before t_end; 0 where it speaks of no token or nothing moves."""
+    if not found.whole and found.change > 0:
         return max(value, 2.0)
     return value if np.isfinite(value) else 0.0
 

@@ -118,9 +118,7 @@ def slow_attention_map(level: str) -> Map:
         threshold=0.5,
         boundaries=(
             boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, last[[0, -1]]),
-            boundary(
-                f"fitted to this family: (eta_Z/eta_Y) (V h)^2 = {constant:.2g}", ratios[shown], t_line[shown], "theory"
-            ),
+            boundary(fitted, ratios[shown], t_line[shown], "theory"),
         ),
         scale="linear",
     )
