@@ -1,11 +1,13 @@
 """When attention's movement takes back the growth of distinct tokens: linear response of the mean field.
 
-Only class n writes row l of Y if l is distinct, so Y_l = eta_Y p_n int f_nl(t') a_n(t') dt', a_n = e_n - alpha_n, and
+Only class n writes row l of Y if l is distinct, so Y_l = eta_Y p_n int f_nl(t') a_n(t') dt', a_n = e_n - alpha_n,
+and
 
-    z_l' = eta_Z p_n f_nl^2 D_nl,  D_nl = xi_n - int (1 - f_nl(t')/f_nl(t)) w_n(t', t) dt',  w_n = eta_Y p_n a_n.a_n >= 0,
+    z_l' = eta_Z p_n f_nl^2 D_nl,  D_nl = xi_n - int (1 - f_nl(t')/f_nl(t)) w_n(t', t) dt',
+    w_n(t', t) = eta_Y p_n a_n(t').a_n(t) >= 0,
 
-with xi_n of frozen attention where alpha and the other classes' attention are: memory alone takes growth back. To first
-order in the change of attention, and to every order in (eta_Z/eta_Y) (V h)^2, for every entry (n, j) of P
+with xi_n of frozen attention where alpha and the other classes' attention are: memory alone takes growth back. To
+first order in the change of attention, and to every order in (eta_Z/eta_Y) (V h)^2, for every entry (n, j) of P
 
     D_nj(t) = D0_nj(t) - int_0^t U_n(t') dphi_nj(t'),  phi_nj = z_mj - sum_i f_ni^2 z_mi,  m the query of n,
 
@@ -129,7 +131,7 @@ class _Law:
         error, miss, own, drive, _ = self.frozen(A)
         rate = self.eta_Z * self.p * miss * t
         moved = rate[self.n] * (drive - lost)
-        dz = np.bincount(self.logit, self.f**2 * moved, self.logits)
+        dz: Floats = np.bincount(self.logit, self.f**2 * moved, self.logits).astype(float)
         dA = self.eta_Y * t * (self.p * miss)[:, None] * error / self.multiplicity
         dphi = self.ln_f(dz)
         fastest = max(
@@ -148,7 +150,7 @@ class _Law:
         error, miss, *_ = self.frozen(np.zeros(self.hit.shape))
         A = self.eta_Y * t * (self.p * miss)[:, None] * error / self.multiplicity
         lost = np.zeros(self.n.size)
-        dA, dlost, z, path, drive, fastest = self.rates(t, A, lost)
+        _, dlost, z, path, _, fastest = self.rates(t, A, lost)
         lost, z, path = dlost / 3, z / 2, path / 2
         found: dict[str, float] = {
             "speed": np.inf,
@@ -223,8 +225,8 @@ def _groups(n: Ints, distinct: Ints) -> list[Ints]:
 
 
 def _outside(value: float, found: Response) -> float:
-    """`value`, at least 2 where the law was left before t_end; 0 where it speaks of no token."""
-    if not found.whole:
+    """`value`, at least 2 where the law was left before t_end; 0 where it speaks of no token or nothing moves."""
+    if not found.whole and found.change > 0:
         return max(value, 2.0)
     return value if np.isfinite(value) else 0.0
 

@@ -11,17 +11,14 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, integrate
-from snapdyn.validation.claims.attention.old_attention import (
-    WEAK,
-    common_rise,
-    distinct_fall,
-    distinct_rate,
-    regular,
-    speed_shortfall,
-)
-from snapdyn.validation.claims.attention.old_gains import PERCENT, bounds_violation, gain_violation
+from snapdyn.validation.claims.attention._shared import common_tokens, distinct_tokens, falls, speed
+from snapdyn.validation.claims.attention.theorem2a import distinct_rate
+from snapdyn.validation.claims.attention.theorem3_bounds import leaves_bounds
+from snapdyn.validation.claims.attention.theorem3_gain import PERCENT, gain_error
 from snapdyn.validation.dense_algebra import modified_decoder_gradient
 from snapdyn.validation.observables import FALL, drop_below_maximum
+from snapdyn.validation.properties import Measure
+from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING
 from snapdyn.validation.search import (
     OUTSIDE,
     Counterexample,
@@ -35,17 +32,38 @@ from snapdyn.validation.search import (
     turned_back,
 )
 
-STORED = {
+WEAK = Family("weak correlation, uniform")
+
+
+def regular(instance: Instance) -> bool:
+    """Whether attention vectors are independent and every class overlaps another."""
+    return all(requirement.on(instance).satisfied for requirement in (INDEPENDENT_ATTENTION, OVERLAPPING))
+
+
+def violation_of(measure: Measure) -> Violation:
+    """Violation of a measured statement: minus its margin."""
+
+    def violation(instance: Instance) -> float:
+        measured = measure(instance) if regular(instance) else None
+        return OUTSIDE if measured is None else -measured.margin
+
+    return violation
+
+
+speed_shortfall = violation_of(speed)
+distinct_fall = violation_of(falls(MeanField, distinct_tokens))
+common_rise = violation_of(falls(ModifiedDecoder, common_tokens, -1.0))
+STORED: dict[str, Violation] = {
     "theorem2a-priors": speed_shortfall,
     "theorem2a-strong": speed_shortfall,
-    "theorem2a-strong-slow": distinct_fall(MeanField),
-    "theorem2a-memory": distinct_fall(MeanField),
-    "theorem2a-late": distinct_fall(MeanField),
-    "theorem2b-two-common": common_rise(ModifiedDecoder),
-    "theorem2b-fast": common_rise(MeanField),
-    "theorem3-gain-memory": gain_violation(MeanField, PERCENT),
-    "theorem3-bounds-rising": bounds_violation(ModifiedDecoder, shrinking=False),
-    "theorem3-bounds-mean-field": bounds_violation(MeanField, shrinking=False),
+    "theorem2a-strong-slow": distinct_fall,
+    "theorem2a-memory": distinct_fall,
+    "theorem2a-late": distinct_fall,
+    "theorem2b-two-common": common_rise,
+    "theorem2b-fast": violation_of(falls(MeanField, common_tokens, -1.0)),
+    "theorem3-gain-memory": violation_of(gain_error(MeanField, PERCENT)),
+    "theorem3-bounds-rising": violation_of(leaves_bounds(ModifiedDecoder)),
+    "theorem3-bounds-mean-field": violation_of(leaves_bounds(MeanField)),
 }
 FAMILIES = [
     WEAK,
@@ -88,9 +106,9 @@ def test_a_draw_depends_on_its_seed_and_number_only() -> None:
     ("violation", "family", "draws"),
     [
         # No common token ever rises under strong correlation.
-        (common_rise(ModifiedDecoder), Family("strong", "strong", num_common=(2, 3)), 40),
+        (common_rise, Family("strong", "strong", num_common=(2, 3)), 40),
         # Every distinct token rises at any ratio up to the decoder's speed.
-        (distinct_fall(MeanField), Family("weak", ratio=(0.1, 1.0)), 40),
+        (distinct_fall, Family("weak", ratio=(0.1, 1.0)), 40),
         # xi_n > 0 whatever the priors.
         (speed_shortfall, Family("any priors", uniform=False, num_classes=(3, 4)), 300),
     ],
@@ -234,13 +252,12 @@ def test_an_instance_is_plain_data() -> None:
 def test_a_stored_counterexample_is_the_smallest() -> None:
     """Assert that shrinking leaves the two classes and three tokens of the stored F10 counterexample as they are."""
     instance = load("theorem2a-memory").instance
-    fall = distinct_fall(MeanField)
 
     def violates(candidate: Instance) -> bool:
         classes = candidate.classes
         K = classes.num_classes
         whole = all(classes.distinct_tokens(n).size for n in range(K)) and candidate.vocab_size >= 10 * K**2
-        return whole and candidate.correlation <= 0.95 and fall(candidate) > 1e-3
+        return whole and candidate.correlation <= 0.95 and distinct_fall(candidate) > 1e-3
 
     assert shrink(instance, violates).to_dict() == instance.to_dict()
     assert instance.P.shape == (2, 3)

@@ -90,7 +90,9 @@ def fall_onset(classes: SequenceClasses, ratio: float, times: Floats) -> tuple[f
 def slow_attention_map(level: str) -> Map:
     """Share of instances with a fallen distinct token, over eta_Z/eta_Y and time: shows how slow attention must be.
 
-    Mean field with weak correlation, |lambda_1| K = 0.5. The fitted line is the median of the onsets.
+    Mean field with weak correlation, |lambda_1| K = 0.5, of one family: K = 3, V = 100, one common token and four
+    distinct ones per class. The fitted line is the median of its onsets. It belongs to this family: in others tokens
+    fall at other values, 0.2 and less; `snapdyn.validation.linear_response` tells for any classes.
     """
     full = level == "full"
     K, V = 3, 100
@@ -104,8 +106,9 @@ def slow_attention_map(level: str) -> Map:
     u = np.sqrt(constant / ratios)
     t_line = K * (np.expm1(u) + (V - 1) * u) / V  # (45)
     shown = t_line <= last[-1]
+    fitted = f"fitted to this family: (eta_Z/eta_Y) (V h)^2 = {constant:.2g}"
     return Map(
-        title="How slow attention must be, and for how long",
+        title=f"How slow attention must be, and for how long: one family, K = {K}, V = {V}",
         xlabel="eta_Z/eta_Y",
         ylabel="t eta_Y (batch-size-1 steps)",
         quantity="share of instances where a distinct token has fallen",
@@ -115,7 +118,7 @@ def slow_attention_map(level: str) -> Map:
         threshold=0.5,
         boundaries=(
             boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, last[[0, -1]]),
-            boundary(f"fitted: (eta_Z/eta_Y) (V h)^2 = {constant:.2g}", ratios[shown], t_line[shown], "theory"),
+            boundary(fitted, ratios[shown], t_line[shown], "theory"),
         ),
         scale="linear",
     )

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, whole_run
-from snapdyn.validation.claims.attention.old_common_tokens import (
-    RISE,
-    TIMES,
-    common_rates,
+from snapdyn.validation.claims.attention._common_rates import common_rates
+from snapdyn.validation.claims.attention._shared import (
     corollary_2_instance,
-    largest_rise,
     shared_common_tokens,
     spread_profiles,
     unequal_queries,
 )
+from snapdyn.validation.claims.attention.corollary2 import RISE, TIMES, largest_rise
 
 
 def test_rates_against_the_sum_of_equation_10() -> None:

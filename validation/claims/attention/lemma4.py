@@ -12,13 +12,15 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import SCALARS, heights
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search import Family, Instance
 
 # Both routes solve with the Gram matrix: rounding times its condition number, a few hundred operations deep.
 OPERATIONS = 1e3
+PICTURED = Family("one for the picture", num_classes=(4, 4), ratio=(0.7, 0.7), vocab_size=(200, 200))
 
 
 def state(instance: Instance) -> tuple[Floats, Floats]:
@@ -40,8 +42,8 @@ def compared(instance: Instance, drift: Floats) -> Measured:
     return Measured(float(np.abs(drift - expected).max()) / allowed, at_most=1.0)
 
 
-def kernel(instance: Instance) -> Measured:
-    """Eq. (10) with exact beta as the system of `sd.ModifiedDecoder` has it."""
+def kernel_drift(instance: Instance) -> Floats:
+    """Eq. (10) with exact beta as the system of `sd.ModifiedDecoder` has it, (Q, M)."""
     z, h = state(instance)
     classes = instance.classes
     system = ModifiedDecoder(classes, instance.eta_Y, instance.eta_Z, z_initial=z)
@@ -49,7 +51,12 @@ def kernel(instance: Instance) -> Measured:
     values[system.layout.num_slots :] = h * classes.vocab_size
     drift = np.zeros_like(z)
     drift[classes.z_coordinates] = system.z_support(system.derivative(0.0, values))
-    return compared(instance, drift)
+    return drift
+
+
+def kernel(instance: Instance) -> Measured:
+    """The system's rates of z, compared."""
+    return compared(instance, kernel_drift(instance))
 
 
 def per_round(instance: Instance) -> Measured:
@@ -103,3 +110,17 @@ def printed_sign(instance: Instance) -> Measured:
 def lemma4(evidence: Evidence) -> None:
     evidence.proved("attention-gradient", "iota", "beta")
     evidence.conclusion = "Holds on the per-round clock as printed; per batch-size-1 step each class carries p_n (F7)."
+    instance = PICTURED.draw(evidence.seed, 0)
+    z, h = state(instance)
+    classes = instance.classes
+    expected = attention_drift(classes, z, modified_decoder_gradient(classes, z, h), instance.eta_Z)
+    index = np.arange(expected.size, dtype=float)
+    evidence.picture = Picture(
+        "attention logit",
+        "dz/dt",
+        (
+            Picture.line("dense linear algebra", index, expected.ravel()),
+            Picture.line("compiled kernel of (10)", index, kernel_drift(instance).ravel(), "simulation"),
+        ),
+        xscale="linear",
+    )

@@ -111,7 +111,7 @@ def leaves_bounds(
             if out[i] > worst:
                 worst, where = float(out[i]), f"token {l0} of class {n}, t = {run.t[seen][i]:.3g}"
                 at = int(np.flatnonzero(seen)[i]) // 2
-                error = 2 * abs(float(coarse[at, n] / B[2 * at, n]) - 1) + SOLVER
+                error = abs(float(coarse[at, n] / B[2 * at, n]) - 1) + SOLVER
         if not where:
             return Measured(-1.0, at_most=missed, where="no logit moves by more than rounding")
         return Measured(worst, at_most=missed, error=error, where=where)

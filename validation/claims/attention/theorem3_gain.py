@@ -229,7 +229,7 @@ def theorem3_gain(evidence: Evidence) -> None:
         )
     ]
     evidence.conclusion = (
-        "Exact under Eq. (10). In the mean field it errs by what the decoder remembers of the difference of growth; the "
+        "Exact under Eq. (10). In the mean field it errs by the memory of the difference of growth; the "
         f"median error of {len(instances)} strongly correlated instances is "
         + ", ".join(f"{error:.1e} at eta_Z/eta_Y = {ratio:g}" for ratio, error in zip(ratios, median, strict=True))
         + ". The printed (112) lacks a factor 2 (F9); (11) itself is right."
