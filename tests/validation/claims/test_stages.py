@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
+from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
-from snapdyn.validation.claims.transition import old_readings as readings
-from snapdyn.validation.claims.transition import old_stages as stages
-from snapdyn.validation.claims.transition import old_transition as transition
+from snapdyn.validation.claims.transition import figure3_scale, insight_a, scanning, snapping, theorem4, theorem4_pieces
+from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, overlap, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.instances import dominant_token
+from snapdyn.validation.search import Instance
 
 
 def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> np.ndarray:
@@ -32,14 +35,14 @@ def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> n
 def test_corrected_scanning_bound_lies_below_and_the_printed_one_does_not(ratio: float) -> None:
     """Assert ln chi >= corrected bound for t <= t0' on a run without kernels, where the printed bound exceeds it."""
     classes = single_common_token(3, 3, 0.2, 50)
-    start, _ = stages.transition(classes, 1.0)
+    start, _ = transition(classes, 1.0)
     times = np.linspace(0.02, 1, 15) * start
     growth = dense_growth(classes, ratio, times)
-    bound = stages.scanning_bound(classes, 1.0, ratio, times)
+    bound = scanning.scanning_bound(classes, 1.0, ratio, times)
     assert np.all(growth > bound)
     assert np.all(bound > 0)
-    assert np.any(stages.printed_bound(classes, 1.0, ratio, times) > growth)
-    assert np.any(stages.without_origin(classes, 1.0, ratio, times) > growth)
+    assert np.any(scanning.printed_bound(classes, 1.0, ratio, times) > growth)
+    assert np.any(scanning.without_origin(classes, 1.0, ratio, times) > growth)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 8])
@@ -47,7 +50,7 @@ def test_overlap_bounds_the_sum_of_beta_while_the_overlap_falls(num_classes: int
     """Assert least (y/x)^2 <= sum_k E'_nk f_n.f_k <= most (y/x)^2 for all y <= x, E' from a matrix inverse."""
     classes = single_common_token(num_classes, 2, 0.5, 100)
     _, f = dense_attention(classes, np.zeros((1, classes.num_tokens)))
-    found = stages.overlap(classes)
+    found = overlap(classes)
     assert found.x == pytest.approx(f[0] @ f[1])
     assert found.f0 == pytest.approx(f[0].max() if f[0].argmax() else np.sort(f[0])[-2])
     for y in found.x * np.linspace(0.01, 1, 40):
@@ -62,12 +65,12 @@ def test_overlap_bounds_the_sum_of_beta_while_the_overlap_falls(num_classes: int
 @pytest.mark.parametrize("V", [10, 1000, 10**7])
 def test_omega_bounds_the_slowing_of_h(V: int) -> None:
     """Assert u >= x (1 - OMEGA/ln V) for x = eta_Y s <= ln V with u from bisection, and that less than OMEGA fails."""
-    assert stages.OMEGA * np.exp(stages.OMEGA) == pytest.approx(1)
+    assert scanning.OMEGA * np.exp(scanning.OMEGA) == pytest.approx(1)
     x = np.linspace(0.01, 1, 30) * np.log(V)
     u = np.array([brentq(lambda u, x=x: np.expm1(u) + (V - 1) * u - V * x, 0, 50, xtol=1e-14) for x in x])
-    assert np.all(u >= x * (1 - stages.OMEGA / np.log(V)))
+    assert np.all(u >= x * (1 - scanning.OMEGA / np.log(V)))
     if V > 10:
-        assert np.any(u < x * (1 - 0.98 * stages.OMEGA / np.log(V)))
+        assert np.any(u < x * (1 - 0.98 * scanning.OMEGA / np.log(V)))
 
 
 def test_early_mean_field_law_from_the_first_gradient() -> None:
@@ -79,7 +82,7 @@ def test_early_mean_field_law_from_the_first_gradient() -> None:
     error = np.eye(V)[:K] - 1 / V
     Y = f.T @ error / K
     second = attention_drift(classes, z, error @ Y.T, 1.0)[0, dominant_token(classes)]
-    found = stages.overlap(classes)
+    found = overlap(classes)
     assert second == pytest.approx((K - 1) * found.f0**2 * found.x / (K**2 * V), rel=1e-12)
     assert second != pytest.approx((K - 1) * found.f0**2 * found.x**2 / K**2, rel=0.1)
 
@@ -87,15 +90,14 @@ def test_early_mean_field_law_from_the_first_gradient() -> None:
 def test_scan_sees_a_start_against_the_frequencies() -> None:
     """Assert that scanning has the right sign from zero start, and that a start that favours rare tokens is seen."""
     classes = single_common_token(3, 3, 0.3, 50)
-    start, _ = stages.transition(classes, 1.0)
+    start, _ = transition(classes, 1.0)
     times = log_times(0.01 * start, start, 10)
-    right = stages.scan(whole_run(MeanField(classes, 1.0, 1.0), times, rtol=1e-10, atol=1e-18))
+    right = scanning.scan(whole_run(MeanField(classes, 1.0, 1.0), times, rtol=1e-10, atol=1e-18))
     assert right.order > 0
     assert right.common > 0
-    assert right.reverse < 0
     z = np.zeros((1, classes.num_tokens))
     z[0, 1:] = -2 * np.log(classes.P.toarray()[:, 1:].max(axis=0))
-    wrong = stages.scan(whole_run(MeanField(classes, 1.0, 1.0, z_initial=z), times))
+    wrong = scanning.scan(whole_run(MeanField(classes, 1.0, 1.0, z_initial=z), times))
     assert wrong.order < 0
 
 
@@ -104,24 +106,23 @@ def test_times_of_the_transition_scale_with_the_rates(kind: type[MeanField | Mod
     """Assert that both measured times fall by 3 when both rates rise by 3: the measures have no scale of their own."""
     classes = single_common_token(4, 3, 0.2, 100)
     runs = [whole_run(kind(classes, c, 0.5 * c), log_times(0.01 / c, 1e4 / c, 200), rtol=1e-9) for c in (1.0, 3.0)]
-    for measure in (readings._fastest_time, lambda run: readings._half_loss_time(run.t, run.loss, 100)):
+    for measure in (insight_a.fastest_time, lambda run: insight_a.half_time(run.t, run.loss, np.log(100) / 2)):
         slow, fast = (measure(run) for run in runs)
         assert slow / fast == pytest.approx(3, rel=1e-4)
 
 
-def test_half_loss_time_refuses_a_loss_that_stays_above() -> None:
-    """Assert linear interpolation, and an error that names the numbers where the loss never falls to half."""
-    t = np.array([0, 1, 2])
-    ln_V = np.log(100.0)
-    assert readings._half_loss_time(t, ln_V * np.array([1, 0.75, 0.25]), 100) == pytest.approx(1.5)
-    with pytest.raises(ValueError, match="expected the loss to fall"):
-        readings._half_loss_time(t, ln_V * np.array([1, 0.9, 0.8]), 100)
+def test_half_time_of_a_loss_that_falls_or_stays_above() -> None:
+    """Assert linear interpolation in ln t, the first time of a loss that starts below, infinity above the level."""
+    t = np.array([0.25, 1, 4])
+    assert insight_a.half_time(t, np.array([1, 0.75, 0.25]), 0.5) == pytest.approx(2)
+    assert insight_a.half_time(t, np.array([0.4, 0.3, 0.2]), 0.5) == 0.25
+    assert insight_a.half_time(t, np.array([1, 0.9, 0.8]), 0.5) == np.inf
 
 
 def test_late_measures_of_a_weak_coupling() -> None:
     """Assert power 2 at first, and after t0 the power of ln^2(V eta_Y t/K): at most 4/(1+u_+), more than 2/ln."""
     classes = single_common_token(5, 5, 0.02, 1000)
-    measured, run = stages.late(ModifiedDecoder(classes, 1.0, 1e-3))
+    measured, run = snapping.late(ModifiedDecoder(classes, 1.0, 1e-3))
     # First saved times: 1e-3 t0', next order eta_Y t/K = 7e-3.
     assert measured.early_power == pytest.approx(2, abs=0.02)
     u_plus = brentq(lambda u: u - np.log(999 * u), 2, 50)
@@ -135,17 +136,35 @@ def test_gamma_integrated_for_figure_3_has_the_exact_integral(eta_Y: float) -> N
     K, V, eta_Z, times = 10, 1000, 0.5, np.array([3.0, 70.0, 700.0])
     u = [brentq(lambda u, t=t: np.expm1(u) + (V - 1) * u - V * eta_Y * t / K, 0, 50, xtol=1e-14) for t in times]
     exact = eta_Z * K / (2 * eta_Y) * ((V - 1) / V * np.array(u)) ** 2
-    np.testing.assert_allclose(transition._integrated_gamma(eta_Y, eta_Z, V, K, times), exact, rtol=1e-7)
+    np.testing.assert_allclose(figure3_scale.integrated_gamma(eta_Y, times), exact, rtol=1e-7)
 
 
 @pytest.mark.parametrize("V", [10.0, 1e3, 1e7])
 def test_errors_of_the_pieces_do_not_depend_on_the_start(V: float) -> None:
     """Assert that the errors of (14) in 4 Gamma are the same for every C0 and nu, positive and within their bounds."""
-    first, second = (transition._piece_errors(V, 10, nu, rho0) for nu, rho0 in ((0.1, 1.0), (10.0, 3.0)))
+    first, second = (theorem4_pieces.piece_errors(V, 10, nu, rho0) for nu, rho0 in ((0.1, 1.0), (10.0, 3.0)))
     assert first.early == pytest.approx(second.early, rel=1e-6)
     assert first.late == pytest.approx(second.late, rel=1e-6)
     for found in (first, second):
         assert found.least > -1e-9
-        assert found.early_over_bound <= 1
-        assert found.late_over_bound <= 1
-        assert found.late_without_V > 1
+        assert found.over_bound <= 1
+
+
+def test_growth_along_the_orbit_is_the_integral_of_xi() -> None:
+    """Assert B of the orbit (odds against its logits) = B by constant pi, exact for equal distinct tokens."""
+    P = np.array([[0.2, 0.4, 0.4, 0, 0], [0.2, 0, 0, 0.4, 0.4]])
+    instance = Instance(P, np.zeros(2, int), np.ones(2), 100, 1.0, 50.0, 1e3)
+    B = theorem4.orbit_growth(instance, np.geomspace(0.1, 1e3, 400))
+    Gamma = 50 * analytic.gamma_integral(1e3, 1.0, 100, 2)
+    expected = analytic.growth_and_common_logit(Gamma, 2, overlap(instance.classes).rho0, 0.5).B
+    assert B[-1] == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_symmetric_family_keeps_equal_profiles_while_its_numbers_change() -> None:
+    """Assert that draws, and instances whose shares were changed, have equal profiles."""
+    for number in range(10):
+        instance = SYMMETRIC_FAMILY.draw(3, number)
+        P = np.where(instance.P > 0, instance.P * np.random.default_rng(number).uniform(0.5, 2, instance.P.shape), 0)
+        for each in (instance, SYMMETRIC_FAMILY.fitted(replace(instance, P=P))):
+            rows = np.sort(each.P / each.P.sum(axis=1, keepdims=True), axis=1)
+            assert np.ptp(rows, axis=0).max() < 1e-14

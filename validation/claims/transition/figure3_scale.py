@@ -36,7 +36,7 @@ def figure3_scale(evidence: Evidence) -> None:
 
     times = np.linspace(1.0, 700.0, 7000 if evidence.full else 700)
     # Gamma by integrating (44) and gamma with a stiff solver: no closed form.
-    Gamma = np.array([_integrated_gamma(rate, times) for rate in RATES])
+    Gamma = np.array([integrated_gamma(rate, times) for rate in RATES])
 
     def growth(log_rho0: float) -> float:
         """Largest exp(2 B(t) - 2 B(0)), B as printed."""
@@ -110,7 +110,7 @@ def figure3_scale(evidence: Evidence) -> None:
     )
 
 
-def _integrated_gamma(eta_Y: float, times: Floats) -> Floats:
+def integrated_gamma(eta_Y: float, times: Floats) -> Floats:
     """Gamma = eta_Z int gamma dt by Radau on u' = V eta_Y/(K (V-1+exp u)) and Gamma' together."""
     from scipy.integrate import solve_ivp
 

@@ -77,7 +77,7 @@ def time_ratio(eta_Y_factor: float, eta_Z_factor: float) -> Callable[[Instance],
     return measure
 
 
-def _fastest_time(trajectory: Trajectory, interval: slice = slice(None)) -> float:
+def fastest_time(trajectory: Trajectory, interval: slice = slice(None)) -> float:
     """Time at which the attention on common tokens falls fastest, vertex of a parabola in ln t."""
     t = trajectory.t[interval]
     common = trajectory.attention[interval][:, :, trajectory.require_classes().common_tokens()].sum(axis=(1, 2))
@@ -136,10 +136,10 @@ def insight_a(evidence: Evidence) -> None:
     for name, make in systems.items():
         runs = [whole_run(make(rate), log_times(1e-2 / rate, 1e5 / rate, 281)) for rate in rates]
         loss[name] = [_half_of_log_V(run) for run in runs]
-        attention[name] = [_fastest_time(run) for run in runs]
+        attention[name] = [fastest_time(run) for run in runs]
     descents = [sgd(medium, rate, eta_Z, 1500, None) for rate in DECODER_RATES[:3]]
     loss["descent"] = [_half_of_log_V(run) for run in descents]
-    attention["descent"] = [_fastest_time(run, slice(1, None, 4)) for run in descents]
+    attention["descent"] = [fastest_time(run, slice(1, None, 4)) for run in descents]
     evidence.seeds = list(range(40 if evidence.full else 5))
     trained = figure_6_runs([(medium, rate, eta_Z) for rate in DECODER_RATES], evidence.seeds, range(101))
     loss["SGD"] = [

@@ -67,9 +67,7 @@ WEAK = Family(
 
 def _changed(instance: Instance, eta_Y: float, eta_Z: float, t_end: float = 1.0) -> Instance:
     """Instance with its rates and its last time multiplied by factors."""
-    return replace(
-        instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z, t_end=instance.t_end * t_end
-    )
+    return replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z, t_end=instance.t_end * t_end)
 
 
 def clock(eta_Y: float, eta_Z: float, t_end: float) -> Callable[[Instance], Measured | None]:

@@ -161,13 +161,13 @@ def theorem4_pieces(evidence: Evidence) -> None:
     evidence.proved("growth-exponent-in-h")
     evidence.certified("early-piece-bound", "late-piece-bound")
     sizes = np.round(10.0 ** np.arange(1, 7.01, 0.1 if evidence.full else 1.0))
-    found = [_piece_errors(float(v), K, nu, rho0) for v in sizes for nu in (0.1, 1.0, 10.0) for rho0 in (1.0, 1.8, 5.0)]
+    found = [piece_errors(float(v), K, nu, rho0) for v in sizes for nu in (0.1, 1.0, 10.0) for rho0 in (1.0, 1.8, 5.0)]
     # 4 Gamma is got back from B by exp(4 B) - C0, which loses digits where Gamma is small against C0.
     evidence.holds(f"B of both pieces of (14), C0 > 0: largest error of 4 Gamma over its bound, {len(found)} settings",
                    "closed form", max(case.over_bound for case in found), at_most=1)  # fmt: skip
     evidence.holds("the same: smallest error", "closed form", min(case.least for case in found), at_least=-1e-9)
     # 4 Gamma is proportional to u^2 with u = eta_Y s (early) or ln(V eta_Y s) (late) in place of V h.
-    early_x = 0.02 * 2.0 ** -np.arange(5)
+    early_x: Floats = 0.02 * 2.0 ** -np.arange(5.0)
     early = fit_order(early_x, (early_x / _lead(early_x, int(V))) ** 2 - 1, next_order=1.0)
     evidence.checks.extend(order_checks("early error against t", "closed form", early, 1.0, 2.0))
     s = np.geomspace(1e3, 1e6, 50)
@@ -198,7 +198,7 @@ def theorem4_pieces(evidence: Evidence) -> None:
     )
 
 
-class _PieceErrors(NamedTuple):
+class PieceErrors(NamedTuple):
     """Errors of the pieces of (14) in 4 Gamma, relative to the exact one, of one V."""
 
     V: float
@@ -208,7 +208,7 @@ class _PieceErrors(NamedTuple):
     least: float
 
 
-def _piece_errors(V: float, K: int, nu: float, rho0: float) -> _PieceErrors:
+def piece_errors(V: float, K: int, nu: float, rho0: float) -> PieceErrors:
     """Compare (14) with (129), eta_Y = 1.
 
     With u = V h and x = eta_Y s, x/u grows with s, and at x = ln V u = ln V - d with V d = V exp(-d) - 1 - u, so
@@ -228,4 +228,4 @@ def _piece_errors(V: float, K: int, nu: float, rho0: float) -> _PieceErrors:
     late_bound = (1 + 2 * np.log(2) * K / late_t) ** 2 - 1
     # The error itself is rounding where the bound is below it.
     over_bound = max(float(early.max() / early_bound), float(np.max(late / (late_bound + 1e-9))))
-    return _PieceErrors(V, float(early.max()), float(late.max()), over_bound, float(min(early.min(), late.min())))
+    return PieceErrors(V, float(early.max()), float(late.max()), over_bound, float(min(early.min(), late.min())))
