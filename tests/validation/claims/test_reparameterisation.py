@@ -5,7 +5,7 @@ import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.validation import validate
-from snapdyn.validation.claims.extensions import old_reparameterisation as claim
+from snapdyn.validation.claims.extensions import reparameterisation as claim
 from snapdyn.validation.embedding import Embedding, Rates, ascend, ascend_fixed, attention, gradient
 
 

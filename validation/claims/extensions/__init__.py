@@ -1,11 +1,6 @@
 """Initial logits, positional bias, residual connection, embeddings."""
 
-from snapdyn.validation.claims.extensions import initial_prior, old_priors, old_reparameterisation, positional_prior
+from snapdyn.validation.claims.extensions import initial_prior, positional_prior, reparameterisation, residual
 
 # In the order of the register.
-MODULES = (
-    initial_prior,
-    positional_prior,
-    old_priors,
-    old_reparameterisation,
-)
+MODULES = (initial_prior, positional_prior, residual, reparameterisation)

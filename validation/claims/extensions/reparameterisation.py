@@ -9,13 +9,13 @@ from scipy.stats import wishart
 
 from snapdyn.dynamics import SequenceClasses, syn_small
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.checks import Check
 from snapdyn.validation.dense_algebra import EPS, softmax
 from snapdyn.validation.embedding import Embedding, Rates, ascend, ascend_fixed, attention
+from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.register import claim
 from snapdyn.validation.rungs.runs import trained
-from snapdyn.validation.statistics import Order, fit_order, order_checks, standard_error
+from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder
@@ -34,8 +34,10 @@ DESCENT = "descent, T infinite"
     latex=r"\dot Z=\frac{\eta}{d}\left[K B\,UW_KW_K^\top U^\top+UW_QW_Q^\top U^\top B\,K\right],\quad K=UU^\top",
     expected="conditional",
     assumptions=("U fixed, rows orthonormal or the width large", "W_Q, W_K large: s^4 much above d |Z|^2/2"),
+    domain=f"Syn-Small, eta_Y = eta_Z = 1, {STEPS} steps of descent, T infinite, zero start of Y; d = 34 to 262,144",
+    speaks_of="the model with embeddings U, W_Q, W_K, W_V, of which an instance has only the products Y and Z",
 )
-def reparameterisation(level: str) -> Evidence:
+def reparameterisation(evidence: Evidence) -> None:
     classes = syn_small()
     V, steps = classes.vocab_size, STEPS
     (run,) = trained(classes, 1.0, 1.0, [0, steps], None)
@@ -62,73 +64,86 @@ def reparameterisation(level: str) -> Evidence:
     corrected = [gap(found, _corrected(classes, s2, steps)) for found, s2 in zip(apart, sizes, strict=True)]
     of_size = fit_order(1 / sizes, gaps, next_order=2.0)
     of_correction = fit_order(1 / sizes, corrected, next_order=2.0)
+    half = [gap(found, _corrected(classes, s2, steps, 0.5)) for found, s2 in zip(apart, sizes, strict=True)]
+    of_half = fit_order(1 / sizes, half, next_order=2.0)
+    of_slower = fit_order(1 / sizes, [gap(found, reached_slower) for found in apart], next_order=2.0)
 
     widths = 64 * 4 ** np.arange(2, 7)
-    seeds = range(12 if level == "quick" else 200)
+    seeds = range(200 if evidence.full else 12)
     random = {int(d): [_random(classes, int(d), seed, steps) for seed in seeds] for d in widths}
     measured = np.array([[gap(found) for found in random[int(d)]] for d in widths])
     mean, error = measured.mean(axis=1), standard_error(measured, axis=1)
-    of_width: Order = fit_order(1 / widths, mean, error, next_order=0.5)
+    of_width = fit_order(1 / widths, mean, error, next_order=0.5)
 
     small = np.array([128, 256, 1024])
     usual = np.array([[gap(_random(classes, int(d), seed, steps, usual=True)) for seed in seeds[:4]] for d in small])
-    tried = (64, 128, 256) if level == "quick" else (64, 128, 256, 1024)
+    tried = (64, 128, 256, 1024) if evidence.full else (64, 128, 256)
     moving = {d: _all_trained(classes, d, steps) for d in tried}
     moved = {d: gap(found) for d, found in moving.items()}
     shown = np.arange(20)
-    return Evidence(
-        checks=[
-            # 100 steps of products of 34 x 34 matrices with entries of order 1, each rounded.
-            Check(
-                "gap, U orthonormal and W_Q W_K^T one matrix, d = V = 34", DESCENT, gap(single), 10 * steps * V * EPS
-            ),
-            *order_checks("gap with W_Q and W_K apart, in 1/s^2", DESCENT, of_size, 2.0, 1.0),
-            *order_checks("the same with the first correction in the theory", DESCENT, of_correction, 4.0, 2.0),
-            Check("gap with W_Q and W_K apart, s^2 = 320, d = 68", DESCENT, gaps[-1], BROKEN),
-            *order_checks("gap with random fixed U, one rate, in 1/d", DESCENT, of_width, 0.5, 1.0),
-            Check(
-                "gap with W_Q, W_K of variance 1/d as usual, U fixed and random, smallest over d = 128, 256, 1024",
-                DESCENT,
-                float(usual.min()),
-                BROKEN,
-                role="outside",
-            ),
-            Check(
-                f"gap with U trained too, one rate, smallest over d = {tried}",
-                DESCENT,
-                min(moved.values()),
-                BROKEN,
-                role="outside",
-            ),
-            Check(
-                "wrong theory: eta_Z = s^2 eta/d, only one of W_Q and W_K counted, s^2 = 320",
-                DESCENT,
-                gap(apart[-1], reached_slower),
-                BROKEN,
-                role="control",
-            ),
-        ],
-        conclusion=f"Gap in attention over its movement at t = {steps}, Syn-Small, eta_Y = eta_Z = 1: "
-        f"{gap(single):.0e} for one orthonormal matrix; W_Q and W_K apart, d = 68: {gaps[0]:.1%} at s^2 = 40, "
-        f"{gaps[-1]:.1e} at 320 (order {of_size}); random fixed U: {_listed(widths, mean)} (order {of_width}). Not "
-        f"closed by width: W_Q, W_K of variance 1/d {_listed(small, usual.mean(axis=1))}; U trained at the same rate "
-        f"{_listed(tried, moved.values())}.",
-        picture=Picture(
-            "token of class 0 (0-9 common, 10-19 distinct)",
-            f"attention after {steps} steps",
-            (
-                Picture.line("Y and Z", shown, reached[0, shown]),
-                Picture.line("start", shown, start[0, shown], "bound"),
-                Picture.line("U orthonormal", shown, single[0, shown], "simulation"),
-                Picture.line(f"U random, d = {widths[0]}", shown, random[int(widths[0])][0][0, shown], "simulation"),
-                Picture.line(f"U random, d = {widths[2]}", shown, random[int(widths[2])][0][0, shown], "simulation"),
-                Picture.line(f"U trained, d = {tried[-1]}", shown, moving[tried[-1]][0, shown], "control"),
-            ),
-            xscale="linear",
-        ),
-        seeds=seeds,
-        maps=(_map(classes, gap, steps),),
+
+    # 100 steps of products of 34 x 34 matrices with entries of order 1, each rounded.
+    what = "gap, U orthonormal and W_Q W_K^T one matrix, d = V = 34"
+    evidence.holds(what, DESCENT, gap(single), at_most=10 * steps * V * EPS)
+    what = "gap with W_Q and W_K apart, s^2 = 320, d = 68"
+    evidence.holds(what, DESCENT, gaps[-1], at_most=BROKEN)
+    what = "wrong theory: eta_Z = s^2 eta/d, only one of W_Q and W_K counted, s^2 = 320"
+    evidence.control(what, DESCENT, gap(apart[-1], reached_slower), at_most=BROKEN)
+    for name, order, expected in (
+        ("gap with W_Q and W_K apart, in 1/s^2", of_size, 2.0),
+        ("the same with the first correction in the theory", of_correction, 4.0),
+        ("gap with random fixed U, one rate, in 1/d", of_width, 0.5),
+    ):
+        evidence.holds(
+            f"{name}: |order - {expected:g}|", DESCENT, abs(order.corrected - expected), at_most=order.margin()
+        )
+        evidence.holds(f"{name}: margin of the order", DESCENT, order.margin(), at_most=DECISIVE)
+    last = mean[-1] / mean[0]
+    noise = 5 * last * float(np.hypot(error[-1] / mean[-1], error[0] / mean[0]))
+    what = f"random fixed U: gap at d = {widths[-1]} over that at {widths[0]}, less "
+    expected_last = float(np.sqrt(widths[0] / widths[-1]))
+    evidence.holds(f"{what}the root of the inverse ratio", DESCENT, abs(last - expected_last), at_most=noise)
+    evidence.control(f"wrong theory: {what}the inverse ratio", DESCENT, abs(last - expected_last**2), at_most=noise)
+    # Wrong theories by their own gaps: a limit other than the theory's leaves a gap that does not fall.
+    evidence.control(
+        "wrong theory: eta_Z = s^2 eta/d, gap with W_Q and W_K apart, in 1/s^2: |order - 2|",
+        DESCENT,
+        abs(of_slower.corrected - 2),
+        at_most=max(of_slower.margin(), of_size.margin()),
     )
+    evidence.control(
+        "wrong theory: the first correction with half its size, in 1/s^2: |order - 4|",
+        DESCENT,
+        abs(of_half.corrected - 4),
+        at_most=max(of_half.margin(), of_correction.margin()),
+    )
+    what = "gap with W_Q, W_K of variance 1/d as usual, U fixed and random, smallest over d = 128, 256, 1024"
+    evidence.outside(what, DESCENT, usual.min(), at_most=BROKEN)
+    what = f"gap with U trained too, one rate, smallest over d = {tried}"
+    evidence.outside(what, DESCENT, min(moved.values()), at_most=BROKEN)
+
+    evidence.conclusion = (
+        f"Gap in attention over its movement at t = {steps}, Syn-Small, eta_Y = eta_Z = 1: {gap(single):.0e} for one "
+        f"orthonormal matrix; W_Q and W_K apart, d = 68: {gaps[0]:.1%} at s^2 = 40, {gaps[-1]:.1e} at 320 (order "
+        f"{of_size}); random fixed U: {_listed(widths, mean)} (order {of_width}). Not closed by width: W_Q, W_K of "
+        f"variance 1/d {_listed(small, usual.mean(axis=1))}; U trained at the same rate "
+        f"{_listed(tried, moved.values())}."
+    )
+    evidence.picture = Picture(
+        "token of class 0 (0-9 common, 10-19 distinct)",
+        f"attention after {steps} steps",
+        (
+            Picture.line("Y and Z", shown, reached[0, shown]),
+            Picture.line("start", shown, start[0, shown], "bound"),
+            Picture.line("U orthonormal", shown, single[0, shown], "simulation"),
+            Picture.line(f"U random, d = {widths[0]}", shown, random[int(widths[0])][0][0, shown], "simulation"),
+            Picture.line(f"U random, d = {widths[2]}", shown, random[int(widths[2])][0][0, shown], "simulation"),
+            Picture.line(f"U trained, d = {tried[-1]}", shown, moving[tried[-1]][0, shown], "control"),
+        ),
+        xscale="linear",
+    )
+    evidence.seeds = list(seeds)
+    evidence.maps = [_map(classes, gap, steps)]
 
 
 def _listed(widths: Iterable[int], gaps: Iterable[float]) -> str:
@@ -177,14 +192,14 @@ def _map(classes: SequenceClasses, gap: Callable[[Floats], float], steps: int) -
     )
 
 
-def _corrected(classes: SequenceClasses, s2: float, steps: int) -> Floats:
+def _corrected(classes: SequenceClasses, s2: float, steps: int, share: float = 1.0) -> Floats:
     """Attention by descent on Y and Z with what W_Q and W_K add to leading order, d = 2V, eta_Y = eta_Z = 1.
 
     Z moves by [B (I + a G) + (I + a H) B]/2 + a B Z^T B/2 with a = d/(2 s2^2), where G = Z^T Z and H = Z Z^T but for
-    half the sums of the steps' own squares: W_Q and W_K do not feel a step before the next one.
+    half the sums of the steps' own squares: W_Q and W_K do not feel a step before the next one. `share` of it is taken.
     """
     V = classes.vocab_size
-    a = 2 * V / (2 * s2**2)
+    a = share * 2 * V / (2 * s2**2)
     identity = np.eye(V)
     Z, Y, G, H = np.zeros((4, V, V))
     for _ in range(steps):
