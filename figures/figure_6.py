@@ -126,4 +126,4 @@ def smallest_p(dataset: xarray.Dataset) -> float:
     ours = dataset.entropy.transpose("num_queries", "eta_Z", "ratio", "seed").values
     cells = np.ndindex(*dataset.published.shape)
     mean, std = dataset.published.values, dataset.published_std.values
-    return min(against_published(ours[cell], mean[cell], std[cell])[1] for cell in cells)
+    return min(float(against_published(ours[cell], mean[cell], std[cell])[1]) for cell in cells)

@@ -122,7 +122,7 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
             case = _measure(prop, instance, found)
             return OUTSIDE if case is None else -case.measured.margin
 
-        push(violation, prop.domain, start, max(pushed // len(starts), 1), until_found=False)
+        push(violation, prop.domain, start, max(pushed // len(starts), 1))
     found.mirrored = [name for name, pairs in numbers.items() if _mirrors(np.array(pairs))]
     return found
 

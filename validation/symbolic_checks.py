@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from snapdyn.validation.checks import Check
-
 
 def residuals(*ids: str) -> int:
     """Number of residuals of the derivations `ids` that sympy cannot bring to zero."""
@@ -20,13 +18,3 @@ def printed_residuals(id_: str) -> int:
     if derivation.printed is None:
         raise ValueError(f"expected derivation {id_!r} to carry a printed form, received none")
     return sum(value != 0 for value in derivation.verify(derivation.printed).values())
-
-
-def symbolic(*ids: str) -> Check:
-    """Check that sympy leaves no residual of the derivations `ids`."""
-    return Check(f"residuals sympy cannot bring to zero ({', '.join(ids)})", "symbolic", residuals(*ids), 0)
-
-
-def symbolic_printed(id_: str, name: str) -> Check:
-    """Control: the printed right-hand side in the same derivation must leave a residual."""
-    return Check(name, "symbolic", printed_residuals(id_), 0, role="control")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from snapdyn.validation.claims.attention.theorem2a import distinct_rate
 from snapdyn.validation.claims.attention.theorem3_bounds import leaves_bounds
 from snapdyn.validation.claims.attention.theorem3_gain import PERCENT, gain_error
 from snapdyn.validation.dense_algebra import modified_decoder_gradient
+from snapdyn.validation.engine import examine
 from snapdyn.validation.observables import FALL, drop_below_maximum
-from snapdyn.validation.properties import Measure
+from snapdyn.validation.properties import Measure, Property
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING
 from snapdyn.validation.search import (
     OUTSIDE,
@@ -26,7 +26,7 @@ from snapdyn.validation.search import (
     Instance,
     Violation,
     load,
-    search,
+    push,
     shrink,
     store,
     turned_back,
@@ -103,52 +103,40 @@ def test_a_draw_depends_on_its_seed_and_number_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("violation", "family", "draws"),
+    ("measure", "family", "draws"),
     [
         # No common token ever rises under strong correlation.
-        (common_rise, Family("strong", "strong", num_common=(2, 3)), 40),
+        (falls(ModifiedDecoder, common_tokens, -1.0), Family("strong", "strong", num_common=(2, 3)), 40),
         # Every distinct token rises at any ratio up to the decoder's speed.
-        (distinct_fall, Family("weak", ratio=(0.1, 1.0)), 40),
+        (falls(MeanField, distinct_tokens), Family("weak", ratio=(0.1, 1.0)), 60),
         # xi_n > 0 whatever the priors.
-        (speed_shortfall, Family("any priors", uniform=False, num_classes=(3, 4)), 300),
+        (speed, Family("any priors", uniform=False, num_classes=(3, 4)), 1000),
     ],
     ids=["common tokens never rise", "distinct tokens rise at any ratio", "positive speed at any priors"],
 )
-def test_a_false_statement_is_found_out(violation: Violation, family: Family, draws: int) -> None:
-    """Assert that the search finds a counterexample to a false statement, and stops there."""
-    result = search(violation, family, draws, 3, draws, seed=0, until_found=True)
-    assert result.failed
-    assert result.tried <= 4 * draws
-    assert family.admits(result.instance)
-    assert violation(result.instance) == result.worst
+def test_a_false_statement_is_found_out(measure: Measure, family: Family, draws: int) -> None:
+    """Assert that the engine finds a counterexample to a false statement inside its family."""
+    conditions = (INDEPENDENT_ATTENTION, OVERLAPPING)
+    found = examine(Property("x", "r", measure, family, conditions, evaluations=(draws, draws)), "quick", seed=0)
+    assert found.worst is not None
+    assert not found.worst.measured.holds
+    assert family.admits(found.worst.instance)
+    assert measure(found.worst.instance).value == found.worst.measured.value
 
 
 def test_pushing_gets_further_than_drawing() -> None:
     """Assert that the directed search raises the violation, inside the family: here lambda_1 K, up to its limit 1."""
-    drawn = search(lambda instance: instance.correlation - 2, WEAK, 10, 0)
-    pushed = search(lambda instance: instance.correlation - 2, WEAK, 10, 1, 150)
-    assert pushed.worst > drawn.worst
-    assert 0.95 < pushed.worst + 2 < 1
-    assert drawn.tried == 10
-    assert drawn.tried < pushed.tried <= 10 + 150  # how many lie inside the family depends on the last digits
+    start = max((WEAK.draw(0, number) for number in range(10)), key=lambda instance: instance.correlation)
+    evaluated = []
 
+    def violation(instance: Instance) -> float:
+        evaluated.append(instance)
+        return instance.correlation
 
-def test_the_same_seed_gives_the_same_search() -> None:
-    """Assert equal results of equal searches, and other ones from another seed."""
-    first, again, other = (search(speed_shortfall, WEAK, 20, 1, 30, seed) for seed in (0, 0, 1))
-    assert (first.tried, first.worst) == (again.tried, again.worst)
-    assert first.instance.to_dict() == again.instance.to_dict()
-    assert first.worst != other.worst
-
-
-def test_instances_outside_the_conditions_are_not_counted() -> None:
-    """Assert that OUTSIDE is neither counted nor a counterexample, and that NaN is refused."""
-    result = search(lambda instance: OUTSIDE if instance.vocab_size % 2 else -1.0, WEAK, 40, 0)
-    even = sum(WEAK.draw(0, number).vocab_size % 2 == 0 for number in range(40))
-    assert result.tried == even
-    assert not result.failed
-    with pytest.raises(RuntimeError, match="received NaN"):
-        search(lambda instance: math.nan, WEAK, 1)
+    worst, instance = push(violation, WEAK, start, 150)
+    assert start.correlation < 0.95 < worst < 1
+    assert instance.correlation == worst
+    assert 10 < len(evaluated) <= 150 + 20  # a simplex may end a few beyond; how many lie inside is up to rounding
 
 
 def test_shrinking_leaves_what_is_needed() -> None:

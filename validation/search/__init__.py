@@ -1,7 +1,7 @@
 """Search for counterexamples to statements about all instances: draw, optimise, simplify, store."""
 
 from snapdyn.validation.search.counterexamples import Counterexample, load, store, stored_counterexamples
-from snapdyn.validation.search.directed import OUTSIDE, SearchResult, Violation, push, search
+from snapdyn.validation.search.directed import OUTSIDE, Violation, push
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.flows import flow, turned_back
 from snapdyn.validation.search.instance import Instance
@@ -12,12 +12,10 @@ __all__ = [
     "Counterexample",
     "Family",
     "Instance",
-    "SearchResult",
     "Violation",
     "flow",
     "load",
     "push",
-    "search",
     "shrink",
     "store",
     "stored_counterexamples",

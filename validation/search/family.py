@@ -122,7 +122,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
 
         return (
             inside(self.num_classes, instance.num_classes)
-            and inside(self.num_common, np.count_nonzero(common))
+            and inside(self.num_common, int(np.count_nonzero(common)))
             and inside(self.num_distinct, *distinct)
             and inside(self.num_queries, np.unique(instance.query).size)
             and (not self.shared_by_all or bool((members[common] == instance.num_classes).all()))
