@@ -36,6 +36,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import (
+    INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
     OVERLAPPING,
     OWN_NEXT_TOKENS,
@@ -230,6 +231,7 @@ def scan(trajectory: Trajectory) -> Scan:
                 DISTINCT_TOKENS,
                 OVERLAPPING,
                 replace(ZERO_START, defining=True),
+                replace(INFINITE_LENGTH, defining=True),
                 ONE_COMMON_TOKEN,
                 SHORT_MEMORY,
             ),

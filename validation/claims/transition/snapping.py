@@ -40,6 +40,7 @@ from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
+    INFINITE_LENGTH,
     LARGE_VOCABULARY,
     ONE_COMMON_TOKEN,
     OVERLAPPING,
@@ -70,6 +71,7 @@ ONE_COMMON = (
     OVERLAPPING,
     LARGE_VOCABULARY,
     replace(ZERO_START, defining=True),
+    replace(INFINITE_LENGTH, defining=True),
     LATE,
 )
 # Under Eq. (10) two classes that overlap only each other have d ln chi/d ln ln = 2/((2 - f_1c^2 - f_2c^2) S), S the sum
@@ -368,7 +370,8 @@ def snapping(evidence: Evidence) -> None:
     evidence.outside("ten common tokens (Syn-Small, Syn-Medium): largest d ln chi/d ln ln(V eta_Y t/K)", "mean field",
                      max(each.exponent for each in paper.values()), at_most=1)  # fmt: skip
     evidence.conclusion = (
-        "chi = O(ln t) holds with one common token, with room: at K = 2 to 10 the exponent of ln t is at most "
+        "chi = O(ln t) holds with one common token, with room: at K = "
+        f"{min(K for K, _, _ in grid)} to {max(K for K, _, _ in grid)} the exponent of ln t is at most "
         f"{max(each.exponent for each, _ in found['modified decoder']):.2f} under Eq. (10), "
         f"{max(each.exponent for each, _ in found['mean field']):.2f} in the mean field. The power of t in ln chi "
         f"drops at t0 under Eq. (10); in the mean field it is still up to "
