@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from snapdyn import analytic
@@ -65,7 +67,13 @@ CORRELATIONS = ("weak", "strong")
             MEAN_FIELD,
             falls(MeanField, distinct_tokens),
             DOMAIN,
-            conditions=(A_DISTINCT_TOKEN, OWN_NEXT_TOKENS, ZERO_START, FROZEN_SPEED, LITTLE_MEMORY),
+            conditions=(
+                A_DISTINCT_TOKEN,
+                replace(OWN_NEXT_TOKENS, defining=False),
+                ZERO_START,
+                FROZEN_SPEED,
+                LITTLE_MEMORY,
+            ),
             controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(distinct_tokens)},
             evaluations=(30, 1500),
         ),
