@@ -48,7 +48,8 @@ def test_the_lead_counts_against_start_and_frequency() -> None:
         instance = Instance.of(classes, 1.0, 1.0, 10.0, start=start)
         kept = initial_prior.smallest_lead(MeanField)(instance)
         by_frequency = initial_prior.smallest_lead(MeanField, initial_prior.WRONG[FREQUENCY])(instance)
-        assert kept is not None and kept.holds
+        assert kept is not None
+        assert kept.holds
         assert by_frequency is not None
         assert by_frequency.holds is not broken
 

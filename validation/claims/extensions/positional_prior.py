@@ -217,14 +217,15 @@ def _same_descents(evidence: Evidence, rng: np.random.Generator) -> float:
     instances = [random_classes(3 + i % 3, 2, 3, 1 + i % 2, 50, ("weak", "strong")[i % 2], seed=i) for i in range(4)]
     instances += [syn_medium(3), syn_medium(10)] if evidence.full else [syn_medium(3)]
     gaps, ignored = {"descent": 0.0, "SGD": 0.0}, np.inf
-    settings = {"steps": 500, "record": [100, 500]}
+
+    def trained(classes: SequenceClasses, z0: Floats, batch: int | None) -> Trajectory:
+        return sgd(classes, 0.5, 0.5, 500, batch, init={"z": z0}, record=[100, 500])
+
     for classes in instances:
         z0 = rng.normal(size=(classes.queries.size, classes.num_tokens))
         for rung, batch in (("descent", None), ("SGD", 4)):
-            biased = sgd(classes, 0.5, 0.5, batch_size=batch, init={"z": z0}, **settings)  # type: ignore[call-overload]
-            plain, unbiased = (
-                sgd(c, 0.5, 0.5, batch_size=batch, **settings) for c in (reweighted(classes, z0), classes)
-            )  # type: ignore[call-overload]
+            biased, none = trained(classes, z0, batch), np.zeros_like(z0)
+            plain, unbiased = (trained(c, none, batch) for c in (reweighted(classes, z0), classes))
             gaps[rung] = max(gaps[rung], _gap(biased, plain, z0))
             ignored = min(ignored, _gap(biased, unbiased, z0))
     what = f"z - z0 with bias z0 against z with reweighted P: largest difference, relative, {len(instances)} instances"
