@@ -100,7 +100,7 @@ def properties() -> Iterator[Property]:
                     kind, lambda classes, z0: reweighted(classes, 2 * z0)
                 ),
             },
-            evaluations=(20, 800),
+            evaluations=(20, 400),
             directed=False,
         )
 
