@@ -10,6 +10,18 @@ from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.search import Family, Instance
 
+# Error of a logit over the largest one: some hundred steps at rtol 1e-8.
+RUN_ERROR = 1e-6
+
+
+def run_error(instance: Instance, largest: float) -> float:
+    """Error of a logit of a run, absolute; `largest` is the run's largest |z|.
+
+    An error of the decoder Y of rtol across f drives z at the rate eta_Z until eta_Y has removed it: a factor
+    eta_Z/eta_Y where that is above 1.
+    """
+    return RUN_ERROR * max(1.0, instance.ratio) * largest
+
 
 @dataclass(frozen=True)
 class StartedFamily(Family):

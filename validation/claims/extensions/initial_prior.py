@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, System, Trajectory, sgd, whole_run
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import StartedFamily
+from snapdyn.validation.claims.extensions._shared import StartedFamily, run_error
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
@@ -19,8 +19,6 @@ from snapdyn.validation.statistics import standard_error
 
 # Two tokens whose logarithms of P exp(z(0)) differ by less are a tie.
 TIE = 1e-3
-# Error of a logit over the largest one: some hundred steps at rtol 1e-8.
-RUN_ERROR = 1e-6
 RIVALS = (1, 2)  # distinct tokens of class 0 with probabilities in the ratio 6 : 5
 
 # ln of a token's prior from ln P (S, M) and z(0) by class (S, M).
@@ -69,7 +67,7 @@ def smallest_lead(
             return None
         log_P, start = log_priors(instance)
         ranked = prior(log_P, start)
-        error = RUN_ERROR * max(float(np.abs(run.z).max()), 1e-300)
+        error = run_error(instance, max(float(np.abs(run.z).max()), 1e-300))
         worst: Measured | None = None
         for n, tokens in own_tokens(instance):
             tokens = tokens[np.argsort(-ranked[n, tokens], kind="stable")]

@@ -19,7 +19,7 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import StartedFamily, reweighted
+from snapdyn.validation.claims.extensions._shared import StartedFamily, reweighted, run_error
 from snapdyn.validation.dense_algebra import largest_relative, softmax
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
@@ -29,8 +29,6 @@ from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENG
 from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
-# Two runs at rtol 1e-8 over some hundred steps, over their largest logit; the mean field is contracting or neutral.
-RUN_ERROR = 1e-6
 # Largest difference relative to the movement that counts as none.
 SAME_PATH = 1e-4
 
@@ -61,7 +59,7 @@ def difference(kind: Kind, reweight: Callable[[SequenceClasses, Floats], Sequenc
         gaps = np.abs(biased.z_support - z0[query, token] - plain.z_support)
         i, k = np.unravel_index(np.argmax(gaps), gaps.shape)
         moved = float(np.abs(plain.z_support).max())
-        allowed = SAME_PATH * moved + RUN_ERROR * (float(np.abs(biased.z).max()) + moved)
+        allowed = SAME_PATH * moved + run_error(instance, float(np.abs(biased.z).max()) + moved)
         return Measured(
             gaps[i, k] / allowed,
             at_most=1.0,

@@ -21,6 +21,7 @@ from snapdyn.validation.claims.extensions._shared import (
     exact_beta,
     full_residual_drift,
     residual_beta,
+    run_error,
     same_query,
     two_queries,
 )
@@ -41,8 +42,6 @@ from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import SMALL, resolution
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
-# Error of a logit over the largest one: some hundred steps at rtol 1e-8.
-RUN_ERROR = 1e-6
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3
 Beta = Callable[[Floats, Ints], Floats]
@@ -176,7 +175,7 @@ def final_logit(residual: bool) -> Callable[[Instance], Measured | None]:
         least = int(np.argmin(moved))
         largest = max(float(np.abs(run.z).max()), 1e-300)
         where = f"token {token[least]} of class {classes[least]} at t = {run.t[-1]:.3g}"
-        return Measured(moved[least] / largest, at_least=0.0, error=RUN_ERROR, where=where)
+        return Measured(moved[least] / largest, at_least=0.0, error=run_error(instance, 1.0), where=where)
 
     return measure
 
