@@ -41,4 +41,9 @@ FALL = sd.Property(
     properties=FALL,
 )
 def common_tokens_fall(evidence: sd.Evidence) -> None:
+    classes = sd.single_common_token(3, 4, 0.2, 100)
+    run = sd.integrate(sd.MeanField(classes, eta_Y=1.0, eta_Z=0.01), sd.log_times(1, 1e3))
+    common = run.attention[:, 0, classes.common_tokens()].sum(axis=1)
+    lines = (sd.Picture.line("common token, class 0", run.t, common),)
+    evidence.picture = sd.Picture("t (batch-size-1 steps)", "attention", lines)
     evidence.conclusion = f"No counterexample in {evidence.tried} instances; worst: {evidence.worst}."

@@ -83,7 +83,7 @@ def test_paths_exist(page: Path) -> None:
 
 def test_a_missing_path_is_noticed() -> None:
     """Assert that a wrong path, a wrong name in a module and a wrong folder are paths that do not exist."""
-    for text in ("validation/boundaries.py", "figures/style.no_such_name", "no_such_folder/", "no_such_module.py"):
+    for text in ("validation/borders.py", "figures/style.no_such_name", "no_such_folder/", "no_such_module.py"):
         assert is_path(text), text
         assert not exists(text), text
 

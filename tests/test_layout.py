@@ -45,6 +45,7 @@ SERVED_BY = {
     "validation/instances": "validation/claims/test_correlation.py",
     "validation/observables": "figures/test_phase_diagrams.py",
     "validation/pictures": "figures/test_claim_pictures.py",
+    "validation/visits": "validation/claims/test_concentration.py",
     "validation/requirements": "validation/test_properties.py",
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/symbolic_checks": "analytic/symbolic/test_derivation.py",

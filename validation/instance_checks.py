@@ -117,6 +117,15 @@ class InstanceReport:
         One per claim, in the order of the register; with `rungs`, further ones with the same id.
     settings : dict
         Classes in numbers, rates, duration, start, length, momentum, and versions.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6"])
+    >>> report
+    InstanceReport(1 holds, 1 not applicable)
+    >>> print(report["figure6"].sentence)
+    Not applicable: it speaks of the 64 published cells of Fig. 6.
     """
 
     claims: tuple[InstanceResult, ...]

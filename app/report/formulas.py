@@ -17,7 +17,7 @@ SPELLINGS = (
     (r"\\[td]frac(?![A-Za-z])", r"\\frac"),
     (r"\\(le|ge|ne)(?![A-Za-z])", r"\\\1q "),
     (r"\\iff(?![A-Za-z])", r"\\ \\Leftrightarrow\\ "),
-    (r"\\(text|display)style(?![A-Za-z])", ""),
+    (r"\\(text|display)style(?![A-Za-z])|\\limits(?![A-Za-z])", ""),
     (r"\\[lr]Vert\b|\\\|", r"\\Vert "),
     (r"\\[lr]vert\b", "|"),
     (r"\\top\b", r"\\mathsf{T}"),

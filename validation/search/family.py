@@ -66,7 +66,7 @@ class Family:
     >>> from snapdyn.validation import Family
     >>> print(Family("weak correlation", vocab_size=(10, 1000)))
     weak correlation: 2-6 classes, 1-3 common and 1-4 distinct tokens, 1-3 queries, equal priors, V 10 to 1000, \
-eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 1e+05
+eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
     """
 
     name: str

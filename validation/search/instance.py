@@ -52,6 +52,13 @@ class Instance:
         Number of contextual tokens T-1; None: infinite.
     momentum : float
         Heavy-ball momentum mu: the flows run on the clock t/(1-mu).
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> instance = sd.Instance.of(sd.syn_small(), eta_Y=1.0, eta_Z=0.1, t_end=100.0)
+    >>> instance.num_classes, instance.vocab_size, round(instance.correlation, 2)
+    (2, 34, 1.44)
     """
 
     P: Floats

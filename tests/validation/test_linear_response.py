@@ -1,0 +1,46 @@
+"""Linear response of the mean field against the mean field itself, integrated."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import MeanField, log_times, whole_run
+from snapdyn.validation.instances import correlated_classes, counterexample
+from snapdyn.validation.linear_response import memory_of_distinct, response
+from snapdyn.validation.search import Instance, load
+
+
+def first_fall(instance: Instance) -> float:
+    """First time at which a distinct logit of the mean field is past its highest value, batch-size-1 steps."""
+    times = log_times(1e-1, instance.t_end, 600)
+    run = whole_run(MeanField(instance.classes, instance.eta_Y, instance.eta_Z), times, rtol=1e-10, atol=1e-16)
+    query, token = instance.classes.z_coordinates
+    kept = np.isin(token, instance.classes.distinct_tokens())
+    steps = np.diff(run.z[:, query[kept], token[kept]], axis=0)
+    return float(times[np.argmax((steps < 0).any(axis=1))])
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [Instance.of(counterexample(), 1.0, 0.3, 1e3), load("theorem2a-memory").instance],
+    ids=["F10", "theorem2a-memory"],
+)
+def test_onset_is_that_of_the_mean_field(instance: Instance) -> None:
+    """Assert the onset to 10 %: attention has moved by less than that (first order in its change)."""
+    found = response(instance)
+    assert found.change < 0.1
+    assert found.onset == pytest.approx(first_fall(instance), rel=0.1)
+
+
+def test_slow_attention_has_no_onset_and_the_shares_scale() -> None:
+    instance = Instance.of(correlated_classes(0.05, 0, 3, 100), 1.0, 1e-6, 1e6)
+    slow, slower = response(instance), response(replace(instance, eta_Z=1e-7))
+    assert slow.onset == np.inf
+    assert slow.lost == pytest.approx(10 * slower.lost, rel=1e-3)
+    assert memory_of_distinct(instance) < 0.1
+
+
+@pytest.mark.parametrize("name", ["theorem2a-memory", "theorem2a-late", "theorem2a-strong-slow"])
+def test_stored_falls_are_outside(name: str) -> None:
+    assert memory_of_distinct(load(name).instance) > 1
