@@ -114,7 +114,7 @@ def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | Non
 def dominant_token(classes: SequenceClasses, n: int = 0) -> int:
     """Return the distinct token of class n with the largest probability; the class must have distinct tokens."""
     distinct = classes.distinct_tokens(n)
-    return int(distinct[np.argmax(classes.P[[n], distinct].ravel())])
+    return int(distinct[np.argmax(classes.P[[n]].toarray().ravel()[distinct])])
 
 
 def correlated_classes(correlation: float, seed: int, num_classes: int = 5, vocab_size: int = 1000) -> SequenceClasses:

@@ -36,6 +36,19 @@ def resolution(instance: Instance) -> float:
     return max(1e-20, 4 * float(np.finfo(float).eps) * instance.ratio * (1 + lead**2))
 
 
+def fast(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> bool:
+    """Whether attention is so fast that the run is made by an explicit integrator at its limit of stability."""
+    return kind is MeanField and instance.seq_len is None and instance.ratio > 10
+
+
+def noise(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> float:
+    """Size below which a run's logits say nothing: `resolution` times some hundred steps.
+
+    At the limit of stability errors are larger: up to 1e5 times `resolution` on one class, where no logit moves.
+    """
+    return (1e6 if fast(instance, kind) else 1e3) * resolution(instance)
+
+
 def flow(
     instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], saves: int = 60, **options: Any
 ) -> Trajectory | None:
@@ -74,9 +87,8 @@ def _run(
     system = system_of(instance, kind)
     # Where attention is fast the compiled integrator makes millions of steps a second. An implicit solver that builds
     # a Jacobian from differences never ends where logits are rounding.
-    fast = kind is MeanField and instance.seq_len is None and instance.ratio > 10
     chosen: dict[str, Any] = {"method": "LSODA", "atol": resolution(instance)}
-    if fast:
+    if fast(instance, kind):
         chosen |= {"method": "compiled", "rtol": 1e-10}
     if system.size > SMALL:
         chosen = {"atol": max(resolution(instance), 1e-13)}

@@ -65,7 +65,7 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
         yield replace(instance, query=np.zeros(K, dtype=np.int64))
     if not instance.uniform:
         yield replace(instance, weights=np.ones(K))
-    for V in (K, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000):
+    for V in (max(K, 2), 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000):
         if K <= V < instance.vocab_size:
             yield replace(instance, vocab_size=V)
     for name in ("eta_Z", "t_end"):

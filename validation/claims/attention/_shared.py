@@ -13,13 +13,10 @@ from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.properties import Measured, Requirement
 from snapdyn.validation.search import Family, Instance, flow
-from snapdyn.validation.search.flows import resolution
+from snapdyn.validation.search.flows import noise
 
 Kind = type[MeanField] | type[ModifiedDecoder]
 Tokens = Callable[[SequenceClasses], Ints]
-
-# Rounding of a logit is `resolution`; a solver adds its error of some hundred steps.
-STEPS = 1e3
 
 SCALARS = Family(
     "any state of Eq. (10)",
@@ -112,26 +109,25 @@ def falls(kind: Kind, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance],
 
     def measure(instance: Instance) -> Measured | None:
         run = flow(instance, kind)
-        return None if run is None else largest_fall_of(run, instance, tokens, sign)
+        return None if run is None else largest_fall_of(run, instance, tokens, sign, noise(instance, kind))
 
     return measure
 
 
-def largest_fall_of(run: Trajectory, instance: Instance, tokens: Tokens, sign: float = 1.0) -> Measured:
-    """What `falls` measures, of a run of the instance."""
+def largest_fall_of(run: Trajectory, instance: Instance, tokens: Tokens, sign: float, rounding: float) -> Measured:
+    """What `falls` measures, of a run of the instance; a move of less than `rounding` is none."""
     query, token = logits_of(instance.classes, tokens(instance.classes))
     start = np.asarray(run.z_initial)
-    noise = STEPS * resolution(instance)
-    scale = max(float(np.abs(run.z - start).max()), noise)
+    scale = max(float(np.abs(run.z - start).max()), rounding)
     paths = sign * (run.z - start)[:, query, token]
     paths = np.vstack([np.zeros(token.size), paths])
     drop = drop_below_maximum(paths)
     i, j = np.unravel_index(drop.argmax(), drop.shape)
     where = f"token {token[j]} of query {query[j]}, t = {run.t[i - 1] if i else 0.0:.3g}"
-    fall = float(drop[i, j]) - noise
+    fall = float(drop[i, j]) - rounding
     if fall > 0:
         return Measured(fall / scale, at_most=FALL, where=where)
-    moving = paths.max(axis=0) > noise
+    moving = paths.max(axis=0) > rounding
     if not moving.any():
         return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
     paths = paths[:, moving]

@@ -16,7 +16,6 @@ from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
     SMALL_OVERLAPS,
-    STEPS,
     Kind,
     common_tokens,
     early_gradient,
@@ -33,7 +32,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.search import Family, Instance, flow
-from snapdyn.validation.search.flows import resolution
+from snapdyn.validation.search.flows import noise
 
 # rtol 1e-8 per step over some hundred steps, on z and on h.
 SOLVER = 1e-5
@@ -94,14 +93,13 @@ def leaves_bounds(
         classes = instance.classes
         B, coarse = growth_exponents(run, instance), growth_exponents(run, instance, every=2)
         _, f = dense_attention(classes, np.asarray(run.z_initial))
-        noise = STEPS * resolution(instance)
         worst, where, error = -np.inf, "", 0.0
         for n in range(classes.num_classes):
             if classes.distinct_tokens(n).size == 0:
                 continue
             l0, m = dominant_token(classes, n), classes.query_index[n]
             growth = run.z[:, m, l0] - np.asarray(run.z_initial)[m, l0]
-            seen = np.abs(B[:, n]) > noise / max(missed / 10, SOLVER)
+            seen = np.abs(B[:, n]) > noise(instance, kind) / max(missed / 10, SOLVER)
             if not seen.any():
                 continue
             size = B[seen, n] * (1.0 if clock else 1 / classes.prior[n])

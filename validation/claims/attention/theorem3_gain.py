@@ -18,7 +18,7 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.attention._shared import FLOWS, STEPS, Kind
+from snapdyn.validation.claims.attention._shared import FLOWS, Kind
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.linear_response import gain_memory
@@ -28,7 +28,7 @@ from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
 from snapdyn.validation.search import Instance, flow
-from snapdyn.validation.search.flows import resolution
+from snapdyn.validation.search.flows import noise
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-5
@@ -61,7 +61,7 @@ def growths(run: Trajectory, n: int) -> tuple[Floats, Floats]:
     classes = run.require_classes()
     tokens, m = classes.distinct_tokens(n), classes.query_index[n]
     start = np.asarray(run.z_initial)[m, tokens]
-    return np.log(classes.P[[n], tokens].ravel()) + start, run.z[:, m, tokens] - start
+    return np.log(classes.P[[n]].toarray().ravel()[tokens]) + start, run.z[:, m, tokens] - start
 
 
 def gain_error(kind: Kind, allowed: float, exponent: float = 2.0) -> Callable[[Instance], Measured | None]:
@@ -86,7 +86,7 @@ def gain_error(kind: Kind, allowed: float, exponent: float = 2.0) -> Callable[[I
                 tokens = instance.classes.distinct_tokens(n)
                 worst = float(error.max())
                 where = f"tokens {tokens[a]}, {tokens[b]} of class {n}, t = {run.t[i]:.3g}"
-        return Measured(worst, at_most=allowed, error=STEPS * resolution(instance), where=where)
+        return Measured(worst, at_most=allowed, error=noise(instance, kind), where=where)
 
     return measure
 
