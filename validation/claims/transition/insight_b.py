@@ -47,7 +47,7 @@ ANY_CLASSES = Family(
     "any",
     uniform=False,
     num_classes=(2, 6),
-    num_common=(0, 3),
+    num_common=(1, 3),
     num_distinct=(0, 4),
     vocab_size=(2, 10**6),
     ratio=(1e-6, 10.0),
@@ -62,6 +62,15 @@ WEAK = Family(
     ratio=(1e-6, 1e3),
     horizon=(1e-2, 1e6),
     eta_Y=(1e-6, 1e6),
+)
+
+
+MOVING = Requirement(
+    "two classes overlap, so attention moves",
+    "largest f_n.f_k >= 1e-6",
+    lambda i: float((i.gram - np.eye(i.num_classes)).max()),
+    at_least=1e-6,
+    defining=True,
 )
 
 
@@ -129,7 +138,7 @@ AFTER = Requirement(
             "mean field",
             clock(1.0, 1.0, FACTOR),
             ANY_CLASSES,
-            conditions=(),
+            conditions=(MOVING,),
             controls={
                 "wrong theory: only eta_Z sets the clock (3 eta_Z in place of 3 t)": clock(1.0, FACTOR, 1.0),
                 "wrong theory: only eta_Y sets the clock (3 eta_Y in place of 3 t)": clock(FACTOR, 1.0, 1.0),
