@@ -23,7 +23,7 @@ def first_fall(instance: Instance) -> float:
 
 @pytest.mark.parametrize(
     "instance",
-    [Instance.of(counterexample(), 1.0, 0.3, 1e3), load("theorem2a-memory").instance],
+    [Instance.of(counterexample(), 1.0, 0.3, 1e2), load("theorem2a-memory").instance],
     ids=["F10", "theorem2a-memory"],
 )
 def test_onset_is_that_of_the_mean_field(instance: Instance) -> None:
