@@ -32,6 +32,7 @@ from snapdyn.validation.claims.attention.theorem2a import MODIFIED
 from snapdyn.validation.claims.attention.theorem2b import common_rate
 from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
@@ -131,9 +132,10 @@ def largest_rise(trajectory: Trajectory, tokens: np.ndarray) -> float:
         "one query",
         "common parts of the classes proportional: P(l|n) = rho_l tau_n",
         "one class per next token",
+        "mean field: memory takes less than the common logits' rate, by linear response",
     ),
     properties=(
-        _property(MeanField, "mean field", OWN),
+        _property(MeanField, "mean field", OWN, FROZEN_SPEED, LITTLE_MEMORY_COMMON),
         Property(
             "largest rate of a common logit over the largest rate",
             "modified decoder",

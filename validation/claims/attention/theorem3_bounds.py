@@ -31,6 +31,7 @@ from snapdyn.validation.observables import FALL, growth_integral
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
+from snapdyn.validation.requirements import UNIFORM
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
 
@@ -181,7 +182,6 @@ SAME_SPEED = Requirement(
 RARE_COMMON = SmallOverlaps(
     "rare common tokens",
     "any",
-    uniform=False,
     num_common=(1, 2),
     vocab_size=(2, 1000),
     ratio=(1e-6, 1e2),
@@ -201,7 +201,8 @@ RARE_COMMON = SmallOverlaps(
     latex=r"e^{2f_{nl_0}^2(0)B_n(t)}\le\chi_{l_0}(t)\le e^{2B_n(t)},\quad B_n=\eta_Z\int_0^t[p_n]\,\xi_n\,dt'",
     assumptions=(
         "common tokens shrink",
-        "Eq. (10) with small overlaps or one common token; in the mean field also V f_n.f_k << 1 and little memory",
+        "small overlaps or one common token",
+        "mean field: equal priors, V f_n.f_k << 1, and memory takes at most 5 % of xi_n",
         "one class per next token",
     ),
     properties=(
@@ -213,6 +214,7 @@ RARE_COMMON = SmallOverlaps(
             conditions=(
                 A_DISTINCT_TOKEN,
                 *MODIFIED,
+                UNIFORM,
                 SMALL_OVERLAPS,
                 SAME_SPEED,
                 LITTLE_OF_SPEED,
@@ -265,7 +267,7 @@ def theorem3_bounds(evidence: Evidence) -> None:
     evidence.conclusion = (
         "Both bounds hold under (10) with B on the clock of the dynamics: per step B carries p_n. The lower one fails "
         "where a common token rises. In the mean field attention moves by about 1/(V E') of what the xi of Theorem 1 "
-        f"says (F4), so that (12) holds to {MISSED:.0%} of B only where V f_n.f_k is small."
+        f"says (F4), so that (12) holds to {MISSED:.0%} of B only where V f_n.f_k is small and priors are equal."
     )
     evidence.conditions = assumption_2(instances[0])[1:2]
     evidence.picture = Picture(
