@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -124,7 +125,7 @@ def lemma10(evidence: Evidence) -> None:
     evidence.outside(
         "the two ends together at N = 1, p = 1e-3: P(|N_n - 1| >= 1) over its delta = 2/e",
         "closed form",
-        float(tail(1.0, 1e-3, 0.5, 1.0)) / (2 / np.e),
+        float(tail(1.0, 1e-3, 0.5, 1.0)) / (2 / math.e),
         at_most=1,
     )
 
