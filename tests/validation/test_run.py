@@ -142,7 +142,7 @@ def test_jobs_must_be_a_positive_number() -> None:
         validate(["lemma8"], jobs=0)
 
 
-@pytest.mark.parametrize("id_", ["conservation", "theorem2a", "theorem3-bounds", "theorem4", "lemma3"])
+@pytest.mark.parametrize("id_", ["theorem2b", "theorem2a", "theorem3-bounds", "theorem4", "lemma3"])
 def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch, id_: str) -> None:
     """Assert that Ctrl-C during an integration stops the claim instead of a verdict on half a run."""
     calls = 0

@@ -23,9 +23,10 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS, softmax
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.maps.decoder import decoder_map
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
-from snapdyn.validation.register import claim
+from snapdyn.validation.register import CLAIMS, claim
 from snapdyn.validation.search import Instance
 from snapdyn.validation.visits import FROZEN, own_lead, single_token_classes
 
@@ -198,6 +199,7 @@ SMALL_STEPS = Requirement("small steps", "eta_Y <= 3", lambda instance: instance
     ),
 )
 def corollary1(evidence: Evidence) -> None:
+    evidence.maps = [decoder_map(CLAIMS["corollary1"].properties[0], "Where the printed norm holds", evidence.full)]
     evidence.proved("error-norm", "visits-to-error")
     evidence.certified("corollary1-time")
     taken, seeds = _by_sgd(evidence)

@@ -24,9 +24,10 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.maps.decoder import decoder_map
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
-from snapdyn.validation.register import claim
+from snapdyn.validation.register import CLAIMS, claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search import Instance
 from snapdyn.validation.statistics import fit_order
@@ -202,6 +203,11 @@ LATE = Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y"
     ),
 )
 def lemma11(evidence: Evidence) -> None:
+    evidence.maps = [
+        decoder_map(
+            CLAIMS["lemma11"].properties[3], "Where |sigma'| <= eta_Y D/3", evidence.full, ("t_end", "vocab_size")
+        )
+    ]
     evidence.proved("h-elasticity", "error-slope")
     # Elasticity of the error, s V eta exp(u)/(V-1+exp(u))^2. With V eta s = exp(u) - 1 + (V-1) u it is at most 1 plus
     # u r/(1+r)^2, exp(u) = (V-1) r: ln(V)/4 and 1/4.

@@ -26,9 +26,10 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.maps.decoder import decoder_map
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
-from snapdyn.validation.register import claim
+from snapdyn.validation.register import CLAIMS, claim
 from snapdyn.validation.search import Instance
 from snapdyn.validation.visits import discrete_logits, single_token_classes, visits_of
 
@@ -144,6 +145,7 @@ def without_lag(instance: Instance) -> Measured:
     ),
 )
 def lemma12(evidence: Evidence) -> None:
+    evidence.maps = [decoder_map(CLAIMS["lemma12"].properties[0], "Where the order of theta_n holds", evidence.full)]
     evidence.certified("lag-bound", "lemma12-rate")
     K, V, steps, seeds = 5, 1000, 2000, range(2000 if evidence.full else 200)
     _, lead = trained_counts(single_token_classes(K, V), steps, seeds)

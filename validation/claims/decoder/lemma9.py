@@ -13,9 +13,10 @@ from snapdyn.dynamics import FrozenDecoder, Trajectory, sgd, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.decoder._shared import TWO_ROOTS, flow_rate, last_visits
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.maps.decoder import decoder_map
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
-from snapdyn.validation.register import claim
+from snapdyn.validation.register import CLAIMS, claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search import Instance
 from snapdyn.validation.statistics import standard_error
@@ -208,6 +209,13 @@ def attained_late(tau: Floats, vocab_size: float) -> Floats:
     ),
 )
 def lemma9(evidence: Evidence) -> None:
+    evidence.maps = [
+        decoder_map(
+            CLAIMS["lemma9"].properties[0],
+            "Where exp(V h) <= min(V-1, (V-1) V h) holds from the first visit on",
+            evidence.full,
+        )
+    ]
     evidence.proved("first-stage", "early-gamma", "late-gamma", "gamma-peak", "peak-time", "transition-balance")
     evidence.certified("gamma-single-maximum", "lemma9-early", "lemma9-late")
     K, V = 10, 1000.0
