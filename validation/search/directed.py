@@ -96,7 +96,7 @@ def _with_logarithms(instance: Instance, logarithms: Floats, family: Family) -> 
         instance,
         P=P,
         weights=weights,
-        vocab_size=max(outputs, 2, round(V)),
+        vocab_size=max(outputs, int(instance.query.max()) + 1, 2, round(V)),
         eta_Y=eta_Y,
         eta_Z=ratio * eta_Y,
         t_end=horizon / eta_Y,

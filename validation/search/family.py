@@ -193,7 +193,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             P=P,
             query=rng.permutation(np.arange(K) % Q),
             weights=np.ones(K) if self.uniform else rng.dirichlet(np.full(K, concentration)) + SMALLEST_SHARE,
-            vocab_size=max(outputs, 2, round(_log_between(rng, self.vocab_size))),
+            vocab_size=max(outputs, Q, 2, round(_log_between(rng, self.vocab_size))),
             eta_Y=eta_Y,
             eta_Z=_log_between(rng, self.ratio) * eta_Y,
             t_end=_log_between(rng, self.horizon) / eta_Y,

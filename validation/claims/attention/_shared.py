@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, Trajectory
@@ -100,6 +101,16 @@ def logits_of(classes: SequenceClasses, tokens: Ints) -> tuple[Ints, Ints]:
     return query[kept], token[kept]
 
 
+def movable(instance: Instance) -> NDArray[np.bool_]:
+    """Which logits (Q, M) move at all: those of classes that overlap another class; others stay, up to rounding."""
+    classes = instance.classes
+    found = np.zeros((classes.queries.size, classes.num_tokens), dtype=bool)
+    overlaps = (instance.gram - np.eye(instance.num_classes) > 0).any(axis=1)
+    for n in np.flatnonzero(overlaps):
+        found[classes.query_index[n], classes.support(n)] = True
+    return found
+
+
 def falls(kind: Kind, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance], Measured | None]:
     """Largest fall of a logit of `tokens` below its maximum so far (sign -1: rise), over the largest |z - z(0)|.
 
@@ -117,6 +128,10 @@ def falls(kind: Kind, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance],
 def largest_fall_of(run: Trajectory, instance: Instance, tokens: Tokens, sign: float, rounding: float) -> Measured:
     """What `falls` measures, of a run of the instance; a move of less than `rounding` is none."""
     query, token = logits_of(instance.classes, tokens(instance.classes))
+    moved = movable(instance)[query, token]
+    query, token = query[moved], token[moved]
+    if not token.size:
+        return Measured(-1.0, at_most=FALL, where="no class of these tokens overlaps another")
     start = np.asarray(run.z_initial)
     scale = max(float(np.abs(run.z - start).max()), rounding)
     paths = sign * (run.z - start)[:, query, token]

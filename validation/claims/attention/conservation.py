@@ -15,6 +15,7 @@ from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
 from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.search.flows import resolution
 
 DOMAIN = Family(
     "any classes",
@@ -46,7 +47,10 @@ def drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Callable[[Instance],
         # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
         largest = max(1.0, float(np.abs(run.z).max())) * math.log(instance.vocab_size * max(math.e, instance.horizon))
         summands = instance.P.shape[1] + instance.num_classes
-        return Measured(sums / (np.finfo(float).eps * run.stats["evaluations"] * summands * largest), at_most=1.0)
+        state = float(np.finfo(float).eps) * run.stats["evaluations"] * largest
+        # Terms of a rate of z that cancel: `resolution` in all, and those of Eq. (10) grow with the inverse of G.
+        inverse = 1 / float(instance.eigenvalues[0]) if kind is ModifiedDecoder else 1.0
+        return Measured(sums / (summands * (state + resolution(instance)) * inverse), at_most=1.0)
 
     return measure
 
