@@ -107,7 +107,7 @@ def movable(instance: Instance) -> NDArray[np.bool_]:
     found = np.zeros((classes.queries.size, classes.num_tokens), dtype=bool)
     overlaps = (instance.gram - np.eye(instance.num_classes) > 0).any(axis=1)
     for n in np.flatnonzero(overlaps):
-        found[classes.query_index[n], classes.support(n)] = True
+        found[classes.query_index[n], classes.support(int(n))] = True
     return found
 
 
