@@ -56,27 +56,33 @@ class SmallOverlaps(Family):
         return replace(instance, P=instance.P * rarer)
 
 
-def growth_exponents(run: Trajectory, instance: Instance, every: int = 1) -> Floats:
-    """B_n (N, S) along a run, with the xi of Theorem 1 and any priors, by Simpson's rule.
+def growth_exponents(run: Trajectory, instance: Instance, every: int = 1) -> tuple[Floats, Floats]:
+    """B_n (N, S) along a run, with the xi of Theorem 1 and any priors, by Simpson's rule in h_n from the start.
 
-    p_n gamma_n dt = d(((V-1) h_n)^2)/(2 eta_Y), exactly (128), so that B_n = (eta_Z/eta_Y) int (xi_n/gamma_n)
-    d(((V-1) h_n)^2)/2: until attention moves, with equal priors, the integrand is constant.
+    The second array (S,) is the relative change of xi_n/gamma_n up to the first time.
+
+    p_n gamma_n dt = (V-1)^2 h_n dh_n/eta_Y, exactly (128), so that B_n = (eta_Z/eta_Y) (V-1)^2 int (xi_n/gamma_n) h_n
+    dh_n: until attention moves the integrand is h_n, or with unequal priors, where h_k/h_n changes, a smooth function.
     """
     classes, V = instance.classes, instance.vocab_size
-    t, z = run.t[::every], run.z[::every]
+    z = np.concatenate([np.asarray(run.z_initial)[None], run.z[::every]])
     faster = 1 / (1 - instance.momentum)
-    h = np.asarray(analytic.h(classes.prior * t[:, None], instance.eta_Y * faster, V))
+    h = np.asarray(analytic.h(classes.prior * run.t[::every, None], instance.eta_Y * faster, V))
     E = np.array([dense_attention(classes, at)[1] for at in z])
     E = np.einsum("tnm,tkm->tnk", E, E) * (1 - np.eye(classes.num_classes))
-    xi = growth_over_gamma(E, float(V), h)
-    x = ((V - 1) * h) ** 2 / 2
-    # Below the first time xi/gamma is linear in h: with unequal priors h_k/h_n changes. int 2 h (xi - slope h) dh.
-    slope = (xi[1] - xi[0]) / (h[1] - h[0])
-    first = xi[0] - slope * h[0] / 3
-    B = np.empty_like(x)
-    for n in range(x.shape[1]):
-        B[:, n] = first[n] * x[0, n] + cumulative_simpson(xi[:, n], x=x[:, n], initial=0)
-    return instance.ratio * B
+    # At t -> 0 the h_n are in proportion to the priors.
+    xi = growth_over_gamma(E, float(V), np.vstack([classes.prior, h]))
+    h = np.vstack([np.zeros(classes.num_classes), h]) * (V - 1)
+    # Up to the first time xi/gamma = xi_0 + a h + b h^2 through three points: unequal priors give a, attention, which
+    # moves like h^2, gives b.
+    first, second = (xi[1] - xi[0]) / h[1], (xi[2] - xi[0]) / h[2]
+    b = (second - first) / (h[2] - h[1])
+    a = first - b * h[1]
+    start = h[1] ** 2 * (xi[0] / 2 + a * h[1] / 3 + b * h[1] ** 2 / 4)
+    B = start + np.column_stack(
+        [cumulative_simpson((xi * h)[1:, n], x=h[1:, n], initial=0) for n in range(classes.num_classes)]
+    )
+    return instance.ratio * B, np.abs(xi[1] / xi[0] - 1)
 
 
 def leaves_bounds(
@@ -93,7 +99,7 @@ def leaves_bounds(
         if run is None:
             return None
         classes = instance.classes
-        B, coarse = growth_exponents(run, instance), growth_exponents(run, instance, every=2)
+        (B, xi_change), (coarse, _) = growth_exponents(run, instance), growth_exponents(run, instance, every=2)
         _, f = dense_attention(classes, np.asarray(run.z_initial))
         worst, where, error = -np.inf, "", 0.0
         for n in range(classes.num_classes):
@@ -111,7 +117,11 @@ def leaves_bounds(
             if out[i] > worst:
                 worst, where = float(out[i]), f"token {l0} of class {n}, t = {run.t[seen][i]:.3g}"
                 at = int(np.flatnonzero(seen)[i]) // 2
-                error = abs(float(coarse[at, n] / B[2 * at, n]) - 1) + SOLVER
+                near = slice(max(at - 1, 0), at + 3)
+                error = 2 * float(np.abs(coarse[near, n] / B[::2, n][near] - 1).max()) + SOLVER
+                # Until the first save attention may have moved: there Simpson's rule has one interval.
+                early = float(xi_change[n] ** 2 * B[0, n] / B[seen, n][i])
+                error += early
         if not where:
             return Measured(-1.0, at_most=missed, where="no logit moves by more than rounding")
         return Measured(worst, at_most=missed, error=error, where=where)
