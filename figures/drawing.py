@@ -17,7 +17,8 @@ from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_tran
 from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style
-from snapdyn.validation.run import LEVELS, chosen_ids
+from snapdyn.validation.evidence import LEVELS
+from snapdyn.validation.run import chosen_ids
 
 if TYPE_CHECKING:
     import xarray

@@ -14,8 +14,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError
-from snapdyn.validation.checks import Check
-from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.evidence import LEVELS, Evidence
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.search.counterexamples import stored_counterexamples
 from snapdyn.validation.search.directed import OUTSIDE, push
@@ -31,7 +30,6 @@ STARTS = (2, 10)
 SHRINK_BUDGET = 300
 # Two columns of numbers that are the same up to rounding, mirrored or inverted, say the same.
 SAME = 1e-9
-LEVELS = ("quick", "full")
 
 
 @dataclass
@@ -57,9 +55,9 @@ class Examination:
     fails_outside : int
         How many of them fail.
     worst : Case or None
-        Smallest margin inside the conditions.
+        Smallest `Measured.slack` inside the conditions.
     worst_outside : Case or None
-        Smallest margin outside the conditions.
+        Smallest `Measured.slack` outside the conditions.
     controls : dict of str to (int, Case)
         For every wrong theory the number of instances that reject it, and its largest failure.
     mirrored : list of str
@@ -112,16 +110,16 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
         if case is None:
             continue
         if instance.family == prop.domain.name:
-            ranking.append((case.measured.margin, i, instance))
+            ranking.append((case.measured.slack, i, instance))
         for name, wrong in prop.controls.items():
             _try_control(name, wrong(instance), case, found, numbers[name])
     starts = [instance for _, _, instance in sorted(ranking, key=lambda entry: entry[:2])[: STARTS[level == "full"]]]
+
+    def violation(instance: Instance) -> float:
+        case = _measure(prop, instance, found)
+        return OUTSIDE if case is None else -case.measured.slack
+
     for start in starts if pushed else ():
-
-        def violation(instance: Instance) -> float:
-            case = _measure(prop, instance, found)
-            return OUTSIDE if case is None else -case.measured.margin
-
         push(violation, prop.domain, start, max(pushed // len(starts), 1))
     found.mirrored = [name for name, pairs in numbers.items() if _mirrors(np.array(pairs))]
     return found
@@ -142,12 +140,12 @@ def _measure(prop: Property, instance: Instance, found: Examination) -> Case | N
     case = Case(measured, instance)
     if inside:
         found.tried += 1
-        if found.worst is None or measured.margin < found.worst.measured.margin:
+        if found.worst is None or measured.slack < found.worst.measured.slack:
             found.worst = case
         return case
     found.outside += 1
     found.fails_outside += not measured.holds
-    if found.worst_outside is None or measured.margin < found.worst_outside.measured.margin:
+    if found.worst_outside is None or measured.slack < found.worst_outside.measured.slack:
         found.worst_outside = case
     return None
 
@@ -160,7 +158,7 @@ def _try_control(
         return
     numbers.append((case.measured.value, measured.value))
     count, worst = found.controls.get(name, (0, Case(measured, case.instance)))
-    if measured.margin < worst.measured.margin:
+    if measured.slack < worst.measured.slack:
         worst = Case(measured, case.instance)
     found.controls[name] = (count + (not measured.holds), worst)
 
@@ -201,48 +199,32 @@ def search_property(prop: Property, evidence: Evidence) -> Examination:
             f"expected instances of {prop.domain.name!r} that meet the conditions of {prop.name!r}, received none; "
             "widen the domain"
         )
+    if found.undecided > found.tried:
+        raise InputError(
+            f"expected numbers of {prop.name!r} on most instances, received {found.tried} and {found.undecided} runs "
+            "without one; narrow the domain"
+        )
     if found.mirrored:
         raise InputError(
             f"expected controls of {prop.name!r} computed from a wrong theory, received numbers that follow from the "
             f"statement's own: {'; '.join(found.mirrored)}"
         )
-    role = "corrected" if prop.corrected else "statement"
     measured, instance = found.worst.measured, found.worst.instance
     name = f"{prop.name}, worst of {found.tried} instances"
-    slack = measured.error
-    bound = measured.bound + slack if measured.relation == "<=" else measured.bound - slack
-    evidence.checks.append(Check(name, prop.rung, measured.value, bound, measured.relation, role))  # type: ignore[arg-type]
+    evidence.checks.append(measured.check(name, prop.rung, "corrected" if prop.corrected else "statement"))
     place = f"{measured} at {_described(instance)}"
     evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
     if not measured.holds:
         evidence.counterexample = _simplified(prop, instance).to_dict()
     if found.worst_outside is not None and found.fails_outside:
-        measured = found.worst_outside.measured
-        evidence.checks.append(
-            Check(
-                f"{prop.name}, outside the conditions: {found.fails_outside} of {found.outside} instances fail, worst",
-                prop.rung,
-                measured.value,
-                measured.bound,
-                measured.relation,
-                "outside",
-            )
-        )
+        name = f"{prop.name}, outside the conditions: {found.fails_outside} of {found.outside} instances fail, worst"
+        evidence.checks.append(found.worst_outside.measured.check(name, prop.rung, "outside"))
     for name in prop.controls:
         count, case = found.controls.get(name, (0, None))
         if case is None:
             raise InputError(f"expected numbers of the control {name!r}, received none on any instance")
-        wrong = case.measured
-        evidence.checks.append(
-            Check(
-                f"{name}: fails on {count} of {found.tried} instances, worst",
-                prop.rung,
-                wrong.value,
-                wrong.bound,
-                wrong.relation,
-                "control",
-            )
-        )
+        name = f"{name}: fails on {count} of {found.tried} instances, worst"
+        evidence.checks.append(case.measured.check(name, prop.rung, "control"))
     return found
 
 

@@ -13,6 +13,7 @@ from snapdyn.validation.pictures import Map, Picture
 
 # Root of all draws of the register; another one searches the same domains again with other instances.
 SEED = 2305
+LEVELS = ("quick", "full")
 # Rung of interval proofs.
 CERTIFIED = "interval proof"
 

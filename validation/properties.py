@@ -8,6 +8,7 @@ from typing import Literal
 
 from snapdyn.errors import InputError
 from snapdyn.validation.assumptions import Condition
+from snapdyn.validation.checks import Check, Role
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
 
@@ -71,6 +72,11 @@ class Measured:
         return self.bound - self.value if self.at_least is None else self.value - self.bound
 
     @property
+    def slack(self) -> float:
+        """Margin plus numerical error: negative where the statement fails by more than the error."""
+        return self.margin + self.error
+
+    @property
     def decided(self) -> bool:
         """Whether the margin is a number of at least the numerical error."""
         return abs(self.margin) >= self.error
@@ -78,7 +84,12 @@ class Measured:
     @property
     def holds(self) -> bool:
         """Whether the statement holds: the margin is not negative beyond the numerical error."""
-        return self.margin >= -self.error
+        return self.slack >= 0
+
+    def check(self, name: str, rung: str, role: Role) -> Check:
+        """Check whose bound is wider by the numerical error: it passes where `holds` is true."""
+        bound = self.bound + self.error if self.relation == "<=" else self.bound - self.error
+        return Check(name, rung, self.value, bound, self.relation, role)
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""

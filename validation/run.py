@@ -21,12 +21,11 @@ from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, suggest, unknown_name, whole
 from snapdyn.validation.checks import Check
 from snapdyn.validation.engine import domain_of
-from snapdyn.validation.evidence import CERTIFIED, SEED, Evidence
+from snapdyn.validation.evidence import CERTIFIED, LEVELS, SEED, Evidence
 from snapdyn.validation.register import Claim, FaultyEvidenceError, Grade, file_of, gathered
 from snapdyn.validation.results import ClaimResult, Report, Verdict
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
-LEVELS = ("quick", "full")
 # (done, total, names of the claims that run)
 Progress = Callable[[int, int, str], None]
 NAMES_SHOWN = 3

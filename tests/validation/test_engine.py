@@ -127,3 +127,37 @@ def test_a_family_knows_its_own_instances() -> None:
         assert sd.Family("f", uniform=False, num_classes=(2, 5), vocab_size=(10, 100)).contains(instance)
     strong = sd.Family("f", "strong", num_classes=(2, 5), vocab_size=(10, 100)).draw(0, 0)
     assert not family.contains(strong)
+
+
+def test_a_large_numerical_error_hides_no_failure() -> None:
+    """Assert that the worst case is the one that fails most beyond its own error."""
+
+    def measure(instance: Instance) -> sd.Measured:
+        coarse = instance.num_classes % 2 == 0
+        return sd.Measured(5.0 if coarse else 2.0, at_most=1.0, error=10.0 if coarse else 0.1)
+
+    found = examine(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False), "quick", 0)
+    assert found.worst.measured.value == 2.0
+    evidence = sd.Evidence()
+    search_property(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False), evidence)
+    assert not evidence.checks[0].passed
+
+
+def test_a_control_within_its_error_is_not_rejected() -> None:
+    wrong = {"w": lambda i: sd.Measured(1.05, at_most=1.0, error=0.1)}
+    family = sd.Family("f")
+    prop = sd.Property("x", "r", lambda i: sd.Measured(i.ratio, at_most=1e9), family, (), wrong, (10, 10))
+    evidence = sd.Evidence()
+    search_property(prop, evidence)
+    assert evidence.checks[-1].role == "control"
+    assert evidence.checks[-1].passed
+
+
+def test_mostly_failed_runs_are_no_evidence() -> None:
+    def measure(instance: Instance) -> sd.Measured | None:
+        return sd.Measured(0.0, at_most=1.0) if instance.num_classes == 4 else None
+
+    with pytest.raises(sd.InputError, match="on most instances"):
+        search_property(
+            sd.Property("x", "r", measure, sd.Family("f"), evaluations=(40, 40), directed=False), sd.Evidence()
+        )

@@ -16,10 +16,12 @@ from snapdyn.validation.search.instance import Instance
 SMALL = 300
 
 
-def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> System:
+def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], residual: bool = False) -> System:
     """System of an instance: its classes, rates, start and length; momentum mu multiplies both rates by 1/(1-mu)."""
     faster = 1 / (1 - instance.momentum)
     rates = instance.eta_Y * faster, instance.eta_Z * faster
+    if residual:
+        return MeanField(instance.classes, *rates, z_initial=instance.start, residual=True)
     if kind is MeanField and instance.seq_len is not None:
         return FiniteLengthMeanField(instance.classes, *rates, seq_len=instance.seq_len, z_initial=instance.start)
     return kind(instance.classes, *rates, z_initial=instance.start)
@@ -50,7 +52,11 @@ def noise(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> 
 
 
 def flow(
-    instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], saves: int = 60, **options: Any
+    instance: Instance,
+    kind: type[MeanField] | type[ModifiedDecoder],
+    saves: int = 60,
+    residual: bool = False,
+    **options: Any,
 ) -> Trajectory | None:
     """Run an instance to t_end; a run that was made before with the same arguments is returned again.
 
@@ -62,29 +68,36 @@ def flow(
         MeanField or ModifiedDecoder.
     saves : int
         Number of saved times, evenly spaced in ln t.
+    residual : bool
+        Whether the mean field has the residual connection.
     **options : dict
         Options of the integration.
 
     Returns
     -------
     Trajectory or None
-        None if the solver fails, or if the attention vectors are linearly dependent, which the modified decoder does
-        not allow: a search counts such an instance as undecided.
+        None if the solver fails, if the attention vectors are linearly dependent, which the modified decoder does not
+        allow, or for finite sequences with the residual connection: a search counts such an instance as undecided.
     """
-    key = (kind, saves, *sorted(options.items()))
+    key = (kind, saves, residual, *sorted(options.items()))
     if key not in instance.runs:
-        instance.runs[key] = _run(instance, kind, saves, options)
+        instance.runs[key] = _run(instance, kind, saves, residual, options)
     found: Trajectory | None = instance.runs[key]
     return found
 
 
 def _run(
-    instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], saves: int, options: dict[str, Any]
+    instance: Instance,
+    kind: type[MeanField] | type[ModifiedDecoder],
+    saves: int,
+    residual: bool,
+    options: dict[str, Any],
 ) -> Trajectory | None:
     times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, saves)
-    if kind is ModifiedDecoder and instance.eigenvalues[0] <= 1e-12:
+    dependent = kind is ModifiedDecoder and instance.eigenvalues[0] <= 1e-12
+    if dependent or (residual and instance.seq_len is not None):
         return None
-    system = system_of(instance, kind)
+    system = system_of(instance, kind, residual)
     # Where attention is fast the compiled integrator makes millions of steps a second. An implicit solver that builds
     # a Jacobian from differences never ends where logits are rounding.
     chosen: dict[str, Any] = {"method": "LSODA", "atol": resolution(instance)}
@@ -92,8 +105,9 @@ def _run(
         chosen |= {"method": "compiled", "rtol": 1e-10}
     if system.size > SMALL:
         chosen = {"atol": max(resolution(instance), 1e-13)}
+    # In the time itself the first saved times of a short run lie inside one step: interpolation errs by per cents.
     try:
-        return whole_run(system, times, **({"rtol": 1e-8} | chosen | options))
+        return whole_run(system, times, **({"rtol": 1e-8, "log_time": True} | chosen | options))
     except RuntimeError:
         return None
 

@@ -39,7 +39,6 @@ from snapdyn.validation.requirements import (
     UNIFORM,
 )
 from snapdyn.validation.search import Instance, flow
-from snapdyn.validation.search.flows import SMALL, resolution
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
@@ -165,7 +164,7 @@ def final_logit(residual: bool) -> Callable[[Instance], Measured | None]:
     """
 
     def measure(instance: Instance) -> Measured | None:
-        run = _residual_run(instance) if residual else flow(instance, MeanField)
+        run = flow(instance, MeanField, residual=residual)
         if run is None:
             return None
         pull = local_pull(instance)
@@ -178,25 +177,6 @@ def final_logit(residual: bool) -> Callable[[Instance], Measured | None]:
         return Measured(moved[least] / largest, at_least=0.0, error=run_error(instance, 1.0), where=where)
 
     return measure
-
-
-def _residual_run(instance: Instance) -> Trajectory | None:
-    """Mean field with the residual connection to t_end; kept on the instance. None where it fails."""
-    if instance.seq_len is not None:
-        return None
-    if "residual" not in instance.runs:
-        faster = 1 / (1 - instance.momentum)
-        system = MeanField(instance.classes, instance.eta_Y * faster, instance.eta_Z * faster,
-                           z_initial=instance.start, residual=True)  # fmt: skip
-        chosen = {"method": "BDF" if instance.ratio > 10 else "LSODA", "atol": resolution(instance)}
-        if system.size > SMALL:
-            chosen = {"atol": max(resolution(instance), 1e-13)}
-        try:
-            instance.runs["residual"] = whole_run(system, [instance.t_end], rtol=1e-8, **chosen)
-        except RuntimeError:
-            instance.runs["residual"] = None
-    found: Trajectory | None = instance.runs["residual"]
-    return found
 
 
 class TurnedFamily(SeparateQueriesFamily):

@@ -33,14 +33,13 @@ from snapdyn.validation.requirements import (
     ZERO_START,
 )
 from snapdyn.validation.search import Family, Instance, flow
-from snapdyn.validation.search.flows import resolution
+from snapdyn.validation.search.flows import noise
 
 ATTENTION_RATES = np.array([0.5, 1.0, 2.0, 3.0])  # of Fig. 6
 # Factor of the rates in the searched statements.
 FACTOR = 3.0
 # Solvers of relative tolerance 1e-8 on both sides, over up to some thousand steps, and a growing solution.
 SOLVER = 1e-3
-STEPS = 1e3
 
 ANY_CLASSES = Family(
     "any classes",
@@ -90,8 +89,8 @@ def clock(eta_Y: float, eta_Z: float, t_end: float) -> Callable[[Instance], Meas
         )
         if run is None or other is None:
             return None
-        # Smaller logits are rounding, over some hundred steps.
-        scale = max(float(np.abs(run.z[-1]).max()), STEPS * resolution(instance) / SOLVER)
+        # Smaller logits are rounding.
+        scale = max(float(np.abs(run.z[-1]).max()), noise(instance, MeanField) / SOLVER)
         return Measured(float(np.abs(run.z[-1] - other.z[-1]).max()) / scale, at_most=SOLVER)
 
     return measure
