@@ -6,8 +6,8 @@ FINDINGS: dict[str, str] = {
     "F2": "Remark 1 needs K = V, and a factor less: there w_n = (V-1) h(t/K) zeta_n with h at rate (1-rho) eta_Y and "
     "no prefactor, and beta/iota = 1/(V-1).",
     "F3": "Theorem 4's premise (13) contradicts (98)-(100): conservation shares the common token's fall among the K "
-    "classes, so the printed growth exponent is K^2/(K-1) times too large while it is small, K times in the "
-    "limit.",
+    "classes, so the printed growth exponent is K^2/(K-1) times too large while it is small, and K + 1/m times in the "
+    "limit, m the number of most frequent distinct tokens (leading beta).",
     "F4": "The modified decoder is a small change in norm but not for attention: its beta is of the order of the "
     "overlap, that of the original flow of order 1/(V-1).",
     "F5": "(88) has a wrong sign: + q0 (1 + sum E') must be - q0 (1 - sum E'); with the right one xi_n > 0 for "

@@ -106,8 +106,8 @@ class _Law:
         self.hit[np.arange(len(self.F)), classes.next_index] = True
         self.multiplicity = np.ones(self.hit.shape[1])
         self.multiplicity[-1] = max(classes.vocab_size - outputs, 1)
-        faster = 1 / (1 - instance.momentum)
-        self.eta_Y, self.eta_Z, self.p = instance.eta_Y * faster, instance.eta_Z * faster, classes.prior
+        self.p = classes.prior
+        self.eta_Y, self.eta_Z = instance.flow_rates
         self.t_end = instance.t_end
 
     def frozen(self, A: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:

@@ -17,9 +17,8 @@ SMALL = 300
 
 
 def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], residual: bool = False) -> System:
-    """System of an instance: its classes, rates, start and length; momentum mu multiplies both rates by 1/(1-mu)."""
-    faster = 1 / (1 - instance.momentum)
-    rates = instance.eta_Y * faster, instance.eta_Z * faster
+    """System of an instance: its classes, rates of the flows, start and length."""
+    rates = instance.flow_rates
     if residual:
         return MeanField(instance.classes, *rates, z_initial=instance.start, residual=True)
     if kind is MeanField and instance.seq_len is not None:

@@ -147,6 +147,11 @@ class Instance:
         return self.eta_Z / self.eta_Y
 
     @property
+    def flow_rates(self) -> tuple[float, float]:
+        """eta_Y and eta_Z of the flows per batch-size-1 step: momentum mu multiplies both by 1/(1-mu)."""
+        return self.eta_Y / (1 - self.momentum), self.eta_Z / (1 - self.momentum)
+
+    @property
     def horizon(self) -> float:
         """eta_Y t at the end."""
         return self.eta_Y * self.t_end

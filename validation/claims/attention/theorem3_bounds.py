@@ -66,8 +66,7 @@ def growth_exponents(run: Trajectory, instance: Instance, every: int = 1) -> tup
     """
     classes, V = instance.classes, instance.vocab_size
     z = np.concatenate([np.asarray(run.z_initial)[None], run.z[::every]])
-    faster = 1 / (1 - instance.momentum)
-    h = np.asarray(analytic.h(classes.prior * run.t[::every, None], instance.eta_Y * faster, V))
+    h = np.asarray(analytic.h(classes.prior * run.t[::every, None], instance.flow_rates[0], V))
     E = np.array([dense_attention(classes, at)[1] for at in z])
     E = np.einsum("tnm,tkm->tnk", E, E) * (1 - np.eye(classes.num_classes))
     # At t -> 0 the h_n are in proportion to the priors.

@@ -47,11 +47,6 @@ OVERLAPS = Family(
 PLAIN_STEPS = Requirement("plain steps", "momentum = 0", lambda instance: instance.momentum, at_most=0.0, defining=True)
 
 
-def flow_rate(instance: Instance) -> float:
-    """eta_Y of the flow per batch-size-1 step: momentum mu multiplies it by 1/(1-mu)."""
-    return instance.eta_Y / (1 - instance.momentum)
-
-
 def last_visits(instance: Instance) -> float:
     """p_n t_end of the most frequent class."""
     return float(instance.prior.max()) * instance.t_end
@@ -91,7 +86,7 @@ def integrated_logits(instance: Instance, mixing: Floats) -> Floats:
     def rate(tau: float, W: Floats) -> Floats:
         return (weights @ errors_of(W.reshape(shape), column, copies)).ravel()
 
-    end = flow_rate(instance) * instance.t_end
+    end = instance.flow_rates[0] * instance.t_end
     run = solve_ivp(rate, (0.0, end), np.zeros(shape[0] * shape[1]), method="DOP853", rtol=RTOL, atol=1e-12)
     if not run.success:
         raise RuntimeError(f"expected scipy to reach t_end, received {run.message}")

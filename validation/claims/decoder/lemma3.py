@@ -13,7 +13,6 @@ from snapdyn.validation.claims.decoder._shared import (
     OVERLAPS,
     SOLVER_ERROR,
     attention,
-    flow_rate,
     integrated_logits,
     logit_distance,
     logits_of,
@@ -37,7 +36,7 @@ def decoupled(mixing: Callable[[Instance], Floats]) -> Callable[[Instance], Meas
         except RuntimeError:
             return None
         V, visits = instance.vocab_size, instance.prior * instance.t_end
-        alone = logits_of(instance, V * analytic.h(visits, flow_rate(instance), V))
+        alone = logits_of(instance, V * analytic.h(visits, instance.flow_rates[0], V))
         distance, where = logit_distance(instance, W, alone)
         return Measured(distance, at_most=SOLVER_ERROR, where=where)
 

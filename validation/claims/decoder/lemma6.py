@@ -9,7 +9,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR, flow_rate
+from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
@@ -53,7 +53,7 @@ def against_solver(law: Law) -> Callable[[Instance], Measured | None]:
     """Largest relative distance of the law at p_n t_end from the solution of (44)."""
 
     def measure(instance: Instance) -> Measured | None:
-        V, tau = float(instance.vocab_size), flow_rate(instance) * instance.prior * instance.t_end
+        V, tau = float(instance.vocab_size), instance.flow_rates[0] * instance.prior * instance.t_end
         rarest_and_most = np.array([tau.min(), tau.max()])
         u = [solved(float(end), V) for end in rarest_and_most]
         if None in u:
@@ -70,7 +70,7 @@ def against_50_digits(law: Law) -> Callable[[Instance], Measured]:
     """Largest relative distance of the law at p_n t_end from the root of (45) at 50 digits."""
 
     def measure(instance: Instance) -> Measured:
-        V, tau = float(instance.vocab_size), float(flow_rate(instance) * instance.prior.max() * instance.t_end)
+        V, tau = float(instance.vocab_size), float(instance.flow_rates[0] * instance.prior.max() * instance.t_end)
         u = float(law(np.array([tau]), V)[0])
         return Measured(_distance(u, tau, V), at_most=IDENTITY_ERROR, where=f"eta_Y p_n t = {tau:.3g}")
 

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, Trajectory, sgd, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.decoder._shared import TWO_ROOTS, flow_rate, last_visits
+from snapdyn.validation.claims.decoder._shared import TWO_ROOTS, last_visits
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.maps.decoder import decoder_map
 from snapdyn.validation.pictures import Picture
@@ -36,7 +36,7 @@ def smaller_root_time(vocab_size: float) -> float:
 FIRST_VISIT = Requirement(
     "the first visit lies beyond the smaller root",
     "eta_Y >= [2 (V-1) u_- - 1]/V (about 1/V)",
-    lambda instance: flow_rate(instance) / smaller_root_time(float(instance.vocab_size)),
+    lambda instance: instance.flow_rates[0] / smaller_root_time(float(instance.vocab_size)),
     at_least=1.0,
 )
 FIVE_OUTPUTS = Requirement("5 outputs or more", "V >= 5", lambda instance: float(instance.vocab_size), at_least=5)
@@ -55,7 +55,7 @@ def stages(
     """
 
     def measure(instance: Instance) -> Measured:
-        V, rate = float(instance.vocab_size), flow_rate(instance)
+        V, rate = float(instance.vocab_size), instance.flow_rates[0]
         start = rate if first is None else first / V
         last = max(rate * last_visits(instance), start)
         worst, where = 0.0, "no time on either stage up to t_end"

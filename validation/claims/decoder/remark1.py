@@ -13,7 +13,6 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.claims.decoder._shared import (
     SOLVER_ERROR,
-    flow_rate,
     integrated_logits,
     logit_distance,
     logits_of,
@@ -109,17 +108,17 @@ def scaled_h(visits: Floats, eta_Y: float, instance: Instance) -> Floats:
 
 def recomputed(visits: Floats, rho: float, instance: Instance) -> Floats:
     """V h at rate (1-rho) eta_Y."""
-    return scaled_h(visits, (1 - rho) * flow_rate(instance), instance)
+    return scaled_h(visits, (1 - rho) * instance.flow_rates[0], instance)
 
 
 def per_round(visits: Floats, rho: float, instance: Instance) -> Floats:
     """Wrong theory: the recomputed form at s = t, without the factor 1/K of the clock."""
-    return scaled_h(visits / instance.prior, (1 - rho) * flow_rate(instance), instance)
+    return scaled_h(visits / instance.prior, (1 - rho) * instance.flow_rates[0], instance)
 
 
 def faster(visits: Floats, rho: float, instance: Instance) -> Floats:
     """Wrong theory (F17): the original flow is faster than the modified one, by 1/(1-rho)."""
-    return scaled_h(visits, flow_rate(instance) / (1 - rho), instance)
+    return scaled_h(visits, instance.flow_rates[0] / (1 - rho), instance)
 
 
 @claim(

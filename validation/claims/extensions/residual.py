@@ -108,7 +108,7 @@ SLOW_ATTENTION = Requirement("slow attention", "eta_Z/eta_Y <= 0.01", lambda i: 
 LATE = Requirement(
     "after the transition",
     "eta_Y p_n t >= 100 ln V",
-    lambda i: float(i.horizon / (1 - i.momentum) * i.prior.min() / np.log(max(i.vocab_size, 3))),
+    lambda i: float(i.flow_rates[0] * i.t_end * i.prior.min() / np.log(max(i.vocab_size, 3))),
     at_least=100,
 )
 

@@ -85,11 +85,6 @@ SYMMETRIC_FAMILY = Family(
 )
 
 
-def rates(instance: Instance) -> tuple[float, float]:
-    """eta_Y and eta_Z per batch-size-1 step with the factor 1/(1-mu) of momentum."""
-    return instance.eta_Y / (1 - instance.momentum), instance.eta_Z / (1 - instance.momentum)
-
-
 def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
     """ln chi = 2 (z(t) - z(0)) of the dominant token of class n, without the detour over exp, (N,)."""
     classes = trajectory.require_classes()
@@ -106,7 +101,7 @@ def transition(classes: SequenceClasses, eta_Y: float) -> tuple[float, float]:
 
 def common_growth(instance: Instance, t: Floats) -> Floats:
     """Gamma = eta_Z int gamma dt of uniform classes at the times `t` (batch-size-1 steps)."""
-    eta_Y, eta_Z = rates(instance)
+    eta_Y, eta_Z = instance.flow_rates
     return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, instance.vocab_size, instance.num_classes))
 
 

@@ -15,7 +15,6 @@ from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
     entropies,
     log_growth,
-    rates,
     welch,
 )
 from snapdyn.validation.evidence import Evidence
@@ -113,7 +112,7 @@ def growth_step(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | N
 AFTER = Requirement(
     "time after the transition",
     "eta_Y p_n t_end >= 2 ln V for every class",
-    lambda i: float(rates(i)[0] * i.prior.min() * i.t_end / np.log(i.vocab_size)),
+    lambda i: float(i.flow_rates[0] * i.prior.min() * i.t_end / np.log(i.vocab_size)),
     at_least=2,
     defining=True,
 )

@@ -21,7 +21,6 @@ from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
     entropies,
     log_growth,
-    rates,
     transition,
     welch,
 )
@@ -58,7 +57,7 @@ WEAK = Family(
 AFTER = Requirement(
     "time after the transition",
     "t_end >= t0 = 2 u_+/(p_n eta_Y) of every class",
-    lambda i: float(rates(i)[0] * i.prior.min() * i.t_end / (2 * analytic.u_plus(i.vocab_size))),
+    lambda i: float(i.flow_rates[0] * i.prior.min() * i.t_end / (2 * analytic.u_plus(i.vocab_size))),
     at_least=1,
 )
 

@@ -28,7 +28,6 @@ from snapdyn.validation.claims.transition._shared import (
     SYMMETRIC_FAMILY,
     log_growth,
     overlap,
-    rates,
     transition,
 )
 from snapdyn.validation.evidence import Evidence
@@ -103,7 +102,7 @@ def above(bound: Bound) -> Callable[[Instance], Measured | None]:
         run = flow(instance, ModifiedDecoder)
         if run is None:
             return None
-        classes, (eta_Y, eta_Z) = instance.classes, rates(instance)
+        classes, (eta_Y, eta_Z) = instance.classes, instance.flow_rates
         before = run.t <= classes.num_classes * np.log(classes.vocab_size) / eta_Y
         growth = log_growth(run)[before]
         if not before.any() or growth.min() <= 0:
@@ -118,7 +117,7 @@ def above(bound: Bound) -> Callable[[Instance], Measured | None]:
 
 def _memory(instance: Instance) -> float:
     """(eta_Z/eta_Y) (V h)^2 of the most frequent class at the last time of scanning, min(t_end, t0')."""
-    (eta_Y, _), p, V = rates(instance), float(instance.prior.max()), instance.vocab_size
+    (eta_Y, _), p, V = instance.flow_rates, float(instance.prior.max()), instance.vocab_size
     visits = min(p * instance.t_end, np.log(V) / eta_Y)
     return float(instance.ratio * (V * h(visits, eta_Y, V)) ** 2)
 
@@ -163,7 +162,7 @@ def signs(instance: Instance) -> Measured | None:
     run = flow(instance, MeanField)
     if run is None:
         return None
-    before = run.t <= np.log(instance.vocab_size) / (rates(instance)[0] * instance.prior.max())
+    before = run.t <= np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
     before[0] = True
     paths, scales = _paths((run.z - run.z_initial)[before], instance.P, instance.classes)
     return Measured(-turned_back(paths / scales, 1.0), at_least=0, error=SOLVER)

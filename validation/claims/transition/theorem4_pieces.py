@@ -9,7 +9,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.transition._shared import rates
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
@@ -39,7 +38,7 @@ DOMAIN = Family(
 
 def _visits(instance: Instance) -> Floats:
     """x = eta_Y p_n t_end of every class."""
-    return np.asarray(rates(instance)[0] * instance.prior * instance.t_end)
+    return np.asarray(instance.flow_rates[0] * instance.prior * instance.t_end)
 
 
 def _lead(x: Floats, V: int) -> Floats:
