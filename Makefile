@@ -1,6 +1,6 @@
 # make report: set up, run the main job, write report/index.html.
 # make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).
-# make test: all tests, as CI runs them.   make test-all: register and figures at the full level as well.
+# make test: all tests, as CI runs them.   make fuzz: attacks with random damage, at most 15 minutes.   make test-all: register and figures at the full level as well.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ EXTRAS ?= dev,cluster,stiff
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures -type f -not -path '*/__pycache__/*'))
 
-.PHONY: report check test test-all lint bench setup clean
+.PHONY: report check test fuzz test-all lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
@@ -19,6 +19,10 @@ check: lint
 test: lint
 	$(BIN)/python -m pytest -n auto
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/dynamics -m kernel
+
+fuzz: SEED ?= 1
+fuzz: setup
+	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/fuzz
 
 test-all: test
 	$(BIN)/snapdyn validate --level full

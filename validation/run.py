@@ -164,13 +164,14 @@ def _in_processes(
             if not running:
                 break
             show([entry.id for entry in running.values()])
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                entry = running.pop(future)
-                try:
-                    result = future.result()
-                except PicklingError:  # a claim made in a notebook, say, around something that cannot be sent
-                    result = check_claim(entry, level, seed)
-                yield entry, result
+            # One at a time, so that the progress also counts claims that finished together.
+            future = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
+            entry = running.pop(future)
+            try:
+                result = future.result()
+            except PicklingError:  # a claim made in a notebook, say, around something that cannot be sent
+                result = check_claim(entry, level, seed)
+            yield entry, result
     except BrokenProcessPool as error:
         names = ", ".join([entry.id, *(other.id for other in running.values())])
         raise BrokenProcessPool(
