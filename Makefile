@@ -1,6 +1,7 @@
 # make report: set up, run the main job, write report/index.html.
 # make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).
-# make test: all tests, as CI runs them.   make fuzz: attacks with random damage, at most 15 minutes.   make test-all: register and figures at the full level as well.
+# make test: all tests, as CI runs them.   make test-all: register and figures at the full level as well.
+# make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

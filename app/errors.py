@@ -20,7 +20,30 @@ FloatArray = NDArray[np.float64]
 
 
 class InputError(ValueError):
-    """A user's input cannot be used; the message is one plain sentence fit for a terminal."""
+    """A user's input cannot be used; the message is one plain sentence fit for a terminal.
+
+    Whatever the message quotes, it is one line without control characters.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+def printable(text: str) -> str:
+    """Return `text` in one line, control characters escaped: a title or a word may hold commands of the terminal."""
+    if text.isprintable():
+        return text
+    line = " ".join(text.split())
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+
+
+def shown(value: Any) -> str:
+    """Return what error messages show of a received value: one line of at most 60 characters."""
+    try:
+        text = printable(repr(value))
+    except Exception:  # numbers beyond the limit of digits, objects of other libraries
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -34,7 +57,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
     """Build the InputError for a `name` that is not one of `known`; `what` says what is named."""
     known = list(known)
     return InputError(
-        f"expected {what} to be one of {', '.join(known)}, received {_excerpt(name)}{suggest(name, known)}"
+        f"expected {what} to be one of {', '.join(known)}, received {shown(name)}{suggest(name, known)}"
     )
 
 
@@ -53,7 +76,7 @@ def positive(name: str, value: float) -> float:
         number = math.nan
     if not (math.isfinite(number) and number > 0):
         raise InputError(
-            f"expected {name} to be a positive finite number, received {_excerpt(value)}; give a value above 0"
+            f"expected {name} to be a positive finite number, received {shown(value)}; give a value above 0"
         )
     return number
 
@@ -65,7 +88,7 @@ def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> i
         or (not isinstance(value, (int, float)) and not hasattr(value, "__index__"))
         or np.ndim(value) > 0
     ):
-        raise InputError(f"expected {name} to be a whole number, received {_excerpt(value)}; give one whole number")
+        raise InputError(f"expected {name} to be a whole number, received {shown(value)}; give one whole number")
     if not math.isfinite(value) or int(value) != value or value < at_least:
         raise InputError(
             f"expected {name} to be a whole number of at least {at_least}, received {value!r}; give {at_least} or more"
@@ -78,7 +101,7 @@ def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> i
 def flag(name: str, value: bool) -> bool:
     """Return `value` as a bool after checking that it is one; "no" and 0 are refused."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"expected {name} to be true or false, received {_excerpt(value)}; write it without quotes")
+        raise InputError(f"expected {name} to be true or false, received {shown(value)}; write it without quotes")
     return bool(value)
 
 
@@ -92,7 +115,7 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "iuf":
-        raise InputError(f"expected {name} to be an array of real numbers, received {_excerpt(values)}; give numbers")
+        raise InputError(f"expected {name} to be an array of real numbers, received {shown(values)}; give numbers")
     return array.astype(np.float64)
 
 
@@ -101,7 +124,7 @@ def whole_array(name: str, values: Any) -> NDArray[np.int64]:
     array = real_array(name, values)
     # Beyond 2**53 neighbouring whole numbers are the same float.
     if not (np.isfinite(array) & (np.abs(array) < 2.0**53) & (array == np.floor(array))).all():
-        raise InputError(f"expected {name} to hold whole numbers, received {_excerpt(values)}; round them")
+        raise InputError(f"expected {name} to hold whole numbers, received {shown(values)}; round them")
     return array.astype(np.int64)
 
 
@@ -136,9 +159,3 @@ def _require_all(name: str, array: FloatArray, valid: NDArray[np.bool_], expecte
     if not np.all(valid):
         raise InputError(f"expected {name} to be {expected}, received {array[~valid].flat[0]:g}; {remedy}")
     return array
-
-
-def _excerpt(values: Any) -> str:
-    """Return `values` as text of one line and at most 60 characters."""
-    text = " ".join(repr(values).split())
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -5,7 +5,7 @@ Each attack counts how its trials ended. A summary of these counts stands at the
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -29,15 +29,11 @@ def seed() -> int:
 
 
 @pytest.fixture
-def endings(record_property: Callable[[str, object], None], request: pytest.FixtureRequest) -> Counter[str]:
+def endings(record_property: Callable[[str, object], None]) -> Iterator[Counter[str]]:
     """Count of trials by how they ended, shown in the summary of the run: ``endings["refused"] += 1``."""
     counts: Counter[str] = Counter()
-
-    def record() -> None:
-        record_property("endings", dict(counts))
-
-    request.addfinalizer(record)
-    return counts
+    yield counts
+    record_property("endings", dict(counts))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
