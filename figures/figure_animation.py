@@ -27,7 +27,8 @@ TITLE = "Attention on Syn-Small over time, animated"
 CAPTION = (
     "Attention of class 0 in the mean field, eta_Y = 1 and 10, eta_Z = 1, at times evenly spaced on a logarithmic "
     "axis; as a strip of frames for print, a GIF and a page with a slider. Per step, attention comes to rest. On a "
-    "logarithmic clock it keeps moving: at eta_Y = 10 its speed at t = 1e5 is a third of its largest speed."
+    "logarithmic clock it keeps moving: at eta_Y = 10 and t = 1e5, the largest change of a token from frame to frame "
+    "is still 0.34 of its largest value."
 )
 
 DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0

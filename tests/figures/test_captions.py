@@ -1,0 +1,58 @@
+"""Numbers of captions are those of the drawn data (figures 3, 8 and 9: in their own tests)."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray
+
+from snapdyn.dynamics import single_common_token
+from snapdyn.figures.register import FIGURES
+from snapdyn.figures.syn_small import DOMINANT
+
+pytestmark = pytest.mark.slow
+
+
+def test_figure_2(data: dict[str, xarray.Dataset]) -> None:
+    """Assert the start of the common token and the lead of the dominant token: start, largest, end."""
+    attention = data["2"].attention.values[:, 0]
+    lead = attention[:, 0] / attention[:, 1]
+    caption = FIGURES["2"].caption
+    assert f"starts with attention {attention[0, 3]:.1f}" in caption
+    assert f"rises from {lead[0]:.2f} to {lead.max():.2f} and comes back to {lead[-1]:.2f}" in caption
+
+
+def test_attention(data: dict[str, xarray.Dataset]) -> None:
+    """Assert the times of the iterations, who moves first, when the order changes, and the entropies."""
+    figure, caption = data["attention"], FIGURES["attention"].caption
+    clock = dict(zip(figure.iteration.values.tolist(), figure.t_of_iteration.values.tolist(), strict=True))
+    assert f"(iteration 10 at t = {clock[10]:.0f}, 48 at t = {clock[48]:.0f})" in caption
+    time = figure.time.values
+    slow, fast = figure.attention.values[:, :, 0, DOMINANT[0]]
+    assert f"({np.interp(9, time, fast):.3f} against {np.interp(9, time, slow):.3f} at t = 9)" in caption
+    lead = slow - fast
+    last_behind = np.flatnonzero(lead <= 0)[-1]
+    overtakes = np.interp(0.0, lead[last_behind : last_behind + 2], time[last_behind : last_behind + 2])
+    assert f"overtakes near t = {overtakes:.0f} " in caption
+    entropies = [np.interp(clock[48], time, values) for values in figure.entropy.values[:, :, 0]]
+    start = figure.entropy.values[0, 0, 0]
+    assert f"the entropy is {entropies[0]:.2f} nats against {entropies[1]:.2f} (start {start:.2f})" in caption
+
+
+def test_animation(data: dict[str, xarray.Dataset]) -> None:
+    """Assert the last change of a token per unit of ln t over its largest, at eta_Y = 10."""
+    attention = data["animation"].attention.sel(eta_Y=10.0)
+    moved = np.abs(attention.diff("time")).max("token").values
+    assert f"still {moved[-1] / moved.max():.2f} of its largest value" in FIGURES["animation"].caption
+
+
+def test_phase(data: dict[str, xarray.Dataset]) -> None:
+    """Assert the overlap of the transition's diagram and the largest overlap of the gaps' diagram."""
+
+    def overlap(common_probability: float) -> float:
+        return float(single_common_token(5, 5, common_probability, 1000).gram()[0, 1])
+
+    figure, caption = data["phase"], FIGURES["phase"].caption
+    times = json.loads(figure.attrs["settings_times"])["classes"]["common_probability"]
+    assert f"(here rho = {overlap(times):.3f})" in caption
+    assert f"(rho up to {overlap(float(figure.gaps_common_probability.max())):.2f})" in caption
