@@ -56,9 +56,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
     """Build the InputError for a `name` that is not one of `known`; `what` says what is named."""
     known = list(known)
-    return InputError(
-        f"expected {what} to be one of {', '.join(known)}, received {shown(name)}{suggest(name, known)}"
-    )
+    return InputError(f"expected {what} to be one of {', '.join(known)}, received {shown(name)}{suggest(name, known)}")
 
 
 def choice(name: str, value: str, options: tuple[str, ...]) -> str:

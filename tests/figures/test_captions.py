@@ -7,8 +7,10 @@ import pytest
 import xarray
 
 from snapdyn.dynamics import single_common_token
+from snapdyn.figures import DrawnFigure
 from snapdyn.figures.register import FIGURES
 from snapdyn.figures.syn_small import DOMINANT
+from tests.helpers import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -46,8 +48,8 @@ def test_animation(data: dict[str, xarray.Dataset]) -> None:
     assert f"still {moved[-1] / moved.max():.2f} of its largest value" in FIGURES["animation"].caption
 
 
-def test_phase(data: dict[str, xarray.Dataset]) -> None:
-    """Assert the overlap of the transition's diagram and the largest overlap of the gaps' diagram."""
+def test_phase(data: dict[str, xarray.Dataset], drawn: dict[str, DrawnFigure]) -> None:
+    """Assert the overlaps of two diagrams, and how far above its line attention has snapped."""
 
     def overlap(common_probability: float) -> float:
         return float(single_common_token(5, 5, common_probability, 1000).gram()[0, 1])
@@ -56,3 +58,8 @@ def test_phase(data: dict[str, xarray.Dataset]) -> None:
     times = json.loads(figure.attrs["settings_times"])["classes"]["common_probability"]
     assert f"(here rho = {overlap(times):.3f})" in caption
     assert f"(rho up to {overlap(float(figure.gaps_common_probability.max())):.2f})" in caption
+    name = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest"
+    snapped = next(check.measured for check in drawn["phase"].checks if check.name == name)
+    assert f"by a factor of {int(snapped)} or more" in caption
+    docs = " ".join((ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8").split())
+    assert f"only at {int(snapped)} times this value or more" in docs

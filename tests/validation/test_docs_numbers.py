@@ -1,0 +1,84 @@
+"""Numbers of docs/ about the theory are those of the claims, the laws and the stored counterexamples."""
+
+import re
+
+import numpy as np
+import pytest
+
+from snapdyn.analytic import transition_time, transition_time_with_overlap
+from snapdyn.dynamics import MeanField, integrate, random_classes, single_common_token
+from snapdyn.validation import Report
+from snapdyn.validation.maps.fallen_tokens import fall_onset
+from snapdyn.validation.search.counterexamples import load
+from tests.helpers import ROOT
+
+
+def page(name: str) -> str:
+    """A page of the documentation, on one line."""
+    return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+
+
+def rounded(number: float, written: str) -> str:
+    """Return `number` with as many decimals as the written number has."""
+    return f"{number:.{len(written.partition('.')[2])}f}"
+
+
+@pytest.mark.slow
+def test_gaps_of_the_reparameterisation(report: Report) -> None:
+    """Assert each "x % at d" of the table of embeddings, to its last digit, and the width that gives 5 %."""
+    text = page("transformers.md").partition("| embeddings | gap |")[2]
+    conclusion = next(claim.conclusion for claim in report.claims if claim.id == "reparameterisation")
+    measured = iter(re.findall(r"([\d.]+)% at (?:d|s\^2) = (\d+)", conclusion))
+    rows = text.partition("- The rates")[0]
+    written = re.findall(r"([\d.]+) % at (?:(?:d|s\^2) = )?(\d+)", rows)
+    assert len(written) == 11
+    for gap, size in written:  # in the order of the conclusion, which has more sizes
+        assert any(at == size and rounded(float(value), gap) == gap for value, at in measured), (gap, size)
+    found = re.search(r"random fixed U: .*?([\d.]+)% at d = 16384", conclusion)
+    assert found
+    assert f"needs a width of about {round(16384 * (float(found[1]) / 5) ** 2, -4):.0f} " in text
+
+
+def test_the_transition_at_strong_overlap() -> None:
+    """Assert rho and the time of the transition over t* at K = 5, V = 1000, by the law and in a run."""
+    found = re.search(
+        r"common token of probability ([\d.]+) \(rho = ([\d.]+)\) gives ([\d.]+) t\* at K = (\d+), V = (\d+)",
+        page("sweeps.md"),
+    )
+    assert found
+    common, rho, ratio = found[1], found[2], found[3]
+    K, V, eta_Y = int(found[4]), int(found[5]), 1.0
+    classes = single_common_token(K, K, float(common), V)
+    overlap = float(classes.gram()[0, 1])
+    assert rounded(overlap, rho) == rho
+    t_peak = float(transition_time(K, V, eta_Y))
+    assert rounded(float(transition_time_with_overlap(K, V, eta_Y, overlap)) / t_peak, ratio) == ratio
+    # gamma peaks where u alpha = 1, u = ln(alpha (V-1)/(1-alpha)) the lead of the correct logit and loss = -ln(alpha).
+    times = np.linspace(0.5, 3.0, 501) * t_peak
+    run = integrate(MeanField(classes, eta_Y, eta_Z=1e-6), times)
+    alpha = np.exp(-run.loss)
+    lead = np.log(alpha * (V - 1) / (1 - alpha))
+    measured = np.interp(1.0, lead * alpha, times / t_peak)
+    assert rounded(float(measured), ratio) == ratio
+
+
+@pytest.mark.parametrize(("correlation", "share"), [("strong", "(strong)"), ("weak", "(weak)")])
+def test_where_tokens_begin_to_fall(correlation: str, share: str) -> None:
+    """Assert the first fall and the fall of half of the instances in (eta_Z/eta_Y)(V h)^2, and one far below."""
+    text = page("sweeps.md")
+    onsets = [
+        fall_onset(
+            random_classes(3, 1, 4, vocab_size=100, correlation=correlation, seed=seed), 0.1, np.geomspace(1, 1e30, 301)
+        )[1]
+        for seed in range(30)
+    ]
+    first, half = re.findall(rf"([\d.]+) {re.escape(share)}", text)
+    assert rounded(float(np.nanmin(onsets)), first) == first
+    assert np.median(np.nan_to_num(onsets, nan=np.inf)) == pytest.approx(float(half), rel=0.05)
+
+
+def test_a_stored_counterexample_falls_far_below() -> None:
+    instance = load("theorem2a-strong-slow").instance
+    assert instance.t_end is not None
+    onset = fall_onset(instance.classes, instance.eta_Z / instance.eta_Y, np.geomspace(1, instance.t_end, 301))[1]
+    assert f"a token falls at {onset:.2f}." in page("sweeps.md")
