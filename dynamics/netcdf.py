@@ -1,36 +1,55 @@
-"""netCDF files: written completely or not at all, and read with one error for every kind of damage."""
+"""netCDF files with a digest: written completely or not at all, and read with one error for every kind of damage.
+
+A file is HDF5 data followed by a trailer of 82 bytes: ``snapdyn-digest-1 ``, 64 hexadecimal digits and a line end.
+HDF5 does not look behind its own end, so xarray and every other reader of netCDF-4 opens the file. The digits are the
+SHA-256 of the SHA-256 digests (32 bytes each) of the data in blocks of 1 MiB, the last one shorter; several threads
+compute them. The digest is checked before HDF5 opens the file: on damaged data the library may crash, never return, or
+return other numbers.
+
+The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 1".
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.dynamics.storage import replacing
-from snapdyn.errors import InputError
+from snapdyn.dynamics.netcdf_content import Content, RefusedContent, read_content
+from snapdyn.dynamics.storage import free_memory, replacing
+from snapdyn.dynamics.unverified import read_unverified
+from snapdyn.errors import InputError, flag
 
 if TYPE_CHECKING:
     import xarray
 
 HEADER = "snapdyn"  # attribute that holds a JSON header; files without it keep their header in plain attributes
-# What xarray, h5netcdf and json raise for damaged files, and constructors for values that do not fit together.
-UNREADABLE = (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, EOFError)
+MAGIC = b"snapdyn-digest-1 "
+TRAILER_SIZE = len(MAGIC) + 64 + 1
+BLOCK = 2**20
+BLOCKS_AT_ONCE = 8  # per call of a thread
+# What h5py, h5netcdf and json raise for damaged files, and constructors for values that do not fit together.
+UNREADABLE = (OSError, KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, EOFError)
 
 
-def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
-    """Write a dataset to a netCDF file, under a temporary name first, and return the path.
+def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_format: str) -> Path:
+    """Write a dataset to a netCDF file with a digest, under a temporary name first, and return the path.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     path : str or path-like
         File to create or to replace; its folder must exist.
+    file_format : str
+        Kind and version of the format; the attribute "format" of the file.
 
     Returns
     -------
@@ -41,14 +60,140 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     InputError
         The folder is missing, or the file cannot be written.
     """
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
     with replacing(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
+        with _Target(temporary, "w+") as target:
+            with h5netcdf.File(target, "w", decode_vlen_strings=True) as file:
+                dataset.assign_attrs(format=file_format).dump_to_store(H5NetCDFStore(file))
+            if target.error is not None:
+                raise target.error
+        trailer = _trailer(temporary, temporary.stat().st_size)
+        with temporary.open("ab") as end:
+            end.write(trailer)
     return Path(path)
+
+
+class _Target(io.FileIO):
+    """File that HDF5 writes to; it keeps the first error, for the time after HDF5 has closed the file.
+
+    HDF5 ends the process when it cannot write what it holds back, as on a full disk.
+    """
+
+    error: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all bytes, or none after an error."""
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while left and self.error is None:
+                left = left[super().write(left) :]
+        except (OSError, KeyboardInterrupt) as error:
+            self.error = error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the size, unless after an error."""
+        try:
+            if self.error is None:
+                super().truncate(size)
+        except OSError as error:
+            self.error = error
+        return self.tell() if size is None else size
+
+
+def _trailer(path: str | os.PathLike[str], size: int) -> bytes:
+    """Trailer for the first `size` bytes of a file."""
+
+    def of_blocks(start: int) -> bytes:
+        digests = []
+        with open(path, "rb", buffering=0) as file:
+            file.seek(start)
+            for begin in range(start, min(start + BLOCKS_AT_ONCE * BLOCK, size), BLOCK):
+                digests.append(hashlib.sha256(file.read(min(BLOCK, size - begin))).digest())
+        return b"".join(digests)
+
+    starts = range(0, size, BLOCKS_AT_ONCE * BLOCK)
+    # Threads for one block cost more than they save.
+    pool = ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) if len(starts) > 1 else None
+    try:
+        digests = b"".join((pool.map if pool else map)(of_blocks, starts))
+    finally:
+        if pool:
+            pool.shutdown(cancel_futures=True)
+    return MAGIC + hashlib.sha256(digests).hexdigest().encode() + b"\n"
+
+
+def _doubt(path: str | os.PathLike[str]) -> str:
+    """What is wrong with the digest of a file, as a phrase; empty for the right digest."""
+    size = os.stat(path).st_size - TRAILER_SIZE
+    trailer = b""
+    if size >= 0:
+        with open(path, "rb") as file:
+            file.seek(size)
+            trailer = file.read()
+    if not trailer.startswith(MAGIC):
+        return "has no digest at its end: it is damaged, or an earlier version of snapdyn or another program wrote it"
+    return "" if trailer == _trailer(path, size) else "is damaged: its SHA-256 digest differs"
+
+
+def read_netcdf(
+    path: str | os.PathLike[str], kind: str, advice: str, unverified: bool = False, unchecked: str = "unverified=True"
+) -> Content:
+    """Read a netCDF file after checking its digest.
+
+    Parameters
+    ----------
+    path : str or path-like
+    kind : str
+        Kind of the file in error messages, such as "trajectory file (snapdyn trajectory 1)".
+    advice : str
+        What to do about a damaged file; ends the error message.
+    unverified : bool
+        Read a file without a digest, or with a wrong one, by `read_unverified`: in a process of its own, which is
+        ended after 60 s.
+    unchecked : str
+        How a user asks for that, in the error message.
+
+    Returns
+    -------
+    Content
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, without a digest (unless `unverified`), or of another kind.
+    """
+    unverified = flag("unverified", unverified)
+    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
+        raise InputError(f"expected the path of a {kind}, received {path!r}, which is not a file; check the path")
+    try:
+        if doubt := _doubt(path):
+            if unverified:
+                return read_unverified(path, kind)
+            raise RefusedContent(doubt, "" if "differs" in doubt else f", or read it all the same with {unchecked}")
+        return read_content(path, free_memory() / 2)
+    except RefusedContent as error:
+        what, remedy = (*error.args, "")[:2]
+        raise InputError(f"expected a whole {kind}, received {str(path)!r}, which {what}; {advice}{remedy}") from None
+    except UNREADABLE as error:
+        if isinstance(error, InputError):
+            raise
+        raise _unreadable(path, kind, advice, error) from error
+
+
+def _unreadable(path: str | os.PathLike[str], kind: str, advice: str, error: Exception) -> InputError:
+    return InputError(
+        f"expected a whole {kind}, received {str(path)!r}, which is damaged or of another kind "
+        f"({type(error).__name__}); {advice}"
+    )
 
 
 @contextmanager
 def reading_netcdf(
-    path: str | os.PathLike[str], kind: str, file_format: str, advice: str
+    path: str | os.PathLike[str], kind: str, file_format: str, advice: str, unverified: bool = False
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
     """Read a netCDF file; errors of the `with` block, which builds an object from its content, count as damage.
 
@@ -61,32 +206,74 @@ def reading_netcdf(
         Value that "format" must have in the header.
     advice : str
         What to do about a damaged file; ends the error message.
+    unverified : bool
+        As for `read_netcdf`.
 
     Yields
     ------
     header : mapping
-        The JSON header, or the attributes of a file without one.
+        The attributes, and the entries of the JSON header of a file that has one.
     values : dict of arrays
         Every variable of the file, by name.
 
     Raises
     ------
     InputError
-        The file is missing, damaged, or of another format.
+        The file is missing, damaged, without a digest (unless `unverified`), or of another format.
+    """
+    kind = f"{kind} file ({file_format})"
+    content = read_netcdf(path, kind, advice, unverified)
+    try:
+        header = {**content.attributes, **json.loads(content.attributes.get(HEADER, "{}"))}
+        if header["format"] != file_format:
+            raise KeyError("format")
+        yield header, content.arrays
+    except UNREADABLE as error:
+        raise _unreadable(path, kind, advice, error) from error
+
+
+def read_dataset(
+    path: str | os.PathLike[str],
+    kind: str,
+    file_format: str,
+    advice: str,
+    unverified: bool = False,
+    unchecked: str = "unverified=True",
+) -> xarray.Dataset:
+    """Read a netCDF file as a labelled dataset, as ``xarray.load_dataset`` gives it, without the attribute "format".
+
+    Parameters
+    ----------
+    path : str or path-like
+    kind : str
+        Kind of the file in error messages, such as "figure data".
+    file_format : str
+        Value that the attribute "format" must have. Files without a digest may lack it.
+    advice : str
+        What to do about a damaged file; ends the error message.
+    unverified : bool
+        As for `read_netcdf`.
+    unchecked : str
+        As for `read_netcdf`.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, without a digest (unless `unverified`), or of another format.
     """
     import xarray
 
-    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
-        raise InputError(f"expected the path of a {kind} file, received {path!r}, which is not a file; check the path")
+    kind = f"{kind} file ({file_format})"
+    content = read_netcdf(path, kind, advice, unverified, unchecked)
+    attributes = dict(content.attributes)
     try:
-        with xarray.open_dataset(path, engine="h5netcdf", decode_cf=False) as dataset:
-            header = json.loads(dataset.attrs[HEADER]) if HEADER in dataset.attrs else dict(dataset.attrs)
-            if header["format"] != file_format:
-                raise KeyError("format")
-            values = {str(name): np.array(variable.values) for name, variable in dataset.variables.items()}
-        yield header, values
+        if attributes.pop("format", file_format if unverified else None) != file_format:
+            raise KeyError("format")
+        variables = {name: (v.dims, v.values, v.attributes) for name, v in content.variables.items()}
+        return xarray.decode_cf(xarray.Dataset(variables, attrs=attributes))
     except UNREADABLE as error:
-        raise InputError(
-            f"expected a whole {kind} file ({file_format}), received {str(path)!r}, which is damaged or of another "
-            f"kind ({type(error).__name__}); {advice}"
-        ) from error
+        raise _unreadable(path, kind, advice, error) from error

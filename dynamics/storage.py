@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import subprocess
@@ -72,6 +73,15 @@ def source_hash(*modules: str) -> str:
 def provenance(**facts: Any) -> dict[str, Any]:
     """Facts that reproduce a result: code and library versions and whatever the caller adds."""
     return {"snapdyn": code_version(), "versions": library_versions(), **facts}
+
+
+def free_memory() -> float:
+    """Bytes of memory that are free; infinite where the system does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * int(line.split()[1])
+    return math.inf
 
 
 def output_folder(path: str | os.PathLike[str]) -> Path:

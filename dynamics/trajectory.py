@@ -448,7 +448,6 @@ class Trajectory:
             else:
                 data["event_state"] = (("event", "value"), np.array([event.state for event in self.events]))
         header = {
-            "format": FORMAT,
             "system": self.system,
             "parameters": self.parameters,
             "status": self.status,
@@ -460,7 +459,7 @@ class Trajectory:
         }
         if self.state is not None:
             header["value_names"] = list(self.value_names)
-        return write_netcdf(xarray.Dataset(data, attrs={HEADER: json.dumps(header, sort_keys=True)}), path)
+        return write_netcdf(xarray.Dataset(data, attrs={HEADER: json.dumps(header, sort_keys=True)}), path, FORMAT)
 
 
 def _present(name: str, what: str) -> property:
@@ -478,12 +477,15 @@ for _name, _what in {"z_support": "attention logits", "z_initial": "attention lo
     setattr(Trajectory, _name, _present(_name, _what))
 
 
-def load(path: str | os.PathLike[str]) -> Trajectory:
+def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
     """Read a trajectory that `Trajectory.save` wrote.
 
     Parameters
     ----------
     path : str or path-like
+    unverified : bool
+        Also read a file without a digest, which an earlier version or another program wrote. Shapes and finiteness
+        are checked, in a process of its own that is ended after 60 s. Numbers may be damaged all the same.
 
     Returns
     -------
@@ -492,7 +494,7 @@ def load(path: str | os.PathLike[str]) -> Trajectory:
     Raises
     ------
     InputError
-        The file is missing, damaged, or not a trajectory.
+        The file is missing, damaged, without a digest (unless `unverified`), or not a trajectory.
 
     Examples
     --------
@@ -503,8 +505,13 @@ def load(path: str | os.PathLike[str]) -> Trajectory:
     ...     sd.load(trajectory.save(pathlib.Path(folder) / "run.nc"))
     Trajectory(MeanField, 3 times, t = 1..100, finished)
     """
-    with reading_netcdf(path, "trajectory", FORMAT, "run the simulation again or choose another file") as content:
-        return _from_values(*content)
+    advice = "run the simulation again or choose another file"
+    with reading_netcdf(path, "trajectory", FORMAT, advice, unverified) as (header, values):
+        run = _from_values(header, values)
+        _check_shapes(run)
+        if unverified:
+            _check_finite(run)
+        return run
 
 
 def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajectory:
@@ -548,3 +555,45 @@ def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajec
         state=values.get("state"),
         value_names=tuple(header.get("value_names", ())),
     )
+
+
+def _check_shapes(run: Trajectory) -> None:
+    """Raise ValueError for arrays that do not belong together, and for texts and tables of other types."""
+    stored, times = vars(run), run.t.size
+    expected: list[tuple[Any, tuple[int | None, ...]]] = [(run.t, (times,))]
+    if run.has_loss:
+        expected.append((stored["loss"], (times,)))
+    logits = 0
+    if run.has_z:
+        logits = run.classes.z_coordinates[0].size if run.classes else stored["z_support"].shape[-1]
+        expected += [(stored["z_support"], (times, logits)), (stored["z_initial"], (None, None))]
+    if run.has_z and run.classes:
+        expected.append((stored["z_initial"], (run.classes.queries.size, run.classes.num_tokens)))
+    if run.state is not None:
+        expected.append((run.state, (times, None)))
+    expected += [(event.z_support, (logits,)) for event in run.events]
+    expected += [(values, (times,)) for values in run.invariants.values()]
+    expected += [(values, (times, None)) for values in run.extra.values()]
+    if run.Y is not None:
+        rows, outputs = np.asarray(run.decoder_rows), np.asarray(run.decoder_outputs)
+        expected += [(run.Y, (times, None, outputs.size)), (rows, (None,)), (outputs, (None,))]
+        if rows.dtype.kind != "i" or outputs.dtype.kind != "i" or rows.max(initial=-1) >= run.Y.shape[1]:
+            raise ValueError("rows of the decoder")
+    for values, shape in expected:
+        if values.dtype.kind not in "fi" or len(shape) != values.ndim:
+            raise ValueError("dimensions")
+        if any(length not in (None, size) for length, size in zip(shape, values.shape, strict=True)):
+            raise ValueError("lengths")
+    texts = run.system, run.status, run.message, *run.value_names, *(event.name for event in run.events)
+    if not all(isinstance(text, str) for text in texts) or not all(
+        isinstance(table, dict) for table in (run.parameters, run.stats)
+    ):
+        raise TypeError("header")
+
+
+def _check_finite(run: Trajectory) -> None:
+    """Raise ValueError for times that do not increase, and for states that are not finite."""
+    states = [vars(run)[name] for name in ("t", "z_support", "z_initial", "Y", "state")]
+    states += [event.z_support for event in run.events]
+    if not all(np.isfinite(values).all() for values in states if values is not None) or (np.diff(run.t) < 0).any():
+        raise ValueError("values that are not finite, or times that do not increase")

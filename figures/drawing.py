@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.netcdf import read_dataset, write_netcdf
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, unknown_name
@@ -19,6 +19,10 @@ from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.run import chosen_ids
+
+FORMAT = "snapdyn figure data 1"
+# What drawing and checking raise on a dataset that lacks variables, or has others or other values.
+DATA_OF_ANOTHER_KIND = (KeyError, ValueError, IndexError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 
 if TYPE_CHECKING:
     import xarray
@@ -81,6 +85,7 @@ def draw(
     progress: Callable[[int, int, str], None] | None = None,
     source: str | os.PathLike[str] | None = None,
     runs: str | os.PathLike[str] | None = None,
+    unverified: bool = False,
 ) -> list[DrawnFigure]:
     """Compute, draw and check figures of the register.
 
@@ -99,6 +104,8 @@ def draw(
         them (then the default is every figure in the folder).
     runs : path, optional
         Folder of saved transformer runs for Figures 7 and 10; without it these figures are left out.
+    unverified : bool
+        Also read files of `source` and `runs` without a digest, as `snapdyn.load` does.
 
     Returns
     -------
@@ -110,7 +117,7 @@ def draw(
     ------
     InputError
         The figure or the level is unknown (the message lists the known names); the folder cannot be written to; the
-        data are missing, truncated or not the data of a figure.
+        data are missing, damaged, without a digest (unless `unverified`), or not the data of a figure.
 
     Examples
     --------
@@ -122,8 +129,8 @@ def draw(
     """
     if level not in LEVELS:
         raise unknown_name("level", level, LEVELS)
-    saved = None if source is None else saved_data(Path(source))
-    transformers = None if runs is None else load_transformer_runs(runs)
+    saved = None if source is None else saved_data(Path(source), unverified)
+    transformers = None if runs is None else load_transformer_runs(runs, unverified)
     if ids is None:
         ids = saved or [id_ for id_, entry in FIGURES.items() if transformers or not entry.from_runs]
     chosen = [FIGURES[id_] for id_ in chosen_ids("figure", ids, FIGURES)]
@@ -149,17 +156,33 @@ def draw(
 
 
 def _draw_entry(
-    entry: FigureEntry, folder: Path, level: str, saved: Path | None, runs: Sequence[TransformerRun] | None
+    entry: FigureEntry,
+    folder: Path,
+    level: str,
+    saved: tuple[Path, xarray.Dataset] | None,
+    runs: Sequence[TransformerRun] | None,
 ) -> DrawnFigure:
     started = time.perf_counter()
-    if saved:
-        dataset = read_data(saved)
-    else:
+    facts = {"figure": entry.id, "title": entry.title, "caption": entry.caption}
+    if saved is None:
         dataset = entry.compute(level, runs) if entry.from_runs else entry.compute(level)
-        dataset = dataset.assign_attrs(figure=entry.id, level=level)
-    facts = {"figure": entry.id, "title": entry.title, "caption": entry.caption, "level": dataset.attrs["level"]}
-    if saved:
-        facts["drawn_from"] = saved.name
+        return _draw_dataset(entry, folder, dataset.assign_attrs(figure=entry.id, level=level), facts, started)
+    path, dataset = saved
+    try:
+        return _draw_dataset(entry, folder, dataset, {**facts, "drawn_from": path.name}, started)
+    except InputError:
+        raise
+    except DATA_OF_ANOTHER_KIND as error:  # read without a digest, or written by another version
+        raise InputError(
+            f"expected the data of figure {entry.id}, received {str(path)!r}, from which it cannot be drawn "
+            f"({type(error).__name__}: {error}); compute it again without --from"
+        ) from error
+
+
+def _draw_dataset(
+    entry: FigureEntry, folder: Path, dataset: xarray.Dataset, facts: dict[str, Any], started: float
+) -> DrawnFigure:
+    facts["level"] = dataset.attrs["level"]
     files = write_figure(folder, entry.name, dataset, entry.draw, facts, started)
     extras: list[Path] = []
     if entry.write_extras:
@@ -169,14 +192,15 @@ def _draw_entry(
     return DrawnFigure(entry.id, entry.title, entry.caption, **files, extras=tuple(extras), checks=checks)
 
 
-def saved_data(source: Path) -> dict[str, Path]:
-    """Return the paths of the data of figures by id: one file, or those of a folder, in the order of the register."""
+def saved_data(source: Path, unverified: bool = False) -> dict[str, tuple[Path, xarray.Dataset]]:
+    """Return files of figures and their data by id: one file, or those of a folder, in the order of the register."""
     if not source.exists():
         raise InputError(
             f"expected a figure's .nc file or a folder of them, received {str(source)!r}, which is missing"
         )
     paths = sorted(source.glob("figure_*.nc")) if source.is_dir() else [source]
-    by_id = {str(read_data(path).attrs["figure"]): path for path in paths}
+    contents = [(path, read_data(path, unverified)) for path in paths]
+    by_id = {str(dataset.attrs["figure"]): (path, dataset) for path, dataset in contents}
     if not by_id:
         raise InputError(
             f"expected figure_ID.nc files in {str(source)!r}, received none; give the folder that has them"
@@ -184,17 +208,26 @@ def saved_data(source: Path) -> dict[str, Path]:
     return {id_: by_id[id_] for id_ in FIGURES if id_ in by_id}
 
 
-def read_data(path: Path) -> xarray.Dataset:
-    """Read the data of a figure; InputError if the file is truncated or holds something else."""
-    import xarray
+def read_data(path: Path, unverified: bool = False) -> xarray.Dataset:
+    """Read the data of a figure.
 
-    try:
-        dataset = xarray.load_dataset(path, engine="h5netcdf")
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise InputError(
-            f"expected the data of a figure (.nc), received {str(path)!r}, which cannot be read ({error}); "
-            "compute it again without --from"
-        ) from error
+    Parameters
+    ----------
+    path : Path
+    unverified : bool
+        Also read a file without a digest, as `snapdyn.load` does.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, without a digest (unless `unverified`), or holds something else.
+    """
+    advice, unchecked = "compute it again without --from", "unverified=True (--unverified)"
+    dataset = read_dataset(path, "figure data", FORMAT, advice, unverified, unchecked)
     if dataset.attrs.get("figure") not in FIGURES or dataset.attrs.get("level") not in LEVELS:
         raise InputError(
             f"expected the data of a figure (.nc with its id and level), received {str(path)!r}; "
@@ -239,7 +272,7 @@ def write_figure(
 
     # Variables before coordinates: a dataset that was read back is then written with the same bytes.
     ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
-    write_netcdf(ordered, files["data"])
+    write_netcdf(ordered, files["data"], FORMAT)
     # fontTools logs remarks on the dates of the fonts that it embeds.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     # Without dates and, in the PNG, the version of matplotlib, the same inputs give the same bytes.

@@ -24,6 +24,9 @@ def figures(
     runs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Saved transformer runs, for figures 7 and 10.")
     ] = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Also read data and runs without a digest, of earlier versions.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
     load: Load = None,
 ) -> int:
@@ -36,7 +39,9 @@ def figures(
     from snapdyn.figures import draw
 
     with progress_bar("drawing") as update:
-        drawn = draw(ids or None, out=out, level=level, progress=update, source=source, runs=runs)
+        drawn = draw(
+            ids or None, out=out, level=level, progress=update, source=source, runs=runs, unverified=unverified
+        )
     show_table(("id", "title", "picture"), [(figure.id, figure.title, str(figure.png)) for figure in drawn])
     if not check:
         return DONE

@@ -130,17 +130,19 @@ class TextClasses(SequenceClasses):
                 "windows": ("class", self.counts),
                 "word": ("token", np.array(self.words, dtype=object)),
             },
-            attrs={"format": FORMAT, **{name: getattr(self, name) for name in SAVED_NUMBERS}},
+            attrs={name: getattr(self, name) for name in SAVED_NUMBERS},
         )
-        return write_netcdf(dataset, path)
+        return write_netcdf(dataset, path, FORMAT)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TextClasses:
+    def load(cls, path: str | os.PathLike[str], unverified: bool = False) -> TextClasses:
         """Read classes that `save` or the command `snapdyn text` wrote.
 
         Parameters
         ----------
         path : str or path-like
+        unverified : bool
+            Also read a file without a digest, as `snapdyn.load` does.
 
         Returns
         -------
@@ -149,10 +151,10 @@ class TextClasses(SequenceClasses):
         Raises
         ------
         InputError
-            The file is missing, damaged, or of another kind.
+            The file is missing, damaged, without a digest (unless `unverified`), or of another kind.
         """
         advice = "write it again with `snapdyn text PATH --out DIR`"
-        with reading_netcdf(path, "text classes", FORMAT, advice) as (header, values):
+        with reading_netcdf(path, "text classes", FORMAT, advice, unverified) as (header, values):
             words = [str(word) for word in values["word"]]
             P = sparse.csr_array(
                 (values["P_data"], (values["P_class"], values["P_token"])), shape=(values["query"].size, len(words))

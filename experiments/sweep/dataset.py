@@ -17,6 +17,7 @@ from snapdyn.experiments.sweep.files import Sweep, taken_names
 from snapdyn.experiments.sweep.observables import TIME, TRANSFORMER, Values, variables
 from snapdyn.validation.rungs.names import BRANCHES
 
+FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"
 
 
@@ -112,4 +113,4 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
 
 def write(dataset: xarray.Dataset, path: Path) -> None:
     """Write the dataset; ``xarray.open_dataset(path)`` reads it."""
-    write_netcdf(dataset, path)
+    write_netcdf(dataset, path, FORMAT)

@@ -140,7 +140,6 @@ class TransformerRun:
             },
             {"iteration": ("iteration", self.iteration, {"units": "SGD steps"})},
             {
-                "format": FORMAT,
                 "corpus": self.corpus,
                 "num_layers": self.num_layers,
                 "learning_rate": self.learning_rate,
@@ -150,15 +149,17 @@ class TransformerRun:
                 "provenance": str(provenance()),
             },
         )
-        return write_netcdf(dataset, path)
+        return write_netcdf(dataset, path, FORMAT)
 
 
-def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
+def load_transformer_run(path: str | os.PathLike[str], unverified: bool = False) -> TransformerRun:
     """Read a run that `TransformerRun.save` wrote.
 
     Parameters
     ----------
     path : str or path-like
+    unverified : bool
+        Also read a file without a digest, as `snapdyn.load` does.
 
     Returns
     -------
@@ -167,9 +168,10 @@ def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
     Raises
     ------
     InputError
-        The file is missing, damaged, or not a transformer run.
+        The file is missing, damaged, without a digest (unless `unverified`), or not a transformer run.
     """
-    with reading_netcdf(path, "transformer run", FORMAT, "train again or choose another file") as (header, values):
+    advice = "train again or choose another file"
+    with reading_netcdf(path, "transformer run", FORMAT, advice, unverified) as (header, values):
         return TransformerRun(
             corpus=str(header["corpus"]),
             num_layers=int(header["num_layers"]),
@@ -186,12 +188,14 @@ def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
         )
 
 
-def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun]:
+def load_transformer_runs(folder: str | os.PathLike[str], unverified: bool = False) -> list[TransformerRun]:
     """Read every transformer run of a folder.
 
     Parameters
     ----------
     folder : str or path-like
+    unverified : bool
+        Also read files without a digest, as `snapdyn.load` does.
 
     Returns
     -------
@@ -206,4 +210,4 @@ def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun
     paths = sorted(Path(folder).glob("*.nc"))
     if not paths:
         raise InputError(f"expected a folder of saved transformer runs (.nc), received {str(folder)!r}, which has none")
-    return [load_transformer_run(path) for path in paths]
+    return [load_transformer_run(path, unverified) for path in paths]

@@ -1,0 +1,243 @@
+"""The content of a netCDF file as plain arrays, without what lies outside of the file.
+
+A file may name other local files in links, external storage and virtual datasets. Such files are refused, in every way
+of reading. `snapdyn.dynamics.unverified` runs this module as a program of its own, which starts in half a second
+because it imports neither xarray nor the rest of snapdyn.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_OBJECTS = 1000  # variables, dimensions and groups of one file
+NUMBERS = "biufcS"  # kinds of numpy's dtypes that travel as bytes; text is a list
+
+
+class RefusedContent(ValueError):
+    """A file holds something that is never read; the message continues "received 'x.nc', which ..."."""
+
+
+class Variable(NamedTuple):
+    """A variable of a netCDF file as it is stored, not decoded.
+
+    Attributes
+    ----------
+    dims : tuple of str
+        Name of each axis of `values`.
+    values : array
+        Numbers, or objects that are str.
+    attributes : mapping
+        Texts, numbers and arrays of numbers.
+    """
+
+    dims: tuple[str, ...]
+    values: NDArray[Any]
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Content:
+    """Attributes and variables of a netCDF file.
+
+    Attributes
+    ----------
+    attributes : mapping
+    variables : mapping of str to Variable
+    """
+
+    attributes: Mapping[str, Any]
+    variables: Mapping[str, Variable]
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Values of every variable by name."""
+        return {name: variable.values for name, variable in self.variables.items()}
+
+
+def read_content(path: str | os.PathLike[str], most_bytes: float) -> Content:
+    """Read a netCDF file of the format netCDF-4 (HDF5).
+
+    Parameters
+    ----------
+    path : str or path-like
+    most_bytes : float
+        Largest size of all variables together. The sizes that the file declares are compared with it before memory
+        is taken.
+
+    Returns
+    -------
+    Content
+        The variables of the root group.
+
+    Raises
+    ------
+    RefusedContent
+        The file refers to other files, holds more than 1000 objects, types other than numbers and text, or more than
+        `most_bytes`.
+    Exception
+        What h5py and h5netcdf raise for damaged files.
+    """
+    import h5netcdf
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        _check_objects(file, most_bytes)
+    with h5netcdf.File(path, "r", decode_vlen_strings=True) as file:
+        return Content(
+            {str(name): _attribute(value) for name, value in file.attrs.items()},
+            {
+                str(name): Variable(
+                    tuple(map(str, variable.dimensions)),
+                    np.asarray(variable[...]),
+                    {str(key): _attribute(value) for key, value in variable.attrs.items()},
+                )
+                for name, variable in file.variables.items()
+            },
+        )
+
+
+def _check_objects(file: Any, most_bytes: float) -> None:
+    """Refuse links to other files, data outside of the file, types that need code, and sizes beyond memory."""
+    import h5py
+
+    names: list[bytes] = []
+
+    def visit(name: bytes, link: Any) -> bool | None:
+        if link.type != h5py.h5l.TYPE_HARD:
+            raise RefusedContent(f"refers to another place by the link {_named(name)}")
+        names.append(name)
+        return True if len(names) > MOST_OBJECTS else None
+
+    root = h5py.h5g.open(file.id, b"/")
+    root.links.visit(visit, info=True)
+    if len(names) > MOST_OBJECTS:
+        raise RefusedContent(f"holds more than {MOST_OBJECTS} variables and dimensions")
+    size = 0
+    for name in names:
+        if h5py.h5o.get_info(root, name).type != h5py.h5o.TYPE_DATASET:
+            continue
+        dataset = h5py.h5d.open(root, name)
+        storage = dataset.get_create_plist()
+        if storage.get_layout() == h5py.h5d.VIRTUAL or storage.get_external_count():
+            raise RefusedContent(f"keeps the values of {_named(name)} in another file")
+        dtype = dataset.dtype
+        if dtype.kind not in NUMBERS and h5py.check_string_dtype(dtype) is None:
+            raise RefusedContent(f"holds {_named(name)}, which is neither numbers nor text")
+        size += math.prod(dataset.shape or ()) * dtype.itemsize
+    if size > most_bytes:
+        raise RefusedContent(
+            f"declares {size / 2**30:.3g} GiB of values, where {most_bytes / 2**30:.3g} GiB can be read"
+        )
+
+
+def _named(name: bytes) -> str:
+    return repr(name.decode("utf-8", "replace"))[:60]
+
+
+def _attribute(value: Any) -> Any:
+    """Attribute as text, a number or an array of numbers or texts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode()
+    array = np.asarray(value)
+    if array.dtype.kind in "biufc" or all(isinstance(entry, str) for entry in array.flat):
+        return value
+    raise RefusedContent("has an attribute that is neither numbers nor text")
+
+
+# The two ends of the pipe between `snapdyn.dynamics.unverified` and this module as a program. The first line is JSON:
+# {"refused": phrase}, or attributes and variables with dtypes, shapes and texts. The bytes of the numbers follow.
+
+
+def _packed(value: Any) -> Any:
+    """Value as JSON; numbers keep their dtype."""
+    if isinstance(value, str):
+        return value
+    array = np.asarray(value)
+    entries = array.astype(object).ravel() if array.dtype.kind not in "biuf" else array.ravel()
+    kind = "text" if array.dtype.kind not in "biuf" else array.dtype.str
+    if kind == "text" and not all(isinstance(entry, str) for entry in entries):
+        raise RefusedContent("has complex numbers or bytes as an attribute")
+    return {"dtype": kind, "shape": array.shape, "entries": entries.tolist()}
+
+
+def unpacked(value: Any) -> Any:
+    """Value of `_packed`.
+
+    Parameters
+    ----------
+    value : str or dict
+
+    Returns
+    -------
+    str, number or array
+
+    Raises
+    ------
+    KeyError, TypeError or ValueError
+        The value is not one that `_packed` gave.
+    """
+    if isinstance(value, str):
+        return value
+    dtype = object if value["dtype"] == "text" else np.dtype(value["dtype"])
+    return np.array(value["entries"], dtype=dtype).reshape(value["shape"])[()]
+
+
+def main() -> None:
+    """Read the file `argv[1]` of at most `argv[2]` bytes within `argv[3]` seconds; write it to the standard output."""
+    path, most_bytes, limit = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+    with suppress(ImportError, ValueError, OSError, AttributeError):  # Windows has neither
+        import resource
+        import signal
+
+        # The system ends the process, whatever HDF5 does, and also when the parent has been killed.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(limit)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        most = min(4 * most_bytes + 2**32, 2.0**62)
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if hard == resource.RLIM_INFINITY or most < hard:
+            resource.setrlimit(resource.RLIMIT_AS, (int(most), hard))
+    numbers: list[NDArray[Any]] = []
+    try:
+        content = read_content(path, most_bytes)
+        variables = []
+        for name, variable in content.variables.items():
+            is_text = variable.values.dtype.kind not in NUMBERS
+            if not is_text:
+                numbers.append(np.ascontiguousarray(variable.values))
+            variables.append(
+                {
+                    "name": name,
+                    "dims": variable.dims,
+                    "attributes": {key: _packed(value) for key, value in variable.attributes.items()},
+                    "text": _packed(variable.values) if is_text else None,
+                    "dtype": variable.values.dtype.str,
+                    "shape": variable.values.shape,
+                }
+            )
+        answer = {"attributes": {k: _packed(v) for k, v in content.attributes.items()}, "variables": variables}
+        line = json.dumps(answer)
+    except RefusedContent as error:
+        line, numbers = json.dumps({"refused": str(error)}), []
+    except Exception as error:
+        line, numbers = json.dumps({"refused": f"cannot be read ({type(error).__name__})"}), []
+    with open(1, "wb", closefd=False) as out:
+        out.write(line.encode() + b"\n")
+        for array in numbers:
+            out.write(array.reshape(-1).view(np.uint8).data)
+
+
+if __name__ == "__main__":
+    main()
