@@ -111,15 +111,16 @@ def _check_objects(file: Any, most_bytes: float) -> None:
     import h5py
 
     names: list[bytes] = []
+    links: list[bytes] = []
 
     def visit(name: bytes, link: Any) -> bool | None:
-        if link.type != h5py.h5l.TYPE_HARD:
-            raise RefusedContent(f"refers to another place by the link {_named(name)}")
-        names.append(name)
-        return True if len(names) > MOST_OBJECTS else None
+        (names if link.type == h5py.h5l.TYPE_HARD else links).append(name)
+        return True if links or len(names) > MOST_OBJECTS else None  # ends the visit; h5py loses errors raised here
 
     root = h5py.h5g.open(file.id, b"/")
     root.links.visit(visit, info=True)
+    if links:
+        raise RefusedContent(f"refers to another place by the link {_named(links[0])}")
     if len(names) > MOST_OBJECTS:
         raise RefusedContent(f"holds more than {MOST_OBJECTS} variables and dimensions")
     size = 0

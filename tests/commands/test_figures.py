@@ -24,7 +24,10 @@ def test_check_fails_on_data_that_show_something_else(tmp_path: Path, capsys: py
     wrong = tmp_path / "wrong.nc"
     saved.assign(h=saved.h * 1.2).to_netcdf(wrong, engine="h5netcdf")
     capsys.readouterr()
-    assert main(["figures", "--from", str(wrong), "--out", str(tmp_path / "again"), "--check"]) == 1
+    again = ["figures", "--from", str(wrong), "--out", str(tmp_path / "again"), "--check"]
+    assert main(again) == 2
+    assert "--unverified" in capsys.readouterr().err
+    assert main([*again, "--unverified"]) == 1
     assert "data contradict the claims of: 8" in capsys.readouterr().out
 
 

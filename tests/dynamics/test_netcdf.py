@@ -1,29 +1,77 @@
-"""netCDF files: whole or refused."""
+"""netCDF files: whole or refused, also on a full disk and for a file made to mislead."""
 
+import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray
 
-from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
+from snapdyn.dynamics.netcdf import BLOCK, HEADER, MAGIC, TRAILER_SIZE, read_dataset, reading_netcdf, write_netcdf
 from snapdyn.errors import InputError
 
 NUMBERS = np.array([0.1 + 0.2, np.nan, -np.inf, 5e-324])
 
 
 def written(folder: Path, file_format: str = "test 1") -> Path:
-    header = json.dumps({"format": file_format, "note": "a"})
-    return write_netcdf(xarray.Dataset({"x": ("n", NUMBERS)}, attrs={HEADER: header}), folder / "a.nc")
+    header = json.dumps({"note": "a"})
+    return write_netcdf(xarray.Dataset({"x": ("n", NUMBERS)}, attrs={HEADER: header}), folder / "a.nc", file_format)
+
+
+def read(path: Path, unverified: bool = False) -> dict[str, np.ndarray]:
+    with reading_netcdf(path, "test", "test 1", "write it again", unverified) as (_, values):
+        return values
+
+
+def trailer_of(data: bytes) -> bytes:
+    """Trailer by the words of the documentation."""
+    digests = [hashlib.sha256(data[i : i + BLOCK]).digest() for i in range(0, len(data), BLOCK)]
+    return b"snapdyn-digest-1 " + hashlib.sha256(b"".join(digests)).hexdigest().encode() + b"\n"
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     """Assert header and every bit of the values, and that no temporary file stays."""
     with reading_netcdf(written(tmp_path), "test", "test 1", "write it again") as (header, values):
         assert header["note"] == "a"
+        assert header["format"] == "test 1"
         assert values["x"].tobytes() == NUMBERS.tobytes()
     assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
+
+
+LABELLED = xarray.Dataset(
+    {
+        "a": (("t", "x"), np.arange(6.0).reshape(3, 2), {"units": "1"}),
+        "b": ("t", np.array([True, False, True])),
+        "w": ("k", np.array(["ä", "bb"], dtype=object)),
+        "s": ((), 3.5),
+    },
+    {"t": [1.0, 2.0, 3.0], "label": ("x", np.array(["p", "q"], dtype=object))},
+    {"text": "v", "number": 1.5, "numbers": [1.0, 2.0], "names": ["a", "b"]},
+)
+
+
+def test_xarray_opens_the_file_and_gives_the_same(tmp_path: Path) -> None:
+    """Assert that xarray and the readers with and without digest give one dataset, which gives the same bytes again."""
+    path, bare = write_netcdf(LABELLED, tmp_path / "a.nc", "test 1"), tmp_path / "bare.nc"
+    opened = xarray.load_dataset(path, engine="h5netcdf")
+    assert opened.attrs.pop("format") == "test 1"
+    bare.write_bytes(path.read_bytes()[:-TRAILER_SIZE])
+    for again in (read_dataset(path, "test", "test 1", ""), read_dataset(bare, "test", "test 1", "", unverified=True)):
+        xarray.testing.assert_identical(again, opened)
+        assert write_netcdf(again, tmp_path / "b.nc", "test 1").read_bytes() == path.read_bytes()
+    xarray.testing.assert_equal(opened, LABELLED)
+
+
+@pytest.mark.parametrize("size", [0, BLOCK, 9 * BLOCK + 5])
+def test_the_trailer_is_as_documented(size: int, tmp_path: Path) -> None:
+    """Assert the digest of files of less than a block, of some blocks, and of more blocks than a thread takes."""
+    content = xarray.Dataset({"x": ("n", np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8))})
+    whole = write_netcdf(content, tmp_path / "a.nc", "test 1").read_bytes()
+    assert whole[-TRAILER_SIZE:] == trailer_of(whole[:-TRAILER_SIZE])
 
 
 def build(faulty: bool) -> None:
@@ -43,3 +91,193 @@ def test_damage_is_one_sentence(damage: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^expected ") as error, reading_netcdf(path, "test", "test 1", "again"):
         build(damage == "constructor")
     assert "\n" not in str(error.value)
+
+
+def test_one_bit_is_enough(tmp_path: Path) -> None:
+    """Assert the sentence about the digest for a changed bit in the numbers, in the attributes and in the digest."""
+    path = written(tmp_path)
+    whole = path.read_bytes()
+    for place in (whole.index(NUMBERS.tobytes()), whole.index(b"note"), len(whole) - 2):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(InputError, match="is damaged: its SHA-256 digest differs; write it again"):
+            read(path)
+
+
+@pytest.mark.parametrize("change", ["cut", "lengthened", "none"])
+def test_a_file_without_a_digest_is_refused_with_the_way_to_read_it(change: str, tmp_path: Path) -> None:
+    """Assert the sentence for a file without trailer or with bytes behind it, and the values of a whole one."""
+    path = written(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes({"cut": whole[:-1], "lengthened": whole + b"\n", "none": whole[:-TRAILER_SIZE]}[change])
+    with pytest.raises(InputError, match="has no digest .*; write it again, or read it all the same with unverified=T"):
+        read(path)
+    assert read(path, unverified=True)["x"].tobytes() == NUMBERS.tobytes()
+
+
+def forged(path: Path, make: str, secret: Path) -> Path:
+    """File with HDF5 features that reach outside of it, and a right digest."""
+    with h5py.File(path, "w") as file:
+        file.attrs["format"] = "test 1"
+        if make == "external storage":
+            file.create_dataset("x", (4,), "f8", external=[(str(secret), 0, 32)])
+        elif make == "external link":
+            file["x"] = h5py.ExternalLink(str(secret), "/x")
+        elif make == "link":
+            file["y"] = np.arange(4.0)
+            file["x"] = h5py.SoftLink("/y")
+        elif make == "link in a group":
+            file.create_group("g")["x"] = h5py.ExternalLink(str(secret), "/x")
+        elif make == "virtual":
+            layout = h5py.VirtualLayout((4,), "f8")
+            layout[:] = h5py.VirtualSource(str(secret), "x", (4,))
+            file.create_virtual_dataset("x", layout)
+        elif make == "huge":
+            file.create_dataset("x", (2**50,), "f8", chunks=(2**20,))
+        elif make == "references":
+            file.create_dataset("x", data=np.array([file.ref], dtype=h5py.ref_dtype), dtype=h5py.ref_dtype)
+        elif make == "lists":
+            file.create_dataset("x", (2,), dtype=h5py.vlen_dtype(np.float64))
+        elif make == "records":
+            file["x"] = np.zeros(3, [("a", "f8"), ("b", "i4")])
+        else:
+            for number in range(1001):
+                file[f"x{number}"] = 0.0
+    path.write_bytes(path.read_bytes() + trailer_of(path.read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        ("external storage", "keeps the values of 'x' in another file"),
+        ("external link", "refers to another place by the link 'x'"),
+        ("link", "refers to another place by the link 'x'"),
+        ("link in a group", "refers to another place by the link 'g/x'"),
+        ("virtual", "keeps the values of 'x' in another file"),
+        ("huge", "GiB of values"),
+        ("references", "neither numbers nor text"),
+        ("lists", "neither numbers nor text"),
+        ("records", "neither numbers nor text"),
+        ("many", "more than 1000"),
+    ],
+)
+def test_nothing_outside_of_the_file_is_read(make: str, sentence: str, tmp_path: Path) -> None:
+    """Assert one sentence, with a digest and without, for data of other files, other types and huge sizes."""
+    secret = tmp_path / "secret.h5"
+    with h5py.File(secret, "w") as file:
+        file["x"] = np.full(4, 7.0)
+    path = forged(tmp_path / "a.nc", make, secret)
+    with pytest.raises(InputError, match=sentence):
+        read(path)
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    with pytest.raises(InputError, match=sentence):
+        read(path, unverified=True)
+
+
+LIMITED = """
+import json, resource, sys
+from pathlib import Path
+import numpy as np
+import snapdyn as sd
+from snapdyn.dynamics import TextClasses, Trajectory
+from scipy import sparse
+kind, path = sys.argv[1], Path(sys.argv[2])
+
+def save():
+    if kind == "trajectory":
+        t = np.arange(3000.0)
+        Trajectory(None, t, t[:, None], np.zeros((1, 1)), t, "system", {}).save(path)
+    elif kind == "text classes":
+        n = np.arange(500)
+        TextClasses(sparse.eye_array(500, format="csr"), n, n, n + 1, [f"w{i}" for i in n], 1, 9, 1, 9).save(path)
+    elif kind == "figure":
+        from snapdyn.figures.register import FIGURES
+        from snapdyn.figures.drawing import write_figure
+        entry = FIGURES["8"]
+        write_figure(path.parent, path.stem, entry.compute("quick"), entry.draw, {}, 0.0)
+    else:
+        import xarray
+        from snapdyn.experiments.sweep.dataset import write
+        write(xarray.Dataset({"x": ("n", np.arange(3000.0)), "w": ("n", np.full(3000, "a", dtype=object))}), path)
+
+save()
+before, size = path.read_bytes(), path.stat().st_size
+names = sorted(p.name for p in path.parent.iterdir())
+for limit in (1, 2000, size // 2, size - 100, size - 50):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        save()
+        print("written", limit)
+    except sd.InputError as error:
+        print(json.dumps(str(error)))
+    assert path.read_bytes() == before and sorted(p.name for p in path.parent.iterdir()) == names
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+save()
+assert path.read_bytes() == before
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of the file size")
+@pytest.mark.parametrize("kind", ["trajectory", "text classes", "figure", "sweep"])
+def test_a_full_disk_is_one_sentence(kind: str, tmp_path: Path) -> None:
+    """Assert, where a file may not grow: one sentence, the old file whole, nothing beside it, a process that goes on.
+
+    The limits fall into the first write, the numbers, HDF5's own data and the trailer.
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, kind, str(tmp_path / "a.nc")], capture_output=True, text=True, timeout=300
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    sentences = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(sentences) == 5
+    for sentence in sentences:
+        assert sentence.startswith("expected ")
+        assert "File too large; choose another path" in sentence
+
+
+INTERRUPTED = """
+import signal, sys
+from pathlib import Path
+import numpy as np
+import xarray
+from snapdyn.dynamics.netcdf import write_netcdf
+path = Path(sys.argv[1])
+
+class Done(Exception): pass
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+many = xarray.Dataset({f"x{i}": ("n", np.arange(20000.0)) for i in range(10)})
+write_netcdf(many, path, "test 1")
+whole = path.read_bytes()
+stopped = 0
+for number in range(int(sys.argv[2])):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.03 * (number * 0.618 % 1))
+        write_netcdf(many, path, "test 1")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        stopped += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert path.read_bytes() == whole
+print(stopped, sorted(p.name for p in path.parent.iterdir()))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs an interval timer")
+def test_an_interrupt_leaves_the_old_file_and_the_process(tmp_path: Path) -> None:
+    """Assert, for interrupts at 60 times within a write, that the process goes on with the old file whole."""
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "a.nc"), "60"], capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    stopped, names = run.stdout.split(maxsplit=1)
+    assert int(stopped) >= 10
+    assert names.strip() == "['a.nc']"
+
+
+def test_the_magic_of_the_trailer_stays() -> None:
+    """Assert the first bytes of the trailer, which files in the world have."""
+    assert MAGIC == b"snapdyn-digest-1 "

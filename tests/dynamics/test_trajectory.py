@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -257,7 +258,7 @@ def test_foreign_file_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "foreign.nc"
     headers: dict[str, dict[str, Any]] = {
         "netcdf": {},
-        "other format": {"snapdyn": '{"format": "snapdyn trajectory 999"}'},
+        "other format": {"snapdyn": "{}", "format": "snapdyn trajectory 999"},
         "header of another kind": {"snapdyn": 3},
         "variables missing": {"snapdyn": '{"format": "snapdyn trajectory 1"}'},
     }
@@ -265,9 +266,48 @@ def test_foreign_file_is_refused(content: str, tmp_path: Path) -> None:
         path.write_text("t,z\n0,0\n")
     else:
         xarray.Dataset({"x": ("time", [1.0])}, attrs=headers[content]).to_netcdf(path, engine="h5netcdf")
-    with pytest.raises(InputError, match=r"^expected a whole trajectory file") as error:
+    with pytest.raises(InputError, match=r"^expected a whole trajectory file.*no digest.*unverified=True") as error:
         load(path)
     assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match=r"^expected a (whole )?trajectory file") as error:
+        load(path, unverified=True)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_a_file_of_an_earlier_version_is_read_when_asked(name: str, tmp_path: Path) -> None:
+    """Assert that a file without a digest, its format in the header, is refused, and read exactly with `unverified`."""
+    import xarray
+
+    run = make(name)
+    data = xarray.load_dataset(run.save(tmp_path / "run.nc"), engine="h5netcdf", decode_cf=False)
+    header = {**json.loads(data.attrs["snapdyn"]), "format": data.attrs["format"]}
+    data.attrs = {"snapdyn": json.dumps(header)}
+    old = tmp_path / "old.nc"
+    data.to_netcdf(old, engine="h5netcdf")
+    with pytest.raises(InputError, match="no digest"):
+        load(old)
+    assert_same(run, load(old, unverified=True))
+
+
+@pytest.mark.parametrize("damage", ["not finite", "times fall", "lengths", "decoder"])
+def test_wrong_values_of_unverified_files_are_refused(damage: str, tmp_path: Path) -> None:
+    """Assert one sentence for NaN in z, falling times, arrays of other lengths and rows that the decoder lacks."""
+    import xarray
+
+    data = xarray.load_dataset(make("MeanField").save(tmp_path / "run.nc"), engine="h5netcdf", decode_cf=False)
+    if damage == "not finite":
+        data["z_support"][0, 0] = np.nan
+    elif damage == "times fall":
+        data["t"] = data["t"][::-1]
+    elif damage == "decoder":
+        data["decoder_rows"] = data["decoder_rows"] + 100
+    else:
+        data["loss"] = ("other", data["loss"].values[1:])
+    bad = tmp_path / "bad.nc"
+    data.to_netcdf(bad, engine="h5netcdf")
+    with pytest.raises(InputError, match=r"^expected a whole trajectory file"):
+        load(bad, unverified=True)
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
@@ -316,11 +356,13 @@ def test_failed_write_keeps_the_old_file(
     path = run.save(tmp_path / "run.nc")
     before = path.read_bytes()
 
-    def half(self: Any, target: Any, **_: Any) -> None:
-        Path(target).write_bytes(b"half")
+    whole = xarray.Dataset.dump_to_store
+
+    def half(self: Any, store: Any, **_: Any) -> None:
+        whole(self[["t"]], store)
         raise trouble
 
-    monkeypatch.setattr(xarray.Dataset, "to_netcdf", half)
+    monkeypatch.setattr(xarray.Dataset, "dump_to_store", half)
     with pytest.raises((InputError, KeyboardInterrupt)) as error:
         run.save(path)
     if isinstance(trouble, OSError):

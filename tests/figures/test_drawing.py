@@ -14,8 +14,10 @@ import xarray
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, integrate
+from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, DrawnFigure, draw
+from snapdyn.figures.drawing import FORMAT
 
 COMPUTED = [id_ for id_, entry in FIGURES.items() if not entry.from_runs]
 
@@ -56,6 +58,7 @@ def test_provenance_reproduces_the_figure(drawn: dict[str, DrawnFigure]) -> None
         assert facts["level"] == "quick"
         assert facts["wall_time"] > 0
         parameters = xarray.load_dataset(figure.data, engine="h5netcdf").attrs
+        assert parameters.pop("format") == "snapdyn figure data 1"
         assert facts["parameters"] == {name: _plain(value) for name, value in parameters.items()}
 
 
@@ -110,12 +113,27 @@ def test_data_that_are_not_a_figures_are_refused(drawn: dict[str, DrawnFigure], 
     for source, message in (
         (tmp_path / "missing.nc", "which is missing"),
         (empty, "received none"),
-        (cut, "cannot be read"),
-        (other, "expected the data of a figure"),
+        (cut, "has no digest"),
+        (other, "has no digest"),
+        (write_netcdf(xarray.Dataset({"x": 1.0}), tmp_path / "kind.nc", "snapdyn sweep 1"), "another kind"),
+        (write_netcdf(xarray.Dataset({"x": 1.0}), tmp_path / "id.nc", FORMAT), "expected the data of a figure"),
     ):
         with pytest.raises(InputError, match=message):
             draw(out=tmp_path / "out", source=source)
     assert not (tmp_path / "out").exists()
+
+
+def test_data_without_a_digest_are_drawn_when_asked(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
+    """Assert the same data from a file without a digest, and one sentence where its variables are missing."""
+    old, poor = tmp_path / "old.nc", tmp_path / "poor.nc"
+    saved = xarray.load_dataset(drawn["8"].data, engine="h5netcdf")
+    del saved.attrs["format"]
+    saved.to_netcdf(old, engine="h5netcdf")
+    (again,) = draw(out=tmp_path / "out", source=old, unverified=True)
+    assert again.data.read_bytes() == drawn["8"].data.read_bytes()
+    saved.drop_vars("h").to_netcdf(poor, engine="h5netcdf")
+    with pytest.raises(InputError, match="from which it cannot be drawn"):
+        draw(out=tmp_path / "out", source=poor, unverified=True)
 
 
 def test_full_level_has_more_points_on_the_same_curves(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""Damaged netCDF files: refused, whatever the damage; without a digest they end within their limit."""
+
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+from scipy import sparse
+
+from snapdyn.dynamics import SequenceClasses, TextClasses, Trajectory, load
+from snapdyn.dynamics.netcdf import TRAILER_SIZE
+from snapdyn.dynamics.unverified import read_unverified
+from snapdyn.errors import InputError
+from snapdyn.figures import FIGURES
+from snapdyn.figures.drawing import read_data, write_figure
+
+Trials = Callable[[int, int], int]
+HANG = 600.0  # seconds for all trials of a small run; a trial that never returns is ended and counted
+LIMIT = 20.0  # seconds, of a file without a digest
+
+
+def trajectory(path: Path) -> Path:
+    """A run with attention logits, classes and a decoder."""
+    rng = np.random.default_rng(0)
+    classes = SequenceClasses(sparse.csr_array(np.full((3, 4), 0.25)), np.array([4, 5, 5]), vocab_size=6)
+    t, query = np.arange(50.0), classes.z_coordinates[0]
+    return Trajectory(
+        classes, t, rng.normal(size=(50, query.size)), np.zeros((2, 4)), rng.random(50), "MeanField", {"eta_Y": 1.0},
+        invariants={"row sums of Y": rng.random(50)}, Y=rng.normal(size=(50, 2, 3)),
+        decoder_rows=np.array([-1, -1, -1, -1, 0, 1]), decoder_outputs=np.array([0, 1, 2]),
+    ).save(path)  # fmt: skip
+
+
+def text_classes(path: Path) -> Path:
+    """Classes with words."""
+    n = np.arange(20)
+    P = sparse.csr_array(np.random.default_rng(0).dirichlet(np.ones(20), 20))
+    return TextClasses(P, n, n, n + 1, [f"word{i}" for i in n], 3, 400, 2, 20).save(path)
+
+
+def figure_data(path: Path) -> Path:
+    """The data of Figure 8."""
+    entry = FIGURES["8"]
+    dataset = entry.compute("quick").assign_attrs(figure="8", level="quick")
+    return write_figure(path.parent, path.stem, dataset, entry.draw, {}, time.perf_counter())["data"]
+
+
+def values_of(thing: Any) -> dict[str, Any]:
+    """All values of what was loaded, to compare."""
+    if isinstance(thing, xarray.Dataset):
+        return thing.to_dict()
+    facts = {name: value for name, value in vars(thing).items() if name not in {"classes", "wall_time"}}
+    classes = getattr(thing, "classes", thing)
+    facts |= {name: getattr(classes, name) for name in ("query", "next_token", "prior", "vocab_size")}
+    return {**facts, "P": classes.P.toarray()}
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two loaded things have the same values."""
+    try:
+        np.testing.assert_equal(values_of(first), values_of(second))
+    except AssertionError:
+        return False
+    return True
+
+
+def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
+    """One kind of damage at random places: bits, zeros, cuts, additions, exchanged blocks, the trailer."""
+    data, end = bytearray(whole), len(whole)
+    match rng.integers(7):
+        case 0:
+            for place in rng.integers(end, size=rng.integers(1, 9)):
+                data[place] ^= 1 << rng.integers(8)
+        case 1:
+            place = rng.integers(end - 48)
+            data[place : place + 48] = bytes(48)
+        case 2:
+            del data[rng.integers(end) :]
+        case 3:
+            data += rng.bytes(rng.integers(1, 200))
+        case 4:
+            size = rng.integers(1, 257)
+            first, second = np.sort(rng.choice(end // size, 2, replace=False)) * size
+            data[first : first + size], data[second : second + size] = (
+                data[second : second + size],
+                data[first : first + size],
+            )
+        case 5:
+            data[rng.integers(end - TRAILER_SIZE, end)] = rng.integers(256)
+        case _:
+            place = rng.integers(end)
+            data[place : place + rng.integers(1, 100)] = b""
+    return bytes(data)
+
+
+def attack(load_file: Callable[[Path], Any], path: Path, count: int, seed: int, number: Any, counts: Any) -> None:
+    """Damage a file `count` times and load it; runs in a process of its own, which can be ended."""
+    rng = np.random.default_rng(seed)
+    whole = path.read_bytes()
+    expected = load_file(path)
+    ended: Counter[str] = Counter()
+    while number.value < count:
+        content = damaged(whole, rng)
+        path.write_bytes(content)
+        try:
+            ended["loaded equal" if same(load_file(path), expected) else "loaded other"] += 1
+        except InputError as error:
+            ended["refused" if str(error).isprintable() else "several lines"] += 1
+        except Exception as error:
+            ended[type(error).__name__] += 1
+        ended["damage undone"] += content == whole
+        number.value += 1
+    counts.send(ended)
+
+
+@pytest.mark.parametrize(
+    ("write", "load_file", "small", "large"),
+    [
+        (trajectory, load, 120, 1200),
+        (figure_data, read_data, 60, 800),
+        (text_classes, TextClasses.load, 60, 800),
+    ],
+    ids=["trajectories", "figure data", "text classes"],
+)
+def test_damaged_files_are_refused(
+    write: Callable[[Path], Path],
+    load_file: Callable[[Path], Any],
+    small: int,
+    large: int,
+    trials: Trials,
+    seed: int,
+    endings: Counter[str],
+    tmp_path: Path,
+) -> None:
+    """Assert that no damaged file loads, no load hangs, and nothing but InputError of one line is raised."""
+    count = trials(small, large)
+    context = multiprocessing.get_context("fork")
+    number, (receiver, sender) = context.Value("q", 0), context.Pipe(duplex=False)
+    arguments = (load_file, write(tmp_path / "a.nc"), count, seed, number, sender)
+    process = context.Process(target=attack, args=arguments)
+    process.start()
+    sender.close()
+    if receiver.poll(HANG * count / small):
+        try:
+            endings.update(+receiver.recv())
+        except EOFError:
+            endings["ended the process"] += 1
+    else:
+        endings["hung"] += 1
+    process.kill()
+    process.join()
+    assert number.value == count
+    undone = endings.pop("damage undone", 0)
+    assert endings == +Counter({"refused": count - undone, "loaded equal": undone})
+
+
+def test_damaged_files_without_a_digest_end(trials: Trials, seed: int, endings: Counter[str], tmp_path: Path) -> None:
+    """Assert that each ends within its limit, by values or InputError of one line."""
+    rng = np.random.default_rng(seed)
+    path = trajectory(tmp_path / "a.nc")
+    whole = path.read_bytes()[:-TRAILER_SIZE]
+    for _ in range(trials(4, 100)):
+        # HDF5's own data lie here and there; most of the damage by zeros falls on them or on numbers.
+        content = bytearray(whole)
+        for place in rng.integers(len(whole) - 48, size=rng.integers(1, 4)):
+            content[place : place + 48] = bytes(48)
+        path.write_bytes(content)
+        started = time.perf_counter()
+        try:
+            read_unverified(path, "trajectory", LIMIT)
+            endings["loaded"] += 1
+        except InputError as error:
+            ending = "ended at the limit" if "within" in str(error) else "refused"
+            endings[ending if str(error).isprintable() else "several lines"] += 1
+        assert time.perf_counter() - started < 3 * LIMIT
+    assert not endings["several lines"]
