@@ -35,7 +35,7 @@ HEADER = "snapdyn"  # attribute that holds a JSON header; files without it keep 
 MAGIC = b"snapdyn-digest-1 "
 TRAILER_SIZE = len(MAGIC) + 64 + 1
 BLOCK = 2**20
-BLOCKS_AT_ONCE = 8  # per call of a thread
+BLOCKS_AT_ONCE = 2  # per call of a thread
 # What h5py, h5netcdf and json raise for damaged files, and constructors for values that do not fit together.
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, EOFError)
 

@@ -1,5 +1,7 @@
 """`snapdyn figures --from` and `--check`."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,21 @@ def test_check_fails_on_data_that_show_something_else(tmp_path: Path, capsys: py
     assert "--unverified" in capsys.readouterr().err
     assert main([*again, "--unverified"]) == 1
     assert "data contradict the claims of: 8" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of the file size")
+def test_a_full_disk_is_bad_input(tmp_path: Path) -> None:
+    """Assert exit code 2, one sentence, and no file, where files may not grow."""
+    code = (
+        "import resource, sys; from snapdyn.commands.main import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
+        "sys.exit(main(['figures', '8', '--out', sys.argv[1]]))"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 2
+    assert run.stderr.strip().endswith("File too large; choose another path")
+    assert "Traceback" not in run.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_from_a_file_that_is_no_figure_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
