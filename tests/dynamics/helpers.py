@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 
 from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics.netcdf import BLOCK
 from snapdyn.errors import InputError
 
 EPS = 2.3e-16  # just above the machine epsilon of float64
@@ -29,3 +32,9 @@ def gram_by_hand(classes: SequenceClasses, z: np.ndarray) -> np.ndarray:
     c /= c.sum(axis=1, keepdims=True)
     f = c / np.linalg.norm(c, axis=1, keepdims=True)
     return f @ f.T
+
+
+def trailer_of(data: bytes) -> bytes:
+    """Trailer by the words of the documentation."""
+    digests = [hashlib.sha256(data[i : i + BLOCK]).digest() for i in range(0, len(data), BLOCK)]
+    return b"snapdyn-digest-1 " + hashlib.sha256(b"".join(digests)).hexdigest().encode() + b"\n"

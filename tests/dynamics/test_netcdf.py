@@ -1,18 +1,17 @@
 """netCDF files: whole or refused, also on a full disk and for a file made to mislead."""
 
-import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import xarray
 
 from snapdyn.dynamics.netcdf import BLOCK, HEADER, MAGIC, TRAILER_SIZE, read_dataset, reading_netcdf, write_netcdf
 from snapdyn.errors import InputError
+from tests.dynamics.helpers import trailer_of
 
 NUMBERS = np.array([0.1 + 0.2, np.nan, -np.inf, 5e-324])
 
@@ -25,12 +24,6 @@ def written(folder: Path, file_format: str = "test 1") -> Path:
 def read(path: Path, unverified: bool = False) -> dict[str, np.ndarray]:
     with reading_netcdf(path, "test", "test 1", "write it again", unverified) as (_, values):
         return values
-
-
-def trailer_of(data: bytes) -> bytes:
-    """Trailer by the words of the documentation."""
-    digests = [hashlib.sha256(data[i : i + BLOCK]).digest() for i in range(0, len(data), BLOCK)]
-    return b"snapdyn-digest-1 " + hashlib.sha256(b"".join(digests)).hexdigest().encode() + b"\n"
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -112,66 +105,6 @@ def test_a_file_without_a_digest_is_refused_with_the_way_to_read_it(change: str,
     with pytest.raises(InputError, match=r"has no digest .*; write it again, or read it all the same with unver"):
         read(path)
     assert read(path, unverified=True)["x"].tobytes() == NUMBERS.tobytes()
-
-
-def forged(path: Path, make: str, secret: Path) -> Path:
-    """File with HDF5 features that reach outside of it, and a right digest."""
-    with h5py.File(path, "w") as file:
-        file.attrs["format"] = "test 1"
-        if make == "external storage":
-            file.create_dataset("x", (4,), "f8", external=[(str(secret), 0, 32)])
-        elif make == "external link":
-            file["x"] = h5py.ExternalLink(str(secret), "/x")
-        elif make == "link":
-            file["y"] = np.arange(4.0)
-            file["x"] = h5py.SoftLink("/y")
-        elif make == "link in a group":
-            file.create_group("g")["x"] = h5py.ExternalLink(str(secret), "/x")
-        elif make == "virtual":
-            layout = h5py.VirtualLayout((4,), "f8")
-            layout[:] = h5py.VirtualSource(str(secret), "x", (4,))
-            file.create_virtual_dataset("x", layout)
-        elif make == "huge":
-            file.create_dataset("x", (2**50,), "f8", chunks=(2**20,))
-        elif make == "references":
-            file.create_dataset("x", data=np.array([file.ref], dtype=h5py.ref_dtype), dtype=h5py.ref_dtype)
-        elif make == "lists":
-            file.create_dataset("x", (2,), dtype=h5py.vlen_dtype(np.float64))
-        elif make == "records":
-            file["x"] = np.zeros(3, [("a", "f8"), ("b", "i4")])
-        else:
-            for number in range(1001):
-                file[f"x{number}"] = 0.0
-    path.write_bytes(path.read_bytes() + trailer_of(path.read_bytes()))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        ("external storage", "keeps the values of 'x' in another file"),
-        ("external link", "refers to another place by the link 'x'"),
-        ("link", "refers to another place by the link 'x'"),
-        ("link in a group", "refers to another place by the link 'g/x'"),
-        ("virtual", "keeps the values of 'x' in another file"),
-        ("huge", "GiB of values"),
-        ("references", "neither numbers nor text"),
-        ("lists", "neither numbers nor text"),
-        ("records", "neither numbers nor text"),
-        ("many", "more than 1000"),
-    ],
-)
-def test_nothing_outside_of_the_file_is_read(make: str, sentence: str, tmp_path: Path) -> None:
-    """Assert one sentence, with a digest and without, for data of other files, other types and huge sizes."""
-    secret = tmp_path / "secret.h5"
-    with h5py.File(secret, "w") as file:
-        file["x"] = np.full(4, 7.0)
-    path = forged(tmp_path / "a.nc", make, secret)
-    with pytest.raises(InputError, match=sentence):
-        read(path)
-    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    with pytest.raises(InputError, match=sentence):
-        read(path, unverified=True)
 
 
 LIMITED = """

@@ -1,6 +1,5 @@
 """Files without a digest are read in a process that can be ended."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -118,16 +117,6 @@ def test_ctrl_c_ends_the_process(path: Path, tmp_path: Path) -> None:
         assert not Path(f"/proc/{pid}").exists()
     finally:
         reader.kill()
-
-
-@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs an alarm of the system")
-def test_the_process_ends_itself_when_its_parent_is_gone(tmp_path: Path) -> None:
-    """Assert that the program is ended by the alarm of the system while it waits in a system call."""
-    os.mkfifo(tmp_path / "fifo")
-    ended = subprocess.run(
-        [sys.executable, netcdf_content.__file__, str(tmp_path / "fifo"), "1e9", "2"], timeout=60, capture_output=True
-    )
-    assert ended.returncode == -signal.SIGALRM
 
 
 def test_the_default_limit_is_a_minute() -> None:
