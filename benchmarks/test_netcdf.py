@@ -1,4 +1,4 @@
-"""netCDF files with a digest, against xarray alone: time to save and to load 12 MB (a run with 17 variables) and 100 MB."""
+"""netCDF files with a digest against xarray alone: time to save and load 12 MB (a run, 17 variables) and 100 MB."""
 
 from __future__ import annotations
 

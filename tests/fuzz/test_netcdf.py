@@ -20,7 +20,7 @@ from snapdyn.figures import FIGURES
 from snapdyn.figures.drawing import read_data, write_figure
 
 Trials = Callable[[int, int], int]
-HANG = 600.0  # seconds for all trials of a small run; a trial that never returns is ended and counted
+HANG = 120.0  # seconds for all trials of a small run; a trial that never returns is ended and counted
 LIMIT = 3.0  # seconds, of a file without a digest
 
 
