@@ -13,6 +13,7 @@ import scipy.integrate
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
 from snapdyn.dynamics.integration.failure import failure_message
@@ -52,7 +53,8 @@ def integrate(
     system : System
         One of `sd.dynamics.SYSTEMS`, or another subclass of System.
     t_eval : (N,) array
-        Times in batch-size-1 steps, strictly increasing, at least 0; 1e-2 to 1e12 is usual.
+        Times in batch-size-1 steps, strictly increasing, from 0 to 1e145; 1e-2 to 1e12 is usual. Later, the squares
+        in the error estimate of a step are below the smallest float64: the estimate would be 0.
     method : str
         "auto": "compiled" for the systems that are compiled, else DOP853; CVODE, if scikit-sundae is installed, for
         rate ratios at which it is faster (docs/integrators.md). `trajectory.stats` names the method. Or "compiled"
@@ -84,12 +86,14 @@ def integrate(
     -------
     Trajectory
         After a failure or Ctrl-C: what was computed until then, with `status` and `message` (at which time, in which
-        quantity, what to try).
+        quantity, what to try). A run whose row sums of Y or z leave the bound that rounding and the tolerances allow
+        (`integration.conservation`) has status "failed" too; the message says from which time on.
 
     Raises
     ------
     InputError
-        Unsorted, negative, empty or non-finite times; unknown method, or CVODE without scikit-sundae; tolerances
+        Unsorted, negative, empty, non-finite or too late times; rates whose ratio, or product with the last time,
+        float64 cannot hold; unknown method, or CVODE without scikit-sundae; tolerances
         that are not positive.
 
     Examples
@@ -148,6 +152,12 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         "evaluations": 0 if solver is None else int(solver.nfev),
         "steps": recorder.steps,
     }
+    if request.z_only and status in ("finished", "terminated") and solver is not None:  # no invariants are saved
+        with np.errstate(all="ignore"):
+            last = solver.y[None]
+            at = np.array([clock.to_time(solver.t)])
+            violated = violation_message(at, system.invariants(last), system.conserved_sums(last), stats)
+        status, message = ("failed", violated) if violated else (status, message)
     return recorder.trajectory(status, message, stats, time.perf_counter() - started)
 
 

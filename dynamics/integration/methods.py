@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import scipy.integrate
 
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver, is_installed
 from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver, is_compiled
 from snapdyn.dynamics.integration.rkc import RKC
+from snapdyn.dynamics.integration.times import LONGEST_SPAN
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError
 
@@ -69,10 +72,26 @@ def choose_method(system: System, method: str, log_time: bool | None, t_end: flo
             f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
             f"{system.size}; use CVODE or DOP853"
         )
-    scale = system.time_scale
+    scale = _resolvable_time_scale(system, t_end)
     if log_time is None:
         log_time = method in LOG_TIME_METHODS and t_end > LOG_TIME_FROM * scale
     return Choice(method, compiled, Clock(scale if log_time else None))
+
+
+def _resolvable_time_scale(system: System, t_end: float) -> float:
+    """t_s of a system after checking that float64 holds it, and t_end/t_s."""
+    with np.errstate(all="ignore"):
+        try:
+            scale = float(system.time_scale)
+        except (OverflowError, ZeroDivisionError):  # of rates that are Python numbers
+            scale = 0.0
+    if not (0.0 < scale < math.inf and t_end / scale <= LONGEST_SPAN):
+        raise InputError(
+            f"expected rates of at least 1e-290 and a last time of at most {LONGEST_SPAN:g} over the fastest rate, "
+            f"received a time scale of {scale:.3g} (1 over the fastest rate) and a last time of {t_end:.3g}; use "
+            "smaller rates or an earlier time"
+        )
+    return scale
 
 
 def _fastest_method(system: System) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
-from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory
 
@@ -42,6 +43,7 @@ class Recorder:
         self.rows_at_once = max(1, NUMBERS_AT_ONCE // self.width)
         self._waiting: list[Floats] = []
         self._collected: list[dict[Any, Floats]] = []
+        self._sums: dict[str, ConservedSum] = {}
 
     def save_up_to(self, t: float, states_at: Callable[[Floats], Floats]) -> None:
         """Save every requested time up to `t`; `states_at` returns one row per time."""
@@ -91,6 +93,9 @@ class Recorder:
             if system.has_loss:
                 values["loss"] = np.array([system.loss(state) for state in states]) if losses is None else losses.copy()
             values |= {("invariant", name): np.array(each) for name, each in system.invariants(states).items()}
+            for name, each in system.conserved_sums(states).items():
+                values["scale", name] = np.array(each.scale)
+                self._sums[name] = each
             return values | {("extra", name): np.array(each) for name, each in system.extra(states).items()}
 
     def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
@@ -106,6 +111,11 @@ class Recorder:
         if len(self._collected) > 1:
             kept = {key: np.concatenate([values[key] for values in self._collected]) for key in kept}
         system = self.system
+        invariants = {key[1]: values for key, values in kept.items() if key[0] == "invariant"}
+        if status in ("finished", "terminated"):
+            sums = {name: each._replace(scale=kept["scale", name]) for name, each in self._sums.items()}
+            violated = violation_message(self.times[: self.count], invariants, sums, stats)
+            status, message = ("failed", violated) if violated else (status, message)
         state = None
         optional: dict[str, Any] = dict.fromkeys(("z_support", "z_initial", "loss"))
         if system.has_z:
@@ -123,7 +133,7 @@ class Recorder:
             status=status,
             message=message,
             stats=stats,
-            invariants={key[1]: values for key, values in kept.items() if key[0] == "invariant"},
+            invariants=invariants,
             extra={key[1]: values for key, values in kept.items() if key[0] == "extra"},
             Y=kept.get("Y"),
             decoder_rows=self._ids[0],

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.events import Event
 from snapdyn.dynamics.integration.methods import METHODS
-from snapdyn.dynamics.integration.times import checked_times
+from snapdyn.dynamics.integration.times import LATEST_TIME, checked_times
 from snapdyn.errors import InputError, flag, positive, unknown_name
 
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
@@ -45,6 +45,11 @@ class Request:
             "rtol": positive("rtol", self.rtol),
             "atol": positive("atol", self.atol),
         }
+        if checked["times"][-1] > LATEST_TIME:
+            raise InputError(
+                f"expected times of at most {LATEST_TIME:g} in t_eval, received {checked['times'][-1]:.4g}; beyond it "
+                "float64 does not resolve the error of a step"
+            )
         if not SMALLEST_RTOL <= checked["rtol"] < 1:
             raise InputError(
                 f"expected rtol of at least {SMALLEST_RTOL:.1e} and below 1, received {self.rtol:g}; 1e-8 is usual"

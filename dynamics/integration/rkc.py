@@ -16,7 +16,7 @@ import numpy as np
 from scipy.integrate import DenseOutput, OdeSolver
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.chebyshev import local_error, stage
+from snapdyn.dynamics.kernels.chebyshev import euclidean_norm, local_error, stage, tolerance_norm
 
 DAMPING = 2.0 / 13.0  # keeps the stability polynomial inside the unit circle between its ripples
 MOST_STAGES = 500
@@ -72,12 +72,8 @@ class RKC(OdeSolver):
     def _first_step(self) -> float:
         """Step at which the change of the derivative alone meets the tolerance."""
         h = min(self.t_bound - self.t, 1.0 / self.spectral_radius if self.spectral_radius > 0 else np.inf)
-        change = h * self._norm(self.fun(self.t + h, self.y + h * self.f) - self.f, self.y)
+        change = h * tolerance_norm(self.fun(self.t + h, self.y + h * self.f) - self.f, self.y, self.rtol, self.atol)
         return min(self.t_bound - self.t, 0.1 * h / math.sqrt(change) if change > 0.01 else h)
-
-    def _norm(self, difference: Floats, state: Floats) -> float:
-        scaled = difference / (self.atol + self.rtol * np.abs(state))
-        return float(np.linalg.norm(scaled) / math.sqrt(scaled.size))
 
     def _estimated_radius(self) -> float:
         """Largest absolute eigenvalue of the Jacobian, by the power method on differences of the derivative.
@@ -86,14 +82,14 @@ class RKC(OdeSolver):
         which the growth over one jumps to and fro for ever.
         """
         v = self._direction_of_radius
-        length = float(np.linalg.norm(v))
+        length = float(euclidean_norm(v))
         if length == 0.0:
             return 0.0
-        distance = math.sqrt(np.finfo(np.float64).eps) * max(float(np.linalg.norm(self.y)), 1.0)
+        distance = math.sqrt(np.finfo(np.float64).eps) * max(float(euclidean_norm(self.y)), 1.0)
         radius = growth = 0.0
         for _ in range(MOST_POWER_ITERATIONS):
             difference = self.fun(self.t, self.y + (distance / length) * v) - self.f
-            length = float(np.linalg.norm(difference))
+            length = float(euclidean_norm(difference))
             before, growth_before, growth = radius, growth, length / distance
             if not 0.0 < length < np.inf:
                 radius = growth

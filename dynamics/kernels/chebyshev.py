@@ -1,4 +1,8 @@
-"""One stage of a Runge-Kutta-Chebyshev step, and the error estimate; each makes one pass over the state."""
+"""One stage of a Runge-Kutta-Chebyshev step, its norms and error estimate; each makes one pass over the state.
+
+The norms are sums in an order that is fixed when they are compiled. Those of a BLAS library depend on the number of its
+threads from some 10,000 values on, and with them the steps of a run and all its results.
+"""
 
 from __future__ import annotations
 
@@ -23,3 +27,22 @@ def local_error(y, new, f, f_new, h, rtol, atol):
         scaled = error / (atol + rtol * max(abs(y[i]), abs(new[i])))
         total += scaled * scaled
     return math.sqrt(total / y.size)
+
+
+@kernel(fastmath=REASSOCIATE)
+def euclidean_norm(x):
+    """Root of the sum of squares of x, (n,)."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * x[i]
+    return math.sqrt(total)
+
+
+@kernel(fastmath=REASSOCIATE)
+def tolerance_norm(x, y, rtol, atol):
+    """Root mean square of x/(atol + rtol |y|)."""
+    total = 0.0
+    for i in range(x.size):
+        scaled = x[i] / (atol + rtol * abs(y[i]))
+        total += scaled * scaled
+    return math.sqrt(total / x.size)

@@ -6,13 +6,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.systems.layout import Layout
 from snapdyn.errors import InputError
+
+
+class ConservedSum(NamedTuple):
+    """What the rounding of one conserved sum sum_j m_j y_j of state values depends on.
+
+    Attributes
+    ----------
+    terms : int
+        Number of additions behind one value of its rate.
+    weight : float
+        sum_j m_j.
+    scale : (...) array
+        Of states (..., size): sum_j m_j |y_j|, the largest of the sums of this name, and the absolute values of the
+        terms of its rate where these are larger.
+    """
+
+    terms: int
+    weight: float
+    scale: Floats
 
 
 class System(ABC):
@@ -140,6 +159,14 @@ class System(ABC):
         """Largest violation of each conserved quantity, (...), of states (..., size); 0 when kept exactly."""
         return {}
 
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        """Those of `invariants` that are linear in the state, by name, of states (..., size).
+
+        A run that violates one of them by more than rounding and the tolerance explain has failed
+        (`integration.conservation`). Other invariants are reported and not judged.
+        """
+        return {}
+
     def extra(self, state: Floats) -> dict[str, Floats]:
         """Further quantities of this system by name, (..., k), of states (..., size): h (S), B (1)."""
         return {}
@@ -173,6 +200,13 @@ def z_row_sums(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
     first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
     change = layout.slot_multiplicity * (z_slots - start)
     return np.abs(np.add.reduceat(change, first_slots, axis=-1)).max(axis=-1)
+
+
+def z_row_scale(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
+    """Largest sum_l (|z_ml| + |z_ml(0)|) over queries m, (...), from logits on the slots (..., num_slots)."""
+    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
+    terms = layout.slot_multiplicity * (np.abs(z_slots) + np.abs(start))
+    return np.asarray(np.add.reduceat(terms, first_slots, axis=-1).max(axis=-1))
 
 
 def require_one_class_per_next_token(classes: SequenceClasses, name: str) -> None:

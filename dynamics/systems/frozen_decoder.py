@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.systems.base import System, checked_classes, require_one_class_per_next_token
+from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
 from snapdyn.dynamics.systems.layout import scratch
 from snapdyn.errors import flag, positive
 
@@ -114,6 +114,17 @@ class FrozenDecoder(System):
         C_sums = self._coefficients(state) @ self._columns
         sums = np.linalg.solve(self._gram, C_sums[..., None])[..., 0] if self.modified else C_sums
         return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
+
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        S, columns = self.classes.num_classes, float(self._columns.sum())
+        sums = np.abs(self._coefficients(state)) @ self._columns
+        if self.modified:
+            sums = sums @ np.abs(np.linalg.inv(self._gram))
+        return {
+            "row sum of Y": ConservedSum(
+                self.output_token.size + S, S * columns, np.asarray((sums @ abs(self._inputs)).max(axis=-1))
+            )
+        }
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return np.arange(self._inputs.shape[1]), self.output_token

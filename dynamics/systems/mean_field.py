@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster, mean_field
 from snapdyn.dynamics.kernels.mean_field.general import LANES
-from snapdyn.dynamics.systems.base import System, checked_classes, z_row_sums
+from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, z_row_scale, z_row_sums
 from snapdyn.dynamics.systems.layout import build_layout, scratch
 from snapdyn.dynamics.systems.tiled import TiledRate
 from snapdyn.errors import InputError, flag, positive
@@ -130,6 +130,20 @@ class MeanField(System):
         return {
             "row sum of Y": np.abs(self.decoder(state) @ self._columns).max(axis=-1),
             "row sum of Z": z_row_sums(self.layout, slots, self._start),
+        }
+
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        L, S = self.layout, self.classes.num_classes
+        rows = np.abs(self.decoder(state)) @ self._columns
+        tokens = np.ones(L.num_rows)
+        tokens[L.entry_row] = L.multiplicity
+        # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
+        # times Y times the ratio of the rates.
+        length = np.sqrt(rows**2 @ tokens)
+        z = z_row_scale(L, state[..., : L.num_slots], self._start) + self.rate_ratio * (1.0 + length) ** 2
+        return {
+            "row sum of Y": ConservedSum(L.num_columns + S, float(self._columns.sum()), rows.max(axis=-1)),
+            "row sum of Z": ConservedSum(self.classes.num_tokens + S, float(self.classes.num_tokens), z),
         }
 
     def value_name(self, index: int) -> str:

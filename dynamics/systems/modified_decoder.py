@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.systems.base import (
+    ConservedSum,
     System,
     checked_classes,
     require_one_class_per_next_token,
+    z_row_scale,
     z_row_sums,
 )
 from snapdyn.dynamics.systems.layout import build_layout, scratch
@@ -114,6 +116,12 @@ class ModifiedDecoder(System):
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
         return {"row sum of Z": z_row_sums(self.layout, state[..., : self.layout.num_slots], self._start)}
+
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        slots, tokens = self.layout.num_slots, self.classes.num_tokens
+        lead = np.abs(state[..., slots:]).max(axis=-1)
+        scale = z_row_scale(self.layout, state[..., :slots], self._start) + self.rate_ratio * (1.0 + lead) ** 2
+        return {"row sum of Z": ConservedSum(tokens + self.classes.num_classes, float(tokens), scale)}
 
     def value_name(self, index: int) -> str:
         slots = self.layout.num_slots
