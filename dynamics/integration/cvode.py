@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import importlib.util
 import math
+import os
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +25,36 @@ from snapdyn.errors import InputError
 # Dimension of the Krylov space of GMRES. Calls (evaluations and products) on Syn-Small at eta_Z/eta_Y = 1000 with
 # 5, 10, 20: 3011, 1921, 1911; on Syn-Medium, Q = 10: 3378, 2312, 2172.
 KRYLOV_DIMENSION = 10
+
+
+# Environment variable with the file to which SUNDIALS writes its warnings, such as "t + h = t on the next step". A run
+# that fails says so in its message.
+WARNINGS = "SUNLOGGER_WARNING_FILENAME"
+NO_STEP = "Required step size is less than spacing between numbers"
+_SETTING_UP = threading.Lock()
+
+
+def _quiet_sundials() -> tuple[Any, Any]:
+    """Import the solver so that it does not print its errors, which are in the message of the run.
+
+    scikit-sundae has no option for it: its error handler calls `print`, which the module looks up once, when it is
+    first imported. Where the user's program has imported it before, it prints.
+    """
+    with _SETTING_UP:
+        if "sksundae" not in sys.modules:
+            write = builtins.print
+
+            def print_others(*values: Any, **options: Any) -> None:
+                if not (values and str(values[0]).lower().startswith("\n[cv")):
+                    write(*values, **options)
+
+            builtins.print = print_others  # type: ignore[assignment]
+            try:
+                importlib.import_module("sksundae.cvode")
+            finally:
+                builtins.print = write
+        from sksundae.cvode import CVODE, CVODEJacTimes
+    return CVODE, CVODEJacTimes
 
 
 def is_installed() -> bool:
@@ -61,8 +96,7 @@ class CVODESolver:
                 "expected scikit-sundae for method='CVODE', received a Python without it; run pip install "
                 "'snapdyn[stiff]', or choose BDF (small systems) or DOP853"
             )
-        from sksundae.cvode import CVODE, CVODEJacTimes
-
+        CVODE, CVODEJacTimes = _quiet_sundials()
         self.rtol, self.atol = rtol, atol
         self._system, self._clock, self._scale = system, clock, clock.scale
         self.t = self.t_old = 0.0
@@ -86,7 +120,16 @@ class CVODESolver:
             krylov_dim=min(KRYLOV_DIMENSION, self.y.size),
             jactimes=products,
         )
-        self._solver.init_step(0.0, self.y)
+        with _SETTING_UP:
+            before = os.environ.get(WARNINGS)
+            os.environ[WARNINGS] = os.devnull  # read when the solver is set up
+            try:
+                self._solver.init_step(0.0, self.y)
+            finally:
+                if before is None:
+                    del os.environ[WARNINGS]
+                else:
+                    os.environ[WARNINGS] = before
 
     def _write_rate(self, tau: float, state: Floats, out: Floats) -> None:
         self.nfev += 1
@@ -116,7 +159,7 @@ class CVODESolver:
                 break
         if result.status < 0 or result.t <= self.t:
             self.status = "failed"
-            return str(result.message)
+            return str(result.message) if result.status < 0 else NO_STEP
         self.t_old, self.t, self.y = self.t, float(result.t), result.y
         if self.t >= self.t_bound:
             self.status = "finished"
