@@ -20,6 +20,7 @@ from snapdyn.validation.checks import json_number
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import Claim
 from snapdyn.validation.run import chosen_claims
+from snapdyn.validation.search.flows import FAILURE
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.tables import latex_id, latex_number, latex_text
 
@@ -338,7 +339,7 @@ def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> I
     """Answer of one property."""
     measured: Measured | None = None
     conditions: list[Condition] = []
-    trouble = "the run failed"
+    trouble = ""
     unmet: list[Condition] = []
     try:
         conditions = prop.conditions_on(instance)
@@ -355,6 +356,7 @@ def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> I
         if measured is not None:
             sentence += f" There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}."
     elif measured is None:
+        trouble = trouble or f"the run failed ({instance.runs.get(FAILURE, 'its solver gave up')})"
         status, sentence = "undecided", f"Undecided: {trouble}."
     elif math.isnan(measured.value):
         status, sentence = "undecided", f"Undecided: {prop.name} is not a number here."

@@ -45,6 +45,7 @@ def integrate(
     progress: Callable[[float, float], None] | None = None,
     z_only: bool = False,
     stop: threading.Event | None = None,
+    most_evaluations: int | None = None,
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -81,6 +82,8 @@ def integrate(
         both cost more than z in large systems.
     stop : threading.Event, optional
         The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
+    most_evaluations : int, optional
+        A run that takes more evaluations of the right-hand side fails. The last step may exceed the number.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def integrate(
     >>> trajectory.loss.round(3)
     array([3.479, 3.064, 0.715, 0.028])
     """
-    request = Request(t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only)
+    request = Request(t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only, most_evaluations)
     if not isinstance(stop, threading.Event | None):
         raise InputError(f"expected stop as a threading.Event, received {type(stop).__name__}")
     return run(system, request, stop or NEVER)
@@ -211,6 +214,8 @@ def _step_by_step(
         reason = step(solver)
         if solver.status == "failed" or not np.isfinite(solver.y).all():
             return "failed", failure_message(solver, system, clock, reason)
+        if request.most_evaluations and solver.nfev > request.most_evaluations:
+            return "failed", _too_many(request.most_evaluations)
         recorder.steps += 1
         t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
         dense = DenseStep(solver, clock)
@@ -249,6 +254,8 @@ def _whole_run_compiled(
             if stop_asked.is_set():
                 raise KeyboardInterrupt
             started = time.perf_counter()
+            if request.most_evaluations:  # about a dozen evaluations a step
+                most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
             number, reason = solver.advance(save_at, saved[filled:], losses[filled:], most_steps)
             filled += number
             seconds = time.perf_counter() - started
@@ -258,6 +265,8 @@ def _whole_run_compiled(
             recorder.steps = solver.steps
             if solver.status == "failed":
                 return "failed", failure_message(solver, system, clock, reason)
+            if request.most_evaluations and solver.nfev > request.most_evaluations:
+                return "failed", _too_many(request.most_evaluations)
             if progress:
                 finished = solver.status == "finished"
                 progress(recorder.times[-1] if finished else clock.to_time(solver.t), solver.t / solver.t_bound)
@@ -267,6 +276,14 @@ def _whole_run_compiled(
     finally:
         recorder.keep(saved[:filled], losses[:filled] if losses.size else None)
     return "finished", ""
+
+
+def _too_many(most_evaluations: int) -> str:
+    """Message of a run that was stopped; without the time reached, which depends on how steps are called."""
+    return (
+        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a looser "
+        "rtol, another method, slower rates or an earlier last time"
+    )
 
 
 def _step(solver: Any) -> str | None:

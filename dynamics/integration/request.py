@@ -13,7 +13,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.events import Event
 from snapdyn.dynamics.integration.methods import METHODS
 from snapdyn.dynamics.integration.times import LATEST_TIME, checked_times
-from snapdyn.errors import InputError, flag, positive, unknown_name
+from snapdyn.errors import InputError, flag, positive, unknown_name, whole
 
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
 
@@ -37,6 +37,7 @@ class Request:
     save_decoder: bool = False
     progress: Callable[[float, float], None] | None = None
     z_only: bool = False
+    most_evaluations: int | None = None
     times: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,6 +65,8 @@ class Request:
             checked["log_time"] = flag("log_time", self.log_time)
         for name in ("save_decoder", "z_only"):
             checked[name] = flag(name, getattr(self, name))
+        if self.most_evaluations is not None:
+            checked["most_evaluations"] = whole("most_evaluations", self.most_evaluations, 1)
         if self.progress is not None and not callable(self.progress):
             raise InputError(f"expected progress to be a function (t, fraction), received {self.progress!r}")
         if self.method not in ("auto", *METHODS):

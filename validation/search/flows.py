@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,12 @@ from snapdyn.validation.search.instance import Instance
 
 # A dense Jacobian pays up to this number of state values.
 SMALL = 300
+# A flow that takes more evaluations of its rate is undecided: the compiled integrator at its limit of stability, or an
+# implicit solver whose equations are rounding (linearly dependent classes at late times), would go on for hours. The
+# searches over the domains of the register take up to 211,000 evaluations of compiled rates, 91,000 of others.
+MOST_EVALUATIONS = {True: 1_000_000, False: 200_000}  # by whether the steps are compiled
+FAILURE = "why the first flow failed"  # key of `Instance.runs`
+MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those searches
 
 
 def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], residual: bool = False) -> System:
@@ -48,6 +55,25 @@ def noise(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> 
     At the limit of stability errors are larger: up to 1e5 times `resolution` on one class, where no logit moves.
     """
     return (1e6 if fast(instance, kind) else 1e3) * resolution(instance)
+
+
+def most_evaluations(size: int, compiled: bool) -> int:
+    """Evaluations of the rate of `size` values that a measurement on one instance may take."""
+    return max(1000, min(MOST_EVALUATIONS[compiled], MOST_VALUES // size))
+
+
+def limited(rate: Callable[[float, Floats], Floats], size: int) -> Callable[[float, Floats], Floats]:
+    """Rate in Python that raises RuntimeError after `most_evaluations`, for scipy's solvers, which have no limit."""
+    allowed, made = most_evaluations(size, compiled=False), 0
+
+    def counted(t: float, state: Floats) -> Floats:
+        nonlocal made
+        made += 1
+        if made > allowed:
+            raise RuntimeError(f"it was stopped after {allowed} evaluations of its rate, the most that are allowed")
+        return rate(t, state)
+
+    return counted
 
 
 def flow(
@@ -104,10 +130,13 @@ def _run(
         chosen |= {"method": "compiled", "rtol": 1e-10}
     if system.size > SMALL:
         chosen = {"atol": max(resolution(instance), 1e-13)}
+    compiled = chosen.get("method", "compiled") == "compiled" and instance.seq_len is None
+    chosen["most_evaluations"] = most_evaluations(system.size, compiled)
     # In the time itself the first saved times of a short run lie inside one step: interpolation errs by per cents.
     try:
         return whole_run(system, times, **({"rtol": 1e-8, "log_time": True} | chosen | options))
-    except RuntimeError:
+    except RuntimeError as error:
+        instance.runs.setdefault(FAILURE, str(error))
         return None
 
 

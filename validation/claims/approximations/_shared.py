@@ -9,6 +9,7 @@ import numpy as np
 from snapdyn.dynamics import SequenceClasses, log_times, random_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.search import Instance
+from snapdyn.validation.search.flows import limited
 
 
 class OriginalFlow(NamedTuple):
@@ -68,7 +69,7 @@ def original_flow_in_span(classes: SequenceClasses, eta_Y: float, times: Floats)
     start = min(float(times[0]), 1e-9 / eta_Y)
     initial = start * (rate * error(np.zeros((K, K + 1))) * one)
     found = solve_ivp(
-        slope,
+        limited(slope, initial.size),
         (np.log(start), np.log(times[-1])),
         initial.ravel(),
         "LSODA",

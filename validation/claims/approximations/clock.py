@@ -15,6 +15,7 @@ from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, 
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.names import EXACT, MODIFIED, SGD
 from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.search.flows import most_evaluations
 
 DOMAIN = Family(
     "Eq. (10), any priors",
@@ -43,7 +44,10 @@ def update_at_end(instance: Instance, weight: Floats) -> tuple[Floats, Floats, f
         times = end * np.array([1 - STEP, 1.0, 1 + STEP])
         system = ModifiedDecoder(instance.classes, instance.eta_Y, instance.eta_Z, z_initial=instance.start)
         try:
-            instance.runs[key] = whole_run(system, times, method="LSODA", rtol=1e-11, atol=1e-18)
+            allowed = most_evaluations(system.size, compiled=False)
+            instance.runs[key] = whole_run(
+                system, times, method="LSODA", rtol=1e-11, atol=1e-18, most_evaluations=allowed
+            )
         except RuntimeError:
             instance.runs[key] = None
     run = instance.runs[key]

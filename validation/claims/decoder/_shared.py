@@ -9,6 +9,7 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.search.flows import limited
 
 # Solver tolerance of `integrated_logits` per step, and what some hundred steps make of it.
 RTOL = 1e-10
@@ -87,7 +88,8 @@ def integrated_logits(instance: Instance, mixing: Floats) -> Floats:
         return (weights @ errors_of(W.reshape(shape), column, copies)).ravel()
 
     end = instance.flow_rates[0] * instance.t_end
-    run = solve_ivp(rate, (0.0, end), np.zeros(shape[0] * shape[1]), method="DOP853", rtol=RTOL, atol=1e-12)
+    start = np.zeros(shape[0] * shape[1])
+    run = solve_ivp(limited(rate, start.size), (0.0, end), start, method="DOP853", rtol=RTOL, atol=1e-12)
     if not run.success:
         raise RuntimeError(f"expected scipy to reach t_end, received {run.message}")
     return np.asarray(run.y[:, -1].reshape(shape))
