@@ -195,6 +195,20 @@ class InstanceReport:
         )
 
 
+class CheckInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a check.
+
+    Attributes
+    ----------
+    report : InstanceReport
+        The answers until then; its settings hold "interrupted": after how many statements.
+    """
+
+    def __init__(self, report: InstanceReport) -> None:
+        super().__init__(f"interrupted {report.settings['interrupted']}")
+        self.report = report
+
+
 def check(
     classes: SequenceClasses,
     eta_Y: float,
@@ -245,6 +259,8 @@ def check(
     ------
     InputError
         An argument is not valid; a claim or a rung is unknown.
+    CheckInterrupted
+        Ctrl-C, a KeyboardInterrupt whose `report` holds the answers until then.
 
     Examples
     --------
@@ -269,17 +285,30 @@ def check(
     if t_end is None:
         t_end = HORIZON * _last_transition(classes, eta_Y)
     instance = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
-    answers = []
-    for done, entry in enumerate(entries):
-        if progress:
-            progress(done, len(entries), entry.id)
-        answers.append(_answer(entry, _deciding(entry), instance))
-        asked = known if rungs == "all" else rungs
-        others = [rung for rung in asked if answers[-1].rung and rung != answers[-1].rung]
-        for rung in others:
-            if properties := [prop for prop in entry.properties if prop.rung == rung]:
-                answers.append(_answer(entry, properties, instance))
+    asked = known if rungs == "all" else rungs
+    answers: list[InstanceResult] = []
+    finished = 0
+    try:
+        for entry in entries:
+            if progress:
+                progress(finished, len(entries), entry.id)
+            answers += _answers(entry, asked, instance)
+            finished += 1
+    except KeyboardInterrupt as stop:
+        settings = _settings(instance) | {"interrupted": f"after {finished} of {len(entries)} statements"}
+        raise CheckInterrupted(InstanceReport(tuple(answers), settings)) from stop
     return InstanceReport(tuple(answers), _settings(instance))
+
+
+def _answers(entry: Claim, rungs: Iterable[str], instance: Instance) -> list[InstanceResult]:
+    """Answers of a claim: on the rung that decides, and on each of `rungs` that has properties of it."""
+    first = _answer(entry, _deciding(entry), instance)
+    answers = [first]
+    for rung in rungs:
+        properties = [prop for prop in entry.properties if prop.rung == rung]
+        if properties and first.rung and rung != first.rung:
+            answers.append(_answer(entry, properties, instance))
+    return answers
 
 
 def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say, show_table
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
 
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 
@@ -38,7 +38,7 @@ def check(
     from snapdyn.dynamics.storage import check_target, write_text
     from snapdyn.errors import InputError
     from snapdyn.experiments.check_files import read_check
-    from snapdyn.validation.instance_checks import STATUSES
+    from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted
 
     if output:
         check_target(output)
@@ -47,8 +47,12 @@ def check(
                 f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
             )
     instance = read_check(file)
+    interrupted = False
     with progress_bar("checking") as update:
-        report = instance.run(update)
+        try:
+            report = instance.run(update)
+        except CheckInterrupted as stop:
+            report, interrupted = stop.report, True
     texts = {"text": report.to_text, "latex": report.to_latex, "json": report.to_json}
     if format and not output:
         print(texts[format](), end="")
@@ -61,6 +65,10 @@ def check(
             [styles.get(result.status, "none") for result in rows],
         )
         print(report.summary)
+    if interrupted:
+        unwritten = f"; {str(output)!r} is not written" if output else ""
+        say(f"interrupted {report.settings['interrupted']}{unwritten}")
+        return INTERRUPTED
     if output:
         write_text(output, texts[format or FORMATS[output.suffix.lower()]]())
     if strict and report.fails:

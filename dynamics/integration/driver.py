@@ -17,7 +17,7 @@ from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
 from snapdyn.dynamics.integration.failure import failure_message
-from snapdyn.dynamics.integration.methods import choose_method, new_solver
+from snapdyn.dynamics.integration.methods import StepRepeated, choose_method, new_solver
 from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.systems.base import System
@@ -297,6 +297,11 @@ def _step(solver: Any) -> str | None:
 
 def _quiet_step(solver: Any) -> str | None:
     """Make one step of LSODA without its warnings; a failure is reported with its time and quantity instead."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return _step(solver)
+    solver.step_limit.made = 0
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return _step(solver)
+    except StepRepeated as error:
+        solver.status = "failed"
+        return str(error)

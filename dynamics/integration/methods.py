@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.integrate
 
+from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver, is_installed
 from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver, is_compiled
@@ -26,8 +28,34 @@ STIFF_RATIO_FOR_BDF = 100.0
 LARGEST_STIFF_SIZE = 300
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
+MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
 # The default integration variable of these methods is log time for runs of more than so many time scales.
 LOG_TIME_METHODS, LOG_TIME_FROM = ("LSODA", "BDF", "Radau", "CVODE"), 100
+
+
+class StepRepeated(Exception):
+    """A solver does not end its step."""
+
+
+class StepLimit:
+    """Rate for LSODA that ends a step after too many evaluations.
+
+    Where rounding keeps its equations from being solved, LSODA can repeat one step for ever, inside one call.
+
+    Attributes
+    ----------
+    made : int
+        Evaluations since the driver set it to 0, before each step.
+    """
+
+    def __init__(self, rate: Callable[[float, Floats], Floats]) -> None:
+        self._rate, self.made = rate, 0
+
+    def __call__(self, tau: float, state: Floats) -> Floats:
+        self.made += 1
+        if self.made > MOST_EVALUATIONS_OF_A_STEP:
+            raise StepRepeated(f"LSODA evaluated the right-hand side {MOST_EVALUATIONS_OF_A_STEP} times in one step")
+        return self._rate(tau, state)
 
 
 class Choice(NamedTuple):
@@ -114,9 +142,11 @@ def new_solver(system: System, choice: Choice, t_end: float, rtol: float, atol: 
         return CVODESolver(system, clock, t_end, rtol, atol)
     # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
     options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
+    rate = clock.derivative(system)
+    limit = StepLimit(rate) if method == "LSODA" else None
     solver_class = RKC if method == "RKC" else getattr(scipy.integrate, method)
-    return solver_class(
-        clock.derivative(system),
+    solver = solver_class(
+        limit or rate,
         0.0,
         system.initial_state(),
         clock.from_time(t_end),
@@ -124,3 +154,6 @@ def new_solver(system: System, choice: Choice, t_end: float, rtol: float, atol: 
         atol=atol,
         **options,
     )
+    if limit:
+        solver.step_limit = limit
+    return solver

@@ -18,7 +18,7 @@ SMALL = 300
 # A flow that takes more evaluations of its rate is undecided: the compiled integrator at its limit of stability, or an
 # implicit solver whose equations are rounding (linearly dependent classes at late times), would go on for hours. The
 # searches over the domains of the register take up to 211,000 evaluations of compiled rates, 91,000 of others.
-MOST_EVALUATIONS = {True: 1_000_000, False: 200_000}  # by whether the steps are compiled
+MOST_EVALUATIONS = {True: 500_000, False: 200_000}  # by whether the steps are compiled
 FAILURE = "why the first flow failed"  # key of `Instance.runs`
 MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those searches
 

@@ -11,11 +11,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.times import LATEST_TIME
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.errors import positive
+from snapdyn.errors import InputError, positive
 
 Ints = NDArray[np.int64]
 ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int64, "start": float}
+
+
+# Logits grow as eta_Y eta_Z t^2 at first, and rates, times and logits are squared and multiplied: no product may come
+# near the smallest or the largest float64, 2e-308 and 2e308.
+SMALLEST_GROWTH, LARGEST_GROWTH = 1e-200, 1e200
+
+
+def _require_resolvable(eta_Y: float, eta_Z: float, t_end: float) -> None:
+    """Raise InputError for rates and a duration whose logits float64 does not hold."""
+    visits, growth = eta_Y * t_end, (eta_Y * t_end) * (eta_Z * t_end)
+    if not (visits <= LATEST_TIME and t_end <= LATEST_TIME and SMALLEST_GROWTH <= growth <= LARGEST_GROWTH):
+        raise InputError(
+            f"expected t_end and eta_Y t_end of at most {LATEST_TIME:g}, and eta_Y eta_Z t_end^2 from "
+            f"{SMALLEST_GROWTH:g} to {LARGEST_GROWTH:g}, received t_end = {t_end:g}, eta_Y = {eta_Y:g}, "
+            f"eta_Z = {eta_Z:g}; choose rates and a last time nearer to 1"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +107,7 @@ class Instance:
     ) -> Instance:
         """Instance of a user's classes; arguments as the attributes."""
         system = MeanField(classes, positive("eta_Y", eta_Y), positive("eta_Z", eta_Z), z_initial=start)
+        _require_resolvable(system.eta_Y, system.eta_Z, positive("t_end", t_end))
         instance = Instance(
             P=classes.P.toarray(),
             query=classes.query,

@@ -16,6 +16,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.search import Instance
+from snapdyn.validation.search.flows import limited
 
 # u = V h of each class from eta_Y p_n t (S,) and V.
 Law = Callable[[Floats, float], Floats]
@@ -45,7 +46,7 @@ def solved(tau: float, vocab_size: float) -> float | None:
         return np.asarray(vocab_size * decay / ((vocab_size - 1) * decay + 1))
 
     # The solver's own steps: its dense output is of lower order.
-    run = solve_ivp(slope, (0.0, tau), [0.0], method="LSODA", rtol=1e-11, atol=1e-14 * min(tau, 1.0))
+    run = solve_ivp(limited(slope, 1), (0.0, tau), [0.0], method="LSODA", rtol=1e-11, atol=1e-14 * min(tau, 1.0))
     return float(run.y[0, -1]) if run.success else None
 
 
