@@ -280,8 +280,14 @@ def check(
         seq_len = whole("seq_len", seq_len, 1)
     entries = chosen_claims(only)
     known = sorted({prop.rung for entry in entries for prop in entry.properties})
+    if isinstance(rungs, str) and rungs != "all":
+        rungs = (rungs,)
+    if not isinstance(rungs, Iterable):
+        raise InputError(f"expected rungs as a list of names or 'all', received {type(rungs).__name__}")
     for rung in () if rungs == "all" else rungs:
         choice("rung", rung, tuple(known))
+    if progress is not None and not callable(progress):
+        raise InputError(f"expected progress to be a function (done, total, id), received {type(progress).__name__}")
     if t_end is None:
         t_end = HORIZON * _last_transition(classes, eta_Y)
     instance = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)

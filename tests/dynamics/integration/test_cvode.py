@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -214,3 +217,31 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (run.stats["method"], run.stats["compiled"]) == ("DOP853", True)
     assert chosen(FiniteLengthMeanField(small, 1.0, 100.0, 1000)) == "BDF"
     assert chosen(FiniteLengthMeanField(small, 1.0, 99.0, 1000)) == "DOP853"
+
+
+def test_sundials_prints_nothing() -> None:
+    """Assert that a run that CVODE gives up writes no line of SUNDIALS to stdout or stderr; its message has a reason."""
+    pytest.importorskip("sksundae")
+    script = """
+import numpy as np
+import snapdyn as sd
+
+class Growing(sd.System):
+    def initial_state(self):
+        return np.ones(2)
+
+    def write_rate(self, state, out):
+        out[:] = state * state
+
+class Broken(Growing):
+    def write_rate(self, state, out):
+        out[:] = np.nan
+
+for system in (Growing(), Broken()):
+    run = sd.integrate(system, [0.5, 2.0], method="CVODE")
+    assert run.status == "failed"
+    assert "Successful" not in run.message
+    assert "step size" in run.message
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -107,3 +112,35 @@ def test_nothing_moves() -> None:
     solver.step()
     assert solver.status == "finished"
     np.testing.assert_array_equal(solver.y, np.ones(3))
+
+
+def test_bits_do_not_depend_on_the_threads_of_blas() -> None:
+    """Assert that RKC gives the same bits with one and with two threads of OpenBLAS, on 150,000 values."""
+    script = textwrap.dedent("""
+        import hashlib
+        import numpy as np
+        import snapdyn as sd
+
+        class Decay(sd.System):
+            start, rates = np.random.default_rng(0).random(150_000), np.geomspace(1.0, 100.0, 150_000)
+
+            def initial_state(self):
+                return self.start.copy()
+
+            def write_rate(self, state, out):
+                np.multiply(-self.rates, state, out=out)
+
+        run = sd.integrate(Decay(), [0.5], method="RKC", rtol=1e-3, atol=1e-6)
+        print(hashlib.sha256(run.state.tobytes()).hexdigest())
+    """)
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(digests) == 1
