@@ -60,9 +60,7 @@ def violation_bound(conserved: ConservedSum, run: Mapping[str, Any]) -> Floats:
     """
     scale = np.maximum.accumulate(np.append(conserved.scale[1:], conserved.scale[-1:]))
     scale = np.maximum(scale, conserved.scale)
-    gamma = (conserved.terms + STAGES) * np.finfo(np.float64).eps * (
-        MOST_STAGES if run["method"] == "RKC" else 1
-    )
+    gamma = (conserved.terms + STAGES) * np.finfo(np.float64).eps * (MOST_STAGES if run["method"] == "RKC" else 1)
     bound = run["evaluations"] * gamma * (scale + MARGIN)
     if run["method"] in IMPLICIT:
         remainder = run["atol"] * conserved.weight + run["rtol"] * scale
@@ -101,7 +99,7 @@ def violation_message(
             kept = f"use the times before it ({first} of {times.size})" if first else "use none of its times"
             message = (
                 f"failed from t = {times[first]:.6g} on: the {name}, which the flow conserves, changed by "
-                f"{violation[first]:.3g}, and rounding and the tolerances explain at most {bound[first]:.3g}; {kept}, or "
-                "try another method, a smaller rtol or log_time=True"
+                f"{violation[first]:.3g}, and rounding and the tolerances explain at most {bound[first]:.3g}; {kept}, "
+                "or try another method, a smaller rtol or log_time=True"
             )
     return message

@@ -44,8 +44,8 @@ def integrate(
     save_decoder: bool = False,
     progress: Callable[[float, float], None] | None = None,
     z_only: bool = False,
-    stop: threading.Event | None = None,
     most_evaluations: int | None = None,
+    stop: threading.Event | None = None,
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -80,10 +80,10 @@ def integrate(
     z_only : bool
         Save z and nothing else (with `save_decoder`: z and Y). The loss is then NaN, and there are no invariants;
         both cost more than z in large systems.
-    stop : threading.Event, optional
-        The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
     most_evaluations : int, optional
         A run that takes more evaluations of the right-hand side fails. The last step may exceed the number.
+    stop : threading.Event, optional
+        The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
 
     Returns
     -------
@@ -95,8 +95,8 @@ def integrate(
     Raises
     ------
     InputError
-        Unsorted, negative, empty, non-finite or too late times; rates whose ratio, or product with the last time,
-        float64 cannot hold; unknown method, or CVODE without scikit-sundae; tolerances
+        Unsorted, negative, empty, non-finite or too late times; rates that float64 cannot hold in log time; unknown
+        method, or CVODE without scikit-sundae; tolerances
         that are not positive.
 
     Examples
@@ -281,8 +281,8 @@ def _whole_run_compiled(
 def _too_many(most_evaluations: int) -> str:
     """Message of a run that was stopped; without the time reached, which depends on how steps are called."""
     return (
-        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a looser "
-        "rtol, another method, slower rates or an earlier last time"
+        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
+        "looser rtol, another method, slower rates or an earlier last time"
     )
 
 

@@ -100,26 +100,24 @@ def choose_method(system: System, method: str, log_time: bool | None, t_end: flo
             f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
             f"{system.size}; use CVODE or DOP853"
         )
-    scale = _resolvable_time_scale(system, t_end)
+    scale = _time_scale(system)
     if log_time is None:
         log_time = method in LOG_TIME_METHODS and t_end > LOG_TIME_FROM * scale
+    if log_time and not (0.0 < scale < math.inf and t_end / scale <= LONGEST_SPAN):
+        raise InputError(
+            f"expected a last time of at most {LONGEST_SPAN:g} times t_s, 1 over the fastest rate, for log time, "
+            f"received t_s = {scale:.3g} and a last time of {t_end:.3g}; use other rates or log_time=False"
+        )
     return Choice(method, compiled, Clock(scale if log_time else None))
 
 
-def _resolvable_time_scale(system: System, t_end: float) -> float:
-    """t_s of a system after checking that float64 holds it, and t_end/t_s."""
+def _time_scale(system: System) -> float:
+    """t_s of a system; 0 where float64 does not hold it."""
     with np.errstate(all="ignore"):
         try:
-            scale = float(system.time_scale)
+            return float(system.time_scale)
         except (OverflowError, ZeroDivisionError):  # of rates that are Python numbers
-            scale = 0.0
-    if not (0.0 < scale < math.inf and t_end / scale <= LONGEST_SPAN):
-        raise InputError(
-            f"expected rates of at least 1e-290 and a last time of at most {LONGEST_SPAN:g} over the fastest rate, "
-            f"received a time scale of {scale:.3g} (1 over the fastest rate) and a last time of {t_end:.3g}; use "
-            "smaller rates or an earlier time"
-        )
-    return scale
+            return 0.0
 
 
 def _fastest_method(system: System) -> str:

@@ -14,9 +14,8 @@ MOST_TIMES = 10_000_000
 # (10/0.9)**-8 = 4e-9, below which a step always grows tenfold. So (4e-9/h)**2 must be a normal number, above 2.2e-308:
 # h < 2.7e145. At 1e176 the estimate of the mean field underflowed to 0, and a step was accepted that led to z = 1e81.
 LATEST_TIME = 1e145
-# Largest t_end times the fastest rate: log time takes exp(ln(1 + t/t_s)), and the probabilities of wrong tokens, about
-# t_s/t, are clipped at exp(-708) = 3e-308.
-LONGEST_SPAN = 1e290
+# Largest t_end/t_s in log time, which takes exp(ln(1 + t/t_s)): it overflows at 1.8e308.
+LONGEST_SPAN = 1e305
 
 
 def log_times(first: float, last: float, count: int = 100) -> Floats:

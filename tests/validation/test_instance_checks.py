@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.validation.instance_checks import STATUSES, _on_property
+from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted, _on_property
 from snapdyn.validation.search import Instance
 
 WORDS = (
@@ -130,3 +131,46 @@ def test_bad_input_is_answered_with_a_sentence(arguments, message: str) -> None:
 def test_bad_options(options) -> None:
     with pytest.raises(sd.InputError, match="expected"):
         sd.check(sd.syn_small(), 1.0, 0.1, only="conservation", **options)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"t_end": 1e-300},
+        {"t_end": 1e200},
+        {"eta_Z": 1e300},
+        {"eta_Y": 1e-300},
+        {"momentum": 1.0},
+        {"start": np.zeros((3, 2))},
+        {"rungs": 3},
+        {"progress": 3},
+        {"seq_len": 0},
+    ],
+)
+def test_odd_values_are_refused_in_one_sentence(odd: dict[str, Any]) -> None:
+    """Assert an InputError of one line for times and rates that float64 does not hold, and for wrong arguments."""
+    with pytest.raises(InputError, match="expected") as refused:
+        sd.check(sd.syn_small(), **({"eta_Y": 1.0, "eta_Z": 1.0} | odd))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_flow_that_takes_too_many_evaluations_is_undecided() -> None:
+    """Assert "undecided" with the reason for a flow beyond its limit: two equal classes, fast attention, late times."""
+    classes = sd.SequenceClasses([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3]], query=[3, 3], vocab_size=1000)
+    answer = sd.check(classes, 1.0, 1000.0, t_end=1e9, only="conservation")["conservation"]
+    assert answer.status == "undecided"
+    assert "stopped after 500000 evaluations" in answer.sentence
+
+
+def test_ctrl_c_keeps_the_answers() -> None:
+    """Assert that Ctrl-C at the third statement raises a KeyboardInterrupt that holds the first two answers."""
+
+    def progress(done: int, total: int, id: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(CheckInterrupted) as stopped:
+        sd.check(sd.syn_small(), 1.0, 0.1, only="lemma", progress=progress)
+    assert isinstance(stopped.value, KeyboardInterrupt)
+    assert len(stopped.value.report.claims) == 2
+    assert stopped.value.report.settings["interrupted"].startswith("after 2 of ")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 import subprocess
 import sys
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,7 +219,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sundials_prints_nothing() -> None:
-    """Assert that a run that CVODE gives up writes no line of SUNDIALS to stdout or stderr; its message has a reason."""
+    """Assert that SUNDIALS writes no line to stdout or stderr when CVODE gives up; the run's message has a reason."""
     pytest.importorskip("sksundae")
     script = """
 import numpy as np
