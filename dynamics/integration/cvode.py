@@ -48,7 +48,7 @@ def _quiet_sundials() -> tuple[Any, Any]:
                 if not (values and str(values[0]).lower().startswith("\n[cv")):
                     write(*values, **options)
 
-            builtins.print = print_others  # type: ignore[assignment]
+            builtins.print = print_others
             try:
                 importlib.import_module("sksundae.cvode")
             finally:

@@ -149,7 +149,7 @@ def test_bad_options(options) -> None:
 )
 def test_odd_values_are_refused_in_one_sentence(odd: dict[str, Any]) -> None:
     """Assert an InputError of one line for times and rates that float64 does not hold, and for wrong arguments."""
-    with pytest.raises(InputError, match="expected") as refused:
+    with pytest.raises(sd.InputError, match="expected") as refused:
         sd.check(sd.syn_small(), **({"eta_Y": 1.0, "eta_Z": 1.0} | odd))
     assert "\n" not in str(refused.value)
 
