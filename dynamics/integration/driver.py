@@ -205,7 +205,8 @@ def _step_by_step(
     solver: Any, system: System, clock: Clock, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Make steps from Python, with any solver and with events; return status and message of the run."""
-    step = _quiet_step if isinstance(solver, scipy.integrate.LSODA) else _step
+    warns = isinstance(solver, scipy.integrate.LSODA | scipy.integrate.BDF | scipy.integrate.Radau)
+    step = _quiet_step if warns else _step
     progress, watcher = request.progress, EventWatcher(system, clock, request.events or {}, solver.y)
     next_report = time.perf_counter()
     while solver.status == "running":
@@ -296,11 +297,13 @@ def _step(solver: Any) -> str | None:
 
 
 def _quiet_step(solver: Any) -> str | None:
-    """Make one step of LSODA without its warnings; a failure is reported with its time and quantity instead."""
-    solver.step_limit.made = 0
+    """Make one step of LSODA, BDF or Radau without warnings; a failure is reported with time and quantity instead."""
+    if hasattr(solver, "step_limit"):
+        solver.step_limit.made = 0
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("ignore", UserWarning)  # LSODA
+            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
             return _step(solver)
     except StepRepeated as error:
         solver.status = "failed"
