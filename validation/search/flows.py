@@ -16,11 +16,11 @@ from snapdyn.validation.search.instance import Instance
 # A dense Jacobian pays up to this number of state values.
 SMALL = 300
 # A flow that takes more evaluations of its rate is undecided: the compiled integrator at its limit of stability, or an
-# implicit solver whose equations are rounding (linearly dependent classes at late times), would go on for hours. The
-# searches over the domains of the register take up to 211,000 evaluations of compiled rates, 91,000 of others.
+# implicit solver whose equations are rounding (linearly dependent classes at late times), would go on for hours.
+# 623 quick-level flows of eleven claims took up to 211,000 evaluations of compiled rates and 91,000 of others.
 MOST_EVALUATIONS = {True: 500_000, False: 200_000}  # by whether the steps are compiled
 FAILURE = "why the first flow failed"  # key of `Instance.runs`
-MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those searches
+MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those flows
 
 
 def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], residual: bool = False) -> System:
