@@ -1,7 +1,17 @@
-"""`python -m snapdyn`: the command line."""
+"""`python -m snapdyn` and the command `snapdyn`: the command line."""
 
 import sys
 
-from snapdyn.commands.main import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command line; Ctrl-C while it is being imported gives no traceback."""
+    try:
+        from snapdyn.commands.main import main as command_line
+
+        return command_line()
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

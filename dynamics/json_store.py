@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 from snapdyn.dynamics.storage import replacing
 
 # What `read_record` raises on a file that exists but cannot be used.
-DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 def hashed_name(facts: Any) -> str:
@@ -30,14 +32,35 @@ def record_body(member: str, text: str) -> Any:
     ------
     ValueError
         The text is not whole, or its content does not match its digest.
-    KeyError or TypeError
-        The text is JSON of another kind.
+    RecursionError
+        The content is nested too deep; with its digest, so that it is no damage by chance.
     """
-    document = json.loads(text)
-    before = _before(member)
-    if _digest(text[text.index(before) + len(before) : -1]) != document["digest"]:
+    # The digest is checked before the text is parsed.
+    body = text[len(record_text(member, "")) - 1 : -1]
+    if text != record_text(member, body):
         raise ValueError("its content does not match its digest")
-    return document[member]
+    return json.loads(body)
+
+
+def read_record(path: Path, member: str) -> Any:
+    """Value of `member` in a file of `write_record`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    one of DAMAGED
+        The file cannot be used; also what is no regular file, such as a folder or a named pipe.
+    """
+    # Without O_NONBLOCK, to open a named pipe would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is not a regular file")
+        with open(descriptor, encoding="utf-8", closefd=False) as file:
+            return record_body(member, file.read())
+    finally:
+        os.close(descriptor)
 
 
 def write_record(path: Path, member: str, body: str) -> None:

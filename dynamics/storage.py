@@ -6,9 +6,11 @@ import hashlib
 import math
 import os
 import platform
+import re
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -16,7 +18,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from snapdyn.dynamics.processes import is_running, machine
 from snapdyn.errors import InputError
+
+# Temporary files of `replacing`: what they become, the machine and the process that writes them, its thread.
+UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-\d+\.part", re.DOTALL)
+# After this time an unfinished file of another machine counts as left behind.
+SECONDS_KEPT = 86400.0
 
 LIBRARIES = ("numpy", "scipy", "numba", "sympy", "matplotlib", "xarray", "h5netcdf")
 
@@ -85,7 +93,7 @@ def free_memory() -> float:
 
 
 def output_folder(path: str | os.PathLike[str]) -> Path:
-    """Return `path` as a folder that exists and can be written to.
+    """Return `path` as a folder that exists and can be written to, without files that killed processes left unfinished.
 
     Parameters
     ----------
@@ -106,12 +114,26 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+        _remove_unfinished(folder)
     except OSError as error:
         raise InputError(
             f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); "
             "choose another folder"
         ) from error
     return folder
+
+
+def _remove_unfinished(folder: Path) -> None:
+    with os.scandir(folder) as entries:
+        unfinished = [(entry.name, match) for entry in entries if (match := UNFINISHED.fullmatch(entry.name))]
+    for name, match in unfinished:
+        with suppress(OSError):
+            if match[1] == machine():
+                left_behind = not is_running(int(match[2]))
+            else:
+                left_behind = time.time() - (folder / name).stat().st_mtime > SECONDS_KEPT
+            if left_behind:
+                (folder / name).unlink()
 
 
 def check_target(path: Path) -> None:
@@ -155,7 +177,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
+    temporary = target.with_name(f".{target.name}.{machine()}-{os.getpid()}-{threading.get_ident()}.part")
     try:
         yield temporary
         os.replace(temporary, target)

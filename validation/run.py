@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -14,9 +11,9 @@ from itertools import islice
 from pickle import PicklingError
 
 import joblib
-from joblib.externals.loky import ProcessPoolExecutor
 from threadpoolctl import threadpool_limits
 
+from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, suggest, unknown_name, whole
 from snapdyn.validation.checks import Check
@@ -150,11 +147,7 @@ def _in_processes(
     entries: Sequence[Claim], level: str, seed: int, jobs: int, show: Show
 ) -> Iterator[tuple[Claim, ClaimResult]]:
     """Check claims in `jobs` fresh processes; those left running when this generator is closed are stopped."""
-    # One claim, one core: libraries below may not start a thread for every core.
-    one_core = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LOKY_MAX_CPU_COUNT": "1"}
-    pool = ProcessPoolExecutor(
-        min(jobs, len(entries)), initializer=_follow_parent, initargs=(os.getpid(),), env=one_core
-    )
+    pool = WorkerPool(min(jobs, len(entries)))
     waiting = iter(entries)
     running: dict[Future[ClaimResult], Claim] = {}
     try:
@@ -180,18 +173,6 @@ def _in_processes(
         ) from error
     finally:
         pool.shutdown(kill_workers=bool(running))
-
-
-def _follow_parent(parent: int) -> None:
-    """Ignore Ctrl-C, which the parent handles for all its processes; end when the parent has been killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.json_store import DAMAGED, hashed_name, record_body, record_text, write_record
+from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, record_body, record_text, write_record
 from snapdyn.dynamics.storage import library_versions, output_folder, replacing, source_hash
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
@@ -78,7 +78,7 @@ class FinishedClaims:
         if file is None:
             return None
         try:
-            result = decoded(file.read_text(encoding="utf-8"))
+            result = _result(read_record(file, MEMBER))
             if result.id != entry.id:
                 raise ValueError(f"it holds claim {result.id!r}")
         except FileNotFoundError:
@@ -168,7 +168,10 @@ def _body(result: ClaimResult) -> str:
 
 def decoded(text: str) -> ClaimResult:
     """Result from the text that `encoded` made; ValueError, KeyError or TypeError when it is not whole."""
-    facts: dict[str, Any] = record_body(MEMBER, text)
+    return _result(record_body(MEMBER, text))
+
+
+def _result(facts: dict[str, Any]) -> ClaimResult:
     for name in ("assumptions", "findings", "seeds"):
         facts[name] = tuple(facts[name])
     facts["checks"] = tuple(Check(**check) for check in facts["checks"])

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.compilation import cached_njit
 
 # Attention frozen in SGD: this rate times any gradient changes no logit.
 FROZEN = 1e-300
 
 
-@njit(cache=True)
+@cached_njit()
 def recursion(vocab_size: float, eta_Y: float, visits: NDArray[np.int64], others: float, exponent: float) -> Floats:
     """u after each of the increasing numbers of `visits`, by u += V eta_Y/(others + exp(exponent u)), u = 0 at first.
 

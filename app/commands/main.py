@@ -5,8 +5,12 @@ Only typer and rich are imported here; a command imports what it needs, so that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -20,7 +24,7 @@ from snapdyn.commands.options import figure_ids, help_with, systems_and_classes,
 from snapdyn.commands.report import report
 from snapdyn.commands.simulate import simulate
 from snapdyn.commands.sweep import sweep
-from snapdyn.commands.terminal import BAD_INPUT, DIFFERS, DONE, INTERRUPTED, say
+from snapdyn.commands.terminal import BAD_INPUT, DIFFERS, DONE, INTERRUPTED, TERMINATED, say
 from snapdyn.commands.text import text
 from snapdyn.commands.validate import validate
 
@@ -36,10 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     0: done, every verdict is the register's; 1: a verdict differs, or an integration failed; 2: bad usage or
-    input, with one sentence on stderr; 130: interrupted.
+    input, with one sentence on stderr; 130: interrupted; 143: ended by SIGTERM, which acts as Ctrl-C.
     """
     try:
-        code = app(arguments, prog_name="snapdyn", standalone_mode=False)
+        with _termination() as received:
+            code = app(arguments, prog_name="snapdyn", standalone_mode=False)
     except typer.TyperException as error:
         say(_usage_sentence(error))
         return BAD_INPUT
@@ -49,10 +54,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenProcessPool as error:
         say(str(error))
         return DIFFERS
+    except KeyboardInterrupt:  # before a command has begun, or after its end
+        code = INTERRUPTED
     if code == INTERRUPTED:
-        kept = "interrupted; what is finished is kept, no file is half written"
+        kept = f"{'terminated' if received else 'interrupted'}; what is finished is kept, no file is half written"
         say(f"{kept}; validate, report and sweep go on from there when they are run again")
+        return TERMINATED if received else INTERRUPTED
     return code or DONE
+
+
+@contextmanager
+def _termination() -> Iterator[list[int]]:
+    """Let SIGTERM act as Ctrl-C: finished work is stored, workers end. The list holds the signal once it has come."""
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    # Only the main thread can set handlers; one that ignores SIGTERM wants that for its commands, too.
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield received
+        return
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _usage_sentence(error: typer.TyperException) -> str:

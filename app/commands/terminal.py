@@ -13,7 +13,7 @@ from rich.table import Table
 # Wide enough that nothing is wrapped or cut when the output goes to a file or another program.
 PIPE_WIDTH = 10_000
 # Exit codes; what each means is in `snapdyn.commands.main`.
-DONE, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, DIFFERS, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 SECONDS_BETWEEN_LINES = 60.0
 
 

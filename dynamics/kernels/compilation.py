@@ -1,11 +1,16 @@
-"""Compilation of the kernels: the decorator, and the floating-point options."""
+"""Compilation of the kernels: the decorators, the floating-point options, and where compiled code is kept."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import config, njit
 from numba.core.options import DefaultOptions
 
 # Sums may be reassociated (vector lanes) and contracted (fused multiply-add). NaN and infinity keep their
@@ -17,6 +22,9 @@ EXACT: set[str] = {"contract"}
 # small system. Kernels keep and return no array, so a kernel that allocates no array needs no count. The option is not
 # documented by numba; in a version without it, kernels are slower but correct.
 COUNTS_REFERENCES = "_nrt" if hasattr(DefaultOptions, "_nrt") else None
+
+# Not empty where not even a temporary folder can be written to.
+_without_cache: list[bool] = []
 
 
 def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
@@ -40,5 +48,44 @@ def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
     """
     if COUNTS_REFERENCES:
         options[COUNTS_REFERENCES] = allocates
-    decorate: Callable[..., Any] = njit(cache=True, error_model="numpy", **options)
+    return cached_njit(error_model="numpy", **options)
+
+
+def cached_njit(**options: Any) -> Callable[..., Any]:
+    """Return `numba.njit` with a cache on disk: in $NUMBA_CACHE_DIR, else beside the source, else in the user's cache.
+
+    Where none of them can be written to, a temporary folder holds the compiled code of this process and its workers.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError as error:
+            if "cannot cache function" not in str(error):
+                raise
+        return njit(cache=_use_temporary_cache(), **options)(function)
+
     return decorate
+
+
+def _use_temporary_cache() -> bool:
+    """Let numba use a folder that is removed when this process ends; False where there is no such folder either."""
+    if _without_cache:
+        return False
+    try:
+        folder = tempfile.mkdtemp(prefix="snapdyn-kernels-")
+    except OSError:
+        _without_cache.append(True)
+        kept = "it is not kept"
+    else:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        # numba reads the option when a function is decorated; workers read the variable.
+        os.environ["NUMBA_CACHE_DIR"] = folder
+        vars(config)["CACHE_DIR"] = folder
+        kept = "it is kept in a temporary folder until the command ends"
+    print(
+        f"snapdyn: no folder for compiled code can be written to; {kept}: set NUMBA_CACHE_DIR to a folder of yours "
+        "to compile once only",
+        file=sys.stderr,
+    )
+    return not _without_cache

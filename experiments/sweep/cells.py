@@ -18,7 +18,16 @@ from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_sections import RUN, RunSection
-from snapdyn.experiments.sweep.observables import LADDER, OBSERVABLES, ODE, SGD, TRANSFORMER, CellRun, Values
+from snapdyn.experiments.sweep.observables import (
+    LADDER,
+    OBSERVABLES,
+    ODE,
+    SGD,
+    TRANSFORMER,
+    CellRun,
+    Values,
+    declared_values,
+)
 from snapdyn.experiments.sweep.store import code_hash
 from snapdyn.experiments.system_sections import SystemSection, system_models
 from snapdyn.experiments.toml_files import Model, read_section
@@ -118,7 +127,8 @@ def run_cells(
             values: Values = {}
             for name in observables:
                 values |= OBSERVABLES[name].values(kind, measured)
-            outcome = Outcome(cell.number, time.perf_counter() - started, _plain(values), run=run)
+            plain = _checked(observables, _plain(values))
+            outcome = Outcome(cell.number, time.perf_counter() - started, plain, run=run)
         except Exception as error:  # an error in one cell is the result of that cell
             reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
             seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
@@ -205,6 +215,14 @@ def _trained(section: str, folder: str, checkpoint: Path) -> TransformerRun:
     options = {"checkpoint": checkpoint} if checkpoint.parent.is_dir() else {}
     run: TransformerRun = _section(TRANSFORMER, "transformer", section).train(Path(folder), **options)
     return run
+
+
+def _checked(observables: Sequence[str], values: Values) -> Values:
+    variables = [variable for name in observables for variable in OBSERVABLES[name].variables]
+    try:
+        return declared_values(variables, values)
+    except ValueError as error:
+        raise InputError(f"{error}; correct the observable") from error
 
 
 def _plain(values: Values) -> Values:

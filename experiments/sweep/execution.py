@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import logging
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import joblib
 import xarray
 
+from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.threads import cores
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Cell, Outcome, run_cells
+from snapdyn.experiments.sweep.claims import Claims
 from snapdyn.experiments.sweep.dataset import assemble, write
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.experiments.sweep.observables import TRANSFORMER
@@ -30,6 +35,8 @@ from snapdyn.experiments.sweep.store import Cells, Values, code_hash
 # running when the sweep is stopped are lost.
 SECONDS_AT_ONCE = 0.3
 MOST_AT_ONCE = 1000
+# Between two looks at the cells that other sweeps compute.
+SECONDS_BETWEEN_LOOKS = 0.3
 # Two reasons for failure that differ only in their numbers are of the same kind.
 NUMBER = re.compile(r"-?\d[\d.]*(e[-+]?\d+)?")
 
@@ -52,7 +59,7 @@ class SweepResult:
         File of the dataset.
     dataset : xarray.Dataset
     taken_over : int
-        Cells (of different settings) that an earlier run had finished.
+        Cells (of different settings) that another run has finished, before this one or meanwhile.
     computed : int
         Cells that this run has run, the failed ones included.
     failures : dict of int to str
@@ -80,15 +87,33 @@ class SweepResult:
 
 @dataclass
 class _Portions:
-    """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each."""
+    """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each; a cell is claimed when it is sent.
+
+    Cells that another run has claimed or has finished meanwhile go into `elsewhere`.
+    """
 
     cells: deque[Cell]
-    workers: int
+    elsewhere: dict[str, Cell]
+    claims: Claims
+    store: Cells
+    workers: int = 1
     seconds_per_cell: float | None = None
 
     def __iter__(self) -> Iterator[list[Cell]]:
         while self.cells:
-            yield [self.cells.popleft() for _ in range(self._portion())]
+            portion: list[Cell] = []
+            size = self._portion()
+            while self.cells and len(portion) < size:
+                cell = self.cells.popleft()
+                if not self.claims.take(cell.key):
+                    self.elsewhere[cell.key] = cell
+                elif self.store.is_new(cell.key):
+                    self.claims.release(cell.key)
+                    self.elsewhere[cell.key] = cell
+                else:
+                    portion.append(cell)
+            if portion:
+                yield portion
 
     def _portion(self) -> int:
         if self.seconds_per_cell is None:
@@ -103,10 +128,37 @@ class _Portions:
 
 @dataclass
 class _CellResults:
-    """Values and reasons for failure by number of the cell; cells with the same settings share them."""
+    """Values and reasons for failure by number of the cell; cells with the same settings share them.
+
+    Outcomes stand in `received` until they are recorded: an interruption loses and counts none twice.
+    """
 
     values: list[Values | None]
+    numbers: dict[str, list[int]]
+    received: deque[Outcome] = field(default_factory=deque)
     reasons: dict[int, str] = field(default_factory=dict)
+    taken_over: set[str] = field(default_factory=set)
+    computed: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    bad_input: set[str] = field(default_factory=set)
+
+    def take_over(self, key: str, values: Values) -> None:
+        """Record a cell of another run."""
+        for number in self.numbers[key]:
+            self.values[number] = values
+        self.taken_over.add(key)
+
+    def record(self, key: str, outcome: Outcome) -> None:
+        """Record a cell of this run."""
+        for number in self.numbers[key]:
+            self.values[number] = outcome.values
+            if outcome.values is None:
+                self.reasons[number] = outcome.reason
+        if outcome.values is None:
+            self.failed.add(key)
+        if outcome.bad_input:
+            self.bad_input.add(key)
+        self.computed.add(key)
 
 
 def run_sweep(
@@ -151,68 +203,106 @@ def run_sweep(
     code = code_hash()
     cells = list(sweep.cells(code))
     folder = output_folder(out)
-    store = Cells(folder, warn)
+    store = Cells(folder, sweep.variables, warn, with_runs=sweep.kind == TRANSFORMER)
     if sweep.kind == TRANSFORMER:
         output_folder(folder / "checkpoints")
     # Cells with the same settings are run once.
-    places: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for cell, _ in cells:
-        places.setdefault(cell.key, []).append(cell.number)
-    results = _CellResults([None] * len(cells))
+        numbers.setdefault(cell.key, []).append(cell.number)
+    results = _CellResults([None] * len(cells), numbers)
     waiting: deque[Cell] = deque()
-    for key, numbers in places.items():
-        values = store.get(key, with_run=sweep.kind == TRANSFORMER)
+    for key, (first, *_) in numbers.items():
+        values = store.get(key)
         if values is None:
-            waiting.append(cells[numbers[0]][0])
-        for number in numbers:
-            results.values[number] = values
-    total, taken_over = len(waiting), len(places) - len(waiting)
-    done, failed, bad_input, stopped = 0, 0, 0, ""
+            waiting.append(cells[first][0])
+        else:
+            results.take_over(key, values)
+    total, stopped = len(waiting), ""
     began = time.perf_counter()
-    try:
-        with contextlib.closing(_outcomes(sweep, folder, code, waiting, jobs, scheduler)) as portions:
-            for portion in portions:
-                for outcome in portion:
-                    cell, parameters = cells[outcome.number]
-                    failed += outcome.values is None
-                    bad_input += outcome.bad_input
-                    if outcome.values is not None:
-                        store.add(cell.key, parameters, outcome.values, outcome.run)
-                    for number in places[cell.key]:
-                        results.values[number] = outcome.values
-                        if outcome.values is None:
-                            results.reasons[number] = outcome.reason
-                done += len(portion)
-                if progress:
-                    progress(done, total, _remaining(time.perf_counter() - began, done, total))
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    except WorkersLost as error:
-        stopped = str(error)
+
+    def show(label: str = "") -> None:
+        done = total - (len(numbers) - len(results.computed) - len(results.taken_over))
+        if progress:
+            progress(done, total, label or _remaining(time.perf_counter() - began, done, total))
+
+    def record_received(claims: Claims) -> None:
+        while results.received:
+            outcome = results.received[0]
+            cell, parameters = cells[outcome.number]
+            if outcome.values is not None:
+                store.add(cell.key, parameters, outcome.values, outcome.run)
+            results.record(cell.key, outcome)
+            claims.release(cell.key)
+            results.received.popleft()
+
+    with Claims(store.folder) as claims:
+        portions = _Portions(waiting, {}, claims, store)
+        try:
+            with _backend(len(waiting), jobs, scheduler) as (portions.workers, run):
+                while waiting:
+                    for outcomes in _outcomes(run, portions, sweep, folder, code):
+                        results.received.extend(outcomes)
+                        record_received(claims)
+                        show()
+                    _wait_for_others(portions, results, show)
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        except WorkersLost as error:
+            stopped = str(error)
+        record_received(claims)
     if (
         not stopped
-        and bad_input == total == len(places)
+        and len(results.bad_input) == len(numbers)
         and len({NUMBER.sub("#", r) for r in results.reasons.values()}) == 1
     ):
         kind = "error" if len(set(results.reasons.values())) == 1 else "kind of error"
         raise InputError(
             f"expected a cell that can be run, received the same {kind} from all {total} cells: {results.reasons[0]}"
         )
-    path = folder / f"{sweep.name}.nc"
-    dataset = assemble(sweep, results.values, results.reasons)
-    write(dataset, path)
+    try:
+        path, dataset = _write_dataset(sweep, results, folder)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+        path, dataset = _write_dataset(sweep, results, folder)
     missing = sum(values is None for values in results.values) - len(results.reasons)
     return SweepResult(
         path=path,
         dataset=dataset,
-        taken_over=taken_over,
-        computed=done,
+        taken_over=len(results.taken_over),
+        computed=len(results.computed),
         failures=dict(sorted(results.reasons.items())),
-        failed=failed,
+        failed=len(results.failed),
         missing=missing,
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
+
+
+def _write_dataset(sweep: Sweep, results: _CellResults, folder: Path) -> tuple[Path, xarray.Dataset]:
+    path = folder / f"{sweep.name}.nc"
+    dataset = assemble(sweep, results.values, results.reasons)
+    write(dataset, path)
+    return path, dataset
+
+
+def _wait_for_others(portions: _Portions, results: _CellResults, show: Callable[[str], None]) -> None:
+    """Take over the cells that other runs finish, until none is left or some are free to be computed here."""
+    elsewhere = portions.elsewhere
+    while elsewhere:
+        names = portions.store.names()
+        for key in [key for key in elsewhere if f"{key}.json" in names]:
+            cell, values = elsewhere.pop(key), portions.store.get(key)
+            if values is None:
+                portions.cells.append(cell)
+            else:
+                results.take_over(key, values)
+        for key in portions.claims.free(elsewhere, names):
+            portions.cells.append(elsewhere.pop(key))
+        if portions.cells or not elsewhere:
+            return
+        show(f"waiting for {len(elsewhere)} that another sweep computes")
+        time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 class WorkersLost(Exception):
@@ -227,13 +317,17 @@ def _remaining(seconds: float, done: int, total: int) -> str:
     return f"about {left:.0f} s left"
 
 
+Call: TypeAlias = Callable[[list[Cell]], list[Outcome]]
+# From portions of cells to their outcomes, in the order in which they are finished.
+Backend: TypeAlias = Callable[[Call, Iterator[list[Cell]]], Generator[list[Outcome], None, None]]
+
+
 def _outcomes(
-    sweep: Sweep, out: Path, code: str, waiting: deque[Cell], jobs: int | None, scheduler: str | None
+    run: Backend, portions: _Portions, sweep: Sweep, out: Path, code: str
 ) -> Generator[list[Outcome], None, None]:
-    """Portions of outcomes in the order in which they are finished."""
-    if not waiting:
-        return
-    arguments = (
+    """Run the waiting cells; portions of outcomes in the order in which they are finished."""
+    call = functools.partial(
+        run_cells,
         sweep.kind,
         sweep.observables,
         str(sweep.folder.resolve()),
@@ -241,36 +335,81 @@ def _outcomes(
         list(map(str, loaded_files())),
         code,
     )
-    with _backend(jobs, scheduler) as (workers, options):
-        waiting_portions = _Portions(waiting, workers)
-        parallel = joblib.Parallel(**options, batch_size=1, return_as="generator_unordered")
-        portions = parallel(joblib.delayed(run_cells)(*arguments, cells) for cells in waiting_portions)
-        try:
-            for portion in portions:
-                waiting_portions.update_estimate(portion)
-                yield portion
-        except BrokenProcessPool as error:
-            raise WorkersLost(
-                "a worker process died, perhaps because the memory was full; finished cells are kept: run the command "
-                "again to go on, with fewer --jobs"
-            ) from error
-        except Exception as error:  # errors of dask are recognised by name; all others are raised again
-            if type(error).__name__ not in LOST:
-                raise
-            raise WorkersLost(
-                f"{LOST[type(error).__name__]}; finished cells are kept: run the command again to go on"
-            ) from error
-        finally:
-            portions.close()
+    try:
+        with contextlib.closing(run(call, iter(portions))) as finished:
+            for outcomes in finished:
+                portions.update_estimate(outcomes)
+                yield outcomes
+    except BrokenProcessPool as error:
+        raise WorkersLost(
+            "a worker process died, perhaps because the memory was full; finished cells are kept: run the command "
+            "again to go on, with fewer --jobs"
+        ) from error
+    except Exception as error:  # errors of dask are recognised by name; all others are raised again
+        if type(error).__name__ not in LOST:
+            raise
+        raise WorkersLost(
+            f"{LOST[type(error).__name__]}; finished cells are kept: run the command again to go on"
+        ) from error
+
+
+def _in_this_process(call: Call, portions: Iterator[list[Cell]]) -> Generator[list[Outcome], None, None]:
+    for portion in portions:
+        yield call(portion)
 
 
 @contextlib.contextmanager
-def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number of workers, and the arguments of `joblib.Parallel` for them."""
-    if scheduler is None:
-        workers = cores() if jobs is None else jobs
-        yield workers, {"n_jobs": workers}
-        return
+def _backend(cells: int, jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, Backend]]:
+    """Number of workers, and what runs portions of cells on them."""
+    workers = min(cells, cores() if jobs is None else jobs)
+    if not cells:
+        yield 1, _in_this_process
+    elif scheduler is not None:
+        with cluster(scheduler) as workers:
+            yield workers, _on_cluster
+    elif jobs == 1 or cores() == 1:
+        yield 1, _in_this_process
+    else:
+        with _processes(workers) as run:
+            yield workers, run
+
+
+@contextlib.contextmanager
+def _processes(workers: int) -> Iterator[Backend]:
+    """Run cells in processes of this machine; those left running at the end are stopped."""
+    pool = WorkerPool(workers, max(1, cores() // workers))
+    running: set[Future[list[Outcome]]] = set()
+
+    def run(call: Call, portions: Iterator[list[Cell]]) -> Generator[list[Outcome], None, None]:
+        while True:
+            # One more than there are workers, so that none waits for this process; claimed cells do not pile up.
+            for portion in itertools.islice(portions, workers + 1 - len(running)):
+                running.add(pool.submit(call, portion))
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                outcomes = future.result()
+                running.discard(future)
+                yield outcomes
+
+    try:
+        yield run
+    finally:
+        pool.shutdown(kill_workers=bool(running))
+
+
+def _on_cluster(call: Call, portions: Iterator[list[Cell]]) -> Generator[list[Outcome], None, None]:
+    parallel = joblib.Parallel(batch_size=1, return_as="generator_unordered")
+    finished = parallel(joblib.delayed(call)(portion) for portion in portions)
+    try:
+        yield from finished
+    finally:
+        finished.close()
+
+
+@contextlib.contextmanager
+def cluster(scheduler: str) -> Iterator[int]:
+    """Let joblib use the workers of a dask scheduler; their number."""
     try:
         from distributed import Client
         from distributed.comm.addressing import get_address_host_port
@@ -301,7 +440,7 @@ def _backend(jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, dic
                 ) from error
             workers = sum(client.ncores().values())
         with joblib.parallel_config(backend="dask", client=client):
-            yield workers, {}
+            yield workers
 
 
 def run_in_process(sweep: Sweep) -> xarray.Dataset:

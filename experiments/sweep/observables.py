@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,16 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, TransformerRun
 from snapdyn.dynamics.registry import Registry
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, shown
 from snapdyn.validation import Ladder
 from snapdyn.validation import observables as of_run
+from snapdyn.validation.rungs.names import BRANCHES
 
 # Kinds of cells: what a cell runs.
 ODE, SGD, LADDER, TRANSFORMER = "ode", "sgd", "ladder", "transformer"
 STEPS = "batch-size-1 steps"
+RUNGS = {rung for rungs in BRANCHES.values() for rung in rungs}
+LARGEST_INTEGER = int(sys.float_info.max)  # that a float can hold
 Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or lists of them
 
 
@@ -283,6 +287,49 @@ OBSERVABLES: Registry[Observable] = Registry(
     ],
 )  # fmt: skip
 """Observables that sweep files can name; `OBSERVABLES.add` adds a user's observable."""
+
+
+def declared_values(variables: Sequence[Variable], values: Mapping[str, Any]) -> Values:
+    """Return the values of declared variables, after checking that each is what its variable holds.
+
+    Parameters
+    ----------
+    variables : sequence of Variable
+    values : mapping of str to number, text, list of them, or mapping of rungs to numbers
+        As JSON has them. Names of no variable are left out.
+
+    Raises
+    ------
+    ValueError
+        A variable has no value, or a value of another kind.
+    """
+    declared = {variable.name: variable for variable in variables}
+    for name, variable in declared.items():
+        if name not in values:
+            raise ValueError(f"expected a value of {name}, received none")
+        if not _fits(variable, values[name]):
+            expected = "texts" if variable.text else "numbers"
+            form = f"a list of {expected}" if variable.dims else f"one of the {expected}"
+            raise ValueError(f"expected {name} to be {form}, received {shown(values[name])}")
+    return {name: value for name, value in values.items() if name in declared}
+
+
+def _fits(variable: Variable, value: Any) -> bool:
+    entries = [value]
+    if variable.dims:
+        if isinstance(value, dict) and variable.dims == ("rung",):
+            if not value.keys() <= RUNGS:
+                return False
+            entries = list(value.values())
+        elif isinstance(value, list):
+            entries = value
+        else:
+            return False
+    if variable.text:
+        return all(isinstance(entry, str) for entry in entries)
+    return all(
+        isinstance(entry, float) or (isinstance(entry, int) and abs(entry) <= LARGEST_INTEGER) for entry in entries
+    )
 
 
 def observables_of(kind: str) -> tuple[str, ...]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snapdyn.dynamics.json_store import DAMAGED, hashed_name, record_body, write_record
+from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, write_record
 from snapdyn.dynamics.storage import output_folder, source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
-from snapdyn.experiments.sweep.observables import Values
+from snapdyn.experiments.sweep.observables import Values, Variable, declared_values
 
 FORMAT = 1
 # What a cell can run: all rooms below the figures, and the checks of input.
@@ -34,41 +35,67 @@ def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mappi
 class Cells:
     """Finished cells in the folder OUT/cells, and trained transformers in OUT/runs.
 
-    Two sweeps at once may share the folder: a file appears whole or not at all, and files of the same name hold the
-    same numbers.
+    Sweeps that run at once may share the folder: a file appears whole or not at all, and files of the same name hold
+    the same numbers.
 
     Parameters
     ----------
     out : str or os.PathLike
         Folder of the sweep's results.
+    variables : sequence of Variable
+        What a cell holds.
     warn : callable (sentence)
         Called for each damaged file.
+    with_runs : bool
+        Whether a cell is finished only with its trained transformer.
     """
 
-    def __init__(self, out: str | os.PathLike[str], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        variables: Sequence[Variable],
+        warn: Callable[[str], None],
+        with_runs: bool = False,
+    ) -> None:
         self.folder = output_folder(Path(out) / "cells")
         self.runs = Path(out) / "runs"
+        self._variables = variables
         self._warn = warn
-        # The folder is listed once, which is faster than looking for thousands of files that may not exist.
-        self._names = {entry.name for entry in os.scandir(self.folder)}
+        self._with_runs = with_runs
+        self._damaged: set[str] = set()
+        self._names = self.names()
 
-    def get(self, key: str, with_run: bool) -> Values | None:
-        """Values of a finished cell, or None if it is not finished; a damaged file counts as not finished."""
+    def names(self) -> set[str]:
+        """Names of all files in the folder: to list it is faster than to look for thousands of files."""
+        self._names = set(os.listdir(self.folder))
+        return self._names
+
+    def get(self, key: str) -> Values | None:
+        """Values of a cell that was finished at the last listing, else None; a damaged file counts as not finished."""
         if f"{key}.json" not in self._names:
             return None
         file = self.folder / f"{key}.json"
         try:
-            values = _decoded(file.read_text(encoding="utf-8"), key)
+            cell = read_record(file, "cell")
+            if cell["key"] != key:
+                raise ValueError("it holds another cell")
+            values = declared_values(self._variables, cell["values"])
         except DAMAGED as error:
-            self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error})")
+            self._damaged.add(key)
+            self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error}){_set_aside(file)}")
             return None
-        if with_run:
+        if self._with_runs:
             try:
                 load_transformer_run(self.run_file(key))
             except InputError as error:
+                self._damaged.add(key)
                 self._warn(f"the run of a finished cell is missing or damaged, and is trained again: {error}")
                 return None
         return values
+
+    def is_new(self, key: str) -> bool:
+        """Whether a cell has a file now, other than a damaged one."""
+        return key not in self._damaged and (self.folder / f"{key}.json").exists()
 
     def add(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
         """Store a finished cell. The swept parameters in its file are for human readers only."""
@@ -84,8 +111,10 @@ class Cells:
         return self.runs / f"{key}.nc"
 
 
-def _decoded(text: str, key: str) -> Values:
-    cell = record_body("cell", text)
-    if cell["key"] != key:
-        raise ValueError("it holds another cell")
-    return dict(cell["values"])
+def _set_aside(path: Path) -> str:
+    """Rename a folder in the place of a file, which no file can replace; the end of a sentence that says so."""
+    if not path.is_dir() or path.is_symlink():
+        return ""
+    aside = next(new for i in itertools.count(1) if not (new := path.with_name(f"{path.name}.folder{i}")).exists())
+    path.rename(aside)
+    return f"; the folder is now {aside.name!r}"

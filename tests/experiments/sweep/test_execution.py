@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,9 +108,12 @@ def test_a_lost_scheduler_keeps_what_is_finished(
             yield function(*arguments, **options)
             raise FutureCancelledError
 
+    (tmp_path / "grid.toml").write_text(GOOD)
     with monkeypatch.context() as patched:
         patched.setattr("snapdyn.experiments.sweep.execution.joblib.Parallel", Parallel)
-        assert swept(GOOD, tmp_path) == 1
+        patched.setattr(execution, "cluster", lambda scheduler: contextlib.nullcontext(1))
+        options = ["--out", str(tmp_path / "out"), "--scheduler", "tcp://a:1"]
+        assert main(["sweep", str(tmp_path / "grid.toml"), *options]) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("snapdyn: the dask scheduler no longer answers; finished cells are kept")
     assert "1 of 4 cells" in captured.out

@@ -1,0 +1,98 @@
+"""Worker processes that end with their parent, and whether a process that left a file behind still runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from joblib.externals.loky import ProcessPoolExecutor
+
+SECONDS_BETWEEN_LOOKS = 1.0
+# Libraries that would otherwise start a thread for every core in every worker.
+THREAD_LIMITS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
+)  # fmt: skip
+# Ctrl-C and SIGTERM reach all processes of a group; the parent handles them for its workers.
+HANDLED_BY_PARENT = (signal.SIGINT, signal.SIGTERM)
+
+
+class WorkerPool(ProcessPoolExecutor):
+    """Pool of fresh processes that leave Ctrl-C and SIGTERM to their parent and end when it ends, however it ends.
+
+    Parameters
+    ----------
+    workers : int
+    threads : int
+        Threads that the libraries in each worker may use; fewer where the environment says so.
+    """
+
+    def __init__(self, workers: int, threads: int = 1) -> None:
+        limits = {name: str(min(threads, _asked_for(name) or threads)) for name in THREAD_LIMITS}
+        super().__init__(workers, initializer=_follow_parent, initargs=(os.getpid(),), env=limits)
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        """Submit a call; the first one starts the processes."""
+        with _signals_blocked():
+            future: Future[Any] = super().submit(function, *arguments, **options)
+        return future
+
+
+def _asked_for(name: str) -> int:
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else 0
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Block the signals that the parent handles; a process started now is not ended by them while it is starting."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_BY_PARENT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _follow_parent(parent: int) -> None:
+    """Ignore what the parent handles, and end when the parent has ended."""
+    for number in HANDLED_BY_PARENT:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_BY_PARENT)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@cache
+def machine() -> str:
+    """Eight hexadecimal digits that tell machines apart, as well as restarts and containers with their own pids."""
+    facts = [platform.node()]
+    with suppress(OSError):
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        facts.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user, or no such number
+        return True
+    return True
