@@ -88,7 +88,10 @@ def machine() -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process of this machine runs."""
+    """Whether a process of this machine runs; one that has ended and waits for its parent does not."""
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state not in (b"Z", b"X")
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

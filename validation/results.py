@@ -183,12 +183,20 @@ class Report:
         Wall time of the whole run.
     notes : tuple of str
         Other events: results that were kept from an interrupted run, a stored result that was damaged.
+    missing : tuple of str
+        Ids of the claims that were to be checked when the run was interrupted.
     """
 
     level: str
     claims: tuple[ClaimResult, ...]
     seconds: float = math.nan
     notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all claims that were to be checked were checked."""
+        return not self.missing
 
     @property
     def as_expected(self) -> bool:
@@ -206,10 +214,12 @@ class Report:
         return {outcome: count for outcome, count in counts.items() if count}
 
     def to_json(self) -> str:
-        """JSON text: {"level", "seconds", "claims": [{"id", "source", "title", "verdict", "checks": [...], ...}]}."""
+        """JSON text: {"level", "seconds", "complete", "missing", "claims": [{"id", "source", "title", "verdict", "checks": [...], ...}]}."""
         document = {
             "level": self.level,
             "seconds": json_number(self.seconds),
+            "complete": self.complete,
+            "missing": list(self.missing),
             "claims": [result.to_dict() for result in self.claims],
         }
         return json.dumps(document, indent=2) + "\n"

@@ -60,11 +60,13 @@ class FinishedClaims:
         self._seed = seed
         self._written: set[Path] = set()
         self._seconds: dict[str, float] = {}
-        self._folder: Path | None = cache_folder() / "claims"
+        self._folder: Path | None = None
         try:
-            output_folder(self._folder)
+            self._folder = output_folder(cache_folder() / "claims")
         except InputError:
-            self._leave_out(f"{str(self._folder)!r} cannot be written to")
+            self._leave_out(f"{str(cache_folder() / 'claims')!r} cannot be written to")
+        except RuntimeError:
+            self._leave_out("there is no home folder for them")
 
     def note(self, sentence: str) -> None:
         """Keep a sentence for `notes`, and report it at once to the caller that asked for that."""

@@ -10,6 +10,8 @@ from snapdyn.validation.results import ClaimResult, Report
 
 COLUMNS = ("id", "source", "statement", "verdict", "measured against bound", "rung")
 NO_CHECK = ("-", "-")
+# Marks of a partial result in a file, of any form.
+PARTIAL_TABLE, PARTIAL_JSON = "Partial result of an interrupted run", '"complete": false'
 LATEX_HEAD = r"""% Needs \usepackage{booktabs,longtable,array} in the preamble.
 % Verdicts of snapdyn, level LEVEL: for each claim the check that its verdict hangs on.
 \begingroup\small
@@ -84,7 +86,17 @@ def text_table(report: Report) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (COLUMNS, tuple("-" * width for width in widths), *rows)
     ]
-    return "\n".join([*lines, "", summary(report)]) + "\n"
+    partial = [] if report.complete else [_partial(report)]
+    return "\n".join([*lines, "", summary(report), *partial]) + "\n"
+
+
+def _partial(report: Report) -> str:
+    return f"{PARTIAL_TABLE}; not checked: {', '.join(report.missing)}"
+
+
+def is_partial(text: str) -> bool:
+    """Whether a text that `text_table`, `latex_table` or `Report.to_json` made is of an interrupted run."""
+    return PARTIAL_TABLE in text or PARTIAL_JSON in text
 
 
 def latex_table(report: Report) -> str:
@@ -100,7 +112,14 @@ def latex_table(report: Report) -> str:
             measured += f" ({latex_text(check.rung)})"
         cells = (latex_id(result.id), *map(latex_text, (result.source, result.title, _verdict(result))), measured)
         rows.append(" & ".join(cells) + r" \\")
-    return LATEX_HEAD.replace("LEVEL", report.level) + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
+    comment = ""
+    if not report.complete:
+        comment = f"% {latex_text(_partial(report))}.\n"
+        rows.append(
+            rf"\multicolumn{{5}}{{@{{}}l}}{{\emph{{{PARTIAL_TABLE}; {len(report.missing)} claims are missing.}}}} \\"
+        )
+    head = comment + LATEX_HEAD.replace("LEVEL", report.level)
+    return head + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
 
 
 def summary(report: Report) -> str:

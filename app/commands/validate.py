@@ -37,7 +37,8 @@ def validate(
 
     A claim holds, is corrected (the printed statement fails, a corrected one holds), conditional (it holds
     under stated conditions), or refuted. Exit code 1: a verdict is not the one in the register, or a claim's
-    function raised an error. A run that was interrupted goes on where it stopped.
+    function raised an error. A run that was interrupted goes on where it stopped. Its partial result says so inside, and
+    does not replace the file of a complete run: it becomes NAME.partial.json or the like.
 
     Example: snapdyn validate lemma6 --level full --json verdicts.json
 
@@ -46,7 +47,7 @@ def validate(
     Example: snapdyn validate --load my_claims.py --format latex --output table.tex
     """
     from snapdyn.commands.summaries.verdicts import checked, exported, show_claims, show_report
-    from snapdyn.dynamics.storage import check_target, write_text
+    from snapdyn.dynamics.storage import check_target
 
     if list_:
         show_claims(ids)
@@ -69,9 +70,21 @@ def validate(
             say(claim.fault)
     if report.claims:
         if output:
-            write_text(output, exported(report, format or FORMATS[output.suffix.lower()]))
+            _write(output, exported(report, format or FORMATS[output.suffix.lower()]), report.complete)
         if json:
-            write_text(json, report.to_json())
+            _write(json, report.to_json(), report.complete)
     if interrupted:
         return INTERRUPTED
     return DONE if report.as_expected else DIFFERS
+
+
+def _write(path: Path, text: str, complete: bool) -> None:
+    """Write a result; a partial one stands beside a complete one."""
+    from snapdyn.dynamics.storage import write_text
+    from snapdyn.validation.tables import is_partial
+
+    if not complete and path.exists() and not is_partial(path.read_text(encoding="utf-8", errors="replace")):
+        beside = path.with_name(f"{path.stem}.partial{path.suffix}")
+        say(f"{str(path)!r} is of a complete run and is kept; the partial result of this one is in {str(beside)!r}")
+        path = beside
+    write_text(path, text)

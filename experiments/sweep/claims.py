@@ -64,6 +64,7 @@ class Claims:
         self._renewing.join()
         for key in list(self._held):
             self.release(key)
+        self._remove_expired()
         _running_here.discard(self._name)
         with suppress(OSError):
             (self._folder / self._name).unlink()

@@ -1,9 +1,14 @@
 """Files appear whole or not at all; targets are checked before a computation starts."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from snapdyn.dynamics.processes import machine
 from snapdyn.dynamics.storage import check_target, output_folder, provenance, replacing, write_text
 from snapdyn.errors import InputError
 
@@ -41,3 +46,33 @@ def test_provenance_names_versions() -> None:
     assert facts["seed"] == 3
     assert {"numpy", "scipy", "numba"} <= set(facts["versions"])
     assert facts["snapdyn"]
+
+
+def test_unfinished_files_of_ended_processes_are_removed(tmp_path: Path) -> None:
+    """Assert that they are, also those of another machine after a day, and that files of running processes stay."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    other = "00000000" if machine() != "00000000" else "11111111"
+    gone = [f".a.nc.{machine()}-{ended.pid}-1.part", f".b.nc.{other}-{os.getpid()}-1.part"]
+    kept = [f".a.nc.{machine()}-{os.getpid()}-1.part", f".a.nc.{other}-{ended.pid}-1.part", "a.part", ".mine.part"]
+    for name in (*gone, *kept):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / gone[1], (0, 0))
+    assert output_folder(tmp_path) == tmp_path
+    assert {path.name for path in tmp_path.iterdir()} == set(kept)
+
+
+def test_the_temporary_file_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    """Assert that what SIGKILL leaves of a write is gone after the next command looks at the folder."""
+    code = f"""
+import os, signal
+from pathlib import Path
+from snapdyn.dynamics.storage import replacing
+with replacing(Path({str(tmp_path)!r}) / "a.txt") as temporary:
+    temporary.write_text("new")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 1
+    output_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from collections.abc import Sequence
 
 from snapdyn.commands.terminal import progress_bar, say, show_table
@@ -39,7 +40,13 @@ def checked(ids: Sequence[str] | None, level: str, jobs: int | None, seed: int |
             interrupted = True
         else:
             finished.clear()
-    return report_of(level, results, started, finished), interrupted
+    report = report_of(level, results, started, finished)
+    if interrupted:
+        known = {result.id for result in results}
+        report = replace(
+            report, missing=tuple(entry.id for entry in chosen_claims(ids or None) if entry.id not in known)
+        )
+    return report, interrupted
 
 
 def exported(report: Report, format: str) -> str:

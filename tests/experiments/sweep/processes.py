@@ -1,0 +1,113 @@
+"""A sweep in a process of its own, whose cells take as long as a test wants, to be stopped from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+SLOW = """
+import os, time
+from pathlib import Path
+import snapdyn as sd
+
+def measure(cell):
+    time.sleep(float(os.environ.get("SECONDS_PER_CELL", "0")))
+    with Path(__file__).with_name("log").open("a") as log:
+        log.write("x")
+    return cell.run.loss
+
+sd.register(
+    sd.Observable("slow", (sd.Variable("slow", "nats", "loss", ("time",)),), {"ode": measure})
+)
+"""
+SWEEP = """
+[classes]
+kind = "single_common_token"
+num_classes = 3
+num_distinct = 2
+common_probability = 0.3
+vocab_size = 20
+
+[system]
+kind = "MeanField"
+eta_Y = 1.0
+
+[run]
+times = [1.0, 10.0]
+
+[sweep]
+design = "grid"
+observables = ["loss", "slow"]
+"system.eta_Z" = { first = 0.01, last = 1.0, count = 24, spacing = "log" }
+"""
+CELLS = 24
+# A machine may be slow; nothing waits this long unless it hangs.
+HANG = 120
+
+
+class SlowSweep:
+    """A sweep file in a folder, and how often its cells have been computed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cells = folder / "out" / "cells"
+        (folder / "slow.py").write_text(SLOW)
+        (folder / "slow.toml").write_text(SWEEP)
+
+    def command(self, jobs: int, out: str = "out") -> list[str]:
+        arguments = ["sweep", "slow.toml", "--load", "slow.py", "--out", out, "--jobs", str(jobs)]
+        return [sys.executable, "-m", "snapdyn", *arguments]
+
+    def start(self, jobs: int, seconds_per_cell: float) -> subprocess.Popen[str]:
+        """Start the sweep as the leader of a group of processes, with pipes."""
+        return subprocess.Popen(
+            self.command(jobs), cwd=self.folder, env=os.environ | {"SECONDS_PER_CELL": str(seconds_per_cell)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            # A shell's background job ignores Ctrl-C, and its children inherit that.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+
+    def run(self, jobs: int = 1, out: str = "out") -> subprocess.CompletedProcess[str]:
+        """Run the sweep to its end, with quick cells."""
+        return subprocess.run(
+            self.command(jobs, out), cwd=self.folder, capture_output=True, text=True, timeout=HANG, check=True
+        )
+
+    def stored(self) -> list[Path]:
+        """Files of finished cells."""
+        return list(self.cells.glob("[!.]*.json")) if self.cells.is_dir() else []
+
+    def computed(self) -> int:
+        """How often a cell has been computed."""
+        log = self.folder / "log"
+        return len(log.read_text()) if log.exists() else 0
+
+    def hidden(self) -> list[str]:
+        """Names of unfinished files and of claims."""
+        return [path.name for path in (self.folder / "out").rglob(".*")]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, at most HANG seconds."""
+    deadline = time.monotonic() + HANG
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def group_has_ended(group: int) -> bool:
+    """Whether all processes of a group end within some seconds; joblib's own helper process takes a moment."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False

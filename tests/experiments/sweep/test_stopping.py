@@ -1,0 +1,99 @@
+"""Sweeps that are stopped from outside, and several sweeps on one folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+import xarray
+
+from tests.experiments.sweep.processes import CELLS, HANG, SlowSweep, group_has_ended, wait_until
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sent", "code", "to_group", "jobs"),
+    [
+        (signal.SIGINT, 130, True, 2),
+        (signal.SIGTERM, 143, True, 2),
+        (signal.SIGTERM, 143, False, 2),
+        (signal.SIGTERM, 143, False, 1),
+    ],
+    ids=["Ctrl-C", "SIGTERM of all processes", "SIGTERM of the parent", "SIGTERM without workers"],
+)
+def test_a_sweep_that_is_told_to_stop(
+    sent: signal.Signals, code: int, to_group: bool, jobs: int, tmp_path: Path
+) -> None:
+    """Assert exit code, one line on stderr, matching counts, a dataset of what is stored, and that no process lives."""
+    sweep = SlowSweep(tmp_path)
+    with sweep.start(jobs, 0.2) as run:
+        wait_until(lambda: len(sweep.stored()) >= 3)
+        (os.killpg if to_group else os.kill)(run.pid, sent)
+        out, err = run.communicate(timeout=HANG)
+    assert run.returncode == code
+    assert group_has_ended(run.pid)
+    assert err.startswith("snapdyn: terminated;" if sent == signal.SIGTERM else "snapdyn: interrupted;")
+    assert err.count("\n") == 1
+    stored = len(sweep.stored())
+    assert 3 <= stored < CELLS
+    counts = f"{stored} of {CELLS} cells: {stored} computed, 0 taken over, 0 failed, {CELLS - stored} not run"
+    assert counts in out
+    with xarray.open_dataset(tmp_path / "out" / "slow.nc") as dataset:
+        assert int(dataset.loss.notnull().sum()) == stored
+    assert sweep.hidden() == []
+
+
+@pytest.mark.slow
+def test_workers_of_a_killed_sweep(tmp_path: Path) -> None:
+    """Assert that they end and close the pipe, and that the next run resumes and leaves no unfinished file."""
+    sweep = SlowSweep(tmp_path)
+    with sweep.start(2, 0.5) as run:
+        wait_until(lambda: len(sweep.stored()) >= 2)
+        run.kill()
+        run.communicate(timeout=30)  # a pipe held by a worker would stay open
+    assert group_has_ended(run.pid)
+    stored = len(sweep.stored())
+    assert stored < CELLS
+    assert sweep.hidden() != []
+    assert f"{CELLS - stored} computed, {stored} taken over" in sweep.run().stdout
+    assert sweep.hidden() == []
+
+
+@pytest.mark.slow
+def test_three_sweeps_share_a_folder(tmp_path: Path) -> None:
+    """Assert that each cell is computed about once, and that every run ends with all cells, as one run alone."""
+    sweep = SlowSweep(tmp_path)
+    runs = [sweep.start(jobs, 0.3) for jobs in (1, 1, 2)]
+    for run in runs:
+        out, err = run.communicate(timeout=HANG)
+        assert run.returncode == 0
+        assert err == ""
+        computed, taken_over = map(int, re.search(r"(\d+) computed, (\d+) taken over", out).groups())  # type: ignore[union-attr]
+        assert computed + taken_over == CELLS
+    assert CELLS <= sweep.computed() <= CELLS + 2
+    assert sweep.hidden() == []
+    sweep.run(out="alone")
+    assert (tmp_path / "out" / "slow.nc").read_bytes() == (tmp_path / "alone" / "slow.nc").read_bytes()
+    assert {file.name: file.read_bytes() for file in sweep.stored()} == {
+        file.name: file.read_bytes() for file in (tmp_path / "alone" / "cells").iterdir()
+    }
+
+
+@pytest.mark.slow
+def test_cells_of_a_killed_sweep_are_taken_over_by_another(tmp_path: Path) -> None:
+    """Assert that a run that waits for the cells of another one computes them when that one is killed."""
+    sweep = SlowSweep(tmp_path)
+    with sweep.start(1, HANG) as stuck:
+        wait_until(lambda: any(sweep.hidden()) and any(name.endswith(".claim") for name in sweep.hidden()))
+        with sweep.start(1, 0) as other:
+            wait_until(lambda: len(sweep.stored()) == CELLS - 1)
+            assert other.poll() is None
+            stuck.kill()
+            out, err = other.communicate(timeout=HANG)
+        stuck.communicate()
+    assert (other.returncode, err) == (0, "")
+    assert f"{CELLS} computed, 0 taken over" in out
+    assert sweep.hidden() == []
