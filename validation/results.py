@@ -214,7 +214,7 @@ class Report:
         return {outcome: count for outcome, count in counts.items() if count}
 
     def to_json(self) -> str:
-        """JSON text: {"level", "seconds", "complete", "missing", "claims": [{"id", "source", "title", "verdict", "checks": [...], ...}]}."""
+        """JSON text: {"level", "seconds", "complete", "missing", "claims": [{"id", "verdict", "checks", ...}]}."""
         document = {
             "level": self.level,
             "seconds": json_number(self.seconds),

@@ -109,6 +109,65 @@ def test_interrupt_keeps_finished_claims(
     assert [claim["id"] for claim in json.loads((tmp_path / "verdicts.json").read_text())["claims"]] == ["finished"]
 
 
+@pytest.mark.parametrize(("name", "note"), [("a.json", '"complete": false'), ("a.tex", "% Partial result of an inter")])
+def test_partial_result_replaces_no_complete_one(
+    name: str, note: str, register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that after Ctrl-C the complete file is as before, and a marked one beside it, until the next whole run."""
+    stops = [False]
+
+    def evidence(level: str) -> Evidence:
+        if stops[0]:
+            raise KeyboardInterrupt
+        return Evidence(sound.run(level).checks)
+
+    sound = invented_claim("sound", 0.5)
+    register(sound, Claim("stopped", "", "", "", "", "holds", evidence), invented_claim("never", 0.5))
+    file, partial = tmp_path / name, tmp_path / f"a.partial.{name[2:]}"
+    arguments = ["validate", "--json" if name == "a.json" else "--output", str(file)]
+    assert main(arguments) == 0
+    complete = file.read_text()
+    assert note not in complete
+    stops[0] = True
+    for _ in range(2):
+        assert main(arguments) == 130
+        assert file.read_text() == complete
+        assert note in partial.read_text()
+        assert "stopped" in partial.read_text()
+        assert f"'{file}' is of a complete run and is kept" in capsys.readouterr().err
+    # A partial file makes room for the next result.
+    partial.replace(file)
+    assert main(arguments) == 130
+    assert note in file.read_text()
+    stops[0] = False
+    assert main(arguments) == 0
+    assert note not in file.read_text()
+    assert not partial.exists()
+
+
+def test_partial_json_lists_what_is_missing(register: Callable[..., None], tmp_path: Path) -> None:
+    """Assert the fields `complete` and `missing` of a whole and of an interrupted run, and the note in each table."""
+
+    def interrupted(level: str) -> Evidence:
+        raise KeyboardInterrupt
+
+    register(invented_claim("one", 0.5), Claim("two_a", "", "", "", "", "holds", interrupted))
+    target = tmp_path / "a.json"
+    assert main(["validate", "one", "--json", str(target)]) == 0
+    whole = json.loads(target.read_text())
+    assert (whole["complete"], whole["missing"]) == (True, [])
+    target.unlink()
+    assert main(["validate", "--json", str(target), "--output", str(tmp_path / "a.tex")]) == 130
+    partial = json.loads(target.read_text())
+    assert (partial["complete"], partial["missing"]) == (False, ["two_a"])
+    comment, *_, row, _ = (tmp_path / "a.tex").read_text().splitlines()
+    assert comment == r"% Partial result of an interrupted run; not checked: two\_a."
+    assert r"\multicolumn{5}" in row
+    assert "1 claims are missing" in row
+    assert main(["validate", "--output", str(tmp_path / "a.txt")]) == 130
+    assert (tmp_path / "a.txt").read_text().endswith("Partial result of an interrupted run; not checked: two_a\n")
+
+
 def test_claim_that_raises(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     """Assert one sentence with the claim and its error, verdicts of the others, and exit code 1."""
 

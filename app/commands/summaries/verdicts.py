@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from collections.abc import Sequence
+from dataclasses import replace
 
 from snapdyn.commands.terminal import progress_bar, say, show_table
 from snapdyn.validation import Check, ClaimResult, Report

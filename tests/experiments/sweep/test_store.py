@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import xarray
 
 import snapdyn
+from snapdyn.dynamics.json_store import record_body, record_text
 from snapdyn.dynamics.storage import source_hash
 from snapdyn.experiments.sweep.cells import Cell, run_cells
 from snapdyn.experiments.sweep.store import SOURCES, code_hash
@@ -69,6 +72,64 @@ def test_a_damaged_cell_is_named_and_redone(
     assert "1 computed, 3 taken over" in captured.out
     assert file.read_text() == whole
     xarray.testing.assert_identical(dataset(tmp_path), first)
+
+
+def forged(text: str, values: str) -> str:
+    """The cell with other values and the digest of them."""
+    cell = record_body("cell", text)
+    body = json.dumps(cell | {"values": "VALUES"}).replace('"VALUES"', values)
+    return record_text("cell", body)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "{}", "[]", "3", "null", '"entropy loss"', '{"entropy": 1.0}', '{"entropy": null, "loss": 1.0}',
+        '{"entropy": [1.0], "loss": 1.0}', '{"entropy": "1.0", "loss": 1.0}', '{"entropy": {}, "loss": 1.0}',
+        '{"entropy": ' + "9" * 400 + ', "loss": 1.0}', "[" * 200_000 + "]" * 200_000,
+    ],
+    ids=range(12),
+)  # fmt: skip
+def test_a_forged_cell_is_redone(values: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that values of another kind are named in one line and computed again, in spite of a valid digest."""
+    assert swept(GOOD, tmp_path) == 0
+    file = tmp_path / "out" / "cells" / sorted(kept(tmp_path))[1]
+    whole = file.read_text()
+    file.write_text(forged(whole, values))
+    capsys.readouterr()
+    assert swept(GOOD, tmp_path) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "is damaged and is computed again" in captured.err
+    assert "1 computed, 3 taken over" in captured.out
+    assert file.read_text() == whole
+
+
+@pytest.mark.parametrize("kind", ["named pipe", "empty folder", "folder"])
+def test_what_is_no_file_is_redone(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert one note and a new cell, once: a named pipe does not block, and a folder is kept under another name."""
+    assert swept(GOOD, tmp_path) == 0
+    file = tmp_path / "out" / "cells" / sorted(kept(tmp_path))[1]
+    whole = file.read_text()
+    file.unlink()
+    if kind == "named pipe":
+        os.mkfifo(file)
+    else:
+        file.mkdir()
+    if kind == "folder":
+        (file / "mine").touch()
+    capsys.readouterr()
+    assert swept(GOOD, tmp_path) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "is damaged and is computed again" in captured.err
+    assert "1 computed, 3 taken over" in captured.out
+    assert file.read_text() == whole
+    if kind == "folder":
+        assert f"the folder is now '{file.name}.folder1'" in captured.err
+        assert (file.parent / f"{file.name}.folder1" / "mine").exists()
+    assert swept(GOOD, tmp_path) == 0
+    assert capsys.readouterr().err == ""
 
 
 ROOMS = ("analytic", "dynamics", "validation", "experiments")

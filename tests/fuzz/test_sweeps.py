@@ -1,0 +1,182 @@
+"""Sweeps that are killed at random times, and cells that are damaged at random."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pytest
+
+from snapdyn.commands.main import main
+from snapdyn.dynamics.json_store import record_body, record_text
+from tests.experiments.sweep.helpers import GOOD
+from tests.experiments.sweep.processes import HANG, SlowSweep, group_has_ended
+from tests.fuzz import sweep_process
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+CODES = {
+    signal.SIGKILL: {-9: "killed"},
+    # A signal before the command has begun ends the process as it ends any other.
+    signal.SIGTERM: {143: "terminated", -15: "ended before the command began"},
+    signal.SIGINT: {130: "interrupted"},
+}
+# After so many kills, at most, the sweep runs to its end.
+KILLS_IN_A_ROW = 6
+
+
+def content(out: Path) -> dict[str, bytes]:
+    """All files of a sweep; hidden ones are claims or unfinished."""
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_killed_sweeps(trials: Callable[[int, int], int], seed: int, endings: Counter[str], tmp_path: Path) -> None:
+    """Assert that kills leave no process and no traceback, and that the next whole run gives the undisturbed files."""
+    random = np.random.default_rng([seed, 1])
+    sweep = SlowSweep(tmp_path)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.fuzz.sweep_process"])
+
+    def started(out: str, jobs: int, seconds_per_cell: float) -> multiprocessing.context.ForkServerProcess:
+        arguments = sweep.command(jobs, out)[3:]
+        process = context.Process(target=sweep_process.run, args=(arguments, str(tmp_path), seconds_per_cell))
+        process.start()
+        return process
+
+    def finished(out: str) -> dict[str, bytes]:
+        process = started(out, 1, 0.0)
+        process.join(HANG)
+        assert process.exitcode == 0, (tmp_path / "err").read_text()
+        assert (tmp_path / "err").read_text() == ""
+        return content(tmp_path / out)
+
+    whole = finished("alone")
+    in_a_row = 0
+    for trial in range(trials(3, 60)):
+        sent = SIGNALS[random.integers(len(SIGNALS))]
+        jobs, pause, to_group = 1 + (trial % 10 == 9), random.exponential(0.3), bool(random.integers(2))
+        (tmp_path / "err").write_text("")
+        process = started("out", jobs, 0.02)
+        assert process.pid is not None
+        # Workers take seconds to start.
+        time.sleep(pause + 4.0 * (jobs > 1) * random.random())
+        try:
+            # Before setsid has been called, there is no such group.
+            (os.killpg if to_group and os.getpgid(process.pid) == process.pid else os.kill)(process.pid, sent)
+        except ProcessLookupError:
+            pass
+        process.join(HANG)
+        err = (tmp_path / "err").read_text()
+        how = (CODES[sent] | {0: "finished before the signal"}).get(process.exitcode)  # type: ignore[arg-type]
+        endings[how or f"exit code {process.exitcode}"] += 1
+        assert how is not None, err
+        assert group_has_ended(process.pid)
+        assert "Traceback" not in err
+        if sent != signal.SIGKILL:
+            assert err.count("\n") <= 1, err
+        in_a_row += 1
+        if in_a_row == KILLS_IN_A_ROW or random.random() < 0.2:
+            assert finished("out") == whole
+            shutil.rmtree(tmp_path / "out")
+            in_a_row = 0
+    assert finished("out") == whole
+
+
+FORGED = (
+    "{}", "[]", "null", "1e400", '"text"', '{"entropy": null, "loss": 1}', '{"entropy": [1.0], "loss": {"SGD": 1}}',
+    '{"entropy": "1.0", "loss": 1.0}', '{"entropy": ' + "9" * 5000 + "}", '{"entropy": ' + "9" * 400 + ', "loss": 1.0}',
+    "[" * 200_000 + "]" * 200_000, '{"a":' * 100_000 + "1" + "}" * 100_000,
+)  # fmt: skip
+
+
+def damage(path: Path, random: np.random.Generator) -> str:
+    """Damage a cell; in which way."""
+    whole = path.read_bytes()
+    ways = ("bits", "cut", "zeros", "nested", "forged", "named pipe", "folder", "link", "another cell")
+    way = ways[random.integers(len(ways))]
+    if way == "bits":
+        bits = bytearray(whole)
+        for place in random.choice(len(bits), random.integers(1, 9), replace=False):
+            bits[place] ^= 1 << random.integers(8)
+        path.write_bytes(bits)
+    elif way == "cut":
+        path.write_bytes(whole[: random.integers(len(whole))])
+    elif way == "zeros":
+        start = random.integers(len(whole))
+        path.write_bytes(whole[:start] + bytes(min(48, len(whole) - start)) + whole[start + 48 :])
+    elif way == "nested":
+        deep = random.integers(1_000, 200_000)
+        text = "[" * deep + "]" * deep
+        path.write_text(record_text("cell", text) if random.integers(2) else text)
+    elif way == "forged":
+        cell = record_body("cell", whole.decode())
+        body = json.dumps(cell | {"values": "VALUES"}).replace('"VALUES"', FORGED[random.integers(len(FORGED))])
+        path.write_text(record_text("cell", body))
+    elif way == "another cell":
+        body = json.dumps(record_body("cell", whole.decode()) | {"key": "0" * 32})
+        path.write_text(record_text("cell", body))
+    else:
+        path.unlink()
+        if way == "named pipe":
+            os.mkfifo(path)
+        elif way == "folder":
+            path.mkdir()
+            if random.integers(2):
+                (path / "mine").touch()
+        else:
+            path.symlink_to(path if random.integers(2) else path.with_name("nowhere"))
+    return way
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Fail rather than hang: to open a named pipe waits for a writer."""
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise AssertionError(f"hangs for {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_damaged_cells(
+    trials: Callable[[int, int], int],
+    seed: int,
+    endings: Counter[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Assert that each damaged cell is named in one line and computed again, with the files of the undisturbed run."""
+    random = np.random.default_rng([seed, 2])
+    (tmp_path / "grid.toml").write_text(GOOD)
+    out = tmp_path / "out"
+    arguments = ["sweep", str(tmp_path / "grid.toml"), "--out", str(out), "--jobs", "1"]
+    assert main(arguments) == 0
+    whole = content(out)
+    cells = sorted((out / "cells").iterdir())
+    for _ in range(trials(20, 600)):
+        damaged = random.choice(len(cells), random.integers(1, len(cells)), replace=False)
+        ways = [damage(cells[i], random) for i in damaged]
+        capsys.readouterr()
+        with at_most(HANG):
+            assert main(arguments) == 0, ways
+        err = capsys.readouterr().err
+        assert err.count("is damaged and is computed again") == err.count("\n") == len(damaged), (ways, err)
+        for folder in (out / "cells").glob("*.folder*"):
+            shutil.rmtree(folder)
+        assert content(out) == whole, ways
+        endings.update(f"{way}: computed again" for way in ways)
