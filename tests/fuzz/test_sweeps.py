@@ -10,7 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -20,14 +20,14 @@ import pytest
 from snapdyn.commands.main import main
 from snapdyn.dynamics.json_store import record_body, record_text
 from tests.experiments.sweep.helpers import GOOD
-from tests.experiments.sweep.processes import HANG, SlowSweep, group_has_ended
+from tests.experiments.sweep.processes import HANG, SlowSweep, group_has_ended, wait_until
 from tests.fuzz import sweep_process
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CODES = {
     signal.SIGKILL: {-9: "killed"},
-    # A signal before the command has begun ends the process as it ends any other.
-    signal.SIGTERM: {143: "terminated", -15: "ended before the command began"},
+    # A signal before the command has begun, or after its end, ends the process as it ends any other.
+    signal.SIGTERM: {143: "terminated", -15: "ended outside the command"},
     signal.SIGINT: {130: "interrupted"},
 }
 # After so many kills, at most, the sweep runs to its end.
@@ -55,8 +55,8 @@ def test_killed_sweeps(trials: Callable[[int, int], int], seed: int, endings: Co
     def finished(out: str) -> dict[str, bytes]:
         process = started(out, 1, 0.0)
         process.join(HANG)
-        assert process.exitcode == 0, (tmp_path / "err").read_text()
-        assert (tmp_path / "err").read_text() == ""
+        assert process.exitcode == 0, (tmp_path / "stderr").read_text()
+        assert (tmp_path / "stderr").read_text() == ""
         return content(tmp_path / out)
 
     whole = finished("alone")
@@ -64,18 +64,16 @@ def test_killed_sweeps(trials: Callable[[int, int], int], seed: int, endings: Co
     for trial in range(trials(3, 60)):
         sent = SIGNALS[random.integers(len(SIGNALS))]
         jobs, pause, to_group = 1 + (trial % 10 == 9), random.exponential(0.3), bool(random.integers(2))
-        (tmp_path / "err").write_text("")
+        (tmp_path / "stderr").unlink()
         process = started("out", jobs, 0.02)
         assert process.pid is not None
+        wait_until((tmp_path / "stderr").exists)
         # Workers take seconds to start.
         time.sleep(pause + 4.0 * (jobs > 1) * random.random())
-        try:
-            # Before setsid has been called, there is no such group.
-            (os.killpg if to_group and os.getpgid(process.pid) == process.pid else os.kill)(process.pid, sent)
-        except ProcessLookupError:
-            pass
+        with suppress(ProcessLookupError):
+            (os.killpg if to_group else os.kill)(process.pid, sent)
         process.join(HANG)
-        err = (tmp_path / "err").read_text()
+        err = (tmp_path / "stderr").read_text()
         how = (CODES[sent] | {0: "finished before the signal"}).get(process.exitcode)  # type: ignore[arg-type]
         endings[how or f"exit code {process.exitcode}"] += 1
         assert how is not None, err
