@@ -27,7 +27,6 @@ SERVED_BY = {
     "dynamics/kernels/decoder": "dynamics/systems/test_frozen_decoder.py",
     "dynamics/kernels/single_common_token": "dynamics/systems/test_single_common_token.py",
     "dynamics/kernels/chebyshev": "dynamics/integration/test_rkc.py",
-    "dynamics/kernels/compilation": "dynamics/integration/test_dormand_prince.py",
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.
     "analytic/common_token": "analytic/test_growth.py",

@@ -1,5 +1,6 @@
 """The command line as a whole: help, version, wrong usage."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,45 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["check", "a.toml"], "snapdyn.experiments.check_files.read_check"),
+        (["compare", "a.toml"], "snapdyn.experiments.run_files.read_comparison"),
+        (["equations"], "snapdyn.validation.equation_text"),
+        (["figures"], "snapdyn.figures.draw"),
+        (["report"], "snapdyn.report.page.build_report"),
+        (["simulate", "a.toml"], "snapdyn.experiments.run_files.read_simulation"),
+        (["sweep", "a.toml"], "snapdyn.experiments.sweep.files.read_sweep"),
+        (["validate"], "snapdyn.commands.summaries.verdicts.check_claims"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+def test_signals(
+    sent: signal.Signals,
+    code: int,
+    arguments: list[str],
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Assert exit code and one line of every command that is stopped while it works, and the handlers of before."""
+    monkeypatch.chdir(tmp_path)
+
+    def stop(*_: object, **__: object) -> None:
+        signal.raise_signal(sent)
+
+    monkeypatch.setattr(place, stop)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(arguments) == code
+    err = capsys.readouterr().err
+    assert err.startswith("snapdyn: terminated;" if sent == signal.SIGTERM else "snapdyn: interrupted;")
+    assert err.count("\n") == 1
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

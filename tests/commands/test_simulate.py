@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,15 +77,25 @@ def test_failed_integration(
     assert snapdyn.load(tmp_path / "run.nc").status == "failed"
 
 
+@pytest.mark.parametrize(
+    ("sent", "code", "words"),
+    [(signal.SIGINT, 130, "snapdyn: interrupted;"), (signal.SIGTERM, 143, "snapdyn: terminated;")],
+    ids=["Ctrl-C", "SIGTERM"],
+)
 def test_interrupted_integration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sent: signal.Signals,
+    code: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Assert that Ctrl-C gives exit code 130 and one sentence, and saves what there is."""
+    """Assert that Ctrl-C and SIGTERM give their exit code and one sentence, and save what there is."""
     derivative = snapdyn.MeanField.derivative
 
     def stopping(self: snapdyn.MeanField, t: float, state: np.ndarray) -> np.ndarray:
         if t > 5.0:
-            raise KeyboardInterrupt
+            signal.raise_signal(sent)
         return derivative(self, t, state)
 
     monkeypatch.setattr(snapdyn.MeanField, "derivative", stopping)
@@ -92,8 +103,8 @@ def test_interrupted_integration(
     # scipy's route, which asks the system for its derivative; the compiled one has it inside.
     table = TABLE.replace("times = [0.5, 1.0]", "times = [0.01, 50.0]").replace('"auto"', '"DOP853"')
     file.write_text(table)
-    assert main(["simulate", str(file)]) == 130
-    assert capsys.readouterr().err.startswith("snapdyn: interrupted")
+    assert main(["simulate", str(file)]) == code
+    assert capsys.readouterr().err.startswith(words)
     assert snapdyn.load(tmp_path / "run.nc").t.tolist() == [0.01]
 
 

@@ -82,8 +82,11 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_reading(tmp_path: Path) -> None:
-    """Assert exit code 130, one line, and no file, of a run that gets the signal while it reads."""
+@pytest.mark.parametrize(
+    ("sent", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_ctrl_c_while_reading(sent: signal.Signals, code: int, word: str, tmp_path: Path) -> None:
+    """Assert exit code 130 or 143, one line, and no file, of a run that gets the signal while it reads."""
     text, out = tmp_path / "long.txt", tmp_path / "out"
     text.write_bytes(FABLE.read_bytes() * 20_000)
     with subprocess.Popen(
@@ -95,10 +98,10 @@ def test_ctrl_c_while_reading(tmp_path: Path) -> None:
         deadline = time.monotonic() + 60
         while not out.is_dir() and time.monotonic() < deadline:  # made before the first word is read
             time.sleep(0.01)
-        run.send_signal(signal.SIGINT)
+        run.send_signal(sent)
         shown, said = run.communicate(timeout=60)
-    assert (run.returncode, shown) == (130, "")
-    assert said.startswith("snapdyn: interrupted")
+    assert (run.returncode, shown) == (code, "")
+    assert said.startswith(f"snapdyn: {word}")
     assert said.count("\n") == 1
     assert list(out.iterdir()) == []
 
