@@ -308,8 +308,8 @@ def declared_values(variables: Sequence[Variable], values: Mapping[str, Any]) ->
         if name not in values:
             raise ValueError(f"expected a value of {name}, received none")
         if not _fits(variable, values[name]):
-            expected = "texts" if variable.text else "numbers"
-            form = f"a list of {expected}" if variable.dims else f"one of the {expected}"
+            expected = "text" if variable.text else "number"
+            form = f"a list of {expected}s" if variable.dims else f"one {expected}"
             raise ValueError(f"expected {name} to be {form}, received {shown(values[name])}")
     return {name: value for name, value in values.items() if name in declared}
 

@@ -57,6 +57,21 @@ def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     assert all("expected" in line for line in lines)
 
 
+def test_ctrl_c_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert exit code 130 and the file of an earlier run, whole, when the check is interrupted."""
+    target = tmp_path / "answers.json"
+    assert run(tmp_path, "--output", str(target)) == 0
+    before = target.read_bytes()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snapdyn.experiments.check_files.CheckFile.run", interrupted)
+    assert run(tmp_path, "--output", str(target)) == 130
+    assert target.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.json", "instance.toml"]
+
+
 @pytest.mark.slow
 def test_the_example_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(ROOT / "examples" / "check_own_classes.toml"), "--format", "json"]) == 0

@@ -8,9 +8,13 @@ import sys
 
 from snapdyn.commands.main import main
 from snapdyn.commands.summaries import sweep as summaries
+from snapdyn.dynamics.storage import code_version
 from snapdyn.experiments.sweep import execution
 
 __all__ = ["execution", "run", "summaries"]
+
+# Once for all runs: a commit that is made during the attack would change the datasets.
+code_version()
 
 
 def run(arguments: list[str], folder: str, seconds_per_cell: float) -> None:

@@ -12,6 +12,7 @@ import pytest
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
+from snapdyn.experiments.sweep.observables import OBSERVABLES
 from snapdyn.validation.rungs import ladder
 from tests.experiments.sweep.helpers import GOOD, GRID, dataset, swept
 from tests.helpers import FABLE
@@ -153,3 +154,27 @@ design = "grid"
     run = snapdyn.train_transformer(text, learning_rate=1.0, **options)
     last = dataset(tmp_path).isel(learning_rate=1)
     assert (float(last.entropy), float(last.loss)) == (run.entropy[-1], run.loss[-1])
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ([1.0], "expected mine to be one number, received [1.0]"),
+        (None, "expected mine to be one number, received None"),
+        (10**400, "expected mine to be one number, received"),
+    ],
+    ids=["a list", "nothing", "a number beyond float64"],
+)
+def test_an_observable_of_another_shape(
+    value: object, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that an own observable whose value is not what it declares is refused in one sentence."""
+    variable = snapdyn.Variable("mine", "", "mine")
+    OBSERVABLES.add(snapdyn.Observable("mine", (variable,), {"ode": lambda cell: value}))
+    try:
+        assert swept(GOOD.replace('["entropy", "loss"]', '["mine"]'), tmp_path) == 2
+    finally:
+        OBSERVABLES.restore({})
+    error = capsys.readouterr().err
+    assert f"received the same error from all 4 cells: {says}" in error
+    assert error.count("\n") == 1
