@@ -275,7 +275,7 @@ def ended(group: int) -> bool:
     ids=["Ctrl-C", "SIGTERM", "killed"],
 )
 def test_a_parallel_run_that_is_stopped(loaded: Path, sent: signal.Signals, code: int) -> None:
-    """Assert that finished claims are kept, no process is left, and the next run resumes; only SIGKILL shows nothing."""
+    """Assert that finished claims are kept, no process is left, and the next run resumes; after SIGKILL no output."""
     loaded.write_text(FILE.replace('log.write(name + " ")', 'log.write(name + " ")\n        if name == "third" and '
                                    'os.environ.get("SLOW"): import time; time.sleep(300)'))  # fmt: skip
     command = [sys.executable, "-m", "snapdyn", "validate", *IDS, "--load", str(loaded), "--jobs", "2"]
