@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, file_path
 
 LIBRARIES = ("numpy", "scipy", "numba", "sympy", "matplotlib", "xarray", "h5netcdf")
 
@@ -152,7 +152,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     InputError
         The folder is missing, or the file cannot be written.
     """
-    target = Path(path)
+    target = file_path("path", path)
     if not target.parent.is_dir():
         raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
