@@ -22,8 +22,8 @@ from snapdyn.dynamics import registry
 from snapdyn.validation.pictures import Line, Map
 from tests.fuzz.odd_values import ODD
 
-# A call that takes longer counts as one that hangs.
-SECONDS = 30
+# A call that takes longer counts as one that hangs; the first call of a kernel compiles it.
+SECONDS = 120
 # Integration at extreme rates may take days. It is stopped as by Ctrl-C after so many seconds.
 PATIENCE = 1
 # Calls that would take long, and so name what does not exist.
