@@ -4,9 +4,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.speed_control import gamma, gamma_integral
-from snapdyn.errors import FloatArray, choice, count_array, positive_array
+from snapdyn.errors import FloatArray, InputError, broadcasting, choice, count_array, positive_array
 
 FORMS = ("consistent", "printed")
+# Their fourth powers, times K, are numbers.
+SMALLEST_RHO0, LARGEST_RHO0 = 1e-70, 1e70
 
 
 def feedback(num_classes: FloatArray, rho0: FloatArray, form: str) -> FloatArray:
@@ -14,10 +16,17 @@ def feedback(num_classes: FloatArray, rho0: FloatArray, form: str) -> FloatArray
 
     The K-1 counts the other classes: xi_n sums beta_nk f_n.f_k = exp(4 z_c)/rho0^4 over k != n.
     """
+    outside = (rho0 < SMALLEST_RHO0) | (rho0 > LARGEST_RHO0)
+    if np.any(outside):
+        raise InputError(
+            f"expected rho0 between {SMALLEST_RHO0:g} and {LARGEST_RHO0:g}, received {rho0[outside].flat[0]:g}; give "
+            "||c~_n||/P(l_c|n)"
+        )
     classes = num_classes - 1 if form == "consistent" else num_classes
     return classes / rho0**4
 
 
+@broadcasting
 def common_token_logit(
     t: ArrayLike,
     eta_Y: ArrayLike,
@@ -74,6 +83,7 @@ def common_token_logit(
     return -np.log1p(4 * a * eta_Z * gamma_integral(t, eta_Y, vocab_size, K)) / 4
 
 
+@broadcasting
 def xi(
     t: ArrayLike,
     eta_Y: ArrayLike,

@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike
 
 from snapdyn.analytic.common_token import FORMS, common_token_logit, feedback
 from snapdyn.analytic.transition_times import transition_time
-from snapdyn.errors import FloatArray, choice, count_array, positive_array, time_array
+from snapdyn.errors import FloatArray, broadcasting, choice, count_array, positive_array, time_array
 
 
+@broadcasting
 def growth_exponent(
     t: ArrayLike,
     eta_Y: ArrayLike,
@@ -93,6 +94,7 @@ class GrowthExponentPieces(NamedTuple):
     late_from: FloatArray
 
 
+@broadcasting
 def growth_exponent_pieces(
     t: ArrayLike,
     eta_Y: ArrayLike,

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.speed_control import gamma_integral
-from snapdyn.errors import FloatArray, InputError, choice, positive, positive_array, time_array, whole
+from snapdyn.errors import FloatArray, InputError, broadcasting, choice, positive, positive_array, time_array, whole
 
 # The zeros of C, D and their sums lie more than a panel width from the real axis: 14 nodes leave only rounding.
 _NODES = 14
@@ -59,6 +59,7 @@ class Orbit(NamedTuple):
     z_common: FloatArray
 
 
+@broadcasting
 def single_common_token_orbit(
     t: ArrayLike,
     distinct_probabilities: ArrayLike,

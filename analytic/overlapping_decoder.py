@@ -34,6 +34,7 @@ from snapdyn.analytic.transition_times import transition_time, u_peak
 from snapdyn.errors import (
     FloatArray,
     InputError,
+    broadcasting,
     count_array,
     finite_array,
     positive,
@@ -121,6 +122,7 @@ class _Leads:
         return (self.K * g**2 / 2 + self.others * sum_ * (g - sum_ / (2 * self.m))) / (1 - self.rho) ** 2
 
 
+@broadcasting
 def overlap_decoder(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> OverlapDecoder:
     """State of the original flow (7) at identical overlaps, attention frozen, zero start, uniform classes.
 
@@ -175,6 +177,7 @@ def overlap_decoder(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: in
     return OverlapDecoder(own, other, rest, v + d, v, beta, leads.beta_integral(g))
 
 
+@broadcasting
 def transition_time_with_overlap(
     num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, overlap: ArrayLike
 ) -> FloatArray:
@@ -220,6 +223,7 @@ def transition_time_with_overlap(
     return K / eta_Y * np.vectorize(_transition, otypes=[float])(K, V, rho)
 
 
+@broadcasting
 def transition_shift(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: ArrayLike) -> FloatArray:
     """Relative shift t/t* - 1 of the transition by identical overlaps, to first order in (K-1) V^(rho-1).
 
@@ -287,6 +291,7 @@ class LadderGaps(NamedTuple):
     leading: FloatArray
 
 
+@broadcasting
 def first_ladder_gaps(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: ArrayLike) -> LadderGaps:
     """Gaps of z at the start of training (eta_Y t << K), identical overlaps, uniform classes. All arguments broadcast.
 
@@ -330,6 +335,7 @@ def first_ladder_gaps(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: Ar
     return LadderGaps(modified[()], (leading + 0.0 * K)[()])
 
 
+@broadcasting
 def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> LadderGaps:
     """Gaps of z at any time with slow attention (eta_Z -> 0), identical overlaps, uniform classes, zero start.
 
@@ -374,6 +380,7 @@ def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, o
     return LadderGaps(modified / original - 1, np.full_like(modified, leading))
 
 
+@broadcasting
 def largest_ladder_gap(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> float:
     """Largest gap of z over a run with slow attention, relative to the largest |z| of the finer rung over the run.
 
@@ -460,7 +467,7 @@ def _transition(K: float, V: float, rho: float) -> float:
 
     # d >= K g, and ln(K-1+(V-K) exp(-v)) <= ln V.
     upper = (np.log(V) - level + 1) / K
-    return leads.time(brentq(log_odds, 0.0, upper, xtol=1e-300, rtol=1e-14))
+    return leads.time(brentq(log_odds, 0.0, upper, xtol=1e-300, rtol=1e-14, maxiter=5000))
 
 
 def _drives(
@@ -469,5 +476,6 @@ def _drives(
     """Return beta int gamma d(eta_Y s) under Eq. (10) with the exact beta, and int beta d(eta_Y s) of the flow (7)."""
     original = overlap_decoder(t, eta_Y, vocab_size, num_classes, overlap).beta_integral
     K, V, rho = _family(num_classes, vocab_size, overlap)
+    eta_Y = positive("eta_Y", eta_Y)
     beta = V * (1 + (V - 1) * rho) / ((V - 1) ** 2 * (1 - rho) * (1 + (K - 1) * rho))
     return beta * eta_Y / K * gamma_integral(np.atleast_1d(t), eta_Y, V, K), original

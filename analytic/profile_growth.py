@@ -24,7 +24,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, count_array, finite_array, positive_array, time_array
+from snapdyn.errors import (
+    FloatArray,
+    InputError,
+    broadcasting,
+    count_array,
+    finite_array,
+    instance,
+    positive_array,
+    time_array,
+)
 
 # Newton's method falls monotonically to the root, by at least 1/2 per step while it is far. It starts at most
 # ln(1 + Gamma)/2 + ... above the root: 200 steps are ample for every finite float.
@@ -64,6 +73,7 @@ class GrowthAndCommonLogit(NamedTuple):
     z_common: FloatArray
 
 
+@broadcasting
 def distinct_profile(distinct_probabilities: ArrayLike) -> DistinctProfile:
     """Concentration of the distinct tokens of a class, as the growth exponent feels it.
 
@@ -101,6 +111,7 @@ def distinct_profile(distinct_probabilities: ArrayLike) -> DistinctProfile:
     return DistinctProfile(pi, 4 * float(np.sum(w * (w - pi) ** 2)), 1 / int(np.sum(ratio == 1)))
 
 
+@broadcasting
 def growth_and_common_logit(
     Gamma: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, pi: ArrayLike, vocab_size: ArrayLike | None = None
 ) -> GrowthAndCommonLogit:
@@ -163,6 +174,7 @@ def growth_and_common_logit(
     return GrowthAndCommonLogit(B[()], (0.0 - K * u / (2 * kappa))[()])
 
 
+@broadcasting
 def bounds_of_growth(
     Gamma: ArrayLike,
     num_classes: ArrayLike,
@@ -211,12 +223,14 @@ def bounds_of_growth(
     >>> print(f"{lower.B:.4f} {upper.B:.4f}")
     0.5852 0.6840
     """
+    instance("profile", profile, DistinctProfile, "take the result of distinct_profile")
     return (
         growth_and_common_logit(Gamma, num_classes, rho0, profile.pi_last, vocab_size),
         growth_and_common_logit(Gamma, num_classes, rho0, profile.pi, vocab_size),
     )
 
 
+@broadcasting
 def growth_exponent_of_profile(
     Gamma: ArrayLike,
     num_classes: ArrayLike,
@@ -273,6 +287,7 @@ def growth_exponent_of_profile(
     return np.maximum(upper.B - _drift(L, kappa, profile.pi_slope), lower.B)
 
 
+@broadcasting
 def growth_exponent_with_drift(
     x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, pi: ArrayLike, pi_slope: ArrayLike = 0.0
 ) -> FloatArray:
@@ -325,6 +340,7 @@ def growth_exponent_with_drift(
     return (L + overlap) / (4 * kappa) - _drift(L, kappa, slope)
 
 
+@broadcasting
 def error_of_consistent_form(
     x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, pi: ArrayLike, pi_slope: ArrayLike = 0.0
 ) -> FloatArray:

@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, finite_array
+from snapdyn.errors import FloatArray, InputError, broadcasting, finite_array
 
 
+@broadcasting
 def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatArray:
     """Relative gain r(t) = r(0) exp(2 (z_l(t) - z_l(0))) of l over l', distinct tokens of a class, Eq. (11).
 
@@ -42,6 +43,7 @@ def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatA
     return _checked_gain(initial_gain) * np.exp(2 * finite_array("growth_of_logit", growth_of_logit))
 
 
+@broadcasting
 def companion_growth(initial_gain: ArrayLike, growth_of_companion: ArrayLike) -> FloatArray:
     """Growth of l's logit, given that of l', Eq. (110): exp(-2 dz_l) - 1 = (r(0)+1) (exp(-2 dz_l') - 1).
 

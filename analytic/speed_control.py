@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, count_array, positive_array, time_array
+from snapdyn.errors import FloatArray, InputError, broadcasting, count_array, positive_array, time_array
 
 # From the starting bound below, Newton is within 2e-14 of the root after 6 steps and exact to rounding
 # after 7, everywhere in V = 2..1e7, V eta_Y s = 1e-15..1e25. Convergence is quadratic: one more is ample.
@@ -28,6 +28,7 @@ def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> Float
     return u
 
 
+@broadcasting
 def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
     """Decoder growth h after s visits, the root of exp(V h) + (V-1) V h = V eta_Y s + 1, Eq. (45).
 
@@ -70,6 +71,7 @@ def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
     return _scaled_h(s, eta_Y, V) / V
 
 
+@broadcasting
 def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
     """Speed control gamma(t) = (V-1)^2 h/(V-1+exp(V h)), h at s = t/K, Eq. (85).
 
@@ -114,6 +116,7 @@ def gamma(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: Ar
     return (V - 1) * ((V - 1) / V) * u / (V - 1 + np.exp(u))
 
 
+@broadcasting
 def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_classes: ArrayLike) -> FloatArray:
     """Integral of gamma from 0 to t, K (V-1)^2 h(t/K)^2/(2 eta_Y); eta_Z times this is Gamma(t), Eq. (128).
 
@@ -155,6 +158,7 @@ def gamma_integral(t: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike, num_cl
     return K / (2 * eta_Y) * ((V - 1) / V * _scaled_h(t / K, eta_Y, V)) ** 2
 
 
+@broadcasting
 def error_norm(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
     """Norm of the prediction error, ||e_n - alpha_n|| = (V-1)/(V-1+exp(V h)) ||zeta_n||, Corollary 1.
 

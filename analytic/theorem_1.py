@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, choice, finite_array, whole
+from snapdyn.errors import FloatArray, InputError, broadcasting, choice, finite_array, whole
 
 
 class SpeedCoefficients(NamedTuple):
@@ -23,6 +23,7 @@ class SpeedCoefficients(NamedTuple):
     beta: FloatArray
 
 
+@broadcasting
 def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact") -> SpeedCoefficients:
     """Coefficients of g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k), Theorem 1, Eqs. (86)-(88).
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, choice, count_array, positive_array
+from snapdyn.errors import FloatArray, InputError, broadcasting, choice, count_array, positive_array
 
 # scipy is imported where it is needed, so that `import snapdyn.analytic` loads numpy only.
 
@@ -19,6 +19,7 @@ def _lambert_argument(vocab_size: ArrayLike) -> FloatArray:
     return -1 / (V - 1)
 
 
+@broadcasting
 def u_minus(vocab_size: ArrayLike) -> FloatArray:
     """Smaller root u_- = -W_0(-1/(V-1)) of exp(u) = (V-1) u, Lemma 8 (u = V h).
 
@@ -52,6 +53,7 @@ def u_minus(vocab_size: ArrayLike) -> FloatArray:
     return -lambertw(_lambert_argument(vocab_size), 0).real
 
 
+@broadcasting
 def u_plus(vocab_size: ArrayLike) -> FloatArray:
     """Larger root u_+ = -W_{-1}(-1/(V-1)) of exp(u) = (V-1) u, Lemma 8 (u = V h).
 
@@ -85,6 +87,7 @@ def u_plus(vocab_size: ArrayLike) -> FloatArray:
     return -lambertw(_lambert_argument(vocab_size), -1).real
 
 
+@broadcasting
 def omega_1(vocab_size: ArrayLike) -> FloatArray:
     """Correction omega_1 = u_+/ln V - 1 of the upper transition time, Lemma 8.
 
@@ -118,6 +121,7 @@ def omega_1(vocab_size: ArrayLike) -> FloatArray:
     return np.log((V - 1) / V * u_plus(V)) / np.log(V)
 
 
+@broadcasting
 def u_peak(vocab_size: ArrayLike) -> FloatArray:
     """Value u* = 1 + W_0((V-1)/e) of u = V h at the maximum of gamma, derived from Eq. (85).
 
@@ -152,6 +156,7 @@ def u_peak(vocab_size: ArrayLike) -> FloatArray:
     return 1 + lambertw((V - 1) / np.e).real
 
 
+@broadcasting
 def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, kind: str = "peak") -> FloatArray:
     """Time at which gamma peaks, or at which the transition of Lemma 9 and Theorem 4 starts or ends.
 

@@ -7,16 +7,32 @@ program computes with, or raises InputError.
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
-from collections.abc import Iterable
+import operator
+import os
+import unicodedata
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
 from numbers import Real
-from typing import Any
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Kind = TypeVar("Kind")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
 FloatArray = NDArray[np.float64]
 """Numbers of any shape; a function that returns one for scalar arguments returns a numpy float."""
+
+LARGEST_WHOLE = 2**63 - 1  # of the 64 bits in which arrays and files hold whole numbers
+# Bytes of a path and of a name in it, on Linux; macOS takes less of a path and says so.
+LONGEST_PATH, LONGEST_NAME = 4096, 255
+# Less is given without looking at what is free.
+ALWAYS_FREE = 2**27  # bytes
 
 
 class InputError(ValueError):
@@ -37,6 +53,20 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
 
 
+def visible(text: str) -> str:
+    """Return `text` with its lines, and other control characters escaped, for a page, a table or a terminal.
+
+    Titles, words and statements come from users' files and texts. A control character in them could change what the
+    terminal shows, and is an error in HTML and LaTeX; half a pair of UTF-16 can be written nowhere.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        ascii(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") and sign not in "\n\t" else sign
+        for sign in text
+    )
+
+
 def shown(value: Any) -> str:
     """Return what error messages show of a received value: one line of at most 60 characters."""
     try:
@@ -48,8 +78,10 @@ def shown(value: Any) -> str:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?``, x the known name most similar to `name`, or an empty string."""
+    if not isinstance(name, str):
+        return ""
     by_lower_case = {entry.lower(): entry for entry in known}
-    near = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name[:100].lower(), by_lower_case, n=1, cutoff=0.5)
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
@@ -59,41 +91,147 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"expected {what} to be one of {', '.join(known)}, received {shown(name)}{suggest(name, known)}")
 
 
-def choice(name: str, value: str, options: tuple[str, ...]) -> str:
+def choice(name: str, value: str, options: Collection[str]) -> str:
     """Return `value` after checking that it is one of `options`."""
     if not isinstance(value, str) or value not in options:
         raise unknown_name(name, value, options)
     return value
 
 
+def text(name: str, value: str) -> str:
+    """Return `value` after checking that it is text."""
+    if not isinstance(value, str):
+        raise InputError(f"expected {name} to be text, received {shown(value)}; write it in quotes")
+    return value
+
+
+def function(name: str, value: Any) -> Any:
+    """Return `value` after checking that it can be called."""
+    if not callable(value):
+        raise InputError(f"expected {name} to be a function, received {shown(value)}; give one, without calling it")
+    return value
+
+
+def optional_function(name: str, value: Any) -> Any:
+    """Return `value` after checking that it is None or can be called."""
+    return None if value is None else function(name, value)
+
+
+def instance(name: str, value: Any, kind: type, advice: str) -> Any:
+    """Return `value` after checking that it is of the type `kind`; `advice` says what to give."""
+    if not isinstance(value, kind):
+        raise InputError(f"expected {name} to be {kind.__name__}, received {shown(value)}; {advice}")
+    return value
+
+
+def list_of(name: str, values: Iterable[Kind], kind: type[Kind]) -> list[Kind]:
+    """Return the entries of an iterable as a list, each checked to be of the type `kind` when its turn comes."""
+    found: list[Kind] = []
+    try:
+        if not isinstance(values, (str, bytes)):
+            for value in values:
+                if not isinstance(value, kind):
+                    break
+                found.append(value)
+            else:
+                return found
+    except Exception:  # not iterable, or an object of another library with an error of its own
+        pass
+    raise InputError(f"expected {name} to be a list of {kind.__name__}, received {shown(values)}; write [...]")
+
+
+def pair(name: str, values: Any) -> tuple[Any, Any]:
+    """Return the two entries of a list, a tuple or an array after checking that there are two."""
+    if isinstance(values, (list, tuple)) and len(values) == 2:
+        return values[0], values[1]
+    if isinstance(values, np.ndarray) and values.shape == (2,):
+        return values[0], values[1]
+    raise InputError(f"expected {name} to be two numbers, received {shown(values)}; write (first, second)")
+
+
+def file_path(name: str, value: Any) -> Path:
+    """Return a path after checking that `value` is text or a path that a file can have."""
+    try:
+        path = os.fspath(value)
+        if (
+            isinstance(path, str)
+            and "\0" not in path
+            and 0 < len(os.fsencode(path)) < LONGEST_PATH
+            and all(len(os.fsencode(part)) <= LONGEST_NAME for part in Path(path).parts)
+        ):
+            return Path(path)
+    except Exception:  # no path, or text that no file name can hold
+        pass
+    raise InputError(f"expected {name} to be the path of a file, received {shown(value)}; write it in quotes")
+
+
+def number(name: str, value: float) -> float:
+    """Return `value` as a float after checking that it is a real number: NaN and infinity too, true as 1."""
+    converted = float(value) if isinstance(value, (bool, np.bool_)) else _float(value)
+    if converted is None:
+        raise InputError(f"expected {name} to be a number, received {shown(value)}; give one real number")
+    return converted
+
+
+def fraction(name: str, value: float, below: float = 1.0) -> float:
+    """Return `value` as a float after checking 0 <= value < below."""
+    converted = _float(value)
+    if converted is None or not 0.0 <= converted < below:
+        limit = "" if math.isinf(below) else f" and below {below:g}"
+        raise InputError(
+            f"expected {name} to be a number of at least 0{limit}, received {shown(value)}; 0.0 leaves it out"
+        )
+    return converted
+
+
+def _float(value: Any) -> float | None:
+    """Return the float of a number, of a numpy scalar or of an array of one number without axes; None for all else."""
+    if isinstance(value, (bool, str, bytes, bytearray, np.ma.MaskedArray)):
+        return None
+    if isinstance(value, (np.generic, np.ndarray)) and (value.ndim > 0 or value.dtype.kind not in "iuf"):
+        return None
+    try:
+        return float(value)
+    except Exception:  # whatever the object of another library raises
+        return None
+
+
 def positive(name: str, value: float) -> float:
     """Return `value` as a float after checking that it is a positive finite number."""
-    try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
+    converted = _float(value)
+    if converted is None or not (math.isfinite(converted) and converted > 0):
         raise InputError(
             f"expected {name} to be a positive finite number, received {shown(value)}; give a value above 0"
         )
-    return number
+    return converted
 
 
 def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> int:
-    """Return `value` as an int after checking that it is a whole number within the bounds."""
-    if (
-        isinstance(value, bool)
-        or (not isinstance(value, (int, float)) and not hasattr(value, "__index__"))
-        or np.ndim(value) > 0
-    ):
+    """Return `value` as an int after checking that it is a whole number within the bounds, and of 64 bits."""
+    converted = _whole(value)
+    if converted is None:
         raise InputError(f"expected {name} to be a whole number, received {shown(value)}; give one whole number")
-    if not math.isfinite(value) or int(value) != value or value < at_least:
+    if converted < at_least:
         raise InputError(
-            f"expected {name} to be a whole number of at least {at_least}, received {value!r}; give {at_least} or more"
+            f"expected {name} to be a whole number of at least {at_least}, received {shown(value)}; "
+            f"give {at_least} or more"
         )
-    if at_most is not None and value > at_most:
-        raise InputError(f"expected {name} to be at most {at_most}, received {value!r}; give {at_most} or less")
-    return int(value)
+    most = LARGEST_WHOLE if at_most is None else at_most
+    if converted > most:
+        raise InputError(f"expected {name} to be at most {most}, received {shown(value)}; give {most} or less")
+    return converted
+
+
+def _whole(value: Any) -> int | None:
+    """Return the whole number that `value` is, or None."""
+    if isinstance(value, (bool, np.bool_, np.ma.MaskedArray)) or (isinstance(value, np.ndarray) and value.ndim > 0):
+        return None
+    try:
+        if isinstance(value, float | np.floating):
+            return int(value) if value.is_integer() else None
+        return operator.index(value)
+    except Exception:  # no number, or an object of another library with an error of its own
+        return None
 
 
 def flag(name: str, value: bool) -> bool:
@@ -104,17 +242,119 @@ def flag(name: str, value: bool) -> bool:
 
 
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
-    """Return a float64 copy of `values` after checking that they are real numbers in an array of regular shape."""
+    """Return a float64 copy of `values` after checking that they are real numbers in an array of regular shape.
+
+    True and false are no numbers, and no entry may be masked.
+    """
     try:
+        masked, with_bools = _odd_entries(values)
         array = np.asarray(values)
         # Python's integers beyond 64 bits, and fractions, arrive as objects.
-        if array.dtype == object and all(isinstance(x, Real) and not isinstance(x, bool) for x in array.flat):
+        if array.dtype == object and all(isinstance(x, Real) for x in array.flat):
             array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "iuf":
+    except Exception:  # ragged lists, numbers beyond all floats, whatever an object of another library raises
+        masked, with_bools, array = False, False, np.empty(0, dtype=object)
+    if masked:
+        raise InputError(
+            f"expected {name} without masked entries, received {shown(values)}; leave them out, or fill them"
+        )
+    if array.dtype.kind not in "iuf" or with_bools:
         raise InputError(f"expected {name} to be an array of real numbers, received {shown(values)}; give numbers")
+    require_memory(f"{array.size} numbers of {name}", 8 * array.size, "fewer of them")
     return array.astype(np.float64)
+
+
+def _odd_entries(values: Any) -> tuple[bool, bool]:
+    """Whether masked entries, and whether true or false, are among the values; numpy's conversion counts both."""
+    if not isinstance(values, (list, tuple)):
+        return isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values), isinstance(values, (bool, np.bool_))
+    found = [_odd_entries(entry) for entry in values if not isinstance(entry, (float, int)) or isinstance(entry, bool)]
+    return any(masked for masked, _ in found), any(with_bools for _, with_bools in found)
+
+
+def broadcasting(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Decorate a function whose arguments broadcast: shapes that do not, or do not fit into memory, are refused."""
+
+    @wraps(function)
+    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except InputError:
+            raise
+        except (ValueError, MemoryError) as error:
+            named = inspect.signature(function).bind(*args, **kwargs).arguments
+            shapes = {name: np.shape(value) for name, value in named.items()}
+            received = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items() if shape)
+            expected = "broadcast" if isinstance(error, ValueError) else "broadcast to an array that fits into memory"
+            raise InputError(
+                f"expected arguments with shapes that {expected}, received {received or error}; give numbers, or "
+                "arrays of one shape"
+            ) from error
+
+    return checked
+
+
+def require_memory(what: str, size: float, remedy: str) -> None:
+    """Check before an allocation that it fits into what is free.
+
+    Parameters
+    ----------
+    what : str
+        What is to be held, with its numbers.
+    size : float
+        Bytes that it takes.
+    remedy : str
+        What to use instead: "fewer classes".
+
+    Raises
+    ------
+    InputError
+        More than `free_memory`.
+    """
+    if size <= ALWAYS_FREE:
+        return
+    free = free_memory()
+    if size > free:
+        raise InputError(
+            f"expected {what} to fit into the free memory of {free / 2**30:.3g} GiB, received a need of "
+            f"{size / 2**30:.3g} GiB; use {remedy}"
+        )
+
+
+def free_memory() -> float:
+    """Bytes that this process may still take: of the machine, and of the limits of its container and its shell.
+
+    Infinite where the system does not say.
+    """
+    limits = [math.inf]
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                limits.append(1024.0 * int(line.split()[1]))
+    except (OSError, ValueError, IndexError):
+        limits.append(_free_pages())
+    try:
+        group = Path("/sys/fs/cgroup")
+        limits.append(float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
+    except (OSError, ValueError):  # no group, or "max"
+        pass
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            limits.append(most - pages * float(os.sysconf("SC_PAGE_SIZE")))
+    except (ImportError, OSError, ValueError, IndexError):
+        pass
+    return max(0.0, min(limits))
+
+
+def _free_pages() -> float:
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
 def whole_array(name: str, values: Any) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from snapdyn.dynamics import SYSTEMS, System
 from snapdyn.dynamics.registry import Registry
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, shown
 from snapdyn.experiments.sweep.observables import OBSERVABLES, Observable
 from snapdyn.figures import FIGURES, FigureEntry
 from snapdyn.validation import CLAIMS
@@ -64,6 +64,6 @@ def _registry_of(entry: object) -> Registry:
         if isinstance(entry, kind):
             return registry
     raise InputError(
-        f"expected a subclass of System, an Observable, a Claim or a FigureEntry to register, received {entry!r:.60}; "
+        f"expected a subclass of System, an Observable, a Claim or a FigureEntry to register, received {shown(entry)}; "
         "see CONTRIBUTING.md"
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import InputError, flag, real_array, whole, whole_array
+from snapdyn.errors import LARGEST_WHOLE, InputError, flag, real_array, require_memory, whole, whole_array
 
 # Rows of P are probabilities; a single-precision table still sums to 1 within this.
 ROW_SUM_TOLERANCE = 1e-6
@@ -200,12 +199,9 @@ class SequenceClasses:
         InputError
             `n` is not in 0..S-1.
         """
-        try:
-            number = operator.index(n)
-        except TypeError:
-            number = -1
+        number = whole("the class", n, -LARGEST_WHOLE)
         if not 0 <= number < self.num_classes:
-            raise InputError(f"expected a class in 0..{self.num_classes - 1}, received {n!r}")
+            raise InputError(f"expected a class in 0..{self.num_classes - 1}, received {number}; classes count from 0")
         return number
 
     @cached_property
@@ -292,6 +288,7 @@ class SequenceClasses:
             Another shape, or values that are not finite numbers.
         """
         shape = (self.queries.size, self.num_tokens)
+        require_memory(f"attention logits of shape {shape}", 8.0 * shape[0] * shape[1], "fewer queries or tokens")
         if z is None:
             return np.zeros(shape)
         array = real_array("attention logits", z)
@@ -387,6 +384,8 @@ class SequenceClasses:
         (S, S) array
             The diagonal is exactly 1.
         """
+        S = self.num_classes
+        require_memory(f"the overlaps of {S} classes", 24.0 * S * S, "fewer classes")
         inputs = self.decoder_inputs(z, residual)
         G = np.asarray((inputs @ inputs.T).toarray())
         np.fill_diagonal(G, 1.0)
@@ -476,6 +475,7 @@ def _checked_probabilities(P: Any) -> Any:
     is_sparse = sparse.issparse(P)
     if is_sparse and P.dtype.kind not in "iuf":
         raise InputError(f"expected P to be an array of real numbers, received dtype {P.dtype}")
+    require_memory("P", 48.0 * P.nnz if is_sparse else 0.0, "fewer classes or tokens")
     values = P if is_sparse else real_array("P", P)
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"expected P of shape (S classes, M tokens), both at least 1, received shape {values.shape}")

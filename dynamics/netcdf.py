@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.netcdf_content import Content, RefusedContent, read_content
-from snapdyn.dynamics.storage import free_memory, replacing
+from snapdyn.dynamics.storage import replacing
 from snapdyn.dynamics.unverified import read_unverified
-from snapdyn.errors import InputError, flag
+from snapdyn.errors import InputError, flag, free_memory
 
 if TYPE_CHECKING:
     import xarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from snapdyn.errors import InputError, unknown_name
+from snapdyn.errors import InputError, shown, unknown_name
 
 Entry = TypeVar("Entry")
 
@@ -54,7 +54,7 @@ class Registry(dict[str, Entry], Generic[Entry]):
         name = self._name_of(entry)
         if name in self:
             raise InputError(
-                f"expected a new name for a {self.kind}, received {name!r}, which is taken; choose another"
+                f"expected a new name for a {self.kind}, received {shown(name)}, which is taken; choose another"
             )
         self[name] = entry
         return entry

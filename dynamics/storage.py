@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import platform
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from snapdyn.dynamics.processes import is_running, machine
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, file_path
 
 # Temporary files of `replacing`: what they become, the machine and the process that writes them, its thread.
 UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-\d+\.part", re.DOTALL)
@@ -81,15 +80,6 @@ def source_hash(*modules: str) -> str:
 def provenance(**facts: Any) -> dict[str, Any]:
     """Facts that reproduce a result: code and library versions and whatever the caller adds."""
     return {"snapdyn": code_version(), "versions": library_versions(), **facts}
-
-
-def free_memory() -> float:
-    """Bytes of memory that are free; infinite where the system does not say."""
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024.0 * int(line.split()[1])
-    return math.inf
 
 
 def output_folder(path: str | os.PathLike[str]) -> Path:
@@ -174,7 +164,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     InputError
         The folder is missing, or the file cannot be written.
     """
-    target = Path(path)
+    target = file_path("path", path)
     if not target.parent.is_dir():
         raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
     temporary = target.with_name(f".{target.name}.{machine()}-{os.getpid()}-{threading.get_ident()}.part")

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.errors import InputError, flag, positive, unknown_name, whole
+from snapdyn.errors import InputError, choice, flag, positive, require_memory, whole
 
 NUM_COMMON = 10
 NUM_DISTINCT = 10
+# A stored probability: itself, its token and class, and copies while the classes are built and used.
+BYTES_PER_ENTRY = 80
 
 
 def token_table(common: ArrayLike, distinct: Iterable[ArrayLike]) -> Floats:
@@ -45,6 +47,12 @@ def token_table(common: ArrayLike, distinct: Iterable[ArrayLike]) -> Floats:
         row[start : start + block.size] = block
         start += block.size
     return table
+
+
+def _require_table(num_classes: int, num_tokens: int) -> None:
+    """Check that a dense table fits into memory, with its copies and the overlaps of all classes."""
+    size = 24.0 * num_classes * (num_tokens + num_classes)
+    require_memory(f"a table of {num_classes} classes and {num_tokens} tokens", size, "fewer of them")
 
 
 def syn_small() -> SequenceClasses:
@@ -94,6 +102,7 @@ def syn_medium(num_queries: int = 10) -> SequenceClasses:
 
 def _synthetic(num_queries: int, classes_per_query: int) -> SequenceClasses:
     K = num_queries * classes_per_query
+    _require_table(K, NUM_COMMON + K * NUM_DISTINCT)
     distinct_weights = np.linspace(0.1, 1.0, NUM_DISTINCT)
     P = token_table(np.ones((K, NUM_COMMON)), [distinct_weights] * K)
     P /= P.sum(axis=1, keepdims=True)
@@ -128,7 +137,7 @@ def single_common_token(
     Raises
     ------
     InputError
-        A number is out of its range.
+        A number is out of its range, or the classes do not fit into memory.
 
     Examples
     --------
@@ -139,11 +148,21 @@ def single_common_token(
            [0.3, 0. , 0.7]])
     """
     K, d = whole("num_classes", num_classes, 1), whole("num_distinct", num_distinct, 1)
-    if not positive("common_probability", common_probability) < 1.0:
-        raise InputError(f"expected common_probability between 0 and 1, received {common_probability!r}")
+    common_probability = positive("common_probability", common_probability)
+    if not common_probability < 1.0:
+        raise InputError(
+            f"expected common_probability between 0 and 1, received {common_probability:g}; give a share below 1"
+        )
+    require_memory(f"{K} classes of {d + 1} tokens", BYTES_PER_ENTRY * K * (d + 1.0), "fewer of them")
+    from scipy import sparse
+
     weights = np.linspace(0.1, 1.0, d)
     distinct = (1.0 - common_probability) * weights / weights.sum()
-    P = token_table(np.full((K, 1), common_probability), [distinct] * K)
+    tokens = 1 + np.arange(K * d).reshape(K, d)
+    rows = np.column_stack([np.full(K, common_probability), np.broadcast_to(distinct, (K, d))])
+    columns = np.column_stack([np.zeros(K, np.int64), tokens])
+    starts = np.arange(K + 1) * (d + 1)
+    P = sparse.csr_array((rows.ravel(), columns.ravel(), starts), shape=(K, 1 + K * d))
     return SequenceClasses(P, np.zeros(K, dtype=int), vocab_size=vocab_size)
 
 
@@ -204,9 +223,9 @@ def random_classes(
     Q = whole("num_queries", num_queries, 1)
     if Q > K:
         raise InputError(f"expected at most one query per class ({K}), received num_queries = {Q}")
-    if correlation not in ("weak", "strong"):
-        raise unknown_name("correlation", correlation, ("weak", "strong"))
+    choice("correlation", correlation, ("weak", "strong"))
     uniform_prior = flag("uniform_prior", uniform_prior)
+    _require_table(K, common + K * distinct)
     rng = np.random.default_rng(np.random.SeedSequence(whole("seed", seed, 0)))
     common_profiles = rng.dirichlet(np.full(common, 2.0), size=K)
     distinct_profiles = rng.dirichlet(np.full(distinct, 2.0), size=K)

@@ -14,7 +14,7 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
 from snapdyn.dynamics.storage import provenance
-from snapdyn.errors import InputError, flag
+from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, whole
 
 if TYPE_CHECKING:
     import xarray
@@ -277,7 +277,8 @@ class Trajectory:
 
     def _entry(self, n: int, l: int) -> int:
         classes = self.require_classes()
-        start = int(classes.P.indptr[classes.check_class(n)])
+        n, l = classes.check_class(n), whole("the token", l, -LARGEST_WHOLE)
+        start = int(classes.P.indptr[n])
         position = np.flatnonzero(classes.support(n) == l)
         if position.size == 0:
             raise InputError(
@@ -359,7 +360,7 @@ class Trajectory:
         array([1.   , 1.061, 1.629])
         """
         classes, entry = self.require_classes(), self._entry(n, l)
-        start = self.z_initial[classes.query_index[n], l]
+        start = self.z_initial[classes.query_index[int(n)], int(l)]
         return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))
 
     # -- exchange ------------------------------------------------------------------------------------------
@@ -505,6 +506,7 @@ def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
     ...     sd.load(trajectory.save(pathlib.Path(folder) / "run.nc"))
     Trajectory(MeanField, 3 times, t = 1..100, finished)
     """
+    path = file_path("path", path)
     advice = "run the simulation again or choose another file"
     with reading_netcdf(path, "trajectory", FORMAT, advice, unverified) as (header, values):
         run = _from_values(header, values)

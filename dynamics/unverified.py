@@ -19,8 +19,7 @@ import numpy as np
 
 from snapdyn.dynamics import netcdf_content
 from snapdyn.dynamics.netcdf_content import NUMBERS, Content, Variable, unpacked
-from snapdyn.dynamics.storage import free_memory
-from snapdyn.errors import InputError, positive
+from snapdyn.errors import InputError, free_memory, positive
 
 LIMIT = 60.0  # seconds
 # Path and arguments follow; without the folder of the script, whose modules are no top-level names.

@@ -14,7 +14,7 @@ from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
 from snapdyn.dynamics.registry import Registry, registries
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, file_path
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         The file cannot be read or run (with the line and the error), registers nothing, or takes a name that a
         registry has. All registries are then as they were.
     """
-    file = Path(path).absolute()
+    file = file_path("path", path).absolute()
     code, digest = _compiled(path, file)
     with _taken_back_on_failure():
         if file in _LOADED:

@@ -22,7 +22,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.errors import InputError
 from snapdyn.experiments.signature_sections import Rows, section_model
-from snapdyn.experiments.toml_files import Section
+from snapdyn.experiments.toml_files import FileName, Section
 
 
 class ClassSection(Section):
@@ -54,7 +54,7 @@ class Table(ClassSection):
     """The user's own classes: P inline, or in a file beside the run file."""
 
     P: Rows | None = None
-    file: str | None = None
+    file: FileName | None = None
     query: list[int]
     next_token: list[int] | None = None
     weights: list[float] | None = None
@@ -74,8 +74,8 @@ class Table(ClassSection):
 class TextSection(ClassSection):
     """Classes of a text: a file that `snapdyn text --out` wrote, or texts to read, with the options of `from_text`."""
 
-    file: str | None = None
-    paths: list[str] | None = None
+    file: FileName | None = None
+    paths: list[FileName] | None = None
 
     def files(self, folder: Path) -> list[Path]:
         return [folder / path for path in (*(self.paths or ()), *([self.file] if self.file else ()))]

@@ -11,7 +11,7 @@ from pydantic import Field
 from snapdyn.dynamics import Event, System, Trajectory, integrate, log_times
 from snapdyn.errors import InputError
 from snapdyn.experiments.signature_sections import section_model
-from snapdyn.experiments.toml_files import Section
+from snapdyn.experiments.toml_files import FileName, Section
 
 # Arguments of `integrate` that a file sets; the others are objects, or for whoever calls it.
 SOLVER_SETTINGS = {"method", "rtol", "atol", "save_decoder"}
@@ -65,4 +65,4 @@ RUN: type[RunSection] = section_model("Run", integrate, RunSection, skip=_OTHERS
 class Output(Section):
     """Where the result goes; relative to the run file's folder."""
 
-    file: str | None = None
+    file: FileName | None = None

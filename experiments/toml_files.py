@@ -5,11 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from snapdyn.errors import InputError, suggest, unknown_name
+from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, shown, suggest, unknown_name
 
 
 class Section(BaseModel):
@@ -22,6 +22,17 @@ class Section(BaseModel):
         return []
 
 
+def _file_name(value: str) -> str:
+    try:
+        file_path("the path", value)
+    except InputError:
+        raise ValueError(f"a path that a file can have, received {shown(value)}; shorten or correct it") from None
+    return value
+
+
+FileName = Annotated[str, AfterValidator(_file_name)]
+"""A path in a file: relative to the folder of the file, or absolute."""
+
 Model = type[Section] | Mapping[str, type[Section]]
 
 
@@ -33,8 +44,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     InputError
         One sentence with the file and the line.
     """
+    path = file_path("the path of a TOML file", path)
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        values = tomllib.loads(path.read_bytes().decode())
+    except RecursionError as error:
+        raise InputError(
+            f"expected brackets nested at most some hundred deep in {str(path)!r}, received more; write fewer"
+        ) from error
     except OSError as error:
         raise InputError(
             f"expected a file that can be read, received {str(path)!r} ({error.strerror}); check the path"
@@ -45,6 +61,31 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(
             f"expected TOML in {str(path)!r}, received a syntax error: {error}; correct that line"
         ) from error
+    except ValueError as error:  # a number of thousands of digits, a date that is none
+        raise InputError(f"expected TOML in {str(path)!r}, received: {error}; correct that value") from error
+    _check_values(path, values)
+    return values
+
+
+def _check_values(path: Path, values: Any) -> None:
+    """Check that whole numbers have 64 bits, as in the standard of TOML, and that no text holds a zero byte."""
+    waiting = [values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.keys()
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, int) and not -LARGEST_WHOLE - 1 <= value <= LARGEST_WHOLE:
+            raise InputError(
+                f"expected whole numbers of at most {LARGEST_WHOLE} in {str(path)!r}, received {shown(value)}; give a "
+                "smaller one"
+            )
+        elif isinstance(value, str) and "\0" in value:
+            raise InputError(
+                f"expected text without the character \\u0000 in {str(path)!r}, received {shown(value)}; remove it"
+            )
 
 
 def read_sections(path: Path, models: Mapping[str, Model], required: tuple[str, ...]) -> dict[str, Any]:
@@ -73,7 +114,7 @@ def check_names(path: Path, values: Mapping[str, Any], known: Iterable[str], req
 def read_section(model: Model, values: Any, where: str) -> Any:
     """Read the values of one section into its model; InputError with the key, as `read_sections`."""
     if not isinstance(values, dict):
-        raise InputError(f"expected {where} to be a section, received {values!r:.60}; write its keys below its name")
+        raise InputError(f"expected {where} to be a section, received {shown(values)}; write its keys below its name")
     if isinstance(model, Mapping):
         if "kind" not in values:
             raise InputError(f"expected kind in {where}, received none; add kind = one of {', '.join(model)}")
@@ -93,10 +134,10 @@ def read_section(model: Model, values: Any, where: str) -> Any:
     if first["type"] == "value_error":  # a validator of ours: what is expected, what was received, what to do
         raise InputError(f"expected {name} in {where} with {first['ctx']['error']}")
     expected = first["msg"].removeprefix("Input should be ")
-    raise InputError(f"expected {name} in {where} to be {expected}, received {first['input']!r:.60}; correct it")
+    raise InputError(f"expected {name} in {where} to be {expected}, received {shown(first['input'])}; correct it")
 
 
 def unknown(what: str, name: str, known: Iterable[str], where: str) -> InputError:
     """Build the error for a name that is none of the known ones of a file or a section."""
     advice = suggest(name, known) or f"; remove it, or use one of {', '.join(known)}"
-    return InputError(f"expected only known {what}s in {where}, received {name!r}{advice}")
+    return InputError(f"expected only known {what}s in {where}, received {shown(name)}{advice}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from snapdyn.dynamics import SequenceClasses, sgd, train_transformer
+from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECORD
 from snapdyn.experiments.run_sections import Times
 from snapdyn.experiments.signature_sections import section_model
-from snapdyn.experiments.toml_files import Section
+from snapdyn.experiments.toml_files import FileName, Section
 from snapdyn.validation import ladder
 from snapdyn.validation.comparison import IndexedObservable
 
@@ -28,8 +29,8 @@ class SGDSection(Section):
 
     eta_Y: float
     eta_Z: float
-    steps: int = Field(ge=1)
-    seeds: int | list[int] = 20
+    steps: int = Field(ge=1, le=MOST_STEPS_WITH_RECORD)
+    seeds: Annotated[int, Field(le=MOST_SEEDS)] | list[int] = 20
     record: list[int] | None = None
 
     def seed_list(self) -> list[int]:
@@ -85,8 +86,8 @@ LADDER: type[LadderSection] = section_model("Ladder", ladder, LadderSection, ski
 class TransformerSection(Section):
     """Training of a transformer on text; its other keys are the arguments of `snapdyn.dynamics.train_transformer`."""
 
-    paths: str | list[str]
-    validation: str | list[str] | None = None
+    paths: FileName | list[FileName]
+    validation: FileName | list[FileName] | None = None
 
     def texts(self, folder: Path) -> dict[str, Any]:
         """Files and folders of text by key; relative ones lie beside the run file."""

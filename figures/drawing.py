@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.dynamics.netcdf import read_dataset, write_netcdf
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
-from snapdyn.errors import InputError, unknown_name
+from snapdyn.errors import InputError, choice, file_path, optional_function
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style
 from snapdyn.validation.evidence import LEVELS
@@ -127,10 +127,10 @@ def draw(
     ...     figure.label, figure.png.name, figure.data.name, figure.as_claimed
     ('Figure 8', 'figure_8.png', 'figure_8.nc', True)
     """
-    if level not in LEVELS:
-        raise unknown_name("level", level, LEVELS)
-    saved = None if source is None else saved_data(Path(source), unverified)
-    transformers = None if runs is None else load_transformer_runs(runs, unverified)
+    choice("level", level, LEVELS)
+    optional_function("progress", progress)
+    saved = None if source is None else saved_data(file_path("source", source), unverified)
+    transformers = None if runs is None else load_transformer_runs(file_path("runs", runs), unverified)
     if ids is None:
         ids = saved or [id_ for id_, entry in FIGURES.items() if transformers or not entry.from_runs]
     chosen = [FIGURES[id_] for id_ in chosen_ids("figure", ids, FIGURES)]
@@ -144,7 +144,7 @@ def draw(
             raise InputError(
                 f"expected a folder of saved transformer runs for figure {entry.id}, received none; give it with --runs"
             )
-    folder = output_folder(out)
+    folder = output_folder(file_path("out", out))
     drawn = []
     for done, entry in enumerate(chosen):
         if progress:

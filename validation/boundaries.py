@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
-from snapdyn.errors import InputError, finite_array, unknown_name
+from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
 from snapdyn.validation.instance_checks import check
 from snapdyn.validation.pictures import Map
 from snapdyn.validation.run import chosen_claims
@@ -75,21 +75,26 @@ def boundary(
     >>> bool((found.violation < found.threshold).all())
     True
     """
-    named = chosen_claims(claim)
+    named = chosen_claims(text("claim", claim))
+    instance("axes", axes, Mapping, 'write, for example, {"eta_Y": [0.1, 1.0]}')
+    if not isinstance(classes, SequenceClasses):
+        function("classes", classes)
+    if rung is not None:
+        text("rung", rung)
     entry = named[0]
     if len(named) > 1:
-        raise InputError(f"expected one claim, received the group {claim!r} of {len(named)}; name one of them")
+        raise InputError(f"expected one claim, received the group {shown(claim)} of {len(named)}; name one of them")
     if not entry.properties:
         raise InputError(
-            f"expected a claim about one instance, received {claim!r}, which speaks of "
+            f"expected a claim about one instance, received {shown(claim)}, which speaks of "
             f"{entry.speaks_of or entry.domain or 'named settings'}"
         )
-    values = {name: np.atleast_1d(finite_array(f"axis {name!r}", axis)) for name, axis in axes.items()}
+    values = {name: np.atleast_1d(finite_array(f"axis {shown(name)}", axis)) for name, axis in axes.items()}
     if not 1 <= len(values) <= 2:
         raise InputError(f"expected one or two axes, received {len(values)}")
     for name, axis in values.items():
         if axis.ndim != 1 or (np.diff(axis) <= 0).any():
-            raise InputError(f"expected axis {name!r} as increasing values, received {axis}")
+            raise InputError(f"expected axis {shown(name)} as increasing values, received {axis}")
     fixed: dict[str, Any] = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
     options: dict[str, Any] = {"seq_len": seq_len, "momentum": momentum, "rungs": [rung] if rung else ()}
     (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from snapdyn.errors import choice, number, text
 
 Role = Literal["statement", "corrected", "outside", "control"]
 
@@ -29,6 +31,11 @@ class Check:
         The statement as printed; the corrected statement; the statement outside its conditions (there it
         is expected to fail: that is the boundary); a wrong theory, which must fail.
 
+    Raises
+    ------
+    InputError
+        A name that is no text, a number that is none, or an unknown relation or role.
+
     Examples
     --------
     >>> from snapdyn import Check
@@ -47,8 +54,12 @@ class Check:
     role: Role = "statement"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "measured", float(self.measured))
-        object.__setattr__(self, "bound", float(self.bound))
+        text("the name of a check", self.name)
+        text("the rung of a check", self.rung)
+        object.__setattr__(self, "measured", number("measured", self.measured))
+        object.__setattr__(self, "bound", number("bound", self.bound))
+        choice("relation", self.relation, ("<=", ">="))
+        choice("role", self.role, get_args(Role))
 
     @property
     def passed(self) -> bool:

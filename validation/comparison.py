@@ -22,7 +22,7 @@ from snapdyn.dynamics import (
     momentum_clock,
     sgd,
 )
-from snapdyn.errors import InputError, unknown_name, whole
+from snapdyn.errors import InputError, choice, whole
 from snapdyn.validation.accurate_runs import accurate_run
 from snapdyn.validation.instances import single_common_profile
 
@@ -69,8 +69,7 @@ class IndexedObservable:
     indices: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise unknown_name("observable", self.kind, KINDS)
+        choice("observable", self.kind, KINDS)
         if len(self.indices) != KINDS[self.kind][1]:
             raise InputError(
                 f"expected {KINDS[self.kind][1]} numbers (class, then tokens) for the observable {self.kind}, "
@@ -149,8 +148,7 @@ def compute(
     if not seeds or not observables:
         raise InputError(f"expected at least one seed and one observable, received {len(seeds)} and {len(observables)}")
     for curve in curves:
-        if curve not in CURVES:
-            raise unknown_name("curve", curve, CURVES)
+        choice("curve", curve, CURVES)
     for name, values in (("curves", list(curves)), ("seeds", seeds)):
         if len(set(values)) < len(values):
             raise InputError(f"expected {name} without repetition, received {values}; name each once")

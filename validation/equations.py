@@ -14,6 +14,7 @@ from functools import cache
 from importlib.resources import files
 from textwrap import fill
 
+from snapdyn.errors import list_of
 from snapdyn.validation.results import ClaimResult, Verdict
 
 LAST = 138
@@ -102,7 +103,7 @@ def equation_table(results: Iterable[ClaimResult] | None = None) -> list[Equatio
     ]
     if results is None:
         return rows
-    measured = {result.id: result.verdict for result in results}
+    measured = {result.id: result.verdict for result in list_of("results", results, ClaimResult)}
     return [replace(row, verdict=_measured_verdict(row, measured)) for row in rows]
 
 
@@ -125,7 +126,7 @@ def equation_text(rows: Iterable[EquationRow] | None = None) -> str:
     >>> print(equation_text(equation_table()[1:2]).splitlines()[0])
     1 displayed equations: 1 holds
     """
-    rows = equation_table() if rows is None else list(rows)
+    rows = equation_table() if rows is None else list_of("rows", rows, EquationRow)
     counts = {
         verdict: sum(len(row.numbers) for row in rows if row.verdict == verdict)
         for verdict in (*reversed(WORST_FIRST), NOT_RECOMPUTED)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, choice, instance, list_of, shown, text, whole
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check, Role
 from snapdyn.validation.pictures import Map, Picture
@@ -76,8 +76,18 @@ class Evidence:
     uncertified: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for name in ("checks", "conditions", "maps", "seeds"):
-            setattr(self, name, list(getattr(self, name)))
+        kinds = {"checks": Check, "conditions": Condition, "maps": Map, "seeds": int, "uncertified": str}
+        for name, kind in kinds.items():
+            setattr(self, name, list_of(name, getattr(self, name), kind))
+        for name in ("conclusion", "worst"):
+            text(name, getattr(self, name))
+        for name in ("tried", "seed", "undecided"):
+            setattr(self, name, whole(name, getattr(self, name), 0))
+        choice("level", self.level, LEVELS)
+        if self.picture is not None:
+            instance("picture", self.picture, Picture, "give a snapdyn.Picture, or None")
+        if self.counterexample is not None:
+            instance("counterexample", self.counterexample, dict, "give Instance.to_dict(), or None")
 
     @property
     def full(self) -> bool:
@@ -146,6 +156,7 @@ class Evidence:
         """
         from snapdyn.validation.symbolic_checks import residuals
 
+        derivations = tuple(text("the id of a derivation", id_) for id_ in derivations)
         name = f"residuals sympy cannot bring to zero ({', '.join(derivations)})"
         self._add("corrected" if corrected else "statement", name, "symbolic", residuals(*derivations), 0, None)
 
@@ -168,6 +179,7 @@ class Evidence:
             self.uncertified.extend(certificates)
             return
         for id_ in certificates:
+            choice("the id of a certificate", id_, CERTIFICATES)
             statement = CERTIFICATES[id_]
             found = statement.run()
             left = sum(not proof.proved for proof in found.proofs)
@@ -187,8 +199,11 @@ class Evidence:
     def _add(
         self, role: Role, what: str, rung: str, measured: float, at_most: float | None, at_least: float | None
     ) -> None:
+        text("what is checked", what)
         if (at_most is None) == (at_least is None):
-            raise InputError(f"expected at_most or at_least for the check {what!r}, received both or none; give one")
+            raise InputError(
+                f"expected at_most or at_least for the check {shown(what)}, received both or none; give one"
+            )
         relation: Literal["<=", ">="] = "<=" if at_least is None else ">="
         bound = at_most if at_least is None else at_least
         self.checks.append(Check(what, rung, measured, bound, relation, role))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.errors import InputError, choice, whole
+from snapdyn.errors import InputError, choice, fraction, list_of, positive, printable, visible, whole
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import json_number
 from snapdyn.validation.properties import Measured, Property
@@ -22,7 +22,7 @@ from snapdyn.validation.register import Claim
 from snapdyn.validation.run import chosen_claims
 from snapdyn.validation.search.flows import FAILURE
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.tables import latex_id, latex_number, latex_text
+from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
 # The most serious first: a claim with several properties has the status of its most serious one.
@@ -158,7 +158,7 @@ class InstanceReport:
         """Plain text: the settings, the counts, and one paragraph per claim."""
         lines = [", ".join(f"{name} = {value}" for name, value in self.settings.items()), self.summary, ""]
         lines += [f"{result.id}: {result.sentence}" for result in self.claims]
-        return "\n".join(lines) + "\n"
+        return visible("\n".join(lines) + "\n")
 
     def to_latex(self) -> str:
         """LaTeX longtable: id, formula, status, and the check's name with its numbers; \\input it."""
@@ -170,10 +170,10 @@ class InstanceReport:
                 broken = r"\not" if result.status == "fails" else ""
                 numbers = f"{latex_number(result.measured)} {broken}{relation} {latex_number(result.bound)}"
                 measured = f"{latex_text(result.check)}: ${numbers}$ ({latex_text(result.rung)})"
-            formula = f"${result.latex}$" if result.latex else latex_text(result.title)
+            formula = latex_formula(result.latex) if result.latex else latex_text(result.title)
             rows.append(" & ".join((latex_id(result.id), formula, result.status, measured)) + r" \\")
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
-        return f"% {settings}\n" + LATEX_HEAD + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
+        return f"% {printable(settings)}\n" + LATEX_HEAD + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
 
     @property
     def summary(self) -> str:
@@ -189,7 +189,7 @@ class InstanceReport:
             f"<td>{result.status}</td><td style='text-align:left'>{html.escape(result.sentence)}</td></tr>"
             for result in sorted(self.claims, key=lambda result: STATUSES.index(result.status))
         )
-        return (
+        return visible(
             f"<p>{html.escape(self.summary)}</p><table><thead><tr><th>id</th><th>statement</th><th>here</th>"
             f"<th>numbers</th></tr></thead><tbody>{rows}</tbody></table>"
         )
@@ -274,24 +274,21 @@ def check(
             f"expected classes as SequenceClasses, received {type(classes).__name__}; build them from a table with "
             "sd.SequenceClasses(P, query) or from text with sd.from_text"
         )
-    if not (isinstance(momentum, int | float) and 0 <= momentum < 1):
-        raise InputError(f"expected momentum in [0, 1), received {momentum!r}")
+    momentum = fraction("momentum", momentum)
     if seq_len is not None:
         seq_len = whole("seq_len", seq_len, 1)
     entries = chosen_claims(only)
     known = sorted({prop.rung for entry in entries for prop in entry.properties})
     if isinstance(rungs, str) and rungs != "all":
         rungs = (rungs,)
-    if not isinstance(rungs, Iterable):
-        raise InputError(f"expected rungs as a list of names or 'all', received {type(rungs).__name__}")
-    for rung in () if rungs == "all" else rungs:
+    asked = known if isinstance(rungs, str) else list_of("rungs", rungs, str)
+    for rung in asked:
         choice("rung", rung, tuple(known))
     if progress is not None and not callable(progress):
         raise InputError(f"expected progress to be a function (done, total, id), received {type(progress).__name__}")
     if t_end is None:
-        t_end = HORIZON * _last_transition(classes, eta_Y)
+        t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
     instance = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
-    asked = known if rungs == "all" else rungs
     answers: list[InstanceResult] = []
     finished = 0
     try:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from snapdyn.errors import InputError, choice, list_of, number, pair, real_array, shown, text
+
+LineKind = Literal["theory", "simulation", "printed", "control", "bound"]
 
 
 @dataclass(frozen=True)
@@ -26,21 +30,24 @@ class Line:
 
     Raises
     ------
-    ValueError
+    InputError
         If x and y differ in length.
     """
 
     label: str
     x: NDArray[np.float64]
     y: NDArray[np.float64]
-    kind: Literal["theory", "simulation", "printed", "control", "bound"] = "theory"
+    kind: LineKind = "theory"
 
     def __post_init__(self) -> None:
+        text("label", self.label)
+        choice("kind", self.kind, get_args(LineKind))
         for name in ("x", "y"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+            object.__setattr__(self, name, real_array(name, getattr(self, name)))
         if self.x.ndim != 1 or self.x.shape != self.y.shape:
-            raise ValueError(
-                f"expected line {self.label!r} to have x and y of one length, received {self.x.shape}, {self.y.shape}"
+            raise InputError(
+                f"expected line {shown(self.label)} to have x and y of one length, received {self.x.shape}, "
+                f"{self.y.shape}; give as many of each"
             )
 
 
@@ -78,10 +85,21 @@ class Picture:
     yscale: Literal["linear", "log", "symlog"] = "linear"
     verticals: tuple[tuple[str, float], ...] = ()
 
+    def __post_init__(self) -> None:
+        text("xlabel", self.xlabel)
+        text("ylabel", self.ylabel)
+        object.__setattr__(self, "lines", tuple(list_of("lines", self.lines, Line)))
+        choice("xscale", self.xscale, ("linear", "log"))
+        choice("yscale", self.yscale, ("linear", "log", "symlog"))
+        verticals = [pair("a vertical line", entry) for entry in list_of("verticals", self.verticals, tuple)]
+        object.__setattr__(
+            self, "verticals", tuple((text("label", label), number("position", at)) for label, at in verticals)
+        )
+
     @staticmethod
     def line(label: str, x: ArrayLike, y: ArrayLike, kind: str = "theory") -> Line:
         """Build a `Line` from anything array-like."""
-        return Line(label, np.asarray(x, dtype=float), np.asarray(y, dtype=float), kind)  # type: ignore[arg-type]
+        return Line(label, x, y, kind)  # type: ignore[arg-type]  # the line converts and checks
 
 
 @dataclass(frozen=True)
@@ -117,7 +135,7 @@ class Map:
 
     Raises
     ------
-    ValueError
+    InputError
         If the shape of `violation` is not (ny, nx), or x or y does not increase.
     """
 
@@ -135,12 +153,18 @@ class Map:
     scale: Literal["linear", "log"] = "log"
 
     def __post_init__(self) -> None:
+        for name in ("title", "xlabel", "ylabel", "quantity"):
+            text(name, getattr(self, name))
+        for name in ("xscale", "yscale", "scale"):
+            choice(name, getattr(self, name), ("linear", "log"))
+        object.__setattr__(self, "threshold", number("threshold", self.threshold))
+        object.__setattr__(self, "boundaries", tuple(list_of("boundaries", self.boundaries, Line)))
         for name in ("x", "y", "violation"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+            object.__setattr__(self, name, real_array(name, getattr(self, name)))
         if self.violation.shape != (self.y.size, self.x.size):
-            raise ValueError(
-                f"expected map {self.title!r} to have violations of shape (ny, nx) = {(self.y.size, self.x.size)}, "
-                f"received {self.violation.shape}"
+            raise InputError(
+                f"expected map {shown(self.title)} to have violations of shape (ny, nx) = "
+                f"{(self.y.size, self.x.size)}, received {self.violation.shape}; give a row per y"
             )
-        if (np.diff(self.x) <= 0).any() or (np.diff(self.y) <= 0).any():
-            raise ValueError(f"expected map {self.title!r} to have increasing x and y")
+        if self.x.ndim != 1 or self.y.ndim != 1 or (np.diff(self.x) <= 0).any() or (np.diff(self.y) <= 0).any():
+            raise InputError(f"expected map {shown(self.title)} to have increasing x and y, received others; sort them")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, flag, function, instance, list_of, number, pair, shown, text, whole
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check, Role
 from snapdyn.validation.search.family import Family
@@ -33,7 +33,7 @@ class Measured:
     Raises
     ------
     InputError
-        Not exactly one bound is given.
+        Not exactly one bound is given, or a number is none.
 
     Examples
     --------
@@ -53,8 +53,10 @@ class Measured:
         if (self.at_most is None) == (self.at_least is None):
             raise InputError("expected at_most or at_least of a measured number, received both or none; give one")
         for name in ("value", "at_most", "at_least"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, float(getattr(self, name)))
+            if name == "value" or getattr(self, name) is not None:
+                object.__setattr__(self, name, number(name, getattr(self, name)))
+        object.__setattr__(self, "error", number("error", self.error))
+        text("where", self.where)
 
     @property
     def bound(self) -> float:
@@ -128,6 +130,13 @@ class Requirement:
     at_least: float | None = None
     defining: bool = False
 
+    def __post_init__(self) -> None:
+        text("the name of a requirement", self.name)
+        text("required", self.required)
+        function("measure", self.measure)
+        Measured(0.0, self.at_most, self.at_least)
+        flag("defining", self.defining)
+
     def on(self, instance: Instance) -> Condition:
         """Evaluate the condition on an instance."""
         value = float(self.measure(instance))
@@ -184,6 +193,19 @@ class Property:
     evaluations: tuple[int, int] = (60, 3000)
     corrected: bool = False
     directed: bool = True
+
+    def __post_init__(self) -> None:
+        text("the name of a property", self.name)
+        text("the rung of a property", self.rung)
+        function("measure", self.measure)
+        instance("domain", self.domain, Family, "give a snapdyn.Family")
+        object.__setattr__(self, "conditions", tuple(list_of("conditions", self.conditions, Requirement)))
+        for name, wrong in instance("controls", self.controls, Mapping, "give {name: wrong theory}").items():
+            function(f"the control {shown(name)}", wrong)
+        quick, full = pair("evaluations", self.evaluations)
+        object.__setattr__(self, "evaluations", (whole("evaluations", quick, 1), whole("evaluations", full, 1)))
+        flag("corrected", self.corrected)
+        flag("directed", self.directed)
 
     def conditions_on(self, instance: Instance) -> list[Condition]:
         """Conditions as evaluated on an instance.

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.user_files import file_being_loaded
-from snapdyn.errors import InputError, unknown_name
+from snapdyn.errors import InputError, choice, function, list_of, shown, text
 from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.properties import Property
 from snapdyn.validation.results import Verdict
@@ -121,15 +121,19 @@ def claim(
     'holds'
     >>> del sd.validation.CLAIMS["seven"]
     """
-    if expected not in get_args(Verdict):
-        raise unknown_name("the expected verdict", expected, get_args(Verdict))
-    if grade is not None and grade not in GRADES:
-        raise unknown_name("grade", grade, GRADES)
-    searched = (properties,) if isinstance(properties, Property) else tuple(properties)
+    texts = {"id": id, "source": source, "title": title, "statement": statement, "latex": latex, "domain": domain}
+    for name, value in {**texts, "speaks_of": speaks_of}.items():
+        text(name, value)
+    choice("the expected verdict", expected, get_args(Verdict))
+    if grade is not None:
+        choice("grade", grade, GRADES)
+    assumptions, findings = list_of("assumptions", assumptions, str), list_of("findings", findings, str)
+    searched = tuple(list_of("properties", [properties] if isinstance(properties, Property) else properties, Property))
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
+        function("a claim", run)
         if id in CLAIMS and not (run.__module__ == "__main__" and _place(CLAIMS[id].run) == _place(run)):
-            raise InputError(f"expected a new claim id, received {id!r}, which the register has; choose another")
+            raise InputError(f"expected a new claim id, received {shown(id)}, which the register has; choose another")
         CLAIMS[id] = Claim(
             id,
             source,

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.user_files import described
-from snapdyn.errors import InputError, suggest, unknown_name, whole
+from snapdyn.errors import InputError, choice, list_of, optional_function, shown, suggest, whole
 from snapdyn.validation.checks import Check
 from snapdyn.validation.engine import domain_of
 from snapdyn.validation.evidence import CERTIFIED, LEVELS, SEED, Evidence
@@ -104,8 +104,8 @@ def check_claims(
 
     What is yielded stays usable when the rest is interrupted. Claims that `finished` holds are not computed again.
     """
-    if level not in LEVELS:
-        raise unknown_name("level", level, LEVELS)
+    choice("level", level, LEVELS)
+    optional_function("progress", progress)
     jobs = joblib.cpu_count() if jobs is None else whole("jobs", jobs, 1)
     seed = whole("seed", seed, 0)
     chosen = chosen_claims(only)
@@ -178,14 +178,11 @@ def _in_processes(
 def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:
     """Ids of a register that are asked for (None: all; a string: that one), in the register's order."""
     known = list(known)
-    if not isinstance(only, Iterable | None):
-        raise InputError(f"expected {what} ids as a list of strings, received {only!r}")
-    wanted = known if only is None else [only] if isinstance(only, str) else list(only)
+    wanted = known if only is None else [only] if isinstance(only, str) else list_of(f"{what} ids", only, str)
     if not wanted:
         raise InputError(f"expected at least one {what} id, received none; leave them out for all")
     for id_ in wanted:
-        if id_ not in known:
-            raise unknown_name(what, str(id_), known)
+        choice(what, id_, known)
     return [id_ for id_ in known if id_ in wanted]
 
 
@@ -196,15 +193,13 @@ def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
     """
     from snapdyn.validation.claims import CLAIMS
 
-    if not isinstance(only, Iterable | None):
-        raise InputError(f"expected claim ids as a list of strings, received {only!r}")
-    wanted = None if only is None else {only} if isinstance(only, str) else set(only)
+    wanted = None if only is None else {only} if isinstance(only, str) else set(list_of("claim ids", only, str))
     if wanted is None:
         return list(CLAIMS.values())
     if not wanted:
         raise InputError("expected at least one claim id, received none; leave them out for all")
     chosen: set[str] = set()
-    for name in sorted(map(str, wanted)):
+    for name in sorted(wanted):
         ids = (
             [name] if name in CLAIMS
             else [entry.id for entry in CLAIMS.values() if entry.chapter == name]
@@ -213,7 +208,7 @@ def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
         if not ids:
             known = [*CLAIMS, *dict.fromkeys(entry.chapter for entry in CLAIMS.values() if entry.chapter)]
             raise InputError(
-                f"expected a claim or a group of claims, received {name!r}{suggest(name, known)}; "
+                f"expected a claim or a group of claims, received {shown(name)}{suggest(name, known)}; "
                 "snapdyn validate --list shows all"
             )
         chosen.update(ids)

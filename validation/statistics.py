@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import InputError, real_array
+from snapdyn.errors import InputError, number, real_array
 from snapdyn.validation.checks import Check
 
 Floats = NDArray[np.float64]
 
 # A fit decides between orders only if the margin of its slope is below this: neighbouring orders differ by 1/2.
 DECISIVE = 0.25
+MOST_ORDER = 100  # of the next term: a larger power of x underflows
 
 
 def standard_error(sample: Floats, axis: int = 0) -> Floats:
@@ -115,8 +116,12 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
     for name, values in (("x", sizes), ("y", gaps), ("y_error", errors)):
         if values is not None and not (np.isfinite(values) & (values > 0)).all():
             raise InputError(f"expected positive finite {name}, received {values.min():g}; leave that point out")
-    if next_order == 0:
-        raise InputError("expected next_order other than 0, received 0; give the power q of the next term a x^q")
+    next_order = None if next_order is None else number("next_order", next_order)
+    if next_order is not None and not 0 < abs(next_order) < MOST_ORDER:
+        raise InputError(
+            f"expected next_order other than 0 and below {MOST_ORDER}, received {next_order:g}; give the power q of "
+            "the next term a x^q"
+        )
     weight = np.ones_like(gaps) if errors is None else gaps / errors  # 1/(standard error of ln y)
     line = np.vander(np.log(sizes), 2) * weight[:, None]
     v = np.log(gaps) * weight

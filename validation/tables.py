@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 
+from snapdyn.errors import printable, visible
 from snapdyn.validation.results import ClaimResult, Report
 
 COLUMNS = ("id", "source", "statement", "verdict", "measured against bound", "rung")
@@ -87,7 +88,7 @@ def text_table(report: Report) -> str:
         for row in (COLUMNS, tuple("-" * width for width in widths), *rows)
     ]
     partial = [] if report.complete else [_partial(report)]
-    return "\n".join([*lines, "", summary(report), *partial]) + "\n"
+    return visible("\n".join([*lines, "", summary(report), *partial]) + "\n")
 
 
 def _partial(report: Report) -> str:
@@ -147,8 +148,16 @@ def _measured(result: ClaimResult) -> tuple[str, str]:
 
 def latex_text(text: str) -> str:
     """Text on one line with TeX's special characters escaped; a character that TeX's fonts lack becomes "?"."""
-    escaped = (ESCAPES.get(letter, letter if ord(letter) < LATIN else "?") for letter in " ".join(text.split()))
+    escaped = (
+        ESCAPES.get(letter, letter if ord(letter) < LATIN else "?") for letter in printable(" ".join(text.split()))
+    )
     return re.sub("-(?=-)", "-{}", "".join(escaped)) if "--" in text else "".join(escaped)
+
+
+def latex_formula(latex: str) -> str:
+    """Formula in math mode, on one line; if it holds control characters, which TeX refuses, as text."""
+    line = " ".join(latex.split())
+    return f"${line}$" if line == visible(line) else latex_text(latex)
 
 
 def latex_id(id: str) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, shown
 from snapdyn.validation.assumptions import Condition, assumption_2
 
 ROLES = (
@@ -250,6 +250,6 @@ def assumption_2_on(classes: SequenceClasses) -> list[Condition]:
 def _classes_of(run: Trajectory) -> SequenceClasses:
     if run.classes is None or not run.t.size:
         raise InputError(
-            f"expected a trajectory with sequence classes and saved times, received {run!r}; integrate a MeanField"
+            f"expected a trajectory with sequence classes and saved times, received {shown(run)}; integrate a MeanField"
         )
     return run.classes

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show_table
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_table
 
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 
@@ -55,7 +55,7 @@ def check(
             report, interrupted = stop.report, True
     texts = {"text": report.to_text, "latex": report.to_latex, "json": report.to_json}
     if format and not output:
-        print(texts[format](), end="")
+        show(texts[format](), end="")
     else:
         rows = sorted(report.claims, key=lambda result: STATUSES.index(result.status))
         styles = {"fails": "bold red", "undecided": "yellow", "outside": "cyan", "not applicable": "dim"}
@@ -64,7 +64,7 @@ def check(
             [(result.id, result.status, result.sentence) for result in rows],
             [styles.get(result.status, "none") for result in rows],
         )
-        print(report.summary)
+        show(report.summary)
     if interrupted:
         unwritten = f"; {str(output)!r} is not written" if output else ""
         say(f"interrupted {report.settings['interrupted']}{unwritten}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.commands.terminal import DONE, show_table
+from snapdyn.commands.terminal import DONE, show, show_table
 
 if TYPE_CHECKING:
     pass
@@ -40,5 +40,5 @@ def compare(
             rows.append((str(observable), str(curve), f"{values[at]:.3g}", str(int(dataset.step[at]))))
     if rows:
         show_table(("observable", "curve", "largest |curve - median|", "at step"), rows)
-    print(f"saved      {files['png']}")
+    show(f"saved      {files['png']}")
     return DONE

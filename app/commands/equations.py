@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from snapdyn.commands.terminal import DONE
+from snapdyn.commands.terminal import DONE, show
 
 if TYPE_CHECKING:
     pass
@@ -19,5 +19,5 @@ def equations() -> int:
     """
     from snapdyn.validation import equation_text
 
-    print(equation_text(), end="")
+    show(equation_text(), end="")
     return DONE

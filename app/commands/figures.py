@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snapdyn.commands.options import Level, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show_table
+from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show, show_table
 
 if TYPE_CHECKING:
     from snapdyn.validation import Check
@@ -49,7 +49,7 @@ def figures(
     show_table(("id", "claim of the figure", "measured", ""), rows)
     failed = [figure.id for figure in drawn if not figure.as_claimed]
     outcome = f"data contradict the claims of: {', '.join(failed)}" if failed else "all figures show what they claim"
-    print(f"{len(rows)} checks; {outcome}")
+    show(f"{len(rows)} checks; {outcome}")
     return DIFFERS if failed else DONE
 
 

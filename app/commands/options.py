@@ -33,7 +33,8 @@ Load = Annotated[
         metavar="FILE.py",
         callback=load_files,
         is_eager=True,
-        help="Run this Python file first: it may add claims, systems, observables, figures. May be repeated.",
+        help="Execute this Python file first, with all rights of yours: load only files that you trust. It may add "
+        "claims, systems, observables, figures. May be repeated.",
     ),
 ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snapdyn.commands.options import Jobs, Level, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say
+from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say, show
 
 if TYPE_CHECKING:
     pass
@@ -34,5 +34,5 @@ def report(
     for claim in built.report.claims:
         if claim.fault:
             say(claim.fault)
-    print(f"{built.page}: {summary(built.report)}")
+    show(f"{built.page}: {summary(built.report)}")
     return DONE if built.report.as_expected else DIFFERS

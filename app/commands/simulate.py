@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, progress_bar, say
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, progress_bar, say, show
 
 if TYPE_CHECKING:
     from snapdyn.experiments.run_files import Training
@@ -47,7 +47,7 @@ def simulate(
     show_trajectory(trajectory)
     if trajectory.t.size:
         trajectory.save(target)
-        print(f"saved      {target}")
+        show(f"saved      {target}")
     if trajectory.status == "interrupted":
         return INTERRUPTED
     if trajectory.status == "failed":
@@ -59,11 +59,11 @@ def simulate(
 def _train(training: Training, target: Path) -> int:
     with progress_bar("training") as update:
         run = training.transformer.train(training.folder, progress=update)
-    print(
+    show(
         f"transformer, {run.num_layers} layer{'s' if run.num_layers > 1 else ''}, on {run.corpus}: learning rate "
         f"{run.learning_rate:g}, seed {run.seed}, iteration {run.iteration[-1]}, mean entropy of attention "
         f"{run.entropy[0]:.4g} to {run.entropy[-1]:.4g} nats"
     )
     run.save(target)
-    print(f"saved      {target}")
+    show(f"saved      {target}")
     return DONE

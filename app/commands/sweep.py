@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show
 
 
 def sweep(
@@ -41,7 +41,7 @@ def sweep(
         saved.append(draw_diagram(result, described.phase.x, described.phase.y, described.phase.variable))
     elif described.phase is not None and (picture := result.path.with_suffix(".png")).exists():
         say(f"{picture} is of an earlier run; the same command draws it anew when all cells are there")
-    print(f"saved      {', '.join(saved)}")
+    show(f"saved      {', '.join(saved)}")
     show_failures(result)
     if result.stopped == "interrupted":
         return INTERRUPTED

@@ -19,7 +19,18 @@ SECONDS_BETWEEN_LINES = 60.0
 
 def say(sentence: str) -> None:
     """Print one sentence on stderr."""
-    print(f"snapdyn: {sentence}", file=sys.stderr)
+    print(f"snapdyn: {_visible(sentence)}", file=sys.stderr)
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Print text on stdout; every command prints through this function or `show_table`."""
+    print(_visible(text), end=end)
+
+
+def _visible(text: str) -> str:
+    from snapdyn.errors import visible  # here, since it loads numpy
+
+    return visible(text)
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None) -> None:
@@ -30,7 +41,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Se
     for name in columns:
         table.add_column(name, overflow="fold")
     for number, row in enumerate(rows):
-        table.add_row(*row, style=styles[number] if styles and console.is_terminal else None)
+        table.add_row(*map(_visible, row), style=styles[number] if styles and console.is_terminal else None)
     console.print(table)
 
 
@@ -56,7 +67,7 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
 
         def update(done: float, total: float, label: str) -> None:
             count = f" {done:.0f}/{total:.0f}" if total > 1 else ""
-            bar.update(task, completed=done, total=total, description=f"{what}{count} {label}")
+            bar.update(task, completed=done, total=total, description=_visible(f"{what}{count} {label}"))
 
         yield update
 

@@ -9,7 +9,7 @@ import typer
 
 import snapdyn
 from snapdyn.commands.options import Jobs, Level, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, say
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, say, show
 
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 
@@ -62,7 +62,7 @@ def validate(
         )
     report, interrupted = checked(ids, level, jobs, seed)
     if format and not output:
-        print(exported(report, format), end="")
+        show(exported(report, format), end="")
     else:
         show_report(report)
     for claim in report.claims:

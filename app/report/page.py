@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
+from snapdyn.errors import visible
 from snapdyn.figures import DrawnFigure, draw
 from snapdyn.report.filters import FILTERS
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Report
@@ -170,7 +171,7 @@ def render(
     environment.filters.update(FILTERS)
     counts = report.count()
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
-    return template.render(
+    page = template.render(
         claims=report.claims,
         counts={outcome: counts.get(outcome, 0) for outcome in VERDICTS if outcome in counts or outcome != NO_VERDICT},
         groups=_groups(report),
@@ -189,6 +190,7 @@ def render(
         wall_time=wall_time,
         style=Markup((templates / "report.css").read_text(encoding="utf-8")),
     )
+    return visible(page)
 
 
 def _groups(report: Report) -> dict[str, list[ClaimResult]]:

@@ -14,7 +14,7 @@ from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError, whole
+from snapdyn.errors import InputError, optional_function, whole
 
 
 def integrate_many(
@@ -61,8 +61,7 @@ def integrate_many(
         raise InputError(
             f"expected a list of systems, received {type(systems).__name__}; write [system], or take integrate for one"
         )
-    if progress is not None and not callable(progress):
-        raise InputError(f"expected progress to be a function (finished, total), received {progress!r}")
+    optional_function("progress", progress)
     systems = list(systems)
     for number, system in enumerate(systems):
         if not isinstance(system, System):

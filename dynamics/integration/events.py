@@ -12,7 +12,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord
-from snapdyn.errors import InputError, flag
+from snapdyn.errors import InputError, flag, shown
 
 # Points per step at which an event function is evaluated, so that two crossings in one step are both located.
 EVENT_SAMPLES = 8
@@ -98,9 +98,9 @@ class Event:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise InputError(f"expected an event function (t, state) -> float, received {self.function!r}")
-        if self.direction not in (-1, 0, 1):
-            raise InputError(f"expected direction -1, 0 or 1 of an event, received {self.direction!r}")
+            raise InputError(f"expected an event function (t, state) -> float, received {shown(self.function)}")
+        if type(self.direction) is not int or self.direction not in (-1, 0, 1):
+            raise InputError(f"expected direction -1, 0 or 1 of an event, received {shown(self.direction)}")
         flag("terminal", self.terminal)
 
 
@@ -141,7 +141,7 @@ class EventWatcher:
         try:
             return float(value)
         except (TypeError, ValueError) as error:
-            raise InputError(f"expected an event function to return a number, received {value!r:.60}") from error
+            raise InputError(f"expected an event function to return a number, received {shown(value)}") from error
 
     def _root(self, event: Event, dense: DenseStep, left: float, right: float) -> float:
         from scipy.optimize import brentq

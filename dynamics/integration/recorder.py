@@ -13,6 +13,7 @@ from snapdyn.dynamics.integration.dormand_prince import NOTHING
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory
+from snapdyn.errors import require_memory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000
@@ -36,6 +37,12 @@ class Recorder:
         self.system, self.times, self.z_only = system, times, z_only
         # The first state values, as many as the observables need: the logits come first.
         self.width = system.num_logit_values if z_only and not save_decoder else system.size
+        kept = system.size
+        if system.has_z and not save_decoder and system.classes is not None:
+            kept = system.classes.z_coordinates[0].size
+        require_memory(
+            f"{times.size} saved times of {kept} numbers each", 8.0 * times.size * kept, "fewer times in t_eval"
+        )
         self.count = self.steps = 0
         self.events: list[EventRecord] = []
         self._ids = system.decoder_ids() if save_decoder else (None, None)

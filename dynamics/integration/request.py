@@ -13,7 +13,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.events import Event
 from snapdyn.dynamics.integration.methods import METHODS
 from snapdyn.dynamics.integration.times import LATEST_TIME, checked_times
-from snapdyn.errors import InputError, flag, positive, unknown_name, whole
+from snapdyn.errors import InputError, choice, flag, positive, shown, whole
 
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
 
@@ -60,7 +60,7 @@ class Request:
         checked["events"] = dict(self.events or {})
         for name, event in checked["events"].items():
             if not isinstance(event, Event):
-                raise InputError(f"expected Event(function) for event {name!r}, received {type(event).__name__}")
+                raise InputError(f"expected Event(function) for event {shown(name)}, received {type(event).__name__}")
         if self.log_time is not None:
             checked["log_time"] = flag("log_time", self.log_time)
         for name in ("save_decoder", "z_only"):
@@ -68,8 +68,7 @@ class Request:
         if self.most_evaluations is not None:
             checked["most_evaluations"] = whole("most_evaluations", self.most_evaluations, 1)
         if self.progress is not None and not callable(self.progress):
-            raise InputError(f"expected progress to be a function (t, fraction), received {self.progress!r}")
-        if self.method not in ("auto", *METHODS):
-            raise unknown_name("method", self.method, ("auto", *METHODS))
+            raise InputError(f"expected progress to be a function (t, fraction), received {shown(self.progress)}")
+        choice("method", self.method, ("auto", *METHODS))
         for name, value in checked.items():
             object.__setattr__(self, name, value)

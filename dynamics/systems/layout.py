@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.errors import require_memory
 
 Bools = NDArray[np.bool_]
 
@@ -173,6 +174,12 @@ def build_layout(
     query_touch = indptr[1:] + np.arange(classes.num_classes)  # positions of the query rows in `touched`
     query_first = first[query_touch] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
 
+    columns = (classes.next_tokens.size + 1) if shared_column else classes.vocab_size
+    # The state, its rate, and the copies of the smallest solver.
+    require_memory(
+        f"a decoder of {row_token.size} rows and {columns} columns", 32.0 * row_token.size * columns,
+        "fewer classes or tokens",
+    )  # fmt: skip
     others = classes.vocab_size - classes.next_tokens.size
     output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
     if not shared_column:
@@ -201,6 +208,7 @@ def build_layout(
 
 def _with_query_rows(queries: Ints, row_of_token: Ints, row_token: Ints) -> tuple[Ints, Ints]:
     """Add a row for every query token that is not a contextual token that occurs."""
+    require_memory("a row of Y for each query", 8.0 * int(queries.max()), "smaller ids of queries")
     wider = np.full(max(row_of_token.size, int(queries.max()) + 1), -1, dtype=np.int64)
     wider[: row_of_token.size] = row_of_token
     missing = queries[wider[queries] < 0]

@@ -18,7 +18,7 @@ from snapdyn.dynamics.systems.base import (
     z_row_sums,
 )
 from snapdyn.dynamics.systems.layout import build_layout, scratch
-from snapdyn.errors import positive, unknown_name
+from snapdyn.errors import choice, positive
 
 
 class ModifiedDecoder(System):
@@ -64,8 +64,7 @@ class ModifiedDecoder(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-        if beta not in ("exact", "leading"):
-            raise unknown_name("beta", beta, ("exact", "leading"))
+        choice("beta", beta, ("exact", "leading"))
         self.beta = beta
         self.z_initial: Floats = classes.check_z(z_initial)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "beta": beta}

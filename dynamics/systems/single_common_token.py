@@ -10,7 +10,10 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import positive, unknown_name, whole
+from snapdyn.errors import InputError, choice, positive, whole
+
+# Their fourth powers, times K, are numbers.
+SMALLEST_RHO0, LARGEST_RHO0 = 1e-70, 1e70
 
 
 class SingleCommonToken(System):
@@ -57,9 +60,13 @@ class SingleCommonToken(System):
     ) -> None:
         K, V = whole("num_classes", num_classes, 1), whole("vocab_size", vocab_size, 2)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-        if form not in ("printed", "consistent"):
-            raise unknown_name("form", form, ("printed", "consistent"))
+        choice("form", form, ("printed", "consistent"))
         rho0 = positive("rho0", rho0)
+        if not SMALLEST_RHO0 <= rho0 <= LARGEST_RHO0:  # the equations need its fourth power
+            raise InputError(
+                f"expected rho0 between {SMALLEST_RHO0:g} and {LARGEST_RHO0:g}, received {rho0:g}; give "
+                "||c~_n||/P(l_c|n)"
+            )
         self.parameters = {
             "num_classes": K, "vocab_size": V, "eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "rho0": rho0, "form": form,
         }  # fmt: skip

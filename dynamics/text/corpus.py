@@ -22,7 +22,7 @@ from typing import IO
 import numpy as np
 
 from snapdyn.dynamics.classes import Ints
-from snapdyn.errors import InputError, unknown_name
+from snapdyn.errors import InputError, choice, shown
 
 UNKNOWN = "<unk>"
 BOUNDARY = -1  # between documents: no window crosses it
@@ -124,10 +124,8 @@ def read_corpus(
         A file is missing, unreadable, without words, or not UTF-8; too few words are frequent enough; the temporary
         folder is full.
     """
-    if tokens not in ("auto", "spaces", "words"):
-        raise unknown_name("tokens", tokens, ("auto", "spaces", "words"))
-    if headings not in ("drop", "keep"):
-        raise unknown_name("headings", headings, ("drop", "keep"))
+    choice("tokens", tokens, ("auto", "spaces", "words"))
+    choice("headings", headings, ("drop", "keep"))
     files = text_files(paths)
     try:
         spool = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the corpus)
@@ -243,7 +241,7 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     try:
         given = [Path(path) if str(path) else None for path in paths]
     except TypeError as error:
-        raise InputError(f"expected a path or a list of paths of text, received {paths!r:.60}") from error
+        raise InputError(f"expected a path or a list of paths of text, received {shown(paths)}") from error
     if not given:
         raise InputError("expected at least one path of a text, received an empty list")
     files: list[Path] = []

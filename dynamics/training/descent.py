@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.threads import cores, in_threads
-from snapdyn.dynamics.training.settings import Init, SGDSettings
-from snapdyn.dynamics.training.sgd_run import ClassTables, train
+from snapdyn.dynamics.training.settings import MOST_SEEDS, Init, SGDSettings
+from snapdyn.dynamics.training.sgd_run import ClassTables, recorded_bytes, train
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError, whole
+from snapdyn.errors import InputError, list_of, optional_function, require_memory, shown, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class SGD(SGDSettings):
         Trajectory
             As `sgd` returns it; Ctrl-C returns what was recorded until then.
         """
-        return train(self, ClassTables.build(self), threading.Event())
+        return sgd_runs([self])[0]
 
 
 @overload
@@ -157,6 +157,9 @@ def sgd(*args: Any, threads: int | None = None, **settings: Any) -> Trajectory |
     arguments = _SIGNATURE.bind(*args, threads=threads, **settings).arguments
     del arguments["threads"]
     single, seeds = _seeds(arguments.pop("seed", SGD.seed))
+    steps, record = arguments.get("steps"), arguments.get("record")
+    if record is None and isinstance(steps, int):
+        require_memory(f"the records of {len(seeds)} seeds", 16.0 * steps * len(seeds), "fewer seeds, or a record")
     runs = [SGD(**arguments, seed=seed) for seed in seeds]
     if threads is not None:
         whole("threads", threads, 1)
@@ -217,16 +220,16 @@ def sgd_runs(
     >>> [trajectory.parameters["eta_Y"] for trajectory in sd.sgd_runs(runs)]
     [0.1, 0.2]
     """
-    runs = list(runs)
-    for run in runs:
-        if not isinstance(run, SGD):
-            raise InputError(f"expected runs as SGD(classes, eta_Y, ...), received {type(run).__name__}")
+    runs = list_of("runs", runs, SGD)
+    optional_function("progress", progress)
     threads = cores() if threads is None else whole("threads", threads, 1)
     tables: dict[tuple[int, bool, bool], ClassTables] = {}
     for run in runs:
         key = ClassTables.key(run)
         if key not in tables:
             tables[key] = ClassTables.build(run)
+    size = sum(recorded_bytes(run, tables[ClassTables.key(run)].layout) for run in runs)
+    require_memory(f"the records of {len(runs)} runs of SGD", size, "fewer seeds, or a shorter record")
     stop = threading.Event()
 
     def train_one(run: SGD) -> Trajectory:
@@ -248,9 +251,13 @@ def _seeds(seed: int | Iterable[int]) -> tuple[bool, list[int]]:
         seed = seed.item()
     if isinstance(seed, Iterable) and not isinstance(seed, str):
         if isinstance(seed, bytes):
-            raise InputError(f"expected seed as a whole number or a list of them, received {seed!r}")
-        seeds = [whole("seed", each, 0) for each in seed]
+            raise InputError(f"expected seed as a whole number or a list of them, received {shown(seed)}")
+        seeds: list[int] = []
+        for each in seed:
+            seeds.append(whole("seed", each, 0))
+            if len(seeds) > MOST_SEEDS:
+                raise InputError(f"expected at most {MOST_SEEDS} seeds, received more; make several calls")
         if not seeds:
-            raise InputError("expected at least one seed, received none")
+            raise InputError("expected at least one seed, received none; give one or a list")
         return False, seeds
     return True, [whole("seed", seed, 0)]

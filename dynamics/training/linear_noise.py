@@ -71,8 +71,9 @@ class Fluctuations:
         InputError
             `level` is not between 0 and 1.
         """
-        if not 0.0 < positive("level", level) < 1.0:
-            raise InputError(f"expected level between 0 and 1, received {level!r}; 0.9 is usual")
+        level = positive("level", level)
+        if not level < 1.0:
+            raise InputError(f"expected level between 0 and 1, received {level:g}; 0.9 is usual")
         half = ndtri(0.5 + 0.5 * level) * self.z_std
         return self.trajectory.z_support - half, self.trajectory.z_support + half
 
@@ -124,6 +125,7 @@ def fluctuations(
     Returns
     -------
     Fluctuations
+        After a failure or Ctrl-C: at the times that were reached, with status and message of its trajectory.
 
     Raises
     ------
@@ -151,10 +153,13 @@ def fluctuations(
     mean = FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len, z_initial, lump=False)
     trajectory = integrate(LinearNoise(mean), t_eval, rtol=rtol, atol=positive("rtol", rtol) / 100, progress=progress)
     nz = trajectory.z_support.shape[1]
+    # A run that fails at its first step has saved nothing.
+    covariance = trajectory.extra.pop("z_covariance", np.empty((0, nz, nz)))
+    variance = trajectory.extra.pop("decoder_variance", np.empty((0, mean.layout.num_rows, mean.layout.num_columns)))
     return Fluctuations(
         trajectory=trajectory,
-        z_covariance=trajectory.extra.pop("z_covariance").reshape(-1, nz, nz) / batch_size,
-        decoder_variance=trajectory.extra.pop("decoder_variance") / batch_size,
+        z_covariance=covariance.reshape(-1, nz, nz) / batch_size,
+        decoder_variance=variance / batch_size,
         batch_size=batch_size,
         seq_len=mean.seq_len,
     )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.errors import InputError, positive, real_array
+from snapdyn.errors import fraction, real_array
 
 
 def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
@@ -38,7 +38,5 @@ def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
     >>> dynamics.momentum_clock([1, 2, 100], momentum=0.9)
     array([  1.        ,   2.9       , 910.00239053])
     """
-    i, mu = real_array("steps", steps), 0.0 if momentum == 0 else positive("momentum", momentum)
-    if mu >= 1.0:
-        raise InputError(f"expected momentum of at least 0 and below 1, received {momentum!r}")
+    i, mu = real_array("steps", steps), fraction("momentum", momentum)
     return np.asarray((i - mu * (1 - mu**i) / (1 - mu)) / (1 - mu))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
-from snapdyn.errors import InputError, flag, positive, real_array, unknown_name, whole, whole_array
+from snapdyn.errors import InputError, choice, flag, fraction, pair, positive, real_array, shown, whole, whole_array
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
 MOST_STEPS = 10_000_000  # when every step is recorded
 MOST_STEPS_WITH_RECORD = 1_000_000_000
 LARGEST_BATCH = 1_000_000
+MOST_SEEDS = 1_000_000
 LARGEST_DECODER = 100_000_000  # values, 0.8 GB per run
 
 Init = str | Mapping[str, ArrayLike] | tuple[ArrayLike, ArrayLike]
@@ -69,16 +70,13 @@ class SGDSettings:
                     f"expected seq_len=None with batch_size=None (the gradient of the expectation takes infinite "
                     f"sequences), received seq_len={self.seq_len}; give a batch_size or drop seq_len"
                 )
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
-        store("momentum", _checked_fraction("momentum", self.momentum))
+        choice("optimizer", self.optimizer, OPTIMIZERS)
+        store("momentum", fraction("momentum", self.momentum))
         if self.optimizer == "adam" and self.momentum:
             raise InputError(f"expected momentum=0 with Adam, received {self.momentum}; set betas instead")
-        store("weight_decay", _checked_fraction("weight_decay", self.weight_decay, below=math.inf))
-        betas = self.betas.tolist() if isinstance(self.betas, np.ndarray) else self.betas
-        if not (isinstance(betas, Sequence) and len(betas) == 2):
-            raise InputError(f"expected betas as two numbers, received {self.betas!r}; PyTorch's are (0.9, 0.999)")
-        store("betas", (_checked_fraction("betas[0]", betas[0]), _checked_fraction("betas[1]", betas[1])))
+        store("weight_decay", fraction("weight_decay", self.weight_decay, below=math.inf))
+        betas = pair("betas", self.betas)
+        store("betas", (fraction("betas[0]", betas[0]), fraction("betas[1]", betas[1])))
         store("eps", positive("eps", self.eps))
         store("seed", whole("seed", self.seed, 0))
         for name in ("residual", "save_decoder"):
@@ -95,8 +93,7 @@ class SGDSettings:
     def _checked_init(self) -> str | dict[str, Floats]:
         init = self.init
         if isinstance(init, str):
-            if init not in STARTS:
-                raise unknown_name("init", init, STARTS)
+            choice("init", init, STARTS)
             values = self.num_decoder_rows * self.classes.vocab_size
             if init == "uniform" and values > LARGEST_DECODER:
                 raise InputError(
@@ -137,25 +134,13 @@ class SGDSettings:
         return values
 
 
-def _checked_fraction(name: str, value: Any, below: float = 1.0) -> float:
-    """Return `value` as a float after checking 0 <= value < below."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 <= number < below:
-        limit = "" if math.isinf(below) else f" and below {below:g}"
-        raise InputError(f"expected {name} to be a number of at least 0{limit}, received {value!r}")
-    return number
-
-
 def _checked_record(record: ArrayLike | None, steps: int) -> Ints:
     if record is None:
         return np.arange(steps + 1)
     kept = whole_array("record", record)
     if kept.ndim != 1 or kept.size == 0 or (np.diff(kept) <= 0).any() or kept[0] < 0 or kept[-1] > steps:
         raise InputError(
-            f"expected record as strictly increasing steps in 0..{steps}, received {kept.tolist()!r:.60}; "
+            f"expected record as strictly increasing steps in 0..{steps}, received {shown(kept.tolist())}; "
             "sort it, or give None for every step"
         )
     return kept

@@ -51,6 +51,13 @@ class ClassTables:
         return cls(layout, cumulative / cumulative[-1], conditional, log_q)
 
 
+def recorded_bytes(settings: SGDSettings, layout: Layout) -> float:
+    """Memory that the record of a run takes: the logits twice, as slots and as coordinates, and Y."""
+    logits = layout.num_slots + layout.slot_of_z.size
+    decoder = layout.num_rows * (layout.num_columns if settings.save_decoder else 1)
+    return 8.0 * np.asarray(settings.record).size * (logits + decoder + 2)
+
+
 def _shares_column(settings: SGDSettings) -> bool:
     """Whether all outputs that are no next token start equal, and so share one column of Y."""
     return settings.init == "zeros" or (isinstance(settings.init, dict) and "Y" not in settings.init)

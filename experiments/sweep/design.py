@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from snapdyn.errors import InputError, positive, unknown_name, whole
+from snapdyn.errors import InputError, positive, shown, unknown_name, whole
 from snapdyn.experiments.toml_files import Section, read_section
 
 Value = bool | int | float | str
@@ -33,6 +33,7 @@ class Range(Section):
             first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)
         else:
+            _require_finite(name, "first", self.first, "last", self.last)
             numbers = np.linspace(self.first, self.last, self.count)
         if whole_numbers:
             return list(dict.fromkeys(round(number) for number in numbers.tolist()))
@@ -51,6 +52,7 @@ class Spread(Section):
         low, high = self.low, self.high
         if not low < high:
             raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
+        _require_finite(name, "low", low, "high", high)
         if whole_numbers:
             low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
             if not low < high:
@@ -64,6 +66,15 @@ class Spread(Section):
         else:
             numbers = rng.uniform(low, high, count)
         return [round(number) for number in numbers.tolist()] if whole_numbers else list(numbers.tolist())
+
+
+def _require_finite(name: str, first: str, low: float, last: str, high: float) -> None:
+    """Check that the distance of two finite numbers is finite, as numpy needs it."""
+    if not math.isfinite(high - low):
+        raise InputError(
+            f"expected {first} and {last} of {name} less than 1e308 apart, received {low:g} and {high:g}; take a "
+            "smaller range"
+        )
 
 
 @dataclass(frozen=True)
@@ -146,7 +157,7 @@ def build_design(
     if (count is not None) != (kind == "random"):
         raise InputError(
             "expected count in [sweep] for a random design and for no other, received "
-            f"{'none' if count is None else count} with design = {kind!r}"
+            f"{'none' if count is None else count} with design = {shown(kind)}"
         )
     if count is not None:
         whole("count in [sweep]", count, 1, MOST_CELLS)
@@ -160,7 +171,9 @@ def build_design(
     if kind == "grid":
         for name, entries in values.items():
             if len(set(entries)) < len(entries):
-                raise InputError(f"expected different values of {name} on a grid, received some twice: {entries!r:.60}")
+                raise InputError(
+                    f"expected different values of {name} on a grid, received some twice: {shown(entries)}"
+                )
         names = short_names(values, taken)
         return Design(tuple(Axis(names[name], {name: entries}) for name, entries in values.items()))
     lengths = {name: len(entries) for name, entries in values.items()}
@@ -192,11 +205,13 @@ def _drawn(name: str, entry: Any, whole_numbers: bool, count: int, seed: int) ->
 def _checked_list(name: str, entry: Any, whole_numbers: bool) -> list[Value]:
     if not isinstance(entry, list) or not entry or not all(isinstance(value, Value) for value in entry):
         raise InputError(
-            f"expected {name} of [sweep] as a list of numbers, texts or true/false, received {entry!r:.60}; "
+            f"expected {name} of [sweep] as a list of numbers, texts or true/false, received {shown(entry)}; "
             "write, for example, [0.1, 1.0]"
         )
     if not all(math.isfinite(value) for value in entry if isinstance(value, float)):
-        raise InputError(f"expected finite numbers for {name} of [sweep], received {entry!r:.60}; leave out the others")
+        raise InputError(
+            f"expected finite numbers for {name} of [sweep], received {shown(entry)}; leave out the others"
+        )
     if whole_numbers:  # 100.0 is one, 1e5 too
         return [int(value) if isinstance(value, float) and value.is_integer() else value for value in entry]
     return entry

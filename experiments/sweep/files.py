@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from pydantic import Field
 
-from snapdyn.errors import InputError, unknown_name
+from snapdyn.errors import InputError, shown, unknown_name
 from snapdyn.experiments.sweep.cells import Cell, models
 from snapdyn.experiments.sweep.design import Axis, Design, Value, build_design
 from snapdyn.experiments.sweep.observables import (
@@ -190,7 +190,7 @@ def _design(
         model: SGDSection = read_section(known["sgd"], first_values, f"[sgd] of {str(path)!r}")
         seeds = model.seed_list()
         if not seeds or len(set(seeds)) < len(seeds):
-            raise InputError(f"expected different seeds in [sgd], at least one, received {model.seeds!r:.60}")
+            raise InputError(f"expected different seeds in [sgd], at least one, received {shown(model.seeds)}")
         name = SEED if "classes.seed" in {axis.name for axis in design.axes} else "seed"
         return Design((*design.axes, Axis(name, {SEED: list(seeds)})))
     if SEED in parameters and "seeds" in sections["sgd"]:
@@ -276,7 +276,7 @@ def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
         if name not in axes:
             raise unknown_name("an axis in [phase]", name, axes)
     if phase.x == phase.y:
-        raise InputError(f"expected two different axes in [phase], received {phase.x!r} twice; change one of them")
+        raise InputError(f"expected two different axes in [phase], received {shown(phase.x)} twice; change one of them")
     for name in (phase.x, phase.y):
         values = next(axis for axis in sweep.design.axes if axis.name == name).parameters.values()
         if axes[name] < 2 or any(isinstance(value, (bool, str)) for column in values for value in column):

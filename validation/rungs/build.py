@@ -20,7 +20,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats, require_independent
 from snapdyn.dynamics.systems.base import checked_classes, require_one_class_per_next_token
-from snapdyn.errors import InputError, positive, real_array, unknown_name, whole
+from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
 from snapdyn.validation.instances import single_common_profile
 from snapdyn.validation.rungs.closed_forms import (
     closed_form_trajectory,
@@ -141,10 +141,8 @@ def ladder(
     if whole("seeds", seeds, 0) == 1:
         raise InputError("expected seeds of 0 or at least 2, received 1; the noise of a mean needs two runs")
     batch_size = whole("batch_size", batch_size, 1)
-    if form not in ("consistent", "printed"):
-        raise unknown_name("form", form, ("consistent", "printed"))
-    if branch not in tuple(BRANCHES):  # a list has no hash: no dict look-up
-        raise unknown_name("branch", branch, BRANCHES)
+    choice("form", form, ("consistent", "printed"))
+    choice("branch", branch, BRANCHES)
     decoder = branch == "decoder"
     times, steps = _rounded(t_eval, momentum, whole("max_steps", max_steps, 1))
 
@@ -271,7 +269,7 @@ def _rounded(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[Floats
     """Times of the ladder and the corresponding steps; no steps (None) if more than `max_steps` are needed."""
     times = real_array("t_eval", t_eval)
     if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all() or times.min() < 0:
-        raise InputError(f"expected t_eval as finite times of at least 0, received {t_eval!r:.60}")
+        raise InputError(f"expected t_eval as finite times of at least 0, received {shown(t_eval)}")
     times = np.unique(times)
     momentum_clock(0, momentum)  # checks the momentum
     # The clock of step i lies above (i - mu/(1-mu))/(1-mu).

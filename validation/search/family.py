@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from snapdyn.dynamics.synthetic import token_table
+from snapdyn.errors import InputError, choice, flag, pair, positive, text, whole
 from snapdyn.validation.search.instance import Instance
 
 # Smallest share of a token; the effect of a token with a smaller share is negligible.
@@ -19,6 +20,9 @@ SMALLEST_SHARE = 1e-4
 CORNERS = ("num_classes", "vocab_size", "eta_Y", "ratio", "horizon")
 # Draws with a number from here on are corners.
 FIRST_CORNER = 10**9
+# Of classes, and of tokens of a kind: an instance is a dense table.
+MOST_TOKENS = 1000
+LARGEST_VOCABULARY = 2**53
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,11 @@ class Family:
         Whether all classes have the profile of the first one: the same probabilities of the common tokens, which all
         classes share, and of as many distinct tokens. With one query and equal priors no class is special.
 
+    Raises
+    ------
+    InputError
+        A range that is none or falls, or an unknown correlation.
+
     Examples
     --------
     >>> from snapdyn.validation import Family
@@ -84,6 +93,26 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
     shared_next_tokens: bool = False
     seq_len: tuple[int, int] | None = None
     equal_profiles: bool = False
+
+    def __post_init__(self) -> None:
+        text("the name of a family", self.name)
+        choice("correlation", self.correlation, ("weak", "strong", "any"))
+        for name in ("uniform", "shared_by_all", "shared_next_tokens", "equal_profiles"):
+            flag(name, getattr(self, name))
+        least = {"num_classes": 1, "num_common": 0, "num_distinct": 0, "num_queries": 1, "vocab_size": 2, "seq_len": 1}
+        for name, at_least in least.items():
+            if name != "seq_len" or self.seq_len is not None:
+                first, last = pair(name, getattr(self, name))
+                most = LARGEST_VOCABULARY if name in ("vocab_size", "seq_len") else MOST_TOKENS
+                self._store_range(name, whole(name, first, at_least, most), whole(name, last, at_least, most))
+        for name in ("ratio", "horizon", "eta_Y"):
+            first, last = pair(name, getattr(self, name))
+            self._store_range(name, positive(name, first), positive(name, last))
+
+    def _store_range(self, name: str, first: float, last: float) -> None:
+        if first > last:
+            raise InputError(f"expected {name} as (smallest, largest), received {(first, last)}; exchange them")
+        object.__setattr__(self, name, (first, last))
 
     def __str__(self) -> str:
         def whole(bounds: tuple[int, int]) -> str:
@@ -145,6 +174,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
 
     def draw(self, seed: int, number: int) -> Instance:
         """Instance `number` of the sequence of draws with root `seed`; a SeedSequence child per instance."""
+        seed, number = whole("seed", seed, 0), whole("number", number, 0)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
         for _ in range(100):
             instance = self._draw(rng, seed, number)

@@ -13,7 +13,19 @@ from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.times import LATEST_TIME
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.errors import InputError, positive
+from snapdyn.errors import (
+    InputError,
+    finite_array,
+    fraction,
+    instance,
+    positive,
+    positive_array,
+    require_memory,
+    shown,
+    text,
+    whole,
+    whole_array,
+)
 
 Ints = NDArray[np.int64]
 ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int64, "start": float}
@@ -70,6 +82,11 @@ class Instance:
     momentum : float
         Heavy-ball momentum mu: the flows run on the clock t/(1-mu).
 
+    Raises
+    ------
+    InputError
+        A number or a shape that is none.
+
     Examples
     --------
     >>> import snapdyn as sd
@@ -95,6 +112,44 @@ class Instance:
     # Runs of this instance by what was asked for, so that several statements share one.
     runs: dict[Any, Any] = field(default_factory=dict, repr=False, init=False)
 
+    def __post_init__(self) -> None:
+        def store(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        store("P", finite_array("P", self.P))
+        if self.P.ndim != 2 or 0 in self.P.shape or (self.P < 0).any() or not (self.P.sum(axis=1) > 0).all():
+            raise InputError(
+                f"expected P as a table of numbers of at least 0 with a row per class and a positive sum in each, "
+                f"received {shown(self.P)}; give probabilities"
+            )
+        S = len(self.P)
+        store("query", whole_array("query", self.query))
+        store("weights", positive_array("weights", self.weights))
+        if self.next_token is not None:
+            store("next_token", whole_array("next_token", self.next_token))
+        for name in ("query", "weights", "next_token"):
+            if getattr(self, name) is not None and getattr(self, name).shape != (S,):
+                raise InputError(
+                    f"expected {name} of shape ({S},), one entry per class, received shape "
+                    f"{getattr(self, name).shape}; give one per row of P"
+                )
+        for name in ("eta_Y", "eta_Z", "t_end"):
+            store(name, positive(name, getattr(self, name)))
+        store("vocab_size", whole("vocab_size", self.vocab_size, 2))
+        text("family", self.family)
+        store("seed", whole("seed", self.seed, 0))
+        store("number", whole("number", self.number, 0))
+        if self.start is not None:
+            store("start", finite_array("start", self.start))
+            shape = (np.unique(self.query).size, self.P.shape[1])
+            if self.start.shape != shape:
+                raise InputError(
+                    f"expected start of shape (Q, M) = {shape}, received shape {self.start.shape}; give a row per query"
+                )
+        if self.seq_len is not None:
+            store("seq_len", whole("seq_len", self.seq_len, 1))
+        store("momentum", fraction("momentum", self.momentum))
+
     @staticmethod
     def of(
         classes: SequenceClasses,
@@ -106,10 +161,11 @@ class Instance:
         momentum: float = 0.0,
     ) -> Instance:
         """Instance of a user's classes; arguments as the attributes."""
+        instance("classes", classes, SequenceClasses, "build them with sd.SequenceClasses(P, query)")
         system = MeanField(classes, positive("eta_Y", eta_Y), positive("eta_Z", eta_Z), z_initial=start)
         _require_resolvable(system.eta_Y, system.eta_Z, positive("t_end", t_end))
-        instance = Instance(
-            P=classes.P.toarray(),
+        made = Instance(
+            P=_dense(classes),
             query=classes.query,
             weights=classes.prior,
             vocab_size=classes.vocab_size,
@@ -122,8 +178,8 @@ class Instance:
             seq_len=seq_len,
             momentum=momentum,
         )
-        instance.__dict__["classes"] = classes
-        return instance
+        made.__dict__["classes"] = classes
+        return made
 
     @cached_property
     def classes(self) -> SequenceClasses:
@@ -207,3 +263,11 @@ class Instance:
             name: np.array(entries[name], dtype=kind) for name, kind in ARRAYS.items() if entries.get(name) is not None
         }
         return Instance(**(entries | arrays))
+
+
+def _dense(classes: SequenceClasses) -> Floats:
+    """P as a dense table, since the linear algebra of statements is dense."""
+    S, M = classes.num_classes, classes.num_tokens
+    require_memory(f"a dense table of {S} classes and {M} tokens", 8.0 * S * M, "fewer classes or tokens")
+    require_memory(f"the overlaps of {S} classes", 8.0 * S * S, "fewer classes")
+    return np.asarray(classes.P.toarray())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.commands.terminal import say, show_table
+from snapdyn.commands.terminal import say, show, show_table
 from snapdyn.experiments.sweep.execution import SweepResult
 from snapdyn.figures.drawing import write_figure
 from snapdyn.figures.phase_diagrams import draw
@@ -36,7 +36,7 @@ def show_result(result: SweepResult) -> None:
     ]
     show_table(("variable", "smallest", "median", "largest", ""), of_variables)
     computed = result.computed - result.failed
-    print(
+    show(
         f"cells      {dataset.attrs['finished']}: {computed} computed, {result.taken_over} taken over, "
         f"{result.failed} failed, {result.missing} not run; {result.seconds:.1f} s"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from snapdyn.analytic import transition_time
-from snapdyn.commands.terminal import of_integration, progress_bar, show_table
+from snapdyn.commands.terminal import of_integration, progress_bar, show, show_table
 from snapdyn.dynamics import MeanField, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.storage import replacing
 from snapdyn.figures.drawing import write_figure
@@ -73,7 +73,7 @@ def integrated(classes: TextClasses, eta_Y: float, eta_Z: float, last_time: floa
         times = log_times(min(FIRST_TIME, end / 10), end, SAVES)
         run = integrate(MeanField(classes, eta_Y, eta_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
     if run.t.size:
-        print(
+        show(
             f"mean field: eta_Y = {eta_Y:g}, eta_Z = {eta_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, loss "
             f"{run.loss[0]:.4g} to {run.loss[-1]:.4g} nats, mean entropy of attention {run.entropy()[0].mean():.4g} to "
             f"{run.entropy()[-1].mean():.4g} nats; {run.stats['evaluations']} evaluations, {run.wall_time:.0f} s"
@@ -105,9 +105,9 @@ def show_theorems(run: Trajectory) -> None:
         ("words distinct within their query", theorem_3_on(run, within_query=True)),
     ):
         if law.pairs == 0:
-            print(f"Theorem 3: no class has two {which} of different frequency")
+            show(f"Theorem 3: no class has two {which} of different frequency")
             continue
-        print(
+        show(
             f"Theorem 3 on {which}: the dominant one rises in {law.dominant_rises:.1%} of {law.classes} classes; "
             f"r(t) = r(0) chi(t) (11) for {law.pairs} pairs: relative error median {law.median_error:.2g}, 90 % below "
             f"{law.high_error:.2g} (r(0) for r(t): {law.frozen_median:.2g}, {law.frozen_high:.2g})"
@@ -148,4 +148,4 @@ def write_files(folder: Path, run: Trajectory, classes: TextClasses, started: fl
                 )  # fmt: skip
     facts = {"window": classes.window, "words": classes.num_words, **run.stats}
     write_figure(folder, "words", compute(run, classes), draw, facts, started)
-    print(f"saved      {folder}: classes.nc, trajectory.nc, words.csv, words.nc, words.png, words.pdf")
+    show(f"saved      {folder}: classes.nc, trajectory.nc, words.csv, words.nc, words.png, words.pdf")

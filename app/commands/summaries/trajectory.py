@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapdyn.commands.terminal import show_table
+from snapdyn.commands.terminal import show, show_table
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats
 
@@ -16,28 +16,28 @@ def show_trajectory(trajectory: Trajectory) -> None:
     """Print what was run, how it ended, and the attention of the first classes at the end."""
     stats = trajectory.stats
     described = ", ".join(f"{name} = {value}" for name, value in trajectory.parameters.items())
-    print(f"system     {trajectory.system}: {described}")
+    show(f"system     {trajectory.system}: {described}")
     if trajectory.classes is not None:
-        print(f"classes    {trajectory.classes!r}")
+        show(f"classes    {trajectory.classes!r}")
     clock = " in log time" if stats["log_time"] else ""
-    print(
+    show(
         f"method     {stats['method']}{clock}: {stats['evaluations']} evaluations, {stats['steps']} steps, "
         f"{trajectory.wall_time:.2f} s"
     )
     if not trajectory.t.size:
-        print(f"status     {trajectory.status}, no time was reached")
+        show(f"status     {trajectory.status}, no time was reached")
         return
     first, last = trajectory.t[0], trajectory.t[-1]
-    print(f"status     {trajectory.status}, {trajectory.t.size} times, t = {first:g} to {last:g}")
+    show(f"status     {trajectory.status}, {trajectory.t.size} times, t = {first:g} to {last:g}")
     for name, violation in trajectory.invariants.items():
-        print(f"conserved  {name}, largest violation {violation.max():.1e}")
+        show(f"conserved  {name}, largest violation {violation.max():.1e}")
     if trajectory.has_loss:
-        print(f"loss       {trajectory.loss[0]:.4g} to {trajectory.loss[-1]:.4g} nats")
+        show(f"loss       {trajectory.loss[0]:.4g} to {trajectory.loss[-1]:.4g} nats")
     if trajectory.state is not None:
         _show_state(trajectory, trajectory.state)
     for name, values in trajectory.extra.items():
         if values.shape[1] == 1:
-            print(f"{name:10} {values[0, 0]:.4g} to {values[-1, 0]:.4g}")
+            show(f"{name:10} {values[0, 0]:.4g} to {values[-1, 0]:.4g}")
     if trajectory.classes is not None:
         _show_attention(trajectory, trajectory.classes)
 
@@ -64,4 +64,4 @@ def _show_attention(trajectory: Trajectory, classes: SequenceClasses) -> None:
         )  # fmt: skip
     show_table(("class", "query", "next token", "entropy (nats)", "most attended at the end"), rows)
     if classes.num_classes > LISTED_CLASSES:
-        print(f"and {classes.num_classes - LISTED_CLASSES} more classes in the file")
+        show(f"and {classes.num_classes - LISTED_CLASSES} more classes in the file")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from snapdyn.commands.terminal import progress_bar, say, show_table
+from snapdyn.commands.terminal import progress_bar, say, show, show_table
 from snapdyn.validation import Check, ClaimResult, Report
 from snapdyn.validation.evidence import SEED
 from snapdyn.validation.run import check_claims, chosen_claims, report_of
@@ -65,7 +65,7 @@ def show_report(report: Report) -> None:
         )
         styles.append(VERDICT_STYLES[claim.verdict] if claim.as_expected else "bold red")
     show_table(("id", "source", "title", "verdict", "decisive check"), rows, styles)
-    print(summary(report))
+    show(summary(report))
 
 
 def _in_words(check: Check) -> str:

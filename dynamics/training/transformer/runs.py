@@ -14,7 +14,7 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.storage import provenance
-from snapdyn.errors import InputError, positive, real_array, whole, whole_array
+from snapdyn.errors import InputError, positive, real_array, shown, whole, whole_array
 
 FORMAT = "snapdyn transformer run 2"
 
@@ -74,7 +74,7 @@ class TransformerRun:
             object.__setattr__(self, name, value)
 
         if not isinstance(self.corpus, str) or not self.corpus:
-            raise InputError(f"expected corpus as the name of the data, received {self.corpus!r}")
+            raise InputError(f"expected corpus as the name of the data, received {shown(self.corpus)}")
         store("num_layers", whole("num_layers", self.num_layers, 1))
         store("learning_rate", positive("learning_rate", self.learning_rate))
         store("seed", whole("seed", self.seed, 0))
@@ -107,7 +107,7 @@ class TransformerRun:
         if not np.isfinite(self.loss).all() or not ((self.change[1:] >= 0) & (self.change[1:] <= 1 + 1e-4)).all():
             raise InputError(
                 "expected finite losses, and changes of attention between 0 and 1 from the second record on, received "
-                f"{self.loss.tolist()!r:.60} and {self.change.tolist()!r:.60}"
+                f"{shown(self.loss.tolist())} and {shown(self.change.tolist())}"
             )
         store("shuffled", bool(self.shuffled))
         store("settings", dict(self.settings))

@@ -23,7 +23,7 @@ from snapdyn.dynamics.training.transformer.model import (
 )
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.text import Paths, Progress, SplitText, name_of, split_text
-from snapdyn.errors import InputError, flag, positive, unknown_name, whole, whole_array
+from snapdyn.errors import InputError, choice, flag, positive, require_memory, shown, whole, whole_array
 
 VALIDATION_WINDOWS = 200  # windows on which attention is recorded, evenly spread over the validation text
 # A seed has three streams of random numbers: parameters, batches, permutation of the words.
@@ -173,14 +173,14 @@ def train_transformer(
         clip=clip,
     )
     if not 0 < positive("validation_share", validation_share) < 1:
-        raise InputError(f"expected validation_share between 0 and 1, received {validation_share!r}")
+        raise InputError(f"expected validation_share between 0 and 1, received {shown(validation_share)}")
     min_token_count = whole("min_token_count", min_token_count, 1)
     max_vocab = None if max_vocab is None else whole("max_vocab", max_vocab, 3)
     checkpoint_every = whole("checkpoint_every", checkpoint_every, 1)
     if progress is not None and not callable(progress):
-        raise InputError(f"expected progress to be a function (done, total, label), received {progress!r}")
+        raise InputError(f"expected progress to be a function (done, total, label), received {shown(progress)}")
     if corpus is not None and (not isinstance(corpus, str) or not corpus):
-        raise InputError(f"expected corpus as the name of the data, received {corpus!r}")
+        raise InputError(f"expected corpus as the name of the data, received {shown(corpus)}")
     torch_device = _device(device)
     text = split_text(
         paths,
@@ -195,7 +195,7 @@ def train_transformer(
         progress,
     )
     state = _trained(text, settings, torch_device, checkpoint, checkpoint_every, progress)
-    shown = text.validation.evenly(VALIDATION_WINDOWS)[0, : settings.window]
+    example = text.validation.evenly(VALIDATION_WINDOWS)[0, : settings.window]
     return TransformerRun(
         corpus=corpus or name_of(paths),
         num_layers=settings.num_layers,
@@ -204,7 +204,7 @@ def train_transformer(
         iteration=np.array(settings.record),
         attention=np.array([_attention_map(attention) for attention in state.attention]),
         entropy=np.array(state.entropy),
-        tokens=tuple(text.words[i] for i in shown),
+        tokens=tuple(text.words[i] for i in example),
         loss=np.array(state.loss),
         change=np.array(state.change),
         shuffled=settings.shuffle,
@@ -222,11 +222,17 @@ def _checked_settings(**given: Any) -> Settings:
     for name, least in (("num_layers", 1), ("seed", 0), ("iterations", 1), ("embedding", 1), ("batch_size", 1)):
         given[name] = whole(name, given[name], least)
     given["window"] = whole("window", given["window"], 2)
+    layers, width, batch = given["num_layers"], given["embedding"], given["batch_size"] * given["window"]
+    # Weights, gradients and both moments of Adam; activations and scores of a batch, kept for the gradient.
+    size = 16.0 * layers * 3 * width**2 + 4.0 * layers * batch * (4 * width + given["window"])
+    require_memory(
+        f"a transformer of {layers} layers of {width} values on {batch} words at once", size,
+        "a smaller embedding, batch or window",
+    )  # fmt: skip
     given["learning_rate"] = positive("learning_rate", given["learning_rate"])
     given["embedding_norm"] = positive("embedding_norm", given["embedding_norm"])
     given["clip"] = None if given["clip"] in (None, math.inf) else positive("clip", given["clip"])
-    if given["normalise"] not in NORMALISATIONS:
-        raise unknown_name("normalise", given["normalise"], NORMALISATIONS)
+    choice("normalise", given["normalise"], NORMALISATIONS)
     if given["residual"] is None:
         given["residual"] = given["num_layers"] > 1
     for name in ("shuffle", "tied", "residual"):
@@ -237,7 +243,7 @@ def _checked_settings(**given: Any) -> Settings:
     record = whole_array("record", given["record"])
     if record.ndim != 1 or record.size == 0 or (np.diff(record) <= 0).any() or record[0] < 0 or record[-1] > iterations:
         raise InputError(
-            f"expected record as increasing iterations from 0 to {iterations}, received {record.tolist()!r:.60}"
+            f"expected record as increasing iterations from 0 to {iterations}, received {shown(record.tolist())}"
         )
     given["record"] = tuple(record.tolist())
     return Settings(**given)
@@ -259,7 +265,7 @@ def _device(name: str | None) -> Any:
         NotImplementedError,
     ) as error:  # torch raises another one for each kind of device
         raise InputError(
-            f"expected a device that torch can use here, received {name!r} ({str(error).splitlines()[0]}); leave "
+            f"expected a device that torch can use here, received {shown(name)} ({str(error).splitlines()[0]}); leave "
             "device out, or give 'cpu'"
         ) from error
     return device

@@ -1,0 +1,118 @@
+"""Values that no argument documents, or that only some do; each is made anew for each call."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray
+from scipy import sparse
+
+
+class _Raises:
+    """An object of another library with errors of its own."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError("no text")
+
+    def __float__(self) -> float:
+        raise ZeroDivisionError("no float")
+
+    def __index__(self) -> int:
+        raise ZeroDivisionError("no index")
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise ZeroDivisionError("no array")
+
+
+class _SeveralLines:
+    def __repr__(self) -> str:
+        return "first line\nsecond line \x1b[31m\x00"
+
+
+def _cycle() -> list[Any]:
+    values: list[Any] = [1.0]
+    values.append(values)
+    return values
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "None": lambda: None,
+    "nan": lambda: float("nan"),
+    "inf": lambda: float("inf"),
+    "-inf": lambda: float("-inf"),
+    "-0.0": lambda: -0.0,
+    "0": lambda: 0,
+    "-1": lambda: -1,
+    "1": lambda: 1,
+    "2.5": lambda: 2.5,
+    "1e300": lambda: 1e300,
+    "1e-320": lambda: 1e-320,
+    "True": lambda: True,
+    "np.True_": lambda: np.True_,
+    "10**400": lambda: 10**400,
+    "10**5000": lambda: 10**5000,
+    "-(2**63)": lambda: -(2**63),
+    "2**63 - 1": lambda: 2**63 - 1,
+    "2**63": lambda: 2**63,
+    "10**7": lambda: 10**7,
+    "float32": lambda: np.float32(0.5),
+    "int8": lambda: np.int8(3),
+    "Fraction": lambda: Fraction(1, 3),
+    "Decimal": lambda: Decimal("0.5"),
+    "Decimal sNaN": lambda: Decimal("sNaN"),
+    "1j": lambda: 1j,
+    "np.complex": lambda: np.complex128(1 + 1j),
+    "text": lambda: "x",
+    "number as text": lambda: "1.0",
+    "empty text": lambda: "",
+    "long text": lambda: "x" * 100_000,
+    "lines": lambda: "a\nb\x1b[31m\rc\x00",
+    "surrogate": lambda: "\udc80",
+    "bytes": lambda: b"1.0",
+    "text array": lambda: np.array("x"),
+    "number array": lambda: np.array(2.0),
+    "empty array": lambda: np.array([]),
+    "array of no rows": lambda: np.empty((0, 3)),
+    "3-d array": lambda: np.zeros((2, 2, 2)),
+    "array of one": lambda: np.array([1.0]),
+    "array of five": lambda: np.arange(5.0),
+    "array with nan": lambda: np.array([1.0, np.nan]),
+    "8 TiB": lambda: np.broadcast_to(1.0, (2**40,)),
+    "ragged": lambda: [[1.0], [1.0, 2.0]],
+    "list": lambda: [1, 2, 3],
+    "list of text": lambda: ["x", "y"],
+    "list with None": lambda: [1.0, None],
+    "list of True": lambda: [0, True],
+    "empty list": list,
+    "cycle": _cycle,
+    "tuple": lambda: (1.0, 2.0),
+    "masked": lambda: np.ma.masked,
+    "masked array": lambda: np.ma.masked_array([1.0, 2.0], mask=[False, True]),
+    "list of masked": lambda: [np.ma.masked_array([1.0, 2.0], mask=[False, True]), [1.0, 2.0]],
+    "generator": lambda: (x for x in (1.0, 2.0)),
+    "range": lambda: range(3),
+    "set": lambda: {1, 2},
+    "dict": lambda: {"a": 1},
+    "empty dict": dict,
+    "function": lambda: lambda *arguments: None,
+    "type": lambda: int,
+    "exception": lambda: ValueError("no\nvalue"),
+    "object": object,
+    "raises": _Raises,
+    "list of raising": lambda: [_Raises()],
+    "several lines": _SeveralLines,
+    "path": lambda: Path("no") / "file",
+    "Series": lambda: pd.Series([1.0, 2.0]),
+    "DataFrame": lambda: pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}),
+    "DataArray": lambda: xarray.DataArray([1.0, 2.0], dims="x"),
+    "sparse": lambda: sparse.csr_array(np.eye(2)),
+    "dates": lambda: np.array(["2020-01-01"], dtype="M8[D]"),
+    "date": lambda: np.datetime64("2020-01-01"),
+    "structured": lambda: np.zeros(2, dtype=[("a", float)]),
+    "objects": lambda: np.array([None, "x"], dtype=object),
+    "complex array": lambda: np.array([1j, 2.0]),
+}

@@ -1,0 +1,139 @@
+"""Properties of public functions on the whole of their documented domains, searched by hypothesis."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import snapdyn as sd
+from snapdyn import analytic
+from snapdyn.experiments.run_files import Simulation, read_simulation
+
+LARGE = os.environ.get("SNAPDYN_FUZZ") == "large"
+searched = settings(
+    deadline=None,
+    derandomize=True,
+    max_examples=3000 if LARGE else 25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # each example writes its own file
+)
+
+vocabularies = st.integers(2, 10**9)
+larger_vocabularies = st.integers(4, 10**9)  # with roots of exp(u) = (V-1) u
+class_numbers = st.integers(1, 10**6)
+rates = st.floats(1e-6, 1e3)
+# Below lie numbers that carry fewer digits.
+visits = st.just(0.0) | st.floats(1e-280, 1e9)
+seeds = st.integers(0, 2**63 - 1)
+
+
+@searched
+@given(visits, rates, vocabularies)
+def test_h_solves_its_integrated_equation(s: float, eta_Y: float, V: int) -> None:
+    """Assert (V-1) u + exp(u) - 1 = V eta_Y s for u = V h(s), s visits: Eq. (45) after one integration."""
+    u = V * float(analytic.h(s, eta_Y, V))
+    target = V * eta_Y * s
+    # u exp(u)/(exp(u) - 1) magnifies the rounding of u by at most 1 + u.
+    assert abs((V - 1) * u + np.expm1(u) - target) <= 1e-13 * (1 + u) * target
+
+
+@searched
+@given(visits, st.floats(1.0, 10.0), rates, vocabularies)
+def test_h_rises_and_its_error_falls(s: float, factor: float, eta_Y: float, V: int) -> None:
+    """Assert that h does not fall, that the error of the decoder does not rise, and that h <= eta_Y s/V."""
+    h, error = analytic.h([s, factor * s], eta_Y, V), analytic.error_norm([s, factor * s], eta_Y, V)
+    assert 0 <= h[0] <= h[1] * (1 + 1e-14)
+    assert 0 <= error[1] <= error[0] * (1 + 1e-12)
+    assert (h <= eta_Y * np.array([s, factor * s]) / V * (1 + 1e-14)).all()
+
+
+@searched
+@given(visits, rates, vocabularies, class_numbers)
+def test_gamma_is_largest_at_its_peak(t: float, eta_Y: float, V: int, K: int) -> None:
+    """Assert 0 <= gamma(t) <= gamma(t*), and that its integral lies between 0 and gamma(t*) t; t in steps."""
+    peak = float(analytic.gamma(analytic.transition_time(K, V, eta_Y), eta_Y, V, K))
+    assert 0 <= analytic.gamma(t, eta_Y, V, K) <= peak * (1 + 1e-12)
+    assert 0 <= analytic.gamma_integral(t, eta_Y, V, K) <= peak * t * (1 + 1e-9)
+
+
+@searched
+@given(class_numbers, larger_vocabularies, rates)
+def test_times_of_the_transition(K: int, V: int, eta_Y: float) -> None:
+    """Assert that the times are K times those of one class, that it starts before it ends, and u- < ln(V-1) < u+."""
+    for kind in ("peak", "start", "end"):
+        one = float(analytic.transition_time(1, V, eta_Y, kind=kind))
+        assert float(analytic.transition_time(K, V, eta_Y, kind=kind)) == pytest.approx(K * one, rel=1e-14)
+    start, end = (float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in ("start", "end"))
+    assert start < end
+    assert analytic.u_minus(V) < np.log(V - 1) < analytic.u_plus(V)
+
+
+@searched
+@given(visits, st.floats(1.0, 10.0), rates, rates, vocabularies, class_numbers, st.floats(1.0, 1e6))
+def test_the_growth_exponent_rises(
+    t: float, factor: float, eta_Y: float, eta_Z: float, V: int, K: int, rho0: float
+) -> None:
+    """Assert that B_n starts at 0, never falls, and is what the distinct tokens of one class take from the common."""
+    B = analytic.growth_exponent([0.0, t, factor * t], eta_Y, eta_Z, V, K, rho0)
+    assert B[0] == 0
+    assert 0 <= B[1] <= B[2] * (1 + 1e-12)
+    z = analytic.common_token_logit([0.0, t, factor * t], eta_Y, eta_Z, V, K, rho0)
+    np.testing.assert_allclose(K * B, -z, rtol=1e-13, atol=0)
+
+
+@searched
+@given(st.integers(1, 30), st.integers(1, 10), st.floats(1e-6, 1 - 1e-6))
+def test_classes_with_one_common_token(K: int, d: int, p: float) -> None:
+    """Assert that rows of P sum to 1, that only token 0 is common (K > 1), and that classes share nothing else."""
+    classes = sd.single_common_token(K, d, p)
+    np.testing.assert_allclose(classes.P.sum(axis=1), 1.0, rtol=1e-14)
+    assert classes.common_tokens().tolist() == ([0] if K > 1 else [])
+    np.testing.assert_array_equal(classes.P[:, [0]].toarray(), p)
+    overlap = p**2 / (classes.P.toarray()[0] @ classes.P.toarray()[0])
+    np.testing.assert_allclose(classes.E()[~np.eye(K, dtype=bool)], overlap, rtol=1e-12)
+
+
+@searched
+@given(st.integers(2, 8), st.integers(1, 4), st.integers(1, 4), st.sampled_from(["weak", "strong"]), seeds)
+def test_random_classes(K: int, common: int, distinct: int, correlation: str, seed: int) -> None:
+    """Assert that rows and prior sum to 1 and that |lambda_1(E)| K is on the side that `correlation` says."""
+    classes = sd.random_classes(K, common, distinct, correlation=correlation, uniform_prior=False, seed=seed)
+    np.testing.assert_allclose(classes.P.sum(axis=1), 1.0, rtol=1e-14)
+    assert classes.prior.sum() == pytest.approx(1.0, rel=1e-14)
+    assert (abs(classes.eigenvalues()[0]) * K < 1) == (correlation == "weak")
+    assert classes == sd.random_classes(K, common, distinct, correlation=correlation, uniform_prior=False, seed=seed)
+
+
+@searched
+@given(st.integers(2, 6), st.integers(1, 3), seeds, st.booleans())
+def test_classes_in_a_file_are_the_classes(tmp_path: Path, K: int, Q: int, seed: int, in_table: bool) -> None:
+    """Assert that classes written to a run file, P inline or as a sparse table, are read with the same bits."""
+    classes = sd.random_classes(K, num_queries=min(Q, K), uniform_prior=False, seed=seed)
+    table = f"P = {classes.P.toarray().tolist()}"
+    if in_table:
+        sparse.save_npz(tmp_path / "P.npz", sparse.csr_matrix(classes.P))
+        table = 'file = "P.npz"'
+    file = tmp_path / "run.toml"
+    file.write_text(
+        f'[classes]\nkind = "table"\n{table}\nquery = {classes.query.tolist()}\n'
+        f"next_token = {classes.next_token.tolist()}\nweights = {classes.prior.tolist()}\n"
+        f'vocab_size = {classes.vocab_size}\n[system]\nkind = "MeanField"\neta_Y = 1.0\neta_Z = 1.0\n'
+        "[run]\ntimes = [1.0]\n"
+    )
+    simulation = read_simulation(file)
+    assert isinstance(simulation, Simulation)
+    assert simulation.build().classes == classes
+
+
+@searched
+@given(st.floats(1e-300, 1e300), st.floats(1.001, 1e8), st.integers(2, 1000))
+def test_log_times(first: float, factor: float, count: int) -> None:
+    """Assert that log-spaced times start and end exactly, rise, and have one ratio."""
+    last = first * factor
+    times = sd.log_times(first, last, count)
+    assert (times[0], times[-1], times.size) == (first, last, count)
+    assert (np.diff(times) > 0).all()
+    np.testing.assert_allclose(np.diff(np.log(times)), np.log(factor) / (count - 1), rtol=1e-6, atol=1e-12)

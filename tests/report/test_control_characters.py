@@ -1,0 +1,60 @@
+"""Control characters of users' titles, statements and words: they reach no page, no table and no terminal."""
+
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+
+from snapdyn.commands.terminal import say, show, show_table
+from snapdyn.errors import visible
+from snapdyn.report.page import render
+from snapdyn.validation import Check, ClaimResult, InstanceReport, InstanceResult, Report
+from snapdyn.validation.tables import latex_table, text_table
+
+ODD = "red \x1b[31m, bell \x07, zero \x00, half \ud800, C1 \x9b, line \u2028"
+CLAIM = ClaimResult(
+    id="own\x1bclaim", source=ODD, title=ODD, statement=ODD, latex="x\x1b", assumptions=(ODD,), expected="holds",
+    verdict="holds", checks=(Check(ODD, ODD, 1.0, 2.0),), conclusion=ODD,
+)  # fmt: skip
+REPORT = Report("quick", (CLAIM,))
+ANSWER = InstanceResult("own\x1bclaim", ODD, ODD, "x\x1b", "holds", ODD, rung=ODD, check=ODD, measured=1.0, bound=2.0)
+INSTANCE = InstanceReport((ANSWER,), {"classes": ODD})
+OUTPUTS: dict[str, Callable[[], str]] = {
+    "text table": lambda: text_table(REPORT),
+    "LaTeX table": lambda: latex_table(REPORT),
+    "page": lambda: render(REPORT, [], [], 1.0),
+    "text of an instance": INSTANCE.to_text,
+    "LaTeX of an instance": INSTANCE.to_latex,
+    "HTML of an instance": INSTANCE._repr_html_,
+}
+
+
+def controls(text: str) -> set[str]:
+    """Control characters of a text besides line breaks."""
+    return {sign for sign in text if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp")} - {"\n"}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_no_control_character_is_written(name: str) -> None:
+    """Assert that an output shows the characters escaped, and can be encoded."""
+    text = OUTPUTS[name]()
+    assert controls(text) == set()
+    assert "x1b" in text
+    text.encode()
+
+
+def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that sentences, lines and tables of commands show the characters escaped."""
+    say(ODD)
+    show(ODD)
+    show_table(["title"], [[ODD]])
+    captured = capsys.readouterr()
+    assert controls(captured.out + captured.err) == set()
+    assert captured.out.count("x1b") == 2
+    assert captured.err.count("x1b") == 1
+
+
+def test_other_characters_stay() -> None:
+    """Assert that lines, tabs, letters of all scripts and non-breaking spaces are kept."""
+    text = "a → b\tß\n日本語 עברית\u00a0\u202f\u00ad"
+    assert visible(text) == text
