@@ -14,7 +14,7 @@ from snapdyn.validation.checks import Check
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from snapdyn.validation.claims.approximations.orders import Fit
+    from snapdyn.validation.rungs.orders import Fit
 
 TITLE = "Fitted orders of the approximations"
 CAPTION = (
@@ -71,7 +71,7 @@ def compute(level: str) -> xarray.Dataset:
 
 def fits_of(dataset: xarray.Dataset) -> list[Fit]:
     """Return the fits as they were measured, from the data."""
-    from snapdyn.validation.claims.approximations.orders import Fit
+    from snapdyn.validation.rungs.orders import Fit
 
     fits = []
     for name in dataset.fit.values:

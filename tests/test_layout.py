@@ -40,6 +40,7 @@ SERVED_BY = {
     "validation/comparison": "figures/test_comparison.py",
     "validation/dense_algebra": "validation/claims/test_correlation.py",
     "validation/embedding": "validation/claims/test_reparameterisation.py",
+    "validation/growth_bounds": "validation/claims/test_stages.py",
     "validation/findings": "validation/test_equations.py",
     "validation/instances": "validation/claims/test_correlation.py",
     "validation/observables": "figures/test_phase_diagrams.py",

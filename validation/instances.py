@@ -161,3 +161,8 @@ def counterexample() -> SequenceClasses:
         P[n, 0] = common
         P[n, 1 + 4 * n : 5 + 4 * n] = distinct
     return SequenceClasses(P / P.sum(axis=1, keepdims=True), [0, 0, 0], vocab_size=173)
+
+
+def strongly_correlated_classes() -> SequenceClasses:
+    """Three strongly correlated classes of one query: logits move far, and runs are cheap."""
+    return random_classes(3, num_common=1, num_distinct=3, vocab_size=50, correlation="strong", seed=1)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics import Event, SequenceClasses, State, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.dense_algebra import growth_rate
+from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
 
 # Phases at the end of a run, in the order in which training goes through them.
 SCANNING, MOVING, SNAPPED, WINNER = range(4)
@@ -146,3 +146,36 @@ def largest_fall(trajectory: Trajectory, tokens: Ints, query: int = 0) -> float:
     z = trajectory.z[:, query]
     with_start = np.vstack([trajectory.z_initial[query], z])[:, tokens]
     return float(drop_below_maximum(with_start).max() / np.abs(z).max())
+
+
+def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:
+    """B_n (N, S) along a run, with the xi of Theorem 1 and any priors, by Simpson's rule in h_n from the start.
+
+    `ratio` is eta_Z/eta_Y, and `every` as in `growth_integral`.
+
+    The second array (S,) is the relative change of xi_n/gamma_n up to the first time.
+
+    p_n gamma_n dt = (V-1)^2 h_n dh_n/eta_Y, exactly (128), so that B_n = (eta_Z/eta_Y) (V-1)^2 int (xi_n/gamma_n) h_n
+    dh_n: until attention moves the integrand is h_n, or with unequal priors, where h_k/h_n changes, a smooth function.
+    """
+    from scipy.integrate import cumulative_simpson
+
+    classes = run.require_classes()
+    V = classes.vocab_size
+    z = np.concatenate([np.asarray(run.z_initial)[None], run.z[::every]])
+    h = np.asarray(analytic.h(classes.prior * run.t[::every, None], eta_Y, V))
+    E = np.array([dense_attention(classes, at)[1] for at in z])
+    E = np.einsum("tnm,tkm->tnk", E, E) * (1 - np.eye(classes.num_classes))
+    # At t -> 0 the h_n are in proportion to the priors.
+    xi = growth_over_gamma(E, float(V), np.vstack([classes.prior, h]))
+    h = np.vstack([np.zeros(classes.num_classes), h]) * (V - 1)
+    # Up to the first time xi/gamma = xi_0 + a h + b h^2 through three points: unequal priors give a, attention, which
+    # moves like h^2, gives b.
+    first, second = (xi[1] - xi[0]) / h[1], (xi[2] - xi[0]) / h[2]
+    b = (second - first) / (h[2] - h[1])
+    a = first - b * h[1]
+    start = h[1] ** 2 * (xi[0] / 2 + a * h[1] / 3 + b * h[1] ** 2 / 4)
+    B = start + np.column_stack(
+        [cumulative_simpson((xi * h)[1:, n], x=h[1:, n], initial=0) for n in range(classes.num_classes)]
+    )
+    return ratio * B, np.abs(xi[1] / xi[0] - 1)

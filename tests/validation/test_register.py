@@ -19,7 +19,7 @@ from snapdyn.validation.dense_algebra import growth_rate
 from snapdyn.validation.instances import counterexample
 from snapdyn.validation.observables import largest_fall
 from snapdyn.validation.register import Evidence, claim
-from tests.helpers import EXAMPLES
+from tests.helpers import EXAMPLES, ROOT
 
 # Every statement of the paper that the register must hold.
 REQUIRED = [
@@ -154,6 +154,14 @@ def test_json_has_the_contract_of_the_command_line(report: Report) -> None:
         for check in entry["checks"]:
             assert {"name", "rung", "measured", "bound", "passed"} <= set(check)
             assert check["role"] != "control" or check["passed"] is True
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "validation" / "claims").glob("*/*.py")), ids=lambda file: file.stem)
+def test_a_file_of_the_claims_is_short(file: Path) -> None:
+    """Assert at most 250 lines, and at least 60 for the file of a claim."""
+    lines = len(file.read_text().splitlines())
+    assert lines <= 250
+    assert lines >= 60 or file.name.startswith("_")
 
 
 def test_a_claim_id_is_registered_once() -> None:

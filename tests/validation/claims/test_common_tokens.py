@@ -9,13 +9,13 @@ import pytest
 
 from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, whole_run
 from snapdyn.validation.claims.attention._common_rates import common_rates
-from snapdyn.validation.claims.attention._shared import (
+from snapdyn.validation.claims.attention._corollary2_instances import (
     corollary_2_instance,
     shared_common_tokens,
     spread_profiles,
     unequal_queries,
 )
-from snapdyn.validation.claims.attention.corollary2 import RISE, TIMES, largest_rise
+from snapdyn.validation.claims.attention._corollary2_settings import RISE, TIMES, largest_rise
 
 
 def test_rates_against_the_sum_of_equation_10() -> None:

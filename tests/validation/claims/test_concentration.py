@@ -13,21 +13,21 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.validation import CLAIMS
-from snapdyn.validation.claims.concentration import lemma11, lemma12, lemma18, theorem5
-from snapdyn.validation.claims.concentration._shared import (
-    MOST_STEPS,
-    WHOLE_VISITS,
-    WholeVisits,
-    hoeffding,
-    log_error,
-    tail,
-    trained_counts,
-)
-from snapdyn.validation.claims.concentration.corollary1 import visits_to
+from snapdyn.validation.claims.concentration import _theorem5_settings, lemma11, lemma12, lemma18, theorem5
+from snapdyn.validation.claims.concentration._shared import MOST_STEPS, hoeffding, tail, trained_counts
 from snapdyn.validation.claims.decoder import remark2
 from snapdyn.validation.run import check_claim
 from snapdyn.validation.search import Instance
-from snapdyn.validation.visits import discrete_logits, late_lag, single_token_classes, visits_of
+from snapdyn.validation.visits import (
+    WHOLE_VISITS,
+    WholeVisits,
+    discrete_logits,
+    late_lag,
+    log_error,
+    single_token_classes,
+    visits_of,
+    visits_to,
+)
 
 
 @pytest.mark.parametrize(("draws", "numerator"), [(1, 1), (7, 3), (20, 1), (41, 9)])
@@ -176,7 +176,7 @@ def test_large_rates_overshoot_the_order_of_theta() -> None:
 def test_theta_quantile_holds_with_the_stated_probability() -> None:
     """Assert by 20,000 draws that |theta_n| exceeds its quantile with probability at most delta/K, and not far less."""
     K, N, delta, V, eta = 4, 4000, 0.4, 50, 0.5
-    bound = theorem5.theta_quantile(K, N, delta, eta, V)
+    bound = _theorem5_settings.theta_quantile(K, N, delta, eta, V)
     counts = np.random.default_rng(2).binomial(N, 1 / K, size=20_000)
     theta = np.abs(analytic.discrete_h(N, eta, V)[counts] / analytic.h(N / K, eta, V) - 1)
     # Five standard errors of a share; the lower tail alone has half of it, less one atom of the distribution.

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, random_classes, sgd
+from snapdyn.validation.claims.extensions import (
+    _initial_prior_settings,
+    _positional_prior_settings,
+    _residual_families,
+    initial_prior,
+)
 from snapdyn.validation.claims.extensions import _shared as shared
-from snapdyn.validation.claims.extensions import initial_prior, positional_prior, residual
 from snapdyn.validation.claims.extensions._shared import StartedFamily
 from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.search import Instance
@@ -31,20 +36,20 @@ def test_reweighting_gives_the_attention_of_the_bias() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_tie_stays_a_tie_under_sgd(seed: int) -> None:
     """Assert that at the crossing of P exp(z(0)) both rivals keep equal attention on every path of SGD."""
-    classes = initial_prior.rivals()
+    classes = _initial_prior_settings.rivals()
     P = classes.P.toarray()[0]
     crossing = np.log(P[1] / P[2])
     for delta, sign in ((crossing - 0.01, 1), (crossing, 0), (crossing + 0.01, -1)):
-        z = initial_prior.head_start(classes, delta)
+        z = _initial_prior_settings.head_start(classes, delta)
         run = sgd(classes, 0.5, 0.5, 100, init={"z": z}, seed=seed, record=[100])
-        assert np.sign(np.round(initial_prior.lead(run), 12)) == sign
+        assert np.sign(np.round(_initial_prior_settings.lead(run), 12)) == sign
 
 
 def test_the_lead_counts_against_start_and_frequency() -> None:
     """Assert that a head start beyond the crossing keeps P exp(z(0))'s order and breaks that of the frequency."""
-    classes = initial_prior.rivals()
+    classes = _initial_prior_settings.rivals()
     for delta, broken in ((None, False), (0.5, True)):
-        start = None if delta is None else initial_prior.head_start(classes, delta)
+        start = None if delta is None else _initial_prior_settings.head_start(classes, delta)
         instance = Instance.of(classes, 1.0, 1.0, 10.0, start=start)
         kept = initial_prior.smallest_lead(MeanField)(instance)
         by_frequency = initial_prior.smallest_lead(MeanField, initial_prior.WRONG[FREQUENCY])(instance)
@@ -65,7 +70,7 @@ def test_a_start_is_drawn_with_the_classes_and_simplified_with_them() -> None:
 
 def test_effective_prior_of_positions_by_enumeration() -> None:
     """Assert P~ against a loop over positions; without dependence on the position the bias drops out."""
-    positions = positional_prior.with_positions(6)
+    positions = _positional_prior_settings.with_positions(6)
     expected = np.zeros((3, 7))
     for i in range(6):
         block = i // 3
@@ -73,13 +78,13 @@ def test_effective_prior_of_positions_by_enumeration() -> None:
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(positions.effective, expected, rtol=1e-14)
     assert np.abs(positions.effective - positions.unbiased).max() > 0.05
-    independent = positional_prior.with_positions(6, dependent=False)
+    independent = _positional_prior_settings.with_positions(6, dependent=False)
     np.testing.assert_allclose(independent.effective, independent.unbiased, rtol=1e-14)
 
 
 def test_weighted_counts_have_the_mean_and_spread_of_positions() -> None:
     """Assert mean and variance of the weighted counts against sum_i exp(b_i) P_i and sum_i exp(2 b_i) P_i (1 - P_i)."""
-    positions, draws = positional_prior.with_positions(10), 20_000
+    positions, draws = _positional_prior_settings.with_positions(10), 20_000
     counts = positions.counts(np.zeros(draws, int), np.random.default_rng(1))
     w, P = np.exp(positions.bias)[:, None], positions.P_block[:, 0]
     mean, variance = (5 * w * P).sum(axis=0), (5 * w**2 * P * (1 - P)).sum(axis=0)
@@ -92,7 +97,7 @@ def test_weighted_counts_have_the_mean_and_spread_of_positions() -> None:
 
 def test_training_with_positions_takes_the_step_of_the_gradient() -> None:
     """Assert that two steps on long sequences move z as two steps of descent on P~ do, and not as on plain P."""
-    positions = positional_prior.with_positions(2_000_000)
+    positions = _positional_prior_settings.with_positions(2_000_000)
     z = positions.train(0.5, 3, 3000, 7, np.random.default_rng(2))
     classes = SequenceClasses(positions.effective, [0, 0, 0], vocab_size=7)
     descent, plain = (
@@ -149,7 +154,7 @@ def test_residual_drift_is_that_of_outputs_of_full_length() -> None:
 def test_a_token_shared_between_queries_only_is_turned_round() -> None:
     """Assert that exactly the tokens shared between the queries have a pull, of the size of their drift."""
     instance = Instance.of(shared.two_queries(0.1, 0.05, 10**6), 1.0, 1e-3, 1e4)
-    pull = residual.local_pull(instance)
+    pull = _residual_families.local_pull(instance)
     assert set(np.nonzero(np.isfinite(pull))[1]) == set(shared.ACROSS)
     assert pull.max() == pytest.approx(shared.across_drift(instance.classes, True), rel=1e-3)  # 1/V from exact beta
 

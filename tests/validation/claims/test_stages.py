@@ -11,9 +11,18 @@ from scipy.optimize import brentq
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
-from snapdyn.validation.claims.transition import figure3_scale, insight_a, scanning, snapping, theorem4, theorem4_pieces
-from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, overlap, transition
+from snapdyn.validation import growth_bounds
+from snapdyn.validation.claims.transition import (
+    _scanning_settings,
+    _snapping_settings,
+    figure3_scale,
+    insight_a,
+    scanning,
+    theorem4_pieces,
+)
+from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.growth_bounds import overlap
 from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.search import Instance
 
@@ -38,7 +47,7 @@ def test_corrected_scanning_bound_lies_below_and_the_printed_one_does_not(ratio:
     start, _ = transition(classes, 1.0)
     times = np.linspace(0.02, 1, 15) * start
     growth = dense_growth(classes, ratio, times)
-    bound = scanning.scanning_bound(classes, 1.0, ratio, times)
+    bound = growth_bounds.lower_bound(classes, 1.0, ratio, times)
     assert np.all(growth > bound)
     assert np.all(bound > 0)
     assert np.any(scanning.printed_bound(classes, 1.0, ratio, times) > growth)
@@ -65,12 +74,12 @@ def test_overlap_bounds_the_sum_of_beta_while_the_overlap_falls(num_classes: int
 @pytest.mark.parametrize("V", [10, 1000, 10**7])
 def test_omega_bounds_the_slowing_of_h(V: int) -> None:
     """Assert u >= x (1 - OMEGA/ln V) for x = eta_Y s <= ln V with u from bisection, and that less than OMEGA fails."""
-    assert scanning.OMEGA * np.exp(scanning.OMEGA) == pytest.approx(1)
+    assert growth_bounds.OMEGA * np.exp(growth_bounds.OMEGA) == pytest.approx(1)
     x = np.linspace(0.01, 1, 30) * np.log(V)
     u = np.array([brentq(lambda u, x=x: np.expm1(u) + (V - 1) * u - V * x, 0, 50, xtol=1e-14) for x in x])
-    assert np.all(u >= x * (1 - scanning.OMEGA / np.log(V)))
+    assert np.all(u >= x * (1 - growth_bounds.OMEGA / np.log(V)))
     if V > 10:
-        assert np.any(u < x * (1 - 0.98 * scanning.OMEGA / np.log(V)))
+        assert np.any(u < x * (1 - 0.98 * growth_bounds.OMEGA / np.log(V)))
 
 
 def test_early_mean_field_law_from_the_first_gradient() -> None:
@@ -92,12 +101,12 @@ def test_scan_sees_a_start_against_the_frequencies() -> None:
     classes = single_common_token(3, 3, 0.3, 50)
     start, _ = transition(classes, 1.0)
     times = log_times(0.01 * start, start, 10)
-    right = scanning.scan(whole_run(MeanField(classes, 1.0, 1.0), times, rtol=1e-10, atol=1e-18))
+    right = _scanning_settings.scan(whole_run(MeanField(classes, 1.0, 1.0), times, rtol=1e-10, atol=1e-18))
     assert right.order > 0
     assert right.common > 0
     z = np.zeros((1, classes.num_tokens))
     z[0, 1:] = -2 * np.log(classes.P.toarray()[:, 1:].max(axis=0))
-    wrong = scanning.scan(whole_run(MeanField(classes, 1.0, 1.0, z_initial=z), times))
+    wrong = _scanning_settings.scan(whole_run(MeanField(classes, 1.0, 1.0, z_initial=z), times))
     assert wrong.order < 0
 
 
@@ -122,7 +131,7 @@ def test_half_time_of_a_loss_that_falls_or_stays_above() -> None:
 def test_late_measures_of_a_weak_coupling() -> None:
     """Assert power 2 at first, and after t0 the power of ln^2(V eta_Y t/K): at most 4/(1+u_+), more than 2/ln."""
     classes = single_common_token(5, 5, 0.02, 1000)
-    measured, run = snapping.late(ModifiedDecoder(classes, 1.0, 1e-3))
+    measured, run = _snapping_settings.late(ModifiedDecoder(classes, 1.0, 1e-3))
     # First saved times: 1e-3 t0', next order eta_Y t/K = 7e-3.
     assert measured.early_power == pytest.approx(2, abs=0.02)
     u_plus = brentq(lambda u: u - np.log(999 * u), 2, 50)
@@ -154,7 +163,7 @@ def test_growth_along_the_orbit_is_the_integral_of_xi() -> None:
     """Assert B of the orbit (odds against its logits) = B by constant pi, exact for equal distinct tokens."""
     P = np.array([[0.2, 0.4, 0.4, 0, 0], [0.2, 0, 0, 0.4, 0.4]])
     instance = Instance(P, np.zeros(2, int), np.ones(2), 100, 1.0, 50.0, 1e3)
-    B = theorem4.orbit_growth(instance, np.geomspace(0.1, 1e3, 400))
+    B = growth_bounds.exponent_on_orbit(instance, np.geomspace(0.1, 1e3, 400))
     Gamma = 50 * analytic.gamma_integral(1e3, 1.0, 100, 2)
     expected = analytic.growth_and_common_logit(Gamma, 2, overlap(instance.classes).rho0, 0.5).B
     assert B[-1] == pytest.approx(float(expected), rel=1e-6)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, log_times, random_classes
+from snapdyn.dynamics import SequenceClasses, log_times
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.search import Instance
 from snapdyn.validation.search.flows import limited
@@ -91,8 +91,3 @@ def original_flow_of(instance: Instance) -> OriginalFlow | None:
         instance.runs["original flow"] = original_flow_in_span(instance.classes, instance.eta_Y, times)
     found: OriginalFlow | None = instance.runs["original flow"]
     return found
-
-
-def strongly_correlated_classes() -> SequenceClasses:
-    """Three strongly correlated classes of one query: logits move far, and runs are cheap."""
-    return random_classes(3, num_common=1, num_distinct=3, vocab_size=50, correlation="strong", seed=1)

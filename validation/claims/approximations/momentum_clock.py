@@ -9,8 +9,8 @@ from scipy.special import stdtrit
 
 from snapdyn.dynamics import MeanField, SequenceClasses, momentum_clock, whole_run
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.approximations._shared import strongly_correlated_classes
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.instances import strongly_correlated_classes
 from snapdyn.validation.maps.momentum import momentum_map
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement

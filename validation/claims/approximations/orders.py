@@ -2,84 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 
-from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
-    SequenceClasses,
-    SingleCommonToken,
-    System,
-    single_common_token,
-    whole_run,
-)
-from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.checks import Check
-from snapdyn.validation.claims.approximations._shared import strongly_correlated_classes
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Line, Picture
 from snapdyn.validation.register import claim
-from snapdyn.validation.rungs.names import LEADING, MEAN_FIELD, REDUCED, SGD
-from snapdyn.validation.rungs.runs import trained
-from snapdyn.validation.statistics import DECISIVE, Order, fit_order
-
-TIME = 40.0  # eta t at which runs of different rates are compared
-STEP, LENGTH = "descent to mean field, in eta", "bias of finite T, in 1/(T-1)"
-LENGTH_SEED = 2305
-BATCH = "spread of the seeds, in 1/batch"
-SPREAD = "spread of the seeds, in eta at batch 1"
-EARLY = 10.0  # the same where it is the spread of seeds that is compared: rates down to 1/1000 stay cheap
-
-
-class Fit(NamedTuple):
-    """What is fitted: the gap against its small parameter with its standard errors (None: not random), and the order.
-
-    `expected` is the order that theory gives, `next_order` that of the next term (None: there is none). `control` names
-    a wrong theory whose gaps at the same parameters are `wrong_gap`: their order must be another one.
-    """
-
-    name: str
-    rung: str
-    parameter: Floats
-    gap: Floats
-    error: Floats | None
-    expected: float
-    next_order: float | None
-    control: str
-    wrong_gap: Floats
-
-    @property
-    def order(self) -> Order:
-        """Fitted order."""
-        return fit_order(self.parameter, self.gap, self.error, next_order=self.next_order)
-
-    @property
-    def wrong_order(self) -> float:
-        """Fitted order of the wrong theory's gaps."""
-        return fit_order(self.parameter, self.wrong_gap).slope
-
-    def checks(self) -> list[Check]:
-        """Checks that the order lies within its margin, the margin is narrow, and the wrong theory's order outside."""
-        order, margin = self.order, self.order.margin()
-        return [
-            Check(
-                f"{self.name}: |corrected slope - ({self.expected:g})|",
-                self.rung,
-                abs(order.corrected - self.expected),
-                margin,
-            ),
-            Check(f"{self.name}: margin of the slope", self.rung, margin, DECISIVE),
-            Check(
-                f"wrong theory, {self.name}: {self.control}, |slope - ({self.expected:g})|",
-                self.rung,
-                abs(self.wrong_order - self.expected),
-                margin,
-                role="control",
-            ),
-        ]
+from snapdyn.validation.rungs.orders import (
+    LENGTH,
+    SPREAD,
+    STEP,
+    Fit,
+    flow_fits,
+    length_fit,
+    mean_spread_fit,
+    spread_fits,
+    step_fit,
+)
 
 
 @claim(
@@ -124,179 +62,14 @@ def orders(evidence: Evidence) -> None:
 def measured_fits(level: str) -> list[Fit]:
     """Every gap whose order is fitted, measured; "full" takes four times as many seeds."""
     many = 1 if level == "quick" else 4
-    return [_steps(50 * many), _length(60 * many), *_spreads(200 * many), _mean_spread(64 * many), *_flow_orders()]
+    return [
+        step_fit(50 * many),
+        length_fit(60 * many),
+        *spread_fits(200 * many),
+        mean_spread_fit(64 * many),
+        *flow_fits(),
+    ]
 
 
 def _normalised(label: str, fit: Fit) -> Line:
     return Picture.line(label, fit.parameter / fit.parameter[0], fit.gap / fit.gap[0], "simulation")
-
-
-def _steps(count: int) -> Fit:
-    """Largest difference of a logit between descent and the mean field, over the largest logit, in the step size."""
-    rates: Floats = 0.2 * 2.0 ** -np.arange(5.0)
-    gaps, single = [], []
-    for k, eta in enumerate(rates):
-        classes, end = strongly_correlated_classes(), round(TIME / eta)
-        flow = whole_run(MeanField(classes, eta, eta), [end], rtol=1e-11, atol=1e-13).z_support
-        steps = trained(classes, eta, eta, [end], None)[0].z_support
-        gaps.append(np.abs(steps - flow).max() / np.abs(flow).max())
-        runs = trained(classes, eta, eta, [end], 1, range(90_000 + k * count, 90_000 + (k + 1) * count))
-        single.append(np.mean([np.abs(run.z_support - flow).max() for run in runs]) / np.abs(flow).max())
-    # One seed differs from the flow by its noise, sqrt(eta).
-    return Fit(STEP, MEAN_FIELD, rates, np.array(gaps), None, 1.0, 1.0, "one seed for descent", np.array(single))
-
-
-def _common_logits(
-    eta: float, batch: int, first_seed: int, count: int, seq_len: int | None = None, time: float = EARLY
-) -> Floats:
-    """Common token's logit at eta t = `time` of `count` runs with their own seeds."""
-    end, seeds = round(time / eta), range(first_seed, first_seed + count)
-    runs = trained(strongly_correlated_classes(), eta, eta, [end], batch, seeds, seq_len=seq_len)
-    return np.array([run.z_support[0, 0] for run in runs])
-
-
-def _length(count: int) -> Fit:
-    """Bias of the common logit at finite T against T infinite, in 1/(T-1)."""
-    lengths = np.array([32, 64, 128, 256, 512, 1024])
-    infinite = _common_logits(0.05, 16, 10_000, 4 * count, None, TIME)
-    finite = [
-        _common_logits(0.05, 16, 20_000 + k * count, count, int(length), TIME) for k, length in enumerate(lengths)
-    ]
-    bias = np.array([abs(z.mean() - infinite.mean()) for z in finite])
-    error = np.array([np.hypot(z.std(ddof=1), infinite.std(ddof=1) / 2) / np.sqrt(count) for z in finite])
-    # One sequence's frequencies differ from P(.|n) by 1/sqrt(T); the drift averages f over sequences.
-    P = strongly_correlated_classes().P.toarray()[0]
-    rng = np.random.default_rng(np.random.SeedSequence(LENGTH_SEED))
-    counts = [rng.multinomial(length, P, size=20 * count) / length for length in lengths]
-    one = np.array([np.abs(frequency[:, 0] - P[0]).mean() for frequency in counts])
-    return Fit(LENGTH, SGD, 1 / lengths, bias, error, 1.0, 1.0, "the deviation of one sequence's frequency", one)
-
-
-def _spread(values: Floats) -> tuple[float, float]:
-    """Standard deviation, and its own standard error for a distribution with the kurtosis of the values."""
-    deviation = values - values.mean()
-    spread = float(values.std(ddof=1))
-    kurtosis = float(np.mean(deviation**4)) / float(np.mean(deviation**2)) ** 2
-    return spread, spread * np.sqrt((kurtosis - 1) / (4 * values.size))
-
-
-def _spreads(count: int) -> list[Fit]:
-    """Spread of the common logit over seeds, in the rate and in the batch size."""
-    rates, batches = 0.2 * 4.0 ** -np.arange(5.0), np.array([1, 4, 16, 64, 256])
-    by_rate = [_spread(_common_logits(eta, 1, 30_000 + k * count, count)) for k, eta in enumerate(rates)]
-    by_batch = [_spread(_common_logits(0.05, b, 50_000 + k * count, count)) for k, b in enumerate(batches)]
-    # At a fixed number of steps, not at fixed eta t, logits move less the smaller the rate.
-    fixed_steps = [
-        _spread(_common_logits(eta, 1, 40_000 + k * count, count, time=50 * eta))[0] for k, eta in enumerate(rates)
-    ]
-    # A batch of one class's sequences is one draw, at T infinite the same as a batch of one sequence.
-    one_class = [_spread(_common_logits(0.05, 1, 60_000 + k * count, count))[0] for k in range(batches.size)]
-    return [
-        _spread_fit(SPREAD, rates, by_rate, 0.5, 1.0, "50 steps at every rate", fixed_steps),
-        _spread_fit(
-            "spread of the seeds, in 1/batch", 1 / batches, by_batch, 0.5, 1.0, "one class per batch", one_class
-        ),
-    ]
-
-
-def _mean_spread(count: int) -> Fit:
-    """Spread of means over 1, 4, 16 seeds, `count` means each, every mean from runs of its own."""
-    sizes = np.array([1, 4, 16])
-    spread, over_time = [], []
-    # In place of seeds: the last 1, 4, 16 of 16 times of one run, each 1 % of the run after the other.
-    end = round(EARLY / 0.05)
-    record = np.linspace(0.85 * end, end, 16).round().astype(int)
-    runs = trained(strongly_correlated_classes(), 0.05, 0.05, record, 1, range(80_000, 80_000 + count))
-    path = np.array([run.z_support[:, 0] for run in runs])
-    for k, size in enumerate(sizes):
-        z = _common_logits(0.05, 1, 70_000 + 16 * k * count, count * size)
-        spread.append(_spread(z.reshape(count, size).mean(axis=1)))
-        over_time.append(_spread(path[:, -size:].mean(axis=1))[0])
-    return _spread_fit(
-        "spread of the mean, in seeds", sizes.astype(float), spread, -0.5, None, "times of one run", over_time
-    )
-
-
-def _spread_fit(
-    name: str,
-    parameter: Floats,
-    spreads: list[tuple[float, float]],
-    expected: float,
-    next_order: float | None,
-    control: str,
-    wrong: list[float],
-) -> Fit:
-    gap, error = np.array(spreads).T
-    return Fit(name, SGD, parameter, gap, error, expected, next_order, control, np.array(wrong))
-
-
-def _flow_orders() -> list[Fit]:
-    """Orders of the rungs below the mean field: exact and leading beta, Eq. (13); common logit, slow attention."""
-    rates = 1.0, 1e-4
-
-    def exact(case: SequenceClasses) -> System:
-        return ModifiedDecoder(case, *rates, "exact")
-
-    def leading(case: SequenceClasses) -> System:
-        return ModifiedDecoder(case, *rates, "leading")
-
-    def mean_field(case: SequenceClasses) -> System:
-        return MeanField(case, *rates)
-
-    def reduced(case: SequenceClasses, form: str = "consistent") -> System:
-        weights = case.P.toarray()[0]
-        rho0 = float(np.linalg.norm(weights) / weights[0])
-        return SingleCommonToken(5, case.vocab_size, *rates, rho0, form=form)
-
-    def printed(case: SequenceClasses) -> System:
-        return reduced(case, "printed")
-
-    def gap(case: SequenceClasses, *rungs: Callable[[SequenceClasses], System]) -> float:
-        """Relative difference of the common logit between two rungs at t = 50."""
-        finer, coarser = (whole_run(rung(case), [50.0], rtol=1e-12, atol=1e-22).z_support[0, 0] for rung in rungs)
-        return float(abs(coarser / finer - 1))
-
-    def gaps(cases: list[SequenceClasses], *rungs: Callable[[SequenceClasses], System]) -> Floats:
-        return np.array([gap(case, *rungs) for case in cases])
-
-    sizes = 1e5 * 2.0 ** np.arange(5)
-    by_size = [single_common_token(5, 4, 0.05, int(V)) for V in sizes]
-    by_overlap = [single_common_token(5, 4, share, 100_000_000) for share in 0.1 * 2.0 ** (-np.arange(5) / 2)]
-    overlap = np.array([float(case.eigenvalues()[0]) for case in by_overlap])
-    # F4: against the mean field the leading beta is V E' off.
-    of_mean_field = "the mean field for exact beta"
-    return [
-        Fit(
-            "exact to leading beta, in 1/V",
-            LEADING,
-            1 / sizes,
-            gaps(by_size, exact, leading),
-            None,
-            1.0,
-            1.0,
-            of_mean_field,
-            gaps(by_size, mean_field, leading),
-        ),
-        Fit(
-            "exact to leading beta, in lambda_1",
-            LEADING,
-            overlap,
-            gaps(by_overlap, exact, leading),
-            None,
-            -1.0,
-            1.0,
-            of_mean_field,
-            gaps(by_overlap, mean_field, leading),
-        ),
-        Fit(
-            "leading beta to (13), in lambda_1",
-            REDUCED,
-            overlap,
-            gaps(by_overlap, leading, reduced),
-            None,
-            1.0,
-            1.0,
-            "(13) as printed",
-            gaps(by_overlap, leading, printed),
-        ),
-    ]

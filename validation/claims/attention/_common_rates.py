@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.attention._shared import corollary_2_instance
+from snapdyn.validation.claims.attention._corollary2_instances import corollary_2_instance
 from snapdyn.validation.dense_algebra import (
     EPS,
     attention_drift,

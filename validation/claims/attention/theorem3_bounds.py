@@ -6,12 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.integrate import cumulative_simpson
 
-from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, whole_run
-from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.assumptions import assumption_2
+from snapdyn.dynamics import MeanField, ModifiedDecoder
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
@@ -21,14 +17,13 @@ from snapdyn.validation.claims.attention._shared import (
     early_gradient,
     falls,
 )
+from snapdyn.validation.claims.attention._theorem3_bounds_settings import along_runs
 from snapdyn.validation.claims.attention.theorem2a import MODIFIED
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import dominant_token, weak_instances
+from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.linear_response import response
-from snapdyn.validation.maps.common_logit import common_logit_maps
-from snapdyn.validation.observables import FALL, growth_integral
-from snapdyn.validation.pictures import Picture
+from snapdyn.validation.observables import FALL, growth_exponents
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import UNIFORM
@@ -56,34 +51,6 @@ class SmallOverlaps(Family):
         return replace(instance, P=instance.P * rarer)
 
 
-def growth_exponents(run: Trajectory, instance: Instance, every: int = 1) -> tuple[Floats, Floats]:
-    """B_n (N, S) along a run, with the xi of Theorem 1 and any priors, by Simpson's rule in h_n from the start.
-
-    The second array (S,) is the relative change of xi_n/gamma_n up to the first time.
-
-    p_n gamma_n dt = (V-1)^2 h_n dh_n/eta_Y, exactly (128), so that B_n = (eta_Z/eta_Y) (V-1)^2 int (xi_n/gamma_n) h_n
-    dh_n: until attention moves the integrand is h_n, or with unequal priors, where h_k/h_n changes, a smooth function.
-    """
-    classes, V = instance.classes, instance.vocab_size
-    z = np.concatenate([np.asarray(run.z_initial)[None], run.z[::every]])
-    h = np.asarray(analytic.h(classes.prior * run.t[::every, None], instance.flow_rates[0], V))
-    E = np.array([dense_attention(classes, at)[1] for at in z])
-    E = np.einsum("tnm,tkm->tnk", E, E) * (1 - np.eye(classes.num_classes))
-    # At t -> 0 the h_n are in proportion to the priors.
-    xi = growth_over_gamma(E, float(V), np.vstack([classes.prior, h]))
-    h = np.vstack([np.zeros(classes.num_classes), h]) * (V - 1)
-    # Up to the first time xi/gamma = xi_0 + a h + b h^2 through three points: unequal priors give a, attention, which
-    # moves like h^2, gives b.
-    first, second = (xi[1] - xi[0]) / h[1], (xi[2] - xi[0]) / h[2]
-    b = (second - first) / (h[2] - h[1])
-    a = first - b * h[1]
-    start = h[1] ** 2 * (xi[0] / 2 + a * h[1] / 3 + b * h[1] ** 2 / 4)
-    B = start + np.column_stack(
-        [cumulative_simpson((xi * h)[1:, n], x=h[1:, n], initial=0) for n in range(classes.num_classes)]
-    )
-    return instance.ratio * B, np.abs(xi[1] / xi[0] - 1)
-
-
 def leaves_bounds(
     kind: Kind, missed: float = 0.0, exponent: float = 2.0, clock: bool = True
 ) -> Callable[[Instance], Measured | None]:
@@ -98,7 +65,9 @@ def leaves_bounds(
         if run is None:
             return None
         classes = instance.classes
-        (B, xi_change), (coarse, _) = growth_exponents(run, instance), growth_exponents(run, instance, every=2)
+        (B, xi_change), (coarse, _) = (
+            growth_exponents(run, instance.flow_rates[0], instance.ratio, every) for every in (1, 2)
+        )
         _, f = dense_attention(classes, np.asarray(run.z_initial))
         worst, where, error = -np.inf, "", 0.0
         for n in range(classes.num_classes):
@@ -253,39 +222,4 @@ RARE_COMMON = SmallOverlaps(
     ),
 )
 def theorem3_bounds(evidence: Evidence) -> None:
-    times = log_times(1e-3, 1e5, 300)
-    lower = upper = np.inf
-    quadrature = 0.0
-    instances = weak_instances(50 if evidence.full else 2, first_seed=300)
-    for classes in instances:
-        run = whole_run(ModifiedDecoder(classes, 1.0, 5.0), times, rtol=1e-10, atol=1e-14)
-        # An integral in ln t by another rule than that of the searched property.
-        B = growth_integral(run, 5.0)
-        quadrature = max(quadrature, float(np.abs(growth_integral(run, 5.0, every=2) / B[::2] - 1).max()))
-        for n in range(classes.num_classes):
-            l0 = dominant_token(classes, n)
-            f0 = classes.decoder_inputs()[n, l0]
-            log_chi = np.log(run.growth_factor(n, l0))
-            lower = min(lower, float(((log_chi - 2 * f0**2 * B[:, n]) / B[:, n]).min()))
-            upper = min(upper, float(((2 * B[:, n] - log_chi) / B[:, n]).min()))
-    # At t -> 0 the lower bound is an equality, up to the quadrature of B: every second point gives its error, and
-    # chi up to the solver's.
-    margin = -(2 * quadrature + 1e-7)
-    evidence.holds("smallest (ln chi - 2 f(0)^2 B)/B, 300 times", "modified decoder", lower, at_least=margin)
-    evidence.holds("smallest (2 B - ln chi)/B, 300 times", "modified decoder", upper, at_least=margin)
-    evidence.maps = [common_logit_maps(evidence.level)[0]]
-    evidence.conclusion = (
-        "Both bounds hold under (10) with B on the clock of the dynamics: per step B carries p_n. The lower one fails "
-        "where a common token rises. In the mean field attention moves by about 1/(V E') of what the xi of Theorem 1 "
-        f"says (F4), so that (12) holds to {MISSED:.0%} of B only where V f_n.f_k is small and priors are equal."
-    )
-    evidence.conditions = assumption_2(instances[0])[1:2]
-    evidence.picture = Picture(
-        "t (batch-size-1 steps)",
-        "ln chi of the dominant token",
-        (
-            Picture.line("Eq. (10), integrated", times, log_chi, "simulation"),
-            Picture.line("2 f(0)^2 B", times, 2 * f0**2 * B[:, n], "bound"),
-            Picture.line("2 B", times, 2 * B[:, n]),
-        ),
-    )
+    along_runs(evidence, MISSED)

@@ -1,17 +1,13 @@
-"""Counts of batch-size-1 steps and the decoder after whole visits, for the chapter's claims.
+"""Counts of batch-size-1 steps, for the chapter's claims.
 
 N counts batch-size-1 steps; s = N_n counts visits of class n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
@@ -21,21 +17,15 @@ from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.properties import Measured, Requirement
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import DECISIVE, Order, standard_error
-from snapdyn.validation.visits import FROZEN, discrete_logits, own_lead, visits_of
+from snapdyn.validation.visits import FROZEN, Numbers, WholeVisits, own_lead
 
 # Shares of seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
 SIGNIFICANCE = 1e-4
 # Levels 1 - delta at which a statement "with probability at least 1 - delta" is evaluated. The orders with ln(1/delta)
 # in place of ln(2/delta) need delta <= 1/2.
 DELTAS = np.array([0.5, 1e-2, 1e-6, 1e-12])
-# Visits that the recursion (33) makes one by one; the lag of later ones is an integral.
-WHOLE_VISITS = 4000
 # Floats hold every whole number up to here; later times are measured after so many steps.
 MOST_STEPS = 10**15
-# exp(u) beyond it is more visits than any run makes.
-LARGEST_LOGIT = 300.0
-
-Numbers = float | NDArray[Any]
 
 # Every number of steps, unequal priors, rates and V as wide as the words.
 ANY_CLASSES = Family(
@@ -126,99 +116,6 @@ def trained_counts(classes: SequenceClasses, steps: int, seeds: Sequence[int]) -
     table = V * analytic.discrete_h(steps, 1.0, V)
     # The table's steps are 1/s apart and more; rounding is below 1e-10.
     return np.searchsorted(table, lead - 1e-9).astype(float), lead
-
-
-def slope_of_h(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
-    """h'(s) = eta_Y/(V-1+exp(V h(s))), at s = 0 where s is negative."""
-    h = analytic.h(np.maximum(s, 0.0), eta_Y, vocab_size)
-    return np.asarray(eta_Y / (vocab_size - 1 + np.exp(vocab_size * h)))
-
-
-def elasticity(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
-    """s h'(s)/h(s), at most 1: relative change of h per relative change of the count."""
-    return np.asarray(s * slope_of_h(s, eta_Y, vocab_size) / analytic.h(s, eta_Y, vocab_size))
-
-
-def log_error(u: Floats, vocab_size: int) -> Floats:
-    """ln of V/(V-1+exp(u)), u = V h: the error |e_n - alpha_n| over its start."""
-    late = u - np.log(vocab_size) + np.log1p((vocab_size - 1) * np.exp(-u))
-    return -np.where(u < 30, np.log1p(np.expm1(np.minimum(u, 30)) / vocab_size), late)
-
-
-@dataclass(frozen=True)
-class WholeVisits:
-    """V h* after any number of whole visits, and the visits after which it has a value.
-
-    Up to WHOLE_VISITS by the recursion (33). Later h*(s) = h(s + X) with the lag X: one step from u is worth 1 + r
-    visits of h, r = sigma (exp(d) - 1 - d)/d with d = V eta_Y/(V-1+exp(u)), sigma = exp(u)/(V-1+exp(u)), by (45). As
-    ds = du/(d (1+r)), X is an integral over u, less half the difference of r at its ends (Euler-Maclaurin).
-
-    Attributes
-    ----------
-    eta_Y : float
-        Learning rate of the decoder per visit.
-    vocab_size : float
-        V.
-    table : (WHOLE_VISITS + 1,) array
-        V h* after 0, 1, ... visits.
-    """
-
-    eta_Y: float
-    vocab_size: float
-    table: Floats
-
-    @staticmethod
-    def of(eta_Y: float, vocab_size: float) -> WholeVisits:
-        """Decoder of a rate and V; the last ones are kept."""
-        return _whole_visits(float(eta_Y), float(vocab_size))
-
-    def lag(self, u: Floats) -> Floats:
-        """X at u = V h* at or beyond the end of the table, any shape."""
-        start = self.table[-1]
-        grown, ends = self._integral(u, lambda r, step: r / (step * (1 + r)))
-        return float(visits_of(start, self.eta_Y, self.vocab_size)) - WHOLE_VISITS + grown - ends / 2
-
-    def _integral(self, u: Floats, integrand: Callable[[Floats, Floats], Floats]) -> tuple[Floats, Floats]:
-        """Integral over u from the end of the table, and the difference of r at its ends."""
-        nodes, weights = _gauss_legendre()
-        width = (u - self.table[-1])[..., None] / 2
-        with np.errstate(over="ignore"):
-            grown = (width * weights * integrand(*self._gain(self.table[-1] + width * (nodes + 1)))).sum(axis=-1)
-        return grown, self._gain(u)[0] - self._gain(self.table[-1])[0]
-
-    def _gain(self, u: Numbers) -> tuple[Floats, Floats]:
-        """r and d of a step from u, at or beyond the end of the table: d < 0.01, so its series is exact to rounding."""
-        decay = np.exp(-np.minimum(u, LARGEST_LOGIT))
-        sigma = 1 / ((self.vocab_size - 1) * decay + 1)
-        d = self.vocab_size * self.eta_Y * decay * sigma
-        return np.asarray(sigma * d / 2 * (1 + d / 3 * (1 + d / 4 * (1 + d / 5)))), np.asarray(d)
-
-    def logits(self, visits: Numbers) -> Floats:
-        """V h* after whole `visits`."""
-        visits = np.asarray(visits, dtype=float)
-        late = np.maximum(visits, WHOLE_VISITS)
-        u = np.full(late.shape, self.table[-1])
-        if self.table[-1] < LARGEST_LOGIT:  # beyond, no number of visits changes a digit
-            for _ in range(4):  # the lag changes by less than a visit per visit, by 1/(2 s) late
-                u = np.maximum(self.vocab_size * analytic.h(late + self.lag(u), self.eta_Y, self.vocab_size), u)
-        return np.where(visits <= WHOLE_VISITS, self.table[np.minimum(visits, WHOLE_VISITS).astype(int)], u)
-
-    def visits(self, u: Numbers) -> Floats:
-        """Number of visits from which V h* is at least u: whole in the table, with its fraction beyond."""
-        u = np.asarray(u, dtype=float)
-        # ds = du/(d (1+r)): S(u) - X would cancel where the first steps overshoot.
-        more, ends = self._integral(np.maximum(u, self.table[-1]), lambda r, step: 1 / (step * (1 + r)))
-        return np.where(u <= self.table[-1], np.searchsorted(self.table, u), WHOLE_VISITS + more + ends / 2)
-
-
-@lru_cache(maxsize=1)
-def _gauss_legendre() -> tuple[Floats, Floats]:
-    return np.polynomial.legendre.leggauss(100)
-
-
-@lru_cache(maxsize=64)
-def _whole_visits(eta_Y: float, vocab_size: float) -> WholeVisits:
-    return WholeVisits(eta_Y, vocab_size, discrete_logits(vocab_size, eta_Y, np.arange(WHOLE_VISITS + 1)))
 
 
 def decoder_of(instance: Instance) -> WholeVisits:

@@ -18,7 +18,6 @@ from snapdyn.validation.claims.concentration._shared import (
     many_draws,
     order_of_theta,
     quantile,
-    slope_of_h,
     steps_of,
     tail,
     trained_counts,
@@ -31,7 +30,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import CLAIMS, claim
 from snapdyn.validation.search import Instance
-from snapdyn.validation.visits import discrete_logits, single_token_classes, visits_of
+from snapdyn.validation.visits import discrete_logits, single_token_classes, slope_of_h, visits_of
 
 
 def extreme_counts(instance: Instance) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ import numpy as np
 from snapdyn.dynamics import single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import MUCH_LARGER, assumption_2
+from snapdyn.validation.claims.correlation._assumption2_settings import on_random_classes
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
@@ -18,10 +19,10 @@ from snapdyn.validation.claims.correlation._shared import (
     pairs_overlap,
     smallest_vocabulary,
 )
-from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, EPS, LINEAR_ALGEBRA, overlap, smallest_growth
+from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, overlap
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import equal_overlap, random_attention
-from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.instances import equal_overlap
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.search import Instance
@@ -172,7 +173,7 @@ def assumption2(evidence: Evidence) -> None:
             f"wrong theory: V > {name}, is enough for 6/sqrt(V), best slack of equal overlaps at K = 10",
             LINEAR_ALGEBRA, best_slack(equal[10], V * 100 * 81), at_least=1.0,
         )  # fmt: skip
-    half = _random_classes(evidence)
+    half = on_random_classes(evidence)
     data = {
         "syn_small()": syn_small(),
         "syn_medium(1)": syn_medium(1),
@@ -205,52 +206,3 @@ def assumption2(evidence: Evidence) -> None:
         yscale="log",
     )  # fmt: skip
     evidence.seeds = [2]
-
-
-def _random_classes(evidence: Evidence) -> dict[int, float]:
-    """Batches up to K = 20: |lambda_1|/min|lambda|, xi_n without the lower bound, and the map; median V by K."""
-    rng = np.random.default_rng(2)
-    count = 20_000 if evidence.full else 300
-    sizes = (2, 3, 4, 6, 10, 20)
-    grid = np.geomspace(1e2, 1e10, 33)
-    share = np.full((len(sizes), grid.size), np.nan)
-    least = growth = np.inf
-    half: dict[int, float] = {}
-    for row, K in enumerate(sizes):
-        for c in (1, 2, 4):
-            if c >= K:
-                continue
-            E = overlap(random_attention(rng, K, c, 1, rng.uniform(0.1, 1, count) / K))
-            E = E[np.all(np.any(E, axis=2), axis=1)]
-            size = np.abs(np.linalg.eigvalsh(E))
-            condition = size.max(axis=1) / np.maximum(size.min(axis=1), 1e-300)
-            least = min(least, float((condition / max(1.0, (K - c) / c)).min()))
-            if c == 1:
-                V_needed = np.where(size.max(axis=1) < 1 / K, 36 / np.maximum(size.min(axis=1), 1e-300) ** 2, np.inf)
-                half[K] = float(np.median(V_needed))
-                share[row] = [(V_needed > V).mean() for V in grid]
-            # xi_n of classes that miss the lower bound, V = 36/min|lambda|^2 / 100.
-            V = np.maximum(K, 0.36 / np.maximum(size.min(axis=1), 1e-6) ** 2)
-            growth = min(growth, smallest_growth(E, V))
-    evidence.corrected(
-        "K = 2..20: smallest |lambda_1|/min|lambda| over max(1, (K-c)/c)", LINEAR_ALGEBRA, least,
-        at_least=1 - DENSE_ALGEBRA_ERROR,
-    )  # fmt: skip
-    evidence.corrected(
-        "the lower bound is not needed: smallest xi_n/gamma over -q1 E'_nn where it is missed by a factor 10",
-        LINEAR_ALGEBRA, growth, at_least=1.0 - 1e-3,
-    )  # fmt: skip
-    K_axis = np.array(sizes, dtype=float)
-    evidence.maps = [
-        Map(
-            title="Random classes with one common token that miss Assumption 2",
-            xlabel="V", ylabel="K", quantity="share that misses it",
-            x=grid, y=K_axis, violation=share, threshold=0.5,
-            boundaries=(
-                Picture.line("V = 10 K^2", 10 * K_axis**2, K_axis, "printed"),
-                Picture.line("V = 36 K^2 (K-1)^2", 36 * K_axis**2 * (K_axis - 1) ** 2, K_axis),
-            ),
-            scale="linear",
-        )
-    ]  # fmt: skip
-    return half

@@ -30,6 +30,8 @@ SCALARS = Family(
     eta_Y=(1e-6, 1e6),
 )
 # The same from V = 4 on, where exp(u) = (V-1) u has roots.
+# gamma late is at most twice its order; at least a quarter (early) or half (late) of ((V-1)/V)^2 times its order.
+LATE_CONSTANT, EARLY_SHARE, LATE_SHARE = 2.0, 0.25, 0.5
 TWO_ROOTS = replace(SCALARS, name="any rate, V of 4 or more, any visits", vocab_size=(4, 10**12))
 # Attention vectors too.
 OVERLAPS = Family(

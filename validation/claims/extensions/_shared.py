@@ -12,6 +12,8 @@ from snapdyn.validation.search import Family, Instance
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.
 RUN_ERROR = 1e-6
+# Largest difference of two paths relative to the movement that counts as none.
+SAME_PATH = 1e-4
 
 
 def run_error(instance: Instance, largest: float) -> float:
@@ -45,19 +47,6 @@ class StartedFamily(Family):
         size = np.exp(rng.uniform(*np.log(self.start)))
         shape = np.unique(instance.query).size, instance.P.shape[1]
         return replace(instance, start=size * rng.normal(size=shape))
-
-
-@dataclass(frozen=True)
-class SeparateQueriesFamily(Family):
-    """A family whose query tokens are not among the contextual tokens."""
-
-    def __str__(self) -> str:
-        return f"{super().__str__()}, query tokens outside the context"
-
-    def draw(self, seed: int, number: int) -> Instance:
-        """Instance `number` of the sequence of draws with root `seed`."""
-        instance = super().draw(seed, number)
-        return replace(instance, query=instance.query + instance.P.shape[1])
 
 
 def reweighted(classes: SequenceClasses, z0: Floats) -> SequenceClasses:
@@ -102,6 +91,11 @@ def same_query(query: Ints) -> Floats:
 def residual_beta(f: Floats, query: Ints) -> Floats:
     """E' of the decoder inputs, (S, S): beta to leading order where query tokens are not attended."""
     return np.asarray(np.eye(f.shape[0]) - np.linalg.inv((f @ f.T + same_query(query)) / 2))
+
+
+def plain_beta(f: Floats, query: Ints) -> Floats:
+    """E' of the decoder inputs without the term of the query, f_n.f_k/2 for n != k."""
+    return np.asarray(np.eye(len(f)) - np.linalg.inv((f @ f.T + np.eye(len(f))) / 2))
 
 
 def exact_beta(E_prime: Floats, vocab_size: int) -> Floats:

@@ -40,9 +40,8 @@ DESCENT = "descent, T infinite"
 def reparameterisation(evidence: Evidence) -> None:
     classes = syn_small()
     V, steps = classes.vocab_size, STEPS
-    (run,) = trained(classes, 1.0, 1.0, [0, steps], None)
-    (slower,) = trained(classes, 1.0, 0.5, [0, steps], None)
-    start, reached, reached_slower = run.attention[0], run.attention[1], slower.attention[1]
+    start, reached = trained(classes, 1.0, 1.0, [0, steps], None)[0].attention
+    reached_slower = trained(classes, 1.0, 0.5, [0, steps], None)[0].attention[1]
 
     def gap(found: Floats, reference: Floats = reached) -> float:
         """Distance in attention over how far the reference has come."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, SequenceClasses, sgd
+from snapdyn.dynamics import MeanField
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.systems.layout import Layout
-from snapdyn.validation.dense_algebra import IDENTITY_ERROR, dense_attention, largest_relative, softmax
+from snapdyn.validation.claims.gradient._lemma1_settings import descent_error, objective, sample_error, small_classes
+from snapdyn.validation.dense_algebra import IDENTITY_ERROR, largest_relative, softmax
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
@@ -125,18 +126,6 @@ def against_the_loss(gradient: Gradient) -> Callable[[Instance], Measured | None
     return measure
 
 
-def _small_classes(seed: int) -> SequenceClasses:
-    rng = np.random.default_rng(seed)
-    # Queries 1 and 3 are contextual tokens too: with the residual connection one row of Y has both roles.
-    return SequenceClasses(
-        rng.dirichlet(np.ones(4), size=2),
-        query=[1, 3],
-        next_token=[0, 2],
-        weights=rng.dirichlet(np.ones(2)),
-        vocab_size=4,
-    )
-
-
 @claim(
     "lemma1",
     source="Lemma 1, Eqs. (2)-(4)",
@@ -171,7 +160,7 @@ def lemma1(evidence: Evidence) -> None:
     shown: tuple[Floats, ...] = ()
     for seed in range(points):
         for residual in (False, True):
-            classes = _small_classes(seed)
+            classes = small_classes(seed)
             rng = np.random.default_rng(1000 + seed)
             z = rng.normal(size=(2, 4))
             Y = rng.normal(size=(4, 4))
@@ -180,7 +169,7 @@ def lemma1(evidence: Evidence) -> None:
             exact_dY, exact_dz = gradient(
                 classes.P.toarray(), classes.query, classes.next_token, classes.prior, Y, z, residual=residual
             )
-            errors["descent"] = max(errors["descent"], _descent_error(classes, Y, z, residual, exact_dY, exact_dz))
+            errors["descent"] = max(errors["descent"], descent_error(classes, Y, z, residual, exact_dY, exact_dz))
             columns = [0, 2, 1]  # the two next tokens, and the shared column
             dY, dz = kernel_gradient(system, Y[system.layout.row_token][:, columns], z)
             exact_dY = exact_dY[system.layout.row_token][:, columns]
@@ -189,12 +178,12 @@ def lemma1(evidence: Evidence) -> None:
             for index in np.ndindex(z.shape):
                 shift = np.zeros_like(z)
                 shift[index] = step
-                ahead, behind = (_objective(classes, Y, z + sign * shift, residual) for sign in (1, -1))
+                ahead, behind = (objective(classes, Y, z + sign * shift, residual) for sign in (1, -1))
                 differences[index] = (ahead - behind) / (2 * step)
             errors["difference"] = max(errors["difference"], largest_relative(dz, differences))
             if not residual:
                 shown = exact_dz.ravel(), dz.ravel()
-                errors["SGD"] = max(errors["SGD"], _sample_error(Y, z[:1], seed))
+                errors["SGD"] = max(errors["SGD"], sample_error(Y, z[:1], seed))
     name = f"kernel against sympy's derivative of the loss, {2 * points} points, residual off and on"
     evidence.holds(name, "symbolic", errors["sympy"], at_most=IDENTITY_ERROR)
     evidence.holds(
@@ -217,47 +206,3 @@ def lemma1(evidence: Evidence) -> None:
         xscale="linear",
     )
     evidence.seeds.extend(range(points))
-
-
-def _objective(classes: SequenceClasses, Y: Floats, z: Floats, residual: bool) -> float:
-    _, f = dense_attention(classes, z)
-    u = np.zeros((classes.num_classes, Y.shape[0]))
-    u[:, : f.shape[1]] = f
-    if residual:
-        u[np.arange(classes.num_classes), classes.query] += 1.0
-        u /= np.linalg.norm(u, axis=1, keepdims=True)
-    alpha = softmax(u @ Y)
-    return float(classes.prior @ np.log(alpha[np.arange(classes.num_classes), classes.next_token]))
-
-
-def _descent_error(
-    classes: SequenceClasses, Y: Floats, z: Floats, residual: bool, exact_dY: Floats, exact_dz: Floats
-) -> float:
-    """Largest relative error of one step of descent on the expectation at unit rates, T infinite."""
-    run = sgd(classes, 1.0, 1.0, 1, batch_size=None, init=(Y, z), residual=residual, save_decoder=True)
-    assert run.Y is not None
-    assert run.decoder_rows is not None
-    rows = np.flatnonzero(run.decoder_rows >= 0)
-    moved = np.zeros_like(exact_dY)
-    moved[rows] = (run.Y[1] - run.Y[0])[run.decoder_rows[rows]]
-    return max(largest_relative(moved, exact_dY), largest_relative(run.z[1] - run.z[0], exact_dz))
-
-
-def _sample_error(Y: Floats, z: Floats, seed: int) -> float:
-    """Largest relative error of one batch-size-1 step on a drawn sequence, against sympy at its frequencies.
-
-    The step of Y is f (x - alpha)^T, and f is proportional to the frequencies times exp(z): the step of Y says which
-    sequence was drawn, and sympy then says what both steps must be.
-    """
-    from snapdyn.analytic.symbolic import gradient
-
-    classes = SequenceClasses(np.full((1, 4), 0.25), query=[1], next_token=[2], vocab_size=4)
-    run = sgd(classes, 1.0, 1.0, 1, seq_len=50, init=(Y, z), seed=seed, save_decoder=True)
-    assert run.Y is not None
-    step = (run.Y[1] - run.Y[0])[run.decoder_rows]
-    weights = step[:, 2] / np.exp(z[0])
-    frequency = np.round(50 * weights / weights.sum()) / 50
-    exact_dY, exact_dz = gradient(
-        frequency[None], classes.query, classes.next_token, classes.prior, Y, z, residual=False
-    )
-    return max(largest_relative(step, exact_dY), largest_relative(run.z[1] - run.z[0], exact_dz))

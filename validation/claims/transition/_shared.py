@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +25,8 @@ from snapdyn.validation.search import Family, Instance
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12
+# Attention's way is counted to this many t0: B grows like ln ln t without bound, so a share needs a horizon.
+WHOLE = 1e6
 
 
 def _profile_spread(instance: Instance) -> float:
@@ -97,42 +98,6 @@ def transition(classes: SequenceClasses, eta_Y: float) -> tuple[float, float]:
     K, V = classes.num_classes, classes.vocab_size
     start, end = (float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in ("start", "end"))
     return start, end
-
-
-def common_growth(instance: Instance, t: Floats) -> Floats:
-    """Gamma = eta_Z int gamma dt of uniform classes at the times `t` (batch-size-1 steps)."""
-    eta_Y, eta_Z = instance.flow_rates
-    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, instance.vocab_size, instance.num_classes))
-
-
-class Overlap(NamedTuple):
-    """Overlap of symmetric classes with one common token at z = 0, by plain numpy.
-
-    `least` and `most` bound A in (K-1) f_n.f_k E'_nk = A (f_n.f_k/x)^2 while f_n.f_k falls from x: with
-    E'_nk = x/((1-x) (1+(K-1)x)) it is (K-1) x^2 over g(x) = 1 + (K-2) x - (K-1) x^2, which is concave.
-    """
-
-    rho0: float  # |c~|/P(common)
-    x: float  # f_n.f_k = 1/rho0^2
-    f0: float  # f of the dominant distinct token
-    least: float
-    most: float
-
-
-def overlap(classes: SequenceClasses) -> Overlap:
-    """Measure `Overlap`."""
-    P, K = classes.P.toarray()[0], classes.num_classes
-    norm, common = float(np.linalg.norm(P)), int(classes.common_tokens()[0])
-    x = (float(P[common]) / norm) ** 2
-
-    def g(x: float) -> float:
-        return 1 + (K - 2) * x - (K - 1) * x**2
-
-    scale = (K - 1) * x**2
-    top = min(x, (K - 2) / (2 * (K - 1)))
-    return Overlap(
-        norm / float(P[common]), x, float(np.delete(P, common).max()) / norm, scale / g(top), scale / min(1.0, g(x))
-    )
 
 
 def entropies(runs: list[list[Trajectory]]) -> Floats:

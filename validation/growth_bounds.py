@@ -1,0 +1,118 @@
+"""Growth chi of the dominant token under Eq. (10): symmetric classes with one common token, zero start.
+
+Two bounds of ln chi and its value on the orbit. Times are batch-size-1 steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snapdyn import analytic
+from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.instances import SingleCommonProfile, single_common_profile
+from snapdyn.validation.search import Instance
+
+# Solution of x exp(x) = 1: u >= eta_Y s (1 - OMEGA/ln V) as long as eta_Y s <= ln V, see `lower_bound`.
+OMEGA = 0.5671432904097838
+
+
+class Overlap(NamedTuple):
+    """Overlap of the classes at z = 0, by plain numpy.
+
+    `least` and `most` bound A in (K-1) f_n.f_k E'_nk = A (f_n.f_k/x)^2 while f_n.f_k falls from x: with
+    E'_nk = x/((1-x) (1+(K-1)x)) it is (K-1) x^2 over g(x) = 1 + (K-2) x - (K-1) x^2, which is concave.
+    """
+
+    rho0: float  # |c~|/P(common)
+    x: float  # f_n.f_k = 1/rho0^2
+    f0: float  # f of the dominant distinct token
+    least: float
+    most: float
+
+
+def overlap(classes: SequenceClasses) -> Overlap:
+    """Measure `Overlap`."""
+    P, K = classes.P.toarray()[0], classes.num_classes
+    norm, common = float(np.linalg.norm(P)), int(classes.common_tokens()[0])
+    x = (float(P[common]) / norm) ** 2
+
+    def g(x: float) -> float:
+        return 1 + (K - 2) * x - (K - 1) * x**2
+
+    scale = (K - 1) * x**2
+    top = min(x, (K - 2) / (2 * (K - 1)))
+    return Overlap(
+        norm / float(P[common]), x, float(np.delete(P, common).max()) / norm, scale / g(top), scale / min(1.0, g(x))
+    )
+
+
+def profile_of(instance: Instance) -> SingleCommonProfile:
+    """Profile of the classes, which must be symmetric."""
+    profile = single_common_profile(instance.classes)
+    assert profile is not None
+    return profile
+
+
+def common_growth(instance: Instance, t: Floats) -> Floats:
+    """Gamma = eta_Z int gamma dt of uniform classes at the times `t`."""
+    eta_Y, eta_Z = instance.flow_rates
+    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, instance.vocab_size, instance.num_classes))
+
+
+def lower_bound(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
+    """Lower bound of ln chi for t <= t0', own.
+
+    With x = f_n.f_k: B' = (eta_Z/K) gamma (K-1) x beta and, by conservation, z_c' = -K (1-x) B'. The norms of the
+    distinct parts grow by (ln |c~|^2)' <= 2 B', so x falls no faster than exp(-2 (K+1) B), and (K-1) x beta >= (K-1) x
+    E' no faster than A exp(-4 (K+1) B), A = `Overlap.least`: B >= ln(1 + 4 (K+1)/K A Gamma)/(4 (K+1)); then chi >=
+    exp(2 f0^2 B), Eq. (12). And Gamma = eta_Z (K/(2 eta_Y)) ((V-1)/V)^2 u^2 with u/(eta_Y s) falling in s and, at
+    eta_Y s = ln V, u >= ln V - OMEGA: from (45), with u = ln V - d, d <= exp(-d).
+    """
+    K, start = classes.num_classes, overlap(classes)
+    least = least_common_growth(classes, eta_Y, eta_Z, t)
+    return np.asarray(start.f0**2 / (2 * (K + 1)) * np.log1p(4 * (K + 1) / K * start.least * least))
+
+
+def least_common_growth(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
+    """Lower bound of Gamma for t <= t0', see `lower_bound`."""
+    V = classes.vocab_size
+    slowest = ((1 - 1 / V) * (1 - OMEGA / np.log(V))) ** 2
+    return np.asarray(slowest * eta_Y * eta_Z * t**2 / (2 * classes.num_classes))
+
+
+def upper_bound(x: float, A: float, num_classes: int, Gamma: Floats) -> Floats:
+    """Upper bound of ln chi with leading beta, own, for f_n.f_k = `x` at the start and A = `Overlap.most`.
+
+    As in `lower_bound`, from the other side: f_n.f_k falls at least as fast as exp(-2 K (1-x)^2 B), so B <= ln(1 + 4 a
+    A Gamma)/(4 a K), a = (1-x)^2, and chi <= exp(2 B), Eq. (12).
+    """
+    a = (1 - x) ** 2
+    return np.asarray(np.log1p(4 * a * A * Gamma) / (2 * a * num_classes))
+
+
+def growth_on_orbit(instance: Instance, t: Floats, profile: tuple[Floats, float] | None = None) -> Floats:
+    """ln chi with leading beta at the times `t` (N,), by one quadrature.
+
+    `profile` replaces the probabilities of the distinct tokens and of the common one.
+    """
+    distinct, common = profile or profile_of(instance)[:2]
+    orbit = analytic.single_common_token_orbit(
+        t, distinct, common, instance.num_classes, instance.vocab_size, *instance.flow_rates, beta="leading"
+    )
+    return np.asarray(2 * orbit.z_distinct[:, int(np.argmax(distinct))])
+
+
+def exponent_on_orbit(instance: Instance, t: Floats) -> Floats:
+    """B with leading beta at the times `t` (N,): z_c = -K sigma on the orbit, dB = (1+o) dsigma, o = C/D."""
+    from scipy.integrate import cumulative_simpson
+
+    profile, K = profile_of(instance), instance.num_classes
+    p, common = profile.distinct_probabilities, profile.common_probability
+    eta_Y, eta_Z = instance.flow_rates
+    orbit = analytic.single_common_token_orbit(t, p, common, K, instance.vocab_size, eta_Y, eta_Z, beta="leading")
+    o = common**2 * np.exp(2 * orbit.z_common) / (p**2 * np.exp(2 * orbit.z_distinct)).sum(axis=1)
+    sigma = -orbit.z_common / K
+    return np.asarray(cumulative_simpson(1 + o, x=sigma, initial=0) + (1 + o[0]) * sigma[0])
