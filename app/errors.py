@@ -31,8 +31,6 @@ FloatArray = NDArray[np.float64]
 LARGEST_WHOLE = 2**63 - 1  # of the 64 bits in which arrays and files hold whole numbers
 # Bytes of a path and of a name in it, on Linux; macOS takes less of a path and says so.
 LONGEST_PATH, LONGEST_NAME = 4096, 255
-# Less is given without looking at what is free.
-ALWAYS_FREE = 2**27  # bytes
 
 
 class InputError(ValueError):
@@ -210,7 +208,9 @@ def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> i
     """Return `value` as an int after checking that it is a whole number within the bounds, and of 64 bits."""
     converted = _whole(value)
     if converted is None:
-        raise InputError(f"expected {name} to be a whole number, received {shown(value)}; give one whole number")
+        raise InputError(
+            f"expected {name} to be a whole number of at least {at_least}, received {shown(value)}; give one"
+        )
     if converted < at_least:
         raise InputError(
             f"expected {name} to be a whole number of at least {at_least}, received {shown(value)}; "
@@ -260,8 +260,12 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
         )
     if array.dtype.kind not in "iuf" or with_bools:
         raise InputError(f"expected {name} to be an array of real numbers, received {shown(values)}; give numbers")
-    require_memory(f"{array.size} numbers of {name}", 8 * array.size, "fewer of them")
-    return array.astype(np.float64)
+    try:
+        return array.astype(np.float64)
+    except MemoryError as error:  # a view that repeats a few numbers
+        raise InputError(
+            f"expected {name} to fit into memory, received {array.size} numbers; give fewer of them"
+        ) from error
 
 
 def _odd_entries(values: Any) -> tuple[bool, bool]:
@@ -292,69 +296,6 @@ def broadcasting(function: Callable[Arguments, Result]) -> Callable[Arguments, R
             ) from error
 
     return checked
-
-
-def require_memory(what: str, size: float, remedy: str) -> None:
-    """Check before an allocation that it fits into what is free.
-
-    Parameters
-    ----------
-    what : str
-        What is to be held, with its numbers.
-    size : float
-        Bytes that it takes.
-    remedy : str
-        What to use instead: "fewer classes".
-
-    Raises
-    ------
-    InputError
-        More than `free_memory`.
-    """
-    if size <= ALWAYS_FREE:
-        return
-    free = free_memory()
-    if size > free:
-        raise InputError(
-            f"expected {what} to fit into the free memory of {free / 2**30:.3g} GiB, received a need of "
-            f"{size / 2**30:.3g} GiB; use {remedy}"
-        )
-
-
-def free_memory() -> float:
-    """Bytes that this process may still take: of the machine, and of the limits of its container and its shell.
-
-    Infinite where the system does not say.
-    """
-    limits = [math.inf]
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                limits.append(1024.0 * int(line.split()[1]))
-    except (OSError, ValueError, IndexError):
-        limits.append(_free_pages())
-    try:
-        group = Path("/sys/fs/cgroup")
-        limits.append(float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
-    except (OSError, ValueError):  # no group, or "max"
-        pass
-    try:
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if most != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            limits.append(most - pages * float(os.sysconf("SC_PAGE_SIZE")))
-    except (ImportError, OSError, ValueError, IndexError):
-        pass
-    return max(0.0, min(limits))
-
-
-def _free_pages() -> float:
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return math.inf
 
 
 def whole_array(name: str, values: Any) -> NDArray[np.int64]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import LARGEST_WHOLE, InputError, flag, real_array, require_memory, whole, whole_array
+from snapdyn.dynamics.memory import require_memory
+from snapdyn.errors import LARGEST_WHOLE, InputError, flag, real_array, whole, whole_array
 
 # Rows of P are probabilities; a single-precision table still sums to 1 within this.
 ROW_SUM_TOLERANCE = 1e-6

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from snapdyn.dynamics.memory import free_memory
 from snapdyn.dynamics.netcdf_content import Content, RefusedContent, read_content
 from snapdyn.dynamics.storage import replacing
 from snapdyn.dynamics.unverified import read_unverified
-from snapdyn.errors import InputError, flag, free_memory
+from snapdyn.errors import InputError, flag
 
 if TYPE_CHECKING:
     import xarray

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.errors import InputError, choice, flag, positive, require_memory, whole
+from snapdyn.dynamics.memory import require_memory
+from snapdyn.errors import InputError, choice, flag, positive, whole
 
 NUM_COMMON = 10
 NUM_DISTINCT = 10

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import netcdf_content
+from snapdyn.dynamics.memory import free_memory
 from snapdyn.dynamics.netcdf_content import NUMBERS, Content, Variable, unpacked
-from snapdyn.errors import InputError, free_memory, positive
+from snapdyn.errors import InputError, positive
 
 LIMIT = 60.0  # seconds
 # Path and arguments follow; without the folder of the script, whose modules are no top-level names.

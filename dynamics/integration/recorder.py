@@ -10,10 +10,10 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
+from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory
-from snapdyn.errors import require_memory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000

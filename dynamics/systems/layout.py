@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.errors import require_memory
+from snapdyn.dynamics.memory import require_memory
 
 Bools = NDArray[np.bool_]
 

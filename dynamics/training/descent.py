@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import SequenceClasses
+from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.training.settings import MOST_SEEDS, Init, SGDSettings
 from snapdyn.dynamics.training.sgd_run import ClassTables, recorded_bytes, train
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError, list_of, optional_function, require_memory, shown, whole
+from snapdyn.errors import InputError, list_of, optional_function, shown, whole
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
         "finished": f"{len(values) - len(missing)} of {len(values)} cells",
         "provenance": json.dumps(provenance(), sort_keys=True),
     }
-    return xarray.Dataset(data, coordinates | extra, attributes)
+    return xarray.Dataset(data, coordinates | extra, attributes | {"format": FORMAT})
 
 
 def _fill(array: np.ndarray, number: int, value: Any, extra: Mapping[str, Any]) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import snapdyn as sd
-from snapdyn import errors
 from snapdyn.commands.main import main
+from snapdyn.dynamics import memory
 from snapdyn.errors import InputError
 
 MOST = 2**63 - 1
@@ -91,19 +91,6 @@ def test_large_classes_with_one_common_token_are_sparse() -> None:
 )
 def test_what_does_not_fit_into_memory_is_refused(call: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert one sentence, before anything is allocated, where one gigabyte is free."""
-    monkeypatch.setattr(errors, "free_memory", lambda: 2.0**30)
+    monkeypatch.setattr(memory, "free_memory", lambda: 2.0**30)
     with pytest.raises(InputError, match=r"^expected .*(fit into the free memory of 1 GiB|at most 1000000 seeds)"):
         call()
-
-
-def test_free_memory_obeys_the_limit_of_the_shell() -> None:
-    """Assert that the free memory is positive, and below the limit of addresses where one is set."""
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    assert errors.free_memory() > 0
-    resource.setrlimit(resource.RLIMIT_AS, (2**40, before[1]))
-    try:
-        assert errors.free_memory() < 2**40
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snapdyn import errors
+from snapdyn.dynamics import memory
 from snapdyn.errors import InputError
 from snapdyn.experiments.check_files import read_check
 from snapdyn.experiments.run_files import Simulation, read_comparison, read_simulation
@@ -110,7 +110,7 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Assert that every damaged file is read, or refused by an InputError with a message of one line."""
-    monkeypatch.setattr(errors, "free_memory", lambda: 3e8)  # what is built in good faith stays small
+    monkeypatch.setattr(memory, "free_memory", lambda: 3e8)  # what is built in good faith stays small
     texts = {example.name: example.read_text() for example in EXAMPLES} | {"text.toml": TEXT}
     names = list(texts)
     rng = np.random.default_rng(np.random.SeedSequence(seed))

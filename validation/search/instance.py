@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.times import LATEST_TIME
+from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import (
     InputError,
@@ -20,7 +21,6 @@ from snapdyn.errors import (
     instance,
     positive,
     positive_array,
-    require_memory,
     shown,
     text,
     whole,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.training.transformer.checkpoints import RunState, load_checkpoint, save_checkpoint
 from snapdyn.dynamics.training.transformer.model import (
     NORMALISATIONS,
@@ -23,7 +24,7 @@ from snapdyn.dynamics.training.transformer.model import (
 )
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.text import Paths, Progress, SplitText, name_of, split_text
-from snapdyn.errors import InputError, choice, flag, positive, require_memory, shown, whole, whole_array
+from snapdyn.errors import InputError, choice, flag, positive, shown, whole, whole_array
 
 VALIDATION_WINDOWS = 200  # windows on which attention is recorded, evenly spread over the validation text
 # A seed has three streams of random numbers: parameters, batches, permutation of the words.
