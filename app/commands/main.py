@@ -6,11 +6,8 @@ Only typer and rich are imported here; a command imports what it needs, so that 
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -22,6 +19,7 @@ from snapdyn.commands.equations import equations
 from snapdyn.commands.figures import figures
 from snapdyn.commands.options import figure_ids, help_with, systems_and_classes, systems_and_observables
 from snapdyn.commands.report import report
+from snapdyn.commands.signals import received_signals
 from snapdyn.commands.simulate import simulate
 from snapdyn.commands.sweep import sweep
 from snapdyn.commands.terminal import BAD_INPUT, DIFFERS, DONE, INTERRUPTED, TERMINATED, say
@@ -42,45 +40,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done, every verdict is the register's; 1: a verdict differs, or an integration failed; 2: bad usage or
     input, with one sentence on stderr; 130: interrupted; 143: ended by SIGTERM, which acts as Ctrl-C.
     """
-    try:
-        with _termination() as received:
+    with received_signals() as received:
+        try:
             code = app(arguments, prog_name="snapdyn", standalone_mode=False)
-    except typer.TyperException as error:
-        say(_usage_sentence(error))
-        return BAD_INPUT
-    except snapdyn.InputError as error:
-        say(str(error))
-        return BAD_INPUT
-    except BrokenProcessPool as error:
-        say(str(error))
-        return DIFFERS
-    except KeyboardInterrupt:  # before a command has begun, or after its end
-        code = INTERRUPTED
+        except KeyboardInterrupt:  # before a command has begun, or after its end
+            code = INTERRUPTED
+        except Exception as error:
+            if received:
+                code = INTERRUPTED
+            elif isinstance(error, typer.TyperException):
+                say(_usage_sentence(error))
+                return BAD_INPUT
+            elif isinstance(error, snapdyn.InputError):
+                say(str(error))
+                return BAD_INPUT
+            elif isinstance(error, BrokenProcessPool):
+                say(str(error))
+                return DIFFERS
+            else:
+                raise
     if code == INTERRUPTED:
-        kept = f"{'terminated' if received else 'interrupted'}; what is finished is kept, no file is half written"
+        terminated = signal.SIGTERM in received
+        kept = f"{'terminated' if terminated else 'interrupted'}; what is finished is kept, no file is half written"
         say(f"{kept}; validate, report and sweep go on from there when they are run again")
-        return TERMINATED if received else INTERRUPTED
+        return TERMINATED if terminated else INTERRUPTED
     return code or DONE
-
-
-@contextmanager
-def _termination() -> Iterator[list[int]]:
-    """Let SIGTERM act as Ctrl-C: finished work is stored, workers end. The list holds the signal once it has come."""
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    # Only the main thread can set handlers; one that ignores SIGTERM wants that for its commands, too.
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield received
-        return
-    signal.signal(signal.SIGTERM, handle)
-    try:
-        yield received
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _usage_sentence(error: typer.TyperException) -> str:

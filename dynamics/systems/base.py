@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.systems.layout import Layout
+from snapdyn.dynamics.systems.layout import Layout, scratch
 from snapdyn.errors import InputError
 
 
@@ -104,7 +104,7 @@ class System(ABC):
         # Implicit solvers pass columns of a matrix; the kernels are compiled for contiguous arrays only.
         if not state.flags.c_contiguous:
             state = np.ascontiguousarray(state)
-        out = np.empty_like(state)
+        out = scratch(state.size)
         self.write_rate(state, out)
         return out
 

@@ -21,6 +21,7 @@ from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
 from snapdyn.validation.search import Instance, flow
+from snapdyn.validation.search.flows import noise
 
 Kind = type[MeanField] | type[ModifiedDecoder]
 
@@ -49,7 +50,9 @@ def difference(kind: Kind, reweight: Callable[[SequenceClasses, Floats], Sequenc
         gaps = np.abs(biased.z_support - z0[query, token] - plain.z_support)
         i, k = np.unravel_index(np.argmax(gaps), gaps.shape)
         moved = float(np.abs(plain.z_support).max())
-        allowed = SAME_PATH * moved + run_error(instance, float(np.abs(biased.z).max()) + moved)
+        # On one class no logit moves: what remains is the noise of both runs.
+        error = run_error(instance, float(np.abs(biased.z).max()) + moved) + 2 * noise(instance, kind)
+        allowed = SAME_PATH * moved + error
         return Measured(
             gaps[i, k] / allowed,
             at_most=1.0,

@@ -1,0 +1,52 @@
+"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and what has come is kept. Imports nothing that is slow."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def received_signals() -> Iterator[list[int]]:
+    """Let SIGTERM act as Ctrl-C: finished work is stored, workers end.
+
+    Yields
+    ------
+    list of int
+        The signals that have come. While a library is imported, the KeyboardInterrupt can reach the caller as an error
+        of another kind; with a signal in this list it is an interruption all the same.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    def handle_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+        """Raise again what came while a compiled library called back, where Python can only print and go on."""
+        if received and issubclass(unraisable.exc_type, KeyboardInterrupt):
+            _thread.interrupt_main()
+        else:
+            print_unraisable(unraisable)
+
+    print_unraisable = sys.unraisablehook
+    # Only the main thread can set handlers; a program that ignores a signal wants that for its commands, too.
+    ours = {}
+    if threading.current_thread() is threading.main_thread():
+        for number, usual in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+            before = signal.getsignal(number)
+            if before == usual or getattr(before, "__qualname__", "") == handle.__qualname__:
+                ours[number] = signal.signal(number, handle)
+    if ours:
+        sys.unraisablehook = handle_unraisable
+    try:
+        yield received
+    finally:
+        sys.unraisablehook = print_unraisable
+        for number, before in ours.items():
+            signal.signal(number, before)
