@@ -30,7 +30,10 @@ def received_signals() -> Iterator[list[int]]:
     def handle_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
         """Raise again what came while a compiled library called back, where Python can only print and go on."""
         if received and issubclass(unraisable.exc_type, KeyboardInterrupt):
-            _thread.interrupt_main()
+            # A moment later: raised in here, it would be lost again.
+            again = threading.Timer(0.01, _thread.interrupt_main)
+            again.daemon = True
+            again.start()
         else:
             print_unraisable(unraisable)
 

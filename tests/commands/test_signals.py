@@ -43,9 +43,12 @@ def test_a_signal_inside_a_callback_comes_again() -> None:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)
 
-    with received_signals() as received, pytest.raises(KeyboardInterrupt):
+    def work() -> None:
         Callback()
         time.sleep(1.0)
+
+    with received_signals() as received, pytest.raises(KeyboardInterrupt):
+        work()
     assert received[0] == signal.SIGTERM
 
 
