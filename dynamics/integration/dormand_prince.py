@@ -10,6 +10,7 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -20,6 +21,7 @@ from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 # side returns the loss. Subclasses are not included: they may change the right-hand side.
 COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
     MeanField: (kernel.advance_mean_field, True),
+    ReducedMeanField: (kernel.advance_mean_field_quotient, True),
     FrozenDecoder: (kernel.advance_frozen_decoder, True),
     ModifiedDecoder: (kernel.advance_modified_decoder, False),
     SingleCommonToken: (kernel.advance_single_common_token, False),
@@ -55,7 +57,8 @@ class DormandPrinceSolver:
         self._advance, self.knows_loss = COMPILED_SYSTEMS[type(system)]
         self._arguments = system.kernel_arguments()
         self.t_bound = clock.from_time(t_end)
-        self._work = kernel.new_workspace(system.initial_state(), self.t_bound, rtol, atol, clock.scale)
+        shares = getattr(system, "norm_weights", None)
+        self._work = kernel.new_workspace(system.initial_state(), self.t_bound, rtol, atol, clock.scale, shares)
         self.rtol, self.atol = rtol, atol
         self.status = "running"
         self._clock, self._system = clock, system

@@ -35,7 +35,7 @@ class State:
     @property
     def values(self) -> Floats:
         """Values of the state, (size,)."""
-        return self._state
+        return self._system.full_state(self._state)
 
     @property
     def z_support(self) -> Floats:

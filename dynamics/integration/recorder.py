@@ -88,7 +88,7 @@ class Recorder:
         elif not self.z_only:
             values |= self._more(states, losses)
         if self._ids[0] is not None:
-            carried = isinstance(system, MeanField)  # Y is part of the state
+            carried = isinstance(system, MeanField | ReducedMeanField)  # Y is part of the state
             values["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
         return values
 

@@ -38,6 +38,7 @@ class Request:
     progress: Callable[[float, float], None] | None = None
     z_only: bool = False
     most_evaluations: int | None = None
+    reduce: bool | str = "auto"
     times: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +68,8 @@ class Request:
             checked[name] = flag(name, getattr(self, name))
         if self.most_evaluations is not None:
             checked["most_evaluations"] = whole("most_evaluations", self.most_evaluations, 1)
+        if not (isinstance(self.reduce, str) and self.reduce == "auto"):
+            checked["reduce"] = flag("reduce, unless it is 'auto',", self.reduce)
         if self.progress is not None and not callable(self.progress):
             raise InputError(f"expected progress to be a function (t, fraction), received {shown(self.progress)}")
         choice("method", self.method, ("auto", *METHODS))

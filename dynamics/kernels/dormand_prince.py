@@ -19,6 +19,7 @@ from scipy.integrate import DOP853
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field, mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
 
@@ -71,6 +72,7 @@ class Workspace(NamedTuple):
     reals: NDArray[np.float64]  # see the names below
     counts: NDArray[np.int64]  # see the names below
     weights: NDArray[np.float64]  # (12,) weights of the stages in dense output
+    shares: NDArray[np.float64] | None  # (n,) share of each value in mean squares, sum 1; None: 1/n
 
 
 # reals: the integration variable at the end and at the start of the last step, size of the next step, end of the run,
@@ -84,12 +86,19 @@ VECTORS = STAGE + ALL_STAGES
 START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(5, np.int64), np.zeros(NUMBER[DENSE])
 
 
-def new_workspace(start: NDArray[np.float64], end: float, rtol: float, atol: float, scale: float | None) -> Workspace:
+def new_workspace(
+    start: NDArray[np.float64],
+    end: float,
+    rtol: float,
+    atol: float,
+    scale: float | None,
+    shares: NDArray[np.float64] | None = None,
+) -> Workspace:
     """Workspace for a run from the state `start` (n,) at 0 to `end` (> 0), in log time if a scale t_s is given."""
     vectors = np.empty((VECTORS, start.size))
     vectors[STATE] = start
     reals = np.array((0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0))
-    return Workspace(vectors, START_WHERE.copy(), reals, START_COUNTS.copy(), START_WEIGHTS.copy())
+    return Workspace(vectors, START_WHERE.copy(), reals, START_COUNTS.copy(), START_WEIGHTS.copy(), shares)
 
 
 @njit(inline="always")
@@ -125,7 +134,7 @@ def _stage_state(s, h, base, vectors, where):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _new_state(h, vectors, where, rtol, atol):
+def _new_state(h, vectors, where, rtol, atol, shares):
     """Write the state at the step's end; return (error norm, whether the state is finite).
 
     The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance.
@@ -151,23 +160,34 @@ def _new_state(h, vectors, where, rtol, atol):
             before, after = abs(y[i]), abs(y_new[i])
             inverse = 1.0 / (atol + rtol * (before if before > after else after))
             e5, e3 = e5 * inverse, e3 * inverse
-            sum_5 += e5 * e5
-            sum_3 += e3 * e3
+            if shares is None:
+                sum_5 += e5 * e5
+                sum_3 += e3 * e3
+            else:
+                sum_5 += shares[i] * e5 * e5
+                sum_3 += shares[i] * e3 * e3
             check += 0.0 * y_new[i]
         start = stop
     if sum_5 == 0.0 and sum_3 == 0.0:
         return 0.0, check == 0.0
-    return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * y.size), check == 0.0
+    if shares is None:
+        return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * y.size), check == 0.0
+    return h * sum_5 / math.sqrt(sum_5 + 0.01 * sum_3), check == 0.0
 
 
 @kernel(fastmath=REASSOCIATE)
-def _scaled_norm(x, other, y, rtol, atol):
+def _scaled_norm(x, other, y, rtol, atol, shares):
     """Root mean square of (x - other)/(atol + rtol |y|)."""
     total = 0.0
     for i in range(x.size):
         d = (x[i] - other[i]) / (atol + rtol * abs(y[i]))
-        total += d * d
-    return math.sqrt(total / x.size)
+        if shares is None:
+            total += d * d
+        else:
+            total += shares[i] * d * d
+    if shares is None:
+        return math.sqrt(total / x.size)
+    return math.sqrt(total)
 
 
 @njit(inline="always")
@@ -200,12 +220,12 @@ def _first_step(rate, arguments, work):
         if s == 0:
             for i in range(n):
                 zero[i] = 0.0
-            d0 = _scaled_norm(y, zero, y, rtol, atol)
-            d1 = _scaled_norm(f, zero, y, rtol, atol)
+            d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares)
+            d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares)
             h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, end)
             for i in range(n):
                 trial[i] = y[i] + h0 * f[i]
-    d2 = _scaled_norm(f_trial, f, y, rtol, atol) / h0
+    d2 = _scaled_norm(f_trial, f, y, rtol, atol, work.shares) / h0
     h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1.0 / 8.0)
     h = 100.0 * h0
     if h1 < h:
@@ -233,7 +253,7 @@ def _step(rate, arguments, work):
             if s < STAGES:
                 _stage_state(s, h, where[STATE], work.vectors, where)
             else:
-                error, finite = _new_state(h, work.vectors, where, work.reals[RTOL], work.reals[ATOL])
+                error, finite = _new_state(h, work.vectors, where, work.reals[RTOL], work.reals[ATOL], work.shares)
                 if not (error < 1.0 and finite):
                     break
             _evaluate(rate, arguments, work, where[SCRATCH] if s < STAGES else where[OLD], s, tau + STAGE_TIMES[s] * h)
@@ -347,6 +367,11 @@ def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
 @kernel(nogil=True)
 def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
     return _advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
+
+
+@kernel(nogil=True)
+def advance_mean_field_quotient(arguments, work, save_at, saved, losses, most_steps):
+    return _advance(mean_field_quotient, mean_field_quotient, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)

@@ -99,6 +99,10 @@ class System(ABC):
         """Number of state values."""
         return int(np.size(self.initial_state()))
 
+    def full_state(self, state: Floats) -> Floats:
+        """State values in the order that the documentation of the system gives, (..., n), of states (..., size)."""
+        return state
+
     def derivative(self, t: float, state: Floats) -> Floats:
         """d(state)/dt, a new (size,) array; t is not used, since systems are autonomous."""
         # Implicit solvers pass columns of a matrix; the kernels are compiled for contiguous arrays only.

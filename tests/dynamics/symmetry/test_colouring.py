@@ -1,0 +1,123 @@
+"""The coarsest balanced colouring, against a refinement of lists in plain Python."""
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import MeanField, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics.symmetry import colouring as module
+from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, bits, is_balanced, mixed
+from tests.dynamics.symmetry.helpers import random_system
+
+
+def found(system: MeanField, most: float | None = None) -> Colouring | None:
+    return balanced_colouring(system.layout, system.initial_state()[: system.layout.num_slots], most)
+
+
+class Numbers:
+    """Gives equal keys equal numbers."""
+
+    def __init__(self) -> None:
+        self.of: dict[Hashable, int] = {}
+
+    def __call__(self, *key: Hashable) -> int:
+        return self.of.setdefault(key, len(self.of))
+
+
+def numbered(keys: Iterable[Hashable]) -> list[int]:
+    """A list with equal keys replaced by equal numbers, in order of appearance."""
+    number = Numbers()
+    return [number(key) for key in keys]
+
+
+def refined_by_lists(system: MeanField) -> list[int]:
+    """Colours of the state [z, Y] by comparing sorted lists of neighbours, until nothing changes."""
+    L = system.layout
+    C = L.num_columns
+    multiplicity = [1.0] * (C - 1) + [L.last_column_multiplicity]
+    state = numbered([*system.initial_state()[: L.num_slots].tolist(), *["Y"] * (L.num_rows * C)])
+    while True:
+        number = Numbers()
+        drivers: list[list[int]] = [[] for _ in state]
+        for n in range(L.prior.size):
+            rows = dict(enumerate(L.entry_row[L.indptr[n] : L.indptr[n + 1]].tolist(), int(L.indptr[n])))
+            label = {
+                e: number("f", L.log_p[e], L.multiplicity[e], state[L.entry_slot[e]], e == L.query_entry[n])
+                for e in rows
+            }
+            if L.query_row[n] >= 0:  # the query token is one more entry
+                rows[-1], label[-1] = int(L.query_row[n]), number("query")
+            value = {(e, o): state[L.num_slots + rows[e] * C + o] for e in rows for o in range(C)}
+            own = int(L.column[n])
+            a = [
+                number("a", multiplicity[o], o == own, *sorted((label[e], value[e, o]) for e in rows)) for o in range(C)
+            ]
+            g = {e: number("g", label[e], *sorted((a[o], value[e, o]) for o in range(C))) for e in rows}
+            whole = number("class", L.prior[n], *sorted(a), -1, *sorted(g.values()))
+            for e in rows:
+                if e >= 0:
+                    drivers[L.entry_slot[e]].append(number(whole, g[e]))
+                for o in range(C):
+                    drivers[L.num_slots + rows[e] * C + o].append(number(whole, g[e], a[o]))
+        finer = numbered((before, *sorted(by)) for before, by in zip(state, drivers, strict=True))
+        if len(set(finer)) == len(set(state)):
+            return state
+        state = finer
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_colours_are_those_of_lists(seed: int) -> None:
+    """Assert the same partition of the state, with queries, priors, starts and residual connections."""
+    system, _ = random_system(seed)
+    colours = found(system)
+    assert colours is not None
+    ours = numbered([("z", *[c]) for c in colours.slot.tolist()] + [("Y", c) for c in colours.value.ravel().tolist()])
+    assert ours == numbered(refined_by_lists(system))
+
+
+def test_known_sizes() -> None:
+    """Assert 43 values for Syn-Small and for Syn-Medium with ten queries; (3 m + 2) + (m + 1), m distinct tokens."""
+    for classes in (syn_small(), syn_medium(10)):
+        colours = found(MeanField(classes, 1.0, 1.0))
+        assert colours is not None
+        assert colours.size == 43
+    colours = found(MeanField(single_common_token(30, 4, 0.3, 1000), 1.0, 1.0))
+    assert colours is not None
+    assert colours.size == (3 * 4 + 2) + (4 + 1)
+
+
+def test_unequal_weights_have_unequal_colours() -> None:
+    """Assert that a changed last bit of a weight breaks the symmetry, and that the search gives up when asked."""
+    system = MeanField(random_classes(6, 1, 3, seed=1), 1.0, 1.0)
+    colours = found(system)
+    assert colours is not None
+    assert colours.size == system.size
+    assert found(system, system.size / 2) is None
+
+
+def test_a_colouring_that_is_too_coarse_is_not_balanced() -> None:
+    """Assert that merging two colours, of z, Y, entries or outputs, is noticed each time."""
+    system = MeanField(syn_medium(2), 1.0, 1.0)
+    colours = found(system)
+    assert colours is not None
+    assert is_balanced(system.layout, colours)
+    for name in ("slot", "value", "entry", "output"):
+        values = getattr(colours, name)
+        merged = np.where(values == 1, 0, values)
+        merged -= merged > 1  # colours stay 0, 1, ...
+        parts = vars(colours) | {name: merged}
+        assert not is_balanced(system.layout, Colouring(**parts)), name
+
+
+def test_a_collision_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that hashes that collide end in no colouring and never in a wrong one."""
+    monkeypatch.setattr(module, "mixed", lambda x: mixed(x) % np.uint64(3))
+    results = [found(random_system(seed)[0]) for seed in range(10)]
+    assert None in results
+    for seed, colours in enumerate(results):
+        assert colours is None or is_balanced(random_system(seed)[0].layout, colours)
+
+
+def test_zero_has_one_sign() -> None:
+    assert bits(np.array([0.0]))[0] == bits(np.array([-0.0]))[0]
