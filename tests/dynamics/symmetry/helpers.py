@@ -8,7 +8,7 @@ from snapdyn.dynamics import MeanField, SequenceClasses
 
 
 def random_system(seed: int) -> tuple[MeanField, bool]:
-    """A mean field of copies of random classes on other tokens, and whether a weight of one copy was changed.
+    """A mean field of copies of random classes on other tokens, and whether it has more than one copy, all alike.
 
     Every query has the same blocks of classes, every class has common tokens and distinct tokens of its own.
     """
@@ -40,4 +40,4 @@ def random_system(seed: int) -> tuple[MeanField, bool]:
     if rng.random() < 0.3:
         options["z_initial"] = np.zeros((classes.queries.size, classes.num_tokens))
         options["z_initial"][:, :num_common] = rng.normal()
-    return MeanField(classes, 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-2, 1), **options), changed
+    return MeanField(classes, 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-2, 1), **options), kinds < K and not changed
