@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ModifiedDecoder,
         SequenceClasses,
         SingleCommonToken,
+        SymmetricMeanField,
         System,
         TextClasses,
         Trajectory,
@@ -71,9 +72,9 @@ _HOMES = {
     **dict.fromkeys(
         (
             "SGD", "Event", "FiniteLengthMeanField", "Fluctuations", "FrozenDecoder", "MeanField", "ModifiedDecoder",
-            "SequenceClasses", "SingleCommonToken", "System", "TextClasses", "Trajectory", "TransformerRun",
-            "fluctuations", "from_text", "integrate", "integrate_many", "load", "log_times", "random_classes", "sgd",
-            "sgd_runs", "single_common_token", "syn_medium", "syn_small", "train_transformer",
+            "SequenceClasses", "SingleCommonToken", "SymmetricMeanField", "System", "TextClasses", "Trajectory",
+            "TransformerRun", "fluctuations", "from_text", "integrate", "integrate_many", "load", "log_times",
+            "random_classes", "sgd", "sgd_runs", "single_common_token", "syn_medium", "syn_small", "train_transformer",
         ),
         "snapdyn.dynamics",
     ),

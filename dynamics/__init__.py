@@ -5,6 +5,7 @@ from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.integration.events import Event, State
 from snapdyn.dynamics.integration.times import log_times
+from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System
@@ -35,6 +36,7 @@ __all__ = [
     "SequenceClasses",
     "SingleCommonToken",
     "State",
+    "SymmetricMeanField",
     "System",
     "TextClasses",
     "Trajectory",

@@ -11,6 +11,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
+from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -24,6 +25,7 @@ COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
     ReducedMeanField: (kernel.advance_mean_field_quotient, True),
     FrozenDecoder: (kernel.advance_frozen_decoder, True),
     ModifiedDecoder: (kernel.advance_modified_decoder, False),
+    SymmetricMeanField: (kernel.advance_mean_field_quotient, True),
     SingleCommonToken: (kernel.advance_single_common_token, False),
 }
 REASONS = {

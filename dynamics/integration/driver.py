@@ -117,7 +117,9 @@ def integrate(
     >>> trajectory.loss.round(3)
     array([3.479, 3.064, 0.715, 0.028])
     """
-    request = Request(t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only, most_evaluations, reduce)
+    request = Request(
+        t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only, most_evaluations, reduce
+    )
     if not isinstance(stop, threading.Event | None):
         raise InputError(f"expected stop as a threading.Event, received {type(stop).__name__}")
     return run(system, request, stop or NEVER)

@@ -11,6 +11,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
 from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory

@@ -1,0 +1,91 @@
+"""A system of one value per colour of the mean field: rates, loss and conserved sums from a `Quotient`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
+from snapdyn.dynamics.symmetry.quotient import Quotient
+from snapdyn.dynamics.systems.base import ConservedSum, System
+from snapdyn.dynamics.systems.layout import scratch
+
+
+class RowSums(NamedTuple):
+    """The different row sums of z and Y as matrices over the state, and how often those of Y occur."""
+
+    z: scipy.sparse.csr_array  # (different rows of z, size): number of tokens
+    y: scipy.sparse.csr_array  # (different rows of Y, size): number of outputs
+    y_number: Floats  # (different rows of Y,): number of tokens
+
+
+class QuotientSystem(System):
+    """The mean field on the values of a quotient; a subclass says how observables follow from them.
+
+    Parameters
+    ----------
+    quotient : Quotient
+    row_sums : RowSums
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of the attention logits per batch-size-1 step.
+    """
+
+    def __init__(self, quotient: Quotient, row_sums: RowSums, eta_Y: float, eta_Z: float) -> None:
+        self.quotient, self.row_sums = q, _ = quotient, row_sums
+        self.eta_Y, self.eta_Z = eta_Y, eta_Z
+        self.size = q.size
+        # Share of each state value in mean squares over the full state, which decide on a step.
+        self.norm_weights: Floats = q.number / q.number.sum()
+        lists = (q.ranges, q.classes, q.share, q.entry_slot, q.entries, q.output_number, q.term_index, q.terms)
+        self._constants = (*lists, np.array([eta_Y, eta_Z]))
+        lengths = q.ranges[:, 1::2] - q.ranges[:, ::2]
+        self._width = int(lengths[:, :2].max())
+        self._arguments = self.kernel_arguments()
+
+    @property
+    def rate_ratio(self) -> float:
+        return self.eta_Z / self.eta_Y
+
+    def initial_state(self) -> Floats:
+        return self.quotient.start.copy()
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        return *self._constants, scratch(3, self._width)
+
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        return float(mean_field_quotient(state, out, *self._arguments))
+
+    def loss(self, state: Floats) -> float:
+        return self.write_rate(state, np.empty_like(state))
+
+    @property
+    def num_logit_values(self) -> int:
+        return self.quotient.num_slots
+
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        sums, change = self.row_sums, self._change(state)
+        return {
+            "row sum of Y": np.abs((sums.y @ state.T).T).max(axis=-1),
+            "row sum of Z": np.abs((sums.z @ change.T).T).max(axis=-1),
+        }
+
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        sums, change = self.row_sums, np.abs(self._change(state))
+        rows = (sums.y @ np.abs(state).T).T
+        length = np.sqrt(rows**2 @ sums.y_number)  # as in `MeanField.conserved_sums`
+        z = (sums.z @ change.T).T.max(axis=-1) + self.rate_ratio * (1.0 + length) ** 2
+        terms = self.quotient.terms.shape[1]
+        return {
+            "row sum of Y": ConservedSum(terms, float(sums.y.sum(axis=1).max()), rows.max(axis=-1)),
+            "row sum of Z": ConservedSum(terms, float(sums.z.sum(axis=1).max()), z),
+        }
+
+    def _change(self, state: Floats) -> Floats:
+        change = state.copy()
+        change[..., : self.quotient.num_slots] -= self.quotient.start[: self.quotient.num_slots]
+        return change

@@ -1,0 +1,98 @@
+"""Like classes in any number, against the mean field of all of them."""
+
+import numpy as np
+import pytest
+
+from snapdyn.analytic import transition_time, transition_time_with_overlap
+from snapdyn.dynamics import (
+    MeanField,
+    SequenceClasses,
+    SymmetricMeanField,
+    integrate,
+    log_times,
+    single_common_token,
+    syn_medium,
+    syn_small,
+)
+from snapdyn.dynamics.symmetry.reduction import reduced
+from snapdyn.errors import InputError
+
+pytestmark = pytest.mark.kernel
+
+
+def of(classes: SequenceClasses, eta_Y: float, eta_Z: float) -> SymmetricMeanField:
+    """The system of like classes that `classes` are."""
+    P = classes.P.toarray()
+    common = classes.common_tokens()
+    distinct = [token for token in np.flatnonzero(P[0]) if token not in common]
+    queries = classes.queries.size
+    return SymmetricMeanField(
+        P[0, common], P[0, distinct], classes.num_classes // queries, classes.vocab_size, eta_Y, eta_Z, queries
+    )
+
+
+TWO = [[0.4, 0.6, 0.0], [0.4, 0.0, 0.6]]
+CASES = {
+    **{f"K = {K}": single_common_token(K, 3, 0.3, 200) for K in (2, 3, 7, 40)},
+    "one distinct token": single_common_token(11, 1, 0.4, 12),
+    "V = K": SequenceClasses(TWO, [3, 3], [0, 1], vocab_size=4),
+    "Syn-Small": syn_small(),
+    **{f"Syn-Medium, Q = {Q}": syn_medium(Q) for Q in (1, 3, 10)},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_the_mean_field_of_all_classes(name: str) -> None:
+    """Assert equal steps, logits and attention of a class and loss, to rounding, against every class by itself."""
+    classes, eta_Y, eta_Z = CASES[name], 1.0, 0.7
+    times = log_times(0.1, 1e3, 12)
+    ours, full = of(classes, eta_Y, eta_Z), MeanField(classes, eta_Y, eta_Z)
+    small, run = integrate(ours, times), integrate(full, times, reduce=False)
+    common = classes.common_tokens()
+    tokens = [*common, *np.setdiff1d(np.flatnonzero(classes.P.toarray()[0]), common)]
+    assert small.stats["steps"] == run.stats["steps"]
+    np.testing.assert_allclose(small.z[:, 0], run.z[:, 0][:, tokens], rtol=0, atol=1e-9 * np.abs(run.z).max())
+    np.testing.assert_allclose(small.attention[:, 0], run.attention[:, 0][:, tokens], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(small.loss, run.loss, rtol=1e-9, atol=1e-12)
+    assert small.status == "finished"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_has_the_colours_of_the_refinement(name: str) -> None:
+    """Assert as many colours and members as the refinement finds."""
+    found = reduced(MeanField(CASES[name], 1.0, 1.0))
+    assert found is not None
+    ours = of(CASES[name], 1.0, 1.0)
+    assert sorted(ours.quotient.number) == sorted(found.quotient.number)
+
+
+@pytest.mark.parametrize("K", [1, 2, 10**3, 10**6, 10**9])
+def test_any_number_of_classes_costs_the_same(K: int) -> None:
+    """Assert a state of at most eleven values, kept row sums, and the time of the transition at its law."""
+    V, eta_Y = 10**12, 1.0
+    if K > 1:
+        law = float(transition_time_with_overlap(K, V, eta_Y, 0.09 / (0.09 + 0.29)))
+    else:
+        law = float(transition_time(K, V, eta_Y))
+    system = SymmetricMeanField([0.3], [0.2, 0.5], K, V, eta_Y, 1e-6 / law)  # attention does not move
+    assert system.size <= 11
+    times = np.linspace(0.5, 1.5, 201) * law
+    run = integrate(system, times)
+    assert run.status == "finished"
+    alpha = np.exp(-run.loss)
+    lead = np.log(alpha * (V - 1) / (1 - alpha))
+    assert np.interp(1.0, lead * alpha, times) == pytest.approx(law, rel=1e-3)
+
+
+def test_refusals() -> None:
+    for arguments, words in (
+        (([0.3], [0.2], 5, 100), "to sum to 1, received a sum of 0.5"),
+        (([0.3, -0.1], [0.8], 5, 100), "common"),
+        (([1.0], [], 5, 100), "at least one"),
+        (([0.3], [0.7], 0, 100), "num_classes"),
+        (([0.3], [0.7], 101, 100), "vocab_size"),
+        (([0.3], [0.7], 2**54, 2**55), "num_classes"),
+        (([[0.3]], [0.7], 5, 100), "shape"),
+    ):
+        with pytest.raises(InputError, match=words):
+            SymmetricMeanField(*arguments, 1.0, 1.0)  # type: ignore[arg-type]
