@@ -32,6 +32,7 @@ SERVED_BY = {
     "analytic/common_token": "analytic/test_growth.py",
     "analytic/discrete": "analytic/test_speed_control.py",
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
+    "dynamics/symmetry/quotient*": "dynamics/symmetry/test_reduction.py",
     "dynamics/registry": "dynamics/test_user_files.py",
     "dynamics/systems/layout": "dynamics/systems/test_mean_field.py",
     "dynamics/systems/tiled": "dynamics/kernels/mean_field/test_tiled.py",

@@ -68,8 +68,10 @@ class Request:
             checked[name] = flag(name, getattr(self, name))
         if self.most_evaluations is not None:
             checked["most_evaluations"] = whole("most_evaluations", self.most_evaluations, 1)
-        if not (isinstance(self.reduce, str) and self.reduce == "auto"):
-            checked["reduce"] = flag("reduce, unless it is 'auto',", self.reduce)
+        if not isinstance(self.reduce, str):
+            checked["reduce"] = flag("reduce", self.reduce)
+        elif self.reduce != "auto":
+            raise InputError(f"expected reduce to be true, false or 'auto', received {shown(self.reduce)}")
         if self.progress is not None and not callable(self.progress):
             raise InputError(f"expected progress to be a function (t, fraction), received {shown(self.progress)}")
         choice("method", self.method, ("auto", *METHODS))

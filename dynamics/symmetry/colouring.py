@@ -182,7 +182,7 @@ def is_balanced(layout: Layout, colouring: Colouring) -> bool:
     # Labels: equal within a colour.
     own = c.output[np.arange(L.prior.size), L.column]
     class_of_output = np.repeat(c.sequence_class, L.num_columns)
-    labels = [
+    labels: list[tuple[Ints, list[NDArray[Any]]]] = [
         (c.sequence_class, [L.prior, L.query_row >= 0, own]),
         (c.entry, [L.log_p, L.multiplicity, c.slot[L.entry_slot], c.sequence_class[of], is_query]),
         (c.output.ravel(), [np.tile(columns, L.prior.size), class_of_output]),

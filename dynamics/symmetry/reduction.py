@@ -80,7 +80,7 @@ def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) 
         (L.slot_multiplicity, (L.slot_query, colouring.slot)), shape=(int(L.slot_query.max()) + 1, size)
     )
     y = scipy.sparse.coo_array((np.tile(columns, rows.size), (number, values.ravel())), shape=(rows.size, size))
-    return RowSums(z.tocsr(), y.tocsr(), np.bincount(kind, tokens))
+    return RowSums(z.tocsr(), y.tocsr(), np.bincount(kind, tokens).astype(np.float64))
 
 
 def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | None:

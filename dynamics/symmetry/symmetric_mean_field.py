@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.symmetry.quotient import Quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
 from snapdyn.errors import InputError, positive, positive_array, whole
@@ -88,9 +88,18 @@ class SymmetricMeanField(QuotientSystem):
             "eta_Z": positive("eta_Z", eta_Z), "common": p_common.tolist(), "distinct": p_distinct.tolist(),
         }  # fmt: skip
         # Tokens of equal probability stay equal: one value stands for them.
-        kinds = [np.unique(values, return_inverse=True, return_counts=True) for values in (p_common, p_distinct)]
-        self._slot_of_token = np.concatenate([kinds[0][1], kinds[0][0].size + kinds[1][1]])
-        lists, sums = _lists(*(values for each in kinds for values in (each[0], each[2])), float(K), float(Q), float(V))
+        common_kinds, common_kind, like_common = np.unique(p_common, return_inverse=True, return_counts=True)
+        distinct_kinds, distinct_kind, like_distinct = np.unique(p_distinct, return_inverse=True, return_counts=True)
+        self._slot_of_token = np.concatenate([common_kind, common_kinds.size + distinct_kind])
+        lists, sums = _lists(
+            common_kinds,
+            like_common.astype(float),
+            distinct_kinds,
+            like_distinct.astype(float),
+            float(K),
+            float(Q),
+            float(V),
+        )
         super().__init__(lists, sums, self.parameters["eta_Y"], self.parameters["eta_Z"])
 
     def z_support(self, state: Floats) -> Floats:
@@ -101,12 +110,13 @@ class SymmetricMeanField(QuotientSystem):
 
 
 def _lists(
-    common: Floats, like_common: Ints, distinct: Floats, like_distinct: Ints, K: float, Q: float, V: float
+    common: Floats, like_common: Floats, distinct: Floats, like_distinct: Floats, K: float, Q: float, V: float
 ) -> tuple[Quotient, RowSums]:
-    """Quotient and row sums, from the different probabilities and the number of tokens that have them.
+    """Quotient and row sums, from the different probabilities and the numbers of tokens that have them.
 
-    Outputs of a class: its own next token, the N - 1 next tokens of others, and V - N outputs that are nobody's. Y of
-    a common token has one value on all next tokens and one on the rest; of a distinct token one for each kind.
+    Outputs of a class: its own next token, the N - 1 next tokens of others, and V - N outputs that are nobody's
+    (N = K Q). Y of a common token has one value on all next tokens and one on the rest; of a distinct token one for
+    each kind.
     """
     N, num_common, num_distinct = K * Q, common.size, distinct.size
     num_slots = num_common + num_distinct
@@ -117,7 +127,7 @@ def _lists(
     value_of = (np.array([0, 0, 1])[kinds], np.arange(kinds.size))
     number_of = (np.array([N, 1.0])[: value_of[0].max() + 1], np.array([N, N * (N - 1), N])[kinds])
     driven = (np.array([1 / N, (N - 1) / N, 1.0])[kinds], np.full(kinds.size, 1 / N))
-    tokens = np.concatenate([like_common, like_distinct]).astype(np.float64)
+    tokens = np.concatenate([like_common, like_distinct])
     number, index, terms, rows = [], [], [], []
     size = num_slots
     for k in range(num_slots):

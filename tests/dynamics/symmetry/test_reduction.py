@@ -110,7 +110,7 @@ def test_events_see_the_full_state() -> None:
 
 def test_refusals() -> None:
     system = MeanField(syn_small(), 1.0, 1.0)
-    with pytest.raises(InputError, match="expected reduce, unless it is 'auto', to be true or false, received 'yes'"):
+    with pytest.raises(InputError, match="expected reduce to be true, false or 'auto', received 'yes'"):
         integrate(system, [1.0], reduce="yes")
     with pytest.raises(InputError, match="expected a MeanField and method 'auto' or 'compiled' for reduce=True"):
         integrate(system, [1.0], reduce=True, method="RKC")
