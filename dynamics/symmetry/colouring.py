@@ -46,6 +46,16 @@ class Colouring:
         return int(self.slot.max()) + int(self.value.max()) + 2
 
 
+def has_like_classes(layout: Layout, start: Floats) -> bool:
+    """Whether at least half of the classes have a like one: equal prior, weights and starting logits, in any order.
+
+    Where it is false, few values can stay equal; it costs far less than the refinement.
+    """
+    classes = _Refinement(layout, start).class_labels()
+    _, number = np.unique(classes, return_counts=True)
+    return bool(number[number > 1].sum() >= classes.size / 2)
+
+
 def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None = None) -> Colouring | None:
     """Refine colours until their number is stable.
 
@@ -96,11 +106,18 @@ class _Refinement:
     def count(self) -> int:
         return np.unique(self.slot).size + np.unique(self.value).size
 
+    def entry_labels(self) -> Hashes:
+        """Colours of the entries (entries,) from their weights and logits alone."""
+        return mixed(self.entry_label + SLOT * self.slot[self.layout.entry_slot])
+
+    def class_labels(self) -> Hashes:
+        """Colours of the classes (S,) from those of their entries alone."""
+        return mixed(self.class_label + np.add.reduceat(self.entry_labels(), self.layout.indptr[:-1]))
+
     def parts(self) -> tuple[Hashes, Hashes, Hashes]:
         """Colours of classes (S,), entries (entries,) and outputs (S, num_columns), from those of the state."""
         L, of = self.layout, self.class_of_entry
-        entry = mixed(self.entry_label + SLOT * self.slot[L.entry_slot])
-        classes = mixed(self.class_label + np.add.reduceat(entry, L.indptr[:-1]))
+        entry, classes = self.entry_labels(), self.class_labels()
         entry = mixed(entry + CLASS * classes[of])
         value = mixed(self.value)
         # a = Y^T f of each class.
@@ -227,9 +244,13 @@ def _constant(colour: Ints, label: NDArray[Any]) -> bool:
 def _same_lists(owner: Ints, colour_of_owner: Ints, code: Ints) -> bool:
     """Whether owners of one colour have the same sorted list of codes."""
     owner, code = np.broadcast_arrays(owner, code)
-    owner, code = owner.ravel(), code.ravel()
-    order = np.lexsort((code, owner))
-    owner, code = owner[order], code[order]
+    most = int(code.max()) + 1
+    if colour_of_owner.size * most < 2**62:  # one sort of both
+        key = np.sort(owner.ravel() * most + code.ravel())
+        owner, code = np.divmod(key, most)
+    else:
+        order = np.lexsort((code.ravel(), owner.ravel()))
+        owner, code = owner.ravel()[order], code.ravel()[order]
     length = np.bincount(owner, minlength=colour_of_owner.size)
     begin = np.concatenate([[0], np.cumsum(length)])[:-1]
     first = np.unique(colour_of_owner, return_index=True)[1]

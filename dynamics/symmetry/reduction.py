@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring
+from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_like_classes, mixed
 from snapdyn.dynamics.symmetry.quotient import quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
 from snapdyn.dynamics.systems.base import System
@@ -72,8 +72,10 @@ def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) 
     columns[-1] = L.last_column_multiplicity
     tokens = np.ones(L.num_rows)
     tokens[L.entry_row] = L.multiplicity
-    kinds = np.unique(np.sort(colouring.value, axis=1), axis=0, return_index=True, return_inverse=True)[1:]
-    rows, kind = kinds[0], kinds[1].ravel()
+    # Rows with equal colours and numbers of outputs have equal sums.
+    rows, kind = np.unique(
+        mixed(colouring.value.astype(np.uint64)).sum(axis=1), return_index=True, return_inverse=True
+    )[1:]
     values = colouring.value[rows] + num_slots
     number = np.repeat(np.arange(rows.size), L.num_columns)
     z = scipy.sparse.coo_array(
@@ -90,7 +92,8 @@ def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | 
     ----------
     system : System
     at_most : float, optional
-        Largest share of the state values that may remain.
+        Largest share of the state values that may remain. The search then begins only where half of the classes have a
+        like one.
 
     Returns
     -------
@@ -102,6 +105,8 @@ def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | 
         return None
     most = system.size - 1.0 if at_most is None else at_most * system.size
     if most not in system.reductions:
-        colouring = balanced_colouring(system.layout, system.initial_state()[: system.layout.num_slots], most)
+        layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
+        likely = at_most is None or has_like_classes(layout, start)
+        colouring = balanced_colouring(layout, start, most) if likely else None
         system.reductions[most] = None if colouring is None else ReducedMeanField(system, colouring)
     return system.reductions[most]

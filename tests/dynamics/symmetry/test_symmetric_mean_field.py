@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from snapdyn.analytic import transition_time, transition_time_with_overlap
+from snapdyn.analytic import (
+    largest_ladder_gap,
+    single_common_token_orbit,
+    transition_time,
+    transition_time_with_overlap,
+    u_plus,
+)
 from snapdyn.dynamics import (
     MeanField,
     SequenceClasses,
@@ -82,6 +88,29 @@ def test_any_number_of_classes_costs_the_same(K: int) -> None:
     alpha = np.exp(-run.loss)
     lead = np.log(alpha * (V - 1) / (1 - alpha))
     assert np.interp(1.0, lead * alpha, times) == pytest.approx(law, rel=1e-3)
+
+
+@pytest.mark.parametrize("K", [10, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("share", [1e-5, 1e-3, 0.05])
+def test_the_ladder_gap_follows_its_law_at_any_number_of_classes(K: int, share: float) -> None:
+    """Assert the largest gap between the mean field, Eq. (10) and its leading beta, V = 10 K to 10^6 K, slow attention.
+
+    Three independent routes: the integrated mean field, the quadrature of the orbits, and the closed form of the law.
+    """
+    distinct = np.array([0.4, 0.6]) * (1 - share)
+    overlap = share**2 / (share**2 + distinct @ distinct)
+    for V in (10 * K, 1000 * K, 10**6 * K):
+        end = 2 * float(u_plus(V)) * K
+        t, eta_Z = np.geomspace(1e-3 * end, end, 12), 1e-9 / end
+        run = integrate(SymmetricMeanField([share], distinct, K, V, 1.0, eta_Z), t, atol=1e-30)
+        z = {"mean field": run.z[:, 0, 0]}
+        for beta in ("exact", "leading"):
+            z[beta] = single_common_token_orbit(t, distinct, share, K, V, 1.0, eta_Z, beta=beta).z_common
+        gaps = [
+            np.abs(z[coarse] - z[fine]).max() / np.abs(z[fine]).max()
+            for fine, coarse in (("mean field", "exact"), ("exact", "leading"))
+        ]
+        assert max(gaps) == pytest.approx(largest_ladder_gap(t, 1.0, V, K, overlap), rel=1e-4), (V, gaps)
 
 
 def test_refusals() -> None:
