@@ -60,7 +60,9 @@ def test_jittered(benchmark: Any, case: str, route: str) -> None:
 @pytest.mark.parametrize("num_classes", [10, 10**3, 10**6, 10**9])
 def test_like_classes(benchmark: Any, num_classes: int) -> None:
     """Time for ten common and ten distinct tokens, V = 1000 K, to a time that grows with K."""
-    ready = SymmetricMeanField([0.03] * 10, np.arange(1, 11) * 0.7 / 55, num_classes, 1000 * num_classes, 1.0, 10 / num_classes)
+    ready = SymmetricMeanField(
+        [0.03] * 10, np.arange(1, 11) * 0.7 / 55, num_classes, 1000 * num_classes, 1.0, 10 / num_classes
+    )
     t = log_times(0.01 * num_classes, 1e3 * num_classes, 100)
     run = benchmark.pedantic(integrate, (ready, t), OPTIONS, rounds=50, warmup_rounds=1)
     benchmark.extra_info.update(run.stats)

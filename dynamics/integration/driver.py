@@ -47,8 +47,8 @@ def integrate(
     progress: Callable[[float, float], None] | None = None,
     z_only: bool = False,
     most_evaluations: int | None = None,
-    stop: threading.Event | None = None,
     reduce: bool | str = "auto",
+    stop: threading.Event | None = None,
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -85,13 +85,13 @@ def integrate(
         both cost more than z in large systems.
     most_evaluations : int, optional
         A run that takes more evaluations of the right-hand side fails. The last step may exceed the number.
-    stop : threading.Event, optional
-        The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
     reduce : "auto", True or False
         Integrate one value of all that stay equal by symmetry, such as those of classes that differ only in the names
         of their tokens (docs/numerics.md). Steps and results are those of the full system up to rounding. "auto": where
         it halves a MeanField of 1000 state values or more, with the compiled integrator. `trajectory.stats` gives the
         number of values in "state_size" and that of the full system in "full_state_size".
+    stop : threading.Event, optional
+        The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
 
     Returns
     -------

@@ -42,7 +42,8 @@ class QuotientSystem(System):
         # Share of each state value in mean squares over the full state, which decide on a step.
         self.norm_weights: Floats = q.number / q.number.sum()
         lists = (q.ranges, q.classes, q.share, q.entry_slot, q.entries, q.output_number, q.term_index, q.terms)
-        self._constants = (*lists, np.array([eta_Y, eta_Z]))
+        # The kernel is compiled once, for one memory order.
+        self._constants = (*map(np.ascontiguousarray, lists), np.array([eta_Y, eta_Z]))
         lengths = q.ranges[:, 1::2] - q.ranges[:, ::2]
         self._width = int(lengths[:, :2].max())
         self._arguments = self.kernel_arguments()

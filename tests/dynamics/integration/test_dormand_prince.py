@@ -17,6 +17,7 @@ from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
+    SymmetricMeanField,
     integrate,
     log_times,
     syn_small,
@@ -198,7 +199,9 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
         integrate(build(), [1.0], "compiled", z_only=True)
     integrate(FrozenDecoder(classes, 1.0), [1.0], "compiled")
     integrate(ModifiedDecoder(syn_small(), 1.0, 1.0, "leading"), [0.0, 1.0], "compiled", log_time=True)
-    assert [len(advance.signatures) for advance, _ in COMPILED_SYSTEMS.values()] == [1, 1, 1, 1]
+    integrate(MeanField(syn_small(), 1.0, 1.0), [1.0], "compiled", reduce=True)
+    integrate(SymmetricMeanField([0.3], [0.7], 5, 10, 1.0, 1.0), [1.0], "compiled")
+    assert [len(advance.signatures) for advance in {advance for advance, _ in COMPILED_SYSTEMS.values()}] == [1] * 5
     code = """if True:
         from tests.dynamics.integration.helpers import SYSTEMS
         from snapdyn.dynamics import integrate
@@ -232,7 +235,8 @@ def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: P
             system = MeanField(sets[name], 1.0, 0.3)
             if sys.argv[1] == "backward":
                 system.loss(system.initial_state())
-            runs[name] = [integrate(system, log_times(0.1, 1e4, 12), "compiled")]
+            runs[name] = [integrate(system, log_times(0.1, 1e4, 12), "compiled", reduce=False)]
+            runs[name].append(integrate(system, log_times(0.1, 1e4, 12), "compiled", reduce=True))
             if name < 15:  # scipy's DOP853 on thousands of values gives other last bits now and then, in one process
                 runs[name].append(integrate(system, [0.1, 1.0], "DOP853"))
             if name % 4 == 0:

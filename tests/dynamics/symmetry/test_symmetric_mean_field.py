@@ -23,8 +23,6 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.errors import InputError
 
-pytestmark = pytest.mark.kernel
-
 
 def of(classes: SequenceClasses, eta_Y: float, eta_Z: float) -> SymmetricMeanField:
     """The system of like classes that `classes` are."""
