@@ -152,7 +152,8 @@ def _rate_error(classes: SequenceClasses) -> dict[int, float]:
     assumptions=(
         "one class per next token",
         "Eq. (10), where it is exact; or in the mean field an error of at most 0.5 % by linear response: "
-        "2 f_l^2 eta_Z p_n int (D_l - D_l') dt, at changes of ln f below 1",
+        "2 f_l^2 eta_Z p_n int (D_l - D_l') dt, at changes of ln f below 1. There r itself often changes by less than "
+        "1 %, so this seldom tells (11) from r = r(0); the runs at eta_Z/eta_Y = 1e-5 to 1e-3 do",
     ),
     findings=("F9", "F10"),
     properties=(
