@@ -104,7 +104,11 @@ class FrozenDecoder(System):
         return np.broadcast_to(start, (*state.shape[:-1], start.size))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        return {"own_logit": self.logits(state)[..., np.arange(self.classes.num_classes), self.classes.next_index]}
+        own = self._coefficients(state)[..., self.classes.next_index]
+        if self.modified:
+            return {"own_logit": np.diagonal(own, axis1=-2, axis2=-1)}
+        # Not a matrix product: the last bits of a large one depend on the number of threads of BLAS.
+        return {"own_logit": np.einsum("nk,...kn->...n", self._gram, own)}
 
     def decoder(self, state: Floats) -> Floats:
         C = self._coefficients(state)
