@@ -6,6 +6,8 @@ import numpy as np
 
 from snapdyn.errors import FloatArray, positive, whole
 
+MOST_STEPS = 10**8  # 0.8 GB
+
 
 def discrete_h(num_steps: int, eta_Y: float, vocab_size: int) -> FloatArray:
     """Recursion h*(s) = h*(s-1) + eta_Y/(V-1+exp(V h*(s-1))), h*(0) = 0, Eq. (33).
@@ -13,7 +15,7 @@ def discrete_h(num_steps: int, eta_Y: float, vocab_size: int) -> FloatArray:
     Parameters
     ----------
     num_steps : int
-        Number of visits of the class (one SGD step each), >= 0.
+        Number of visits of the class (one SGD step each), from 0 to 10^8.
     eta_Y : float
         Learning rate of the decoder, per visit, > 0.
     vocab_size : int
@@ -39,7 +41,7 @@ def discrete_h(num_steps: int, eta_Y: float, vocab_size: int) -> FloatArray:
     >>> analytic.discrete_h(3, eta_Y=1.0, vocab_size=10).round(4)
     array([0.    , 0.1   , 0.1853, 0.2504])
     """
-    steps = whole("num_steps", num_steps, 0)
+    steps = whole("num_steps", num_steps, 0, MOST_STEPS)
     rate = positive("eta_Y", eta_Y)
     V = float(whole("vocab_size", vocab_size, 2))
     h_star = np.zeros(steps + 1)

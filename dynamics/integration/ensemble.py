@@ -62,7 +62,12 @@ def integrate_many(
             f"expected a list of systems, received {type(systems).__name__}; write [system], or take integrate for one"
         )
     optional_function("progress", progress)
-    systems = list(systems)
+    try:
+        systems = list(systems)
+    except MemoryError as error:
+        raise InputError(
+            "expected a list of systems that fits into memory, received a longer one; give fewer"
+        ) from error
     for number, system in enumerate(systems):
         if not isinstance(system, System):
             raise InputError(
