@@ -51,11 +51,7 @@ def free_memory() -> float:
                 limits.append(1024.0 * int(line.split()[1]))
     except (OSError, ValueError, IndexError):
         limits.append(_free_pages())
-    try:
-        group = Path("/sys/fs/cgroup")
-        limits.append(float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
-    except (OSError, ValueError):  # no group, or "max"
-        pass
+    limits += [_free_of_group(group) for group in _groups()]
     try:
         import resource
 
@@ -66,6 +62,36 @@ def free_memory() -> float:
     except (ImportError, OSError, ValueError, IndexError):
         pass
     return max(0.0, min(limits))
+
+
+def _groups() -> list[Path]:
+    """Folders of the control groups of this process and of all groups around them, versions 1 and 2."""
+    found: list[Path] = []
+    try:
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                root = Path("/sys/fs/cgroup") / controllers
+                group = root / path.lstrip("/")
+                found += [group, *group.parents[: len(group.parts) - len(root.parts)]]
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def _free_of_group(group: Path) -> float:
+    """Bytes below the limit of a control group; the cache of files counts as free, since the system gives it back."""
+    for most, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        try:
+            free = float((group / most).read_text()) - float((group / used).read_text())
+            for line in (group / "memory.stat").read_text().splitlines():
+                name, _, number = line.partition(" ")
+                if name in ("inactive_file", "total_inactive_file"):
+                    free += float(number)
+        except (OSError, ValueError):  # no group, no limit ("max"), or the other version
+            continue
+        return free
+    return math.inf
 
 
 def _free_pages() -> float:

@@ -11,11 +11,12 @@ The attribute ``format`` of every file gives its kind and the version of its for
 
 from __future__ import annotations
 
+import _thread
 import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from snapdyn.dynamics.memory import free_memory
+from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory
 from snapdyn.dynamics.netcdf_content import Content, RefusedContent, read_content
 from snapdyn.dynamics.storage import replacing
 from snapdyn.dynamics.unverified import read_unverified
@@ -61,19 +62,66 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
     InputError
         The folder is missing, or the file cannot be written.
     """
-    import h5netcdf
-    from xarray.backends import H5NetCDFStore
-
     with replacing(path) as temporary:
-        with _Target(temporary, "w+") as target:
-            with h5netcdf.File(target, "w", decode_vlen_strings=True) as file:
-                dataset.assign_attrs(format=file_format).dump_to_store(H5NetCDFStore(file))
-            if target.error is not None:
-                raise target.error
+        _undisturbed(lambda stop: _write_content(dataset.assign_attrs(format=file_format), temporary, stop))
         trailer = _trailer(temporary, temporary.stat().st_size)
         with temporary.open("ab") as end:
             end.write(trailer)
     return Path(path)
+
+
+def _undisturbed(work: Callable[[list[bool]], None]) -> None:
+    """Call `work` in a thread and wait: Ctrl-C reaches the main thread only; inside HDF5 it could end the process.
+
+    After Ctrl-C the list that `work` gets is no longer empty. The locks of `threading` are not used: a signal can leave
+    them locked.
+    """
+    stop: list[bool] = []
+    begun: list[bool] = []
+    outcome: list[BaseException | None] = []
+    ended = _thread.allocate_lock()
+    ended.acquire()
+
+    def run() -> None:
+        begun.append(True)
+        try:
+            work(stop)
+        except BaseException as error:
+            outcome.append(error)
+        else:
+            outcome.append(None)
+        ended.release()
+
+    interrupted, waits = False, 0
+    try:
+        _thread.start_new_thread(run, ())
+    except KeyboardInterrupt:
+        interrupted = True
+    while not outcome and not (interrupted and not begun and waits > 20):  # else the thread was not started
+        try:
+            if interrupted:
+                stop.append(True)
+            waits += 1
+            ended.acquire(timeout=0.05)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt
+    if outcome[0] is not None:
+        raise outcome[0]
+
+
+def _write_content(dataset: xarray.Dataset, path: Path, stop: list[bool]) -> None:
+    """Write the HDF5 data; once `stop` is not empty the rest is left out, and the file is useless."""
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    with _Target(path, "w+") as target:
+        target.stop = stop
+        with h5netcdf.File(target, "w", decode_vlen_strings=True) as file:
+            dataset.dump_to_store(H5NetCDFStore(file))
+        if target.error is not None:
+            raise target.error
 
 
 class _Target(io.FileIO):
@@ -82,23 +130,24 @@ class _Target(io.FileIO):
     HDF5 ends the process when it cannot write what it holds back, as on a full disk.
     """
 
-    error: BaseException | None = None
+    error: OSError | None = None
+    stop: list[bool]
 
     def write(self, data: Any) -> int:
-        """Write all bytes, or none after an error."""
+        """Write all bytes, or none after an error or `stop`."""
         left = memoryview(data).cast("B")
         size = len(left)
         try:
-            while left and self.error is None:
+            while left and self.error is None and not self.stop:
                 left = left[super().write(left) :]
-        except (OSError, KeyboardInterrupt) as error:
+        except OSError as error:
             self.error = error
         return size
 
     def truncate(self, size: int | None = None) -> int:
-        """Set the size, unless after an error."""
+        """Set the size, unless after an error or `stop`."""
         try:
-            if self.error is None:
+            if self.error is None and not self.stop:
                 super().truncate(size)
         except OSError as error:
             self.error = error
@@ -110,7 +159,7 @@ def _trailer(path: str | os.PathLike[str], size: int) -> bytes:
 
     def of_blocks(start: int) -> bytes:
         digests = []
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb") as file:
             file.seek(start)
             for begin in range(start, min(start + BLOCKS_AT_ONCE * BLOCK, size), BLOCK):
                 digests.append(hashlib.sha256(file.read(min(BLOCK, size - begin))).digest())
@@ -175,7 +224,7 @@ def read_netcdf(
             if unverified:
                 return read_unverified(path, kind)
             raise RefusedContent(doubt, "" if "differs" in doubt else f", or read it all the same with {unchecked}")
-        return read_content(path, free_memory() / 2)
+        return read_content(path, max(ALWAYS_FREE, free_memory() / 2))
     except RefusedContent as error:
         what, remedy = (*error.args, "")[:2]
         raise InputError(f"expected a whole {kind}, received {str(path)!r}, which {what}; {advice}{remedy}") from None

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import netcdf_content
-from snapdyn.dynamics.memory import free_memory
+from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory
 from snapdyn.dynamics.netcdf_content import NUMBERS, Content, Variable, unpacked
 from snapdyn.errors import InputError, positive
 
@@ -30,8 +30,8 @@ PROGRAM = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({file!r}, r
 def read_unverified(path: str | os.PathLike[str], kind: str = "netCDF", limit: float = LIMIT) -> Content:
     """Read a netCDF file (HDF5) that nobody vouches for, in a process of its own.
 
-    The process ends with the limit, with Ctrl-C, and when this program is killed. It runs no code of the file and
-    follows no reference to other files.
+    The process ends with the limit and with Ctrl-C; when this program is killed, at the latest a second after the
+    limit. It runs no code of the file and follows no reference to other files.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def read_unverified(path: str | os.PathLike[str], kind: str = "netCDF", limit: f
     [2.0, 1.0]
     """
     limit = positive("limit", limit)
-    most_bytes = free_memory() / 4  # one copy in each process, and as much for what is built from it
+    most_bytes = max(ALWAYS_FREE, free_memory() / 4)  # one copy in each process, and as much for what is built from it
 
     def refused(what: str) -> InputError:
         return InputError(f"expected a {kind} file, received {str(path)!r}, which {what}; choose another file")
@@ -89,8 +89,8 @@ def read_unverified(path: str | os.PathLike[str], kind: str = "netCDF", limit: f
 
     timer = threading.Timer(min(limit, threading.TIMEOUT_MAX), end)
     timer.daemon = True
-    timer.start()
     try:
+        timer.start()
         return _received(process.stdout, most_bytes)
     except _Refused as error:
         raise refused(str(error)) from None

@@ -47,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = INTERRUPTED
         except Exception as error:
             if received:
+                if isinstance(error, snapdyn.InputError):  # such as a full disk, when finished work was to be stored
+                    say(str(error))
+                    return TERMINATED if signal.SIGTERM in received else INTERRUPTED
                 code = INTERRUPTED
             elif isinstance(error, typer.TyperException):
                 say(_usage_sentence(error))

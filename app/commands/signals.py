@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and what has come is kept. Imports nothing that is slow."""
+"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and a list says which came. Imports nothing that is slow."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def received_signals() -> Iterator[list[int]]:
         """Raise again what came while a compiled library called back, where Python can only print and go on."""
         if received and issubclass(unraisable.exc_type, KeyboardInterrupt):
             # A moment later: raised in here, it would be lost again.
-            again = threading.Timer(0.01, _thread.interrupt_main)
-            again.daemon = True
-            again.start()
+            again.append(threading.Timer(0.01, _thread.interrupt_main, (received[-1],)))
+            again[-1].daemon = True
+            again[-1].start()
         else:
             print_unraisable(unraisable)
 
+    again: list[threading.Timer] = []
     print_unraisable = sys.unraisablehook
     # Only the main thread can set handlers; a program that ignores a signal wants that for its commands, too.
     ours = {}
@@ -50,6 +51,8 @@ def received_signals() -> Iterator[list[int]]:
     try:
         yield received
     finally:
+        for timer in again:
+            timer.cancel()
         sys.unraisablehook = print_unraisable
         for number, before in ours.items():
             signal.signal(number, before)

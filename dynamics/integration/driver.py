@@ -84,12 +84,12 @@ def integrate(
         Save z and nothing else (with `save_decoder`: z and Y). The loss is then NaN, and there are no invariants;
         both cost more than z in large systems.
     most_evaluations : int, optional
-        A run that takes more evaluations of the right-hand side fails. The last step may exceed the number.
+        A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number.
     reduce : "auto", True or False
-        Integrate one value of all that stay equal by symmetry, such as those of classes that differ only in the names
-        of their tokens (docs/numerics.md). Steps and results are those of the full system up to rounding. "auto": where
-        it halves a MeanField of 1000 state values or more, with the compiled integrator. `trajectory.stats` gives the
-        number of values in "state_size" and that of the full system in "full_state_size".
+        Integrate one value of all that stay equal by symmetry (docs/numerics.md); steps and results are those of the
+        full system up to rounding. Only with the compiled integrator. "auto": a MeanField of 1000 state values or more,
+        if half of its classes have an equivalent one and at most half of the values remain. `trajectory.stats` gives
+        the number of values in "state_size" and that of the full system in "full_state_size".
     stop : threading.Event, optional
         The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
 
@@ -131,9 +131,9 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         raise InputError(
             f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
         )
-    full, system = system, _smallest(system, request)
     times, t_end = request.times, float(request.times[-1])
     choice = choose_method(system, request.method, request.log_time, t_end)
+    full, system = system, _smallest(system, request, choice.compiled)
     # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
     whole, clock = choice.compiled and not request.events, choice.clock
     recorder = Recorder(system, times, request.save_decoder, request.z_only)
@@ -172,20 +172,21 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
             last = solver.y[None]
             at = np.array([clock.to_time(solver.t)])
             violated = violation_message(at, system.invariants(last), system.conserved_sums(last), stats)
-        status, message = ("failed", violated) if violated else (status, message)
+        if violated:
+            status, message = "failed", f"{violated} (with z_only, the end of a run alone is checked)"
     return recorder.trajectory(status, message, stats, time.perf_counter() - started)
 
 
-def _smallest(system: System, request: Request) -> System:
+def _smallest(system: System, request: Request, compiled: bool) -> System:
     """The system of one value per colour, where it is asked for and exists, or the system itself."""
     if request.reduce is False:
         return system
-    usable = request.method in ("auto", "compiled") and type(system) is MeanField
+    usable = compiled and type(system) is MeanField
     if request.reduce is True:
         if not usable:
             raise InputError(
-                f"expected a MeanField and method 'auto' or 'compiled' for reduce=True, received {system.name} and "
-                f"{request.method!r}; use reduce='auto'"
+                "expected a MeanField and the compiled integrator for reduce=True, received "
+                f"{system.name} and method {request.method!r}; use method='compiled' or reduce='auto'"
             )
         return reduced(system) or system
     return (usable and system.size >= LEAST_SIZE and reduced(system, LARGEST_SHARE)) or system

@@ -38,7 +38,7 @@ class Recorder:
         self.system, self.times, self.z_only = system, times, z_only
         # The first state values, as many as the observables need: the logits come first.
         self.width = system.num_logit_values if z_only and not save_decoder else system.size
-        kept = system.size
+        kept = system.full.size if isinstance(system, ReducedMeanField) else system.size
         if system.has_z and not save_decoder and system.classes is not None:
             kept = system.classes.z_coordinates[0].size
         require_memory(

@@ -47,9 +47,9 @@ class Colouring:
 
 
 def has_like_classes(layout: Layout, start: Floats) -> bool:
-    """Whether at least half of the classes have a like one: equal prior, weights and starting logits, in any order.
+    """Whether at least half of the classes have an equivalent one: equal prior, weights and starting logits.
 
-    Where it is false, few values can stay equal; it costs far less than the refinement.
+    A cheap filter before the refinement, which misses some symmetric systems.
     """
     classes = _Refinement(layout, start).class_labels()
     _, number = np.unique(classes, return_counts=True)
@@ -82,7 +82,7 @@ def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None
             break
         refinement.refine()
     colouring = refinement.colouring()
-    return colouring if is_balanced(layout, colouring) else None
+    return colouring if is_balanced(layout, colouring, start) else None
 
 
 class _Refinement:
@@ -174,15 +174,15 @@ def bits(numbers: Floats) -> Hashes:
 
 
 def mixed(x: Hashes) -> Hashes:
-    """A random-looking odd function of each number (the finalizer of SplitMix64): sums of it tell multisets apart."""
+    """Scramble each number, one to one (the finalizer of SplitMix64): sums of it tell multisets apart."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
-def is_balanced(layout: Layout, colouring: Colouring) -> bool:
-    """Whether members of each colour have the same neighbours, counted by colour.
+def is_balanced(layout: Layout, colouring: Colouring, start: Floats) -> bool:
+    """Whether members of each colour have the same start and the same neighbours, counted by colour.
 
     Compared are sorted lists, so that nothing depends on hashes: of a class its entries and outputs, of (class, output)
     the values of Y over the entries, of an entry the values of Y over the outputs, of a logit and of a value of Y the
@@ -200,6 +200,7 @@ def is_balanced(layout: Layout, colouring: Colouring) -> bool:
     own = c.output[np.arange(L.prior.size), L.column]
     class_of_output = np.repeat(c.sequence_class, L.num_columns)
     labels: list[tuple[Ints, list[NDArray[Any]]]] = [
+        (c.slot, [start]),
         (c.sequence_class, [L.prior, L.query_row >= 0, own]),
         (c.entry, [L.log_p, L.multiplicity, c.slot[L.entry_slot], c.sequence_class[of], is_query]),
         (c.output.ravel(), [np.tile(columns, L.prior.size), class_of_output]),

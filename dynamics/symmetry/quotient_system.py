@@ -36,7 +36,8 @@ class QuotientSystem(System):
     """
 
     def __init__(self, quotient: Quotient, row_sums: RowSums, eta_Y: float, eta_Z: float) -> None:
-        self.quotient, self.row_sums = q, _ = quotient, row_sums
+        self.quotient = q = quotient
+        self.row_sums = row_sums
         self.eta_Y, self.eta_Z = eta_Y, eta_Z
         self.size = q.size
         # Share of each state value in mean squares over the full state, which decide on a step.

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.memory import free_memory, require_memory
 from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_like_classes, mixed
 from snapdyn.dynamics.symmetry.quotient import quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
@@ -17,6 +18,7 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 # "auto" looks for symmetries in systems of at least this many state values: below, a run takes about as long as the
 # search. It keeps a reduction to at most half of the values.
 LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
+BYTES_PER_PAIR = 160  # of the search, per pair of an output and a class, row or entry; measured
 
 
 class ReducedMeanField(QuotientSystem):
@@ -92,21 +94,24 @@ def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | 
     ----------
     system : System
     at_most : float, optional
-        Largest share of the state values that may remain. The search then begins only where half of the classes have a
-        like one.
+        Largest share of the state values that may remain. The search then begins only where half of the classes have an
+        equivalent one, and where it fits into the free memory.
 
     Returns
     -------
     ReducedMeanField or None
         None for a system that is no MeanField, without symmetries, or with too few of them. The answer is kept with
-        the system, so that a second run does not look again.
+        the system for each `at_most`, so that a second run does not look again.
     """
     if type(system) is not MeanField:
         return None
     most = system.size - 1.0 if at_most is None else at_most * system.size
     if most not in system.reductions:
         layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
-        likely = at_most is None or has_like_classes(layout, start)
+        need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
+        if at_most is None:
+            require_memory("the search for symmetries", need, "reduce=False")
+        likely = at_most is None or (need < free_memory() and has_like_classes(layout, start))
         colouring = balanced_colouring(layout, start, most) if likely else None
         system.reductions[most] = None if colouring is None else ReducedMeanField(system, colouring)
     return system.reductions[most]

@@ -76,6 +76,10 @@ class SymmetricMeanField(QuotientSystem):
             )
         K = whole("num_classes", num_classes, 1, LARGEST_NUMBER)
         Q = whole("num_queries", num_queries, 1, LARGEST_NUMBER)
+        if K * Q > LARGEST_NUMBER:
+            raise InputError(
+                f"expected at most {LARGEST_NUMBER} classes of all queries, received {K} times {Q}; give fewer"
+            )
         V = whole("vocab_size", vocab_size, max(2, K * Q), LARGEST_NUMBER)
         tokens = p_common.size + p_distinct.size
         # One class stands for all.

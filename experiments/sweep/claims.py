@@ -2,9 +2,9 @@
 
 A claim is a symbolic link, which appears whole or not at all, to a file of the run that made it; the run renews that
 file's time while it runs. A claim has expired when its run has ended: at once where that can be seen on this machine,
-else EXPIRY seconds after the last renewal that this run has seen. So clocks of machines need not agree, but for a file
-that is older than OLD by this machine's clock, which has expired as well. Claims save work and decide nothing: the same
-cell computed twice gives the same file.
+else EXPIRY seconds after the last renewal that this run has seen. The clocks of machines may differ by less than OLD: a
+file that looks older than OLD counts as expired at once. Claims save work and decide nothing: the same cell computed
+twice gives the same file.
 """
 
 from __future__ import annotations
@@ -50,24 +50,26 @@ class Claims:
         self._renewing = threading.Thread(target=self._renew, daemon=True)
 
     def __enter__(self) -> Claims:
+        self._remove_expired()
         _running_here.add(self._name)
         with suppress(OSError):
             (self._folder / self._name).touch()
         self._renewing.start()
-        self._remove_expired()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._renewing.join()
-        for key in list(self._held):
-            self.release(key)
-        self._remove_expired()
-        _running_here.discard(self._name)
-        with suppress(OSError):
-            (self._folder / self._name).unlink()
+        try:
+            self._renewing.join()
+            for key in list(self._held):
+                self.release(key)
+            self._remove_expired()
+        finally:  # also after a second Ctrl-C: a later sweep of this process would wait for these cells
+            _running_here.discard(self._name)
+            with suppress(OSError):
+                (self._folder / self._name).unlink()
 
     def take(self, key: str) -> bool:
         """Claim a cell; False if another run computes it. Where links cannot be made, every run computes all cells."""

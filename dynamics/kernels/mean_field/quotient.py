@@ -14,8 +14,8 @@ def mean_field_quotient(
 ):
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
 
-    Arguments are the arrays of a `Quotient`; rates (eta_Y, eta_Z); `work` (4, W) is scratch: f, g, r and e^Y f, W at
-    least the entry and the output colours of a class.
+    Arguments are the arrays of a `Quotient`; rates (eta_Y, eta_Z); `work` (3, W) is scratch: f, g and r, W at least the
+    entry and the output colours of a class.
     """
     f, g, r = work[0], work[1], work[2]
     log_p, tokens, drive = entries[0], entries[1], entries[2]

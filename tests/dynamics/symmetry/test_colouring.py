@@ -77,8 +77,8 @@ def test_colours_are_those_of_lists(seed: int) -> None:
 
 
 def test_known_sizes() -> None:
-    """Assert 43 values for Syn-Small and for Syn-Medium with ten queries; (3 m + 2) + (m + 1), m distinct tokens."""
-    for classes in (syn_small(), syn_medium(10)):
+    """Assert 43 values for Syn-Small and Syn-Medium with any queries; (3 m + 2) + (m + 1), m distinct tokens."""
+    for classes in (syn_small(), *(syn_medium(Q) for Q in range(1, 13))):
         colours = found(MeanField(classes, 1.0, 1.0))
         assert colours is not None
         assert colours.size == 43
@@ -98,16 +98,19 @@ def test_unequal_weights_have_unequal_colours() -> None:
 
 def test_a_colouring_that_is_too_coarse_is_not_balanced() -> None:
     """Assert that merging two colours, of z, Y, entries or outputs, is noticed each time."""
-    system = MeanField(syn_medium(2), 1.0, 1.0)
+    system = MeanField(syn_medium(10), 1.0, 1.0)
     colours = found(system)
     assert colours is not None
-    assert is_balanced(system.layout, colours)
+    start = system.initial_state()[: system.layout.num_slots]
+    assert is_balanced(system.layout, colours, start)
     for name in ("slot", "value", "entry", "output"):
         values = getattr(colours, name)
         merged = np.where(values == 1, 0, values)
         merged -= merged > 1  # colours stay 0, 1, ...
         parts = vars(colours) | {name: merged}
-        assert not is_balanced(system.layout, Colouring(**parts)), name
+        assert not is_balanced(system.layout, Colouring(**parts), start), name
+    start[0] = 1.0
+    assert not is_balanced(system.layout, colours, start)
 
 
 def test_a_collision_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +119,9 @@ def test_a_collision_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     results = [found(random_system(seed)[0]) for seed in range(10)]
     assert None in results
     for seed, colours in enumerate(results):
-        assert colours is None or is_balanced(random_system(seed)[0].layout, colours)
+        system = random_system(seed)[0]
+        start = system.initial_state()[: system.layout.num_slots]
+        assert colours is None or is_balanced(system.layout, colours, start)
 
 
 def test_zero_has_one_sign() -> None:

@@ -11,6 +11,7 @@ from snapdyn.dynamics import (
     integrate,
     integrate_many,
     log_times,
+    memory,
     random_classes,
     syn_medium,
     syn_small,
@@ -93,6 +94,32 @@ def test_auto_reduces_large_symmetric_systems_only() -> None:
     assert np.array_equal(member.z, run.z)
 
 
+def test_auto_takes_the_method_of_the_full_system() -> None:
+    """Assert the same method with and without symmetries, also where attention is so fast that CVODE is taken."""
+    for eta_Z in (1.0, 1e4):
+        runs = [integrate(MeanField(syn_medium(10), 1.0, eta_Z), [0.01], reduce=each) for each in ("auto", False)]
+        assert runs[0].stats["method"] == runs[1].stats["method"]
+
+
+def test_the_search_and_the_saves_ask_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert no search beyond the free memory, a refusal where it was asked for, and saves counted in full."""
+    medium = MeanField(syn_medium(10), 1.0, 1.0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1e5)
+    monkeypatch.setattr("snapdyn.dynamics.symmetry.reduction.free_memory", lambda: 1e5)
+    monkeypatch.setattr(memory, "ALWAYS_FREE", 0)
+    assert reduced(medium, 0.5) is None
+    with pytest.raises(InputError, match="expected the search for symmetries to fit into the free memory"):
+        reduced(medium)
+    monkeypatch.undo()
+    small = of(medium)
+    monkeypatch.setattr(memory, "free_memory", lambda: 8.0 * medium.size * 1000)
+    monkeypatch.setattr(memory, "ALWAYS_FREE", 0)
+    times = log_times(1.0, 10.0, 1001)
+    for system in (medium, small):
+        with pytest.raises(InputError, match=f"expected 1001 saved times of {medium.size} numbers"):
+            integrate(system, times, save_decoder=True)
+
+
 def test_events_see_the_full_state() -> None:
     """Assert the values, the logits and the time of an event."""
     medium = MeanField(syn_medium(10), 1.0, 1.0)
@@ -112,5 +139,5 @@ def test_refusals() -> None:
     system = MeanField(syn_small(), 1.0, 1.0)
     with pytest.raises(InputError, match="expected reduce to be true, false or 'auto', received 'yes'"):
         integrate(system, [1.0], reduce="yes")
-    with pytest.raises(InputError, match="expected a MeanField and method 'auto' or 'compiled' for reduce=True"):
+    with pytest.raises(InputError, match="expected a MeanField and the compiled integrator for reduce=True"):
         integrate(system, [1.0], reduce=True, method="RKC")

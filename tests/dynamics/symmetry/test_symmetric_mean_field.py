@@ -123,3 +123,5 @@ def test_refusals() -> None:
     ):
         with pytest.raises(InputError, match=words):
             SymmetricMeanField(*arguments, 1.0, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="classes of all queries"):
+        SymmetricMeanField([0.3], [0.7], 2**52, 2**53, 1.0, 1.0, num_queries=4)
