@@ -56,9 +56,9 @@ def test_jittered(benchmark: Any, case: str, route: str) -> None:
         benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": False}, rounds=3, warmup_rounds=1)
 
 
-@pytest.mark.benchmark(group="symmetry, like classes")
+@pytest.mark.benchmark(group="symmetry, equivalent classes")
 @pytest.mark.parametrize("num_classes", [10, 10**3, 10**6, 10**9])
-def test_like_classes(benchmark: Any, num_classes: int) -> None:
+def test_equivalent_classes(benchmark: Any, num_classes: int) -> None:
     """Time for ten common and ten distinct tokens, V = 1000 K, to a time that grows with K."""
     ready = SymmetricMeanField(
         [0.03] * 10, np.arange(1, 11) * 0.7 / 55, num_classes, 1000 * num_classes, 1.0, 10 / num_classes

@@ -232,7 +232,7 @@ def main() -> None:
         line = json.dumps(answer)
     except RefusedContent as error:
         line, numbers = json.dumps({"refused": str(error)}), []
-    except Exception as error:
+    except Exception as error:  # whatever the library that reads HDF5 makes of damaged data
         line, numbers = json.dumps({"refused": f"cannot be read ({type(error).__name__})"}), []
     with open(1, "wb", closefd=False) as out:
         out.write(line.encode() + b"\n")

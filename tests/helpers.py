@@ -1,6 +1,7 @@
 """Files that tests of several rooms read."""
 
 import os
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -8,3 +9,15 @@ EXAMPLES = ROOT / "examples"
 FABLE = ROOT / "tests" / "data" / "fable.txt"
 # Not part of the repository; tests that need it say so when they skip.
 WIKITEXT = Path(os.environ.get("SNAPDYN_WIKITEXT", ROOT.parent / "shared" / "data" / "wikitext-2"))
+
+
+def group_has_ended(group: int) -> bool:
+    """Whether all processes of a group end within some seconds; joblib's own helper process takes a moment."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False

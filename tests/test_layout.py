@@ -51,6 +51,7 @@ SERVED_BY = {
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/symbolic_checks": "analytic/symbolic/test_derivation.py",
     "experiments/*_sections": "experiments/test_system_sections.py",
+    "experiments/sweep/backends": "experiments/sweep/test_cluster.py",
     "experiments/sweep/observables": "experiments/sweep/test_cells.py",
     "figures/axes": "figures/test_claim_pictures.py",
     "figures/style": "figures/test_drawing.py",

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = app(arguments, prog_name="snapdyn", standalone_mode=False)
         except KeyboardInterrupt:  # before a command has begun, or after its end
             code = INTERRUPTED
-        except Exception as error:
+        except Exception as error:  # a library that is being imported turns a signal into an error of any kind
             if received:
                 if isinstance(error, snapdyn.InputError):  # such as a full disk, when finished work was to be stored
                     say(str(error))

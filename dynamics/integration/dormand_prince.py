@@ -59,8 +59,9 @@ class DormandPrinceSolver:
         self._advance, self.knows_loss = COMPILED_SYSTEMS[type(system)]
         self._arguments = system.kernel_arguments()
         self.t_bound = clock.from_time(t_end)
-        shares = getattr(system, "norm_weights", None)
-        self._work = kernel.new_workspace(system.initial_state(), self.t_bound, rtol, atol, clock.scale, shares)
+        self._work = kernel.new_workspace(
+            system.initial_state(), self.t_bound, rtol, atol, clock.scale, system.norm_weights
+        )
         self.rtol, self.atol = rtol, atol
         self.status = "running"
         self._clock, self._system = clock, system

@@ -103,9 +103,9 @@ def integrate(
     Raises
     ------
     InputError
-        Unsorted, negative, empty, non-finite or too late times; rates that float64 cannot hold in log time; unknown
-        method, or CVODE without scikit-sundae; tolerances
-        that are not positive.
+        Unsorted, negative, empty, non-finite or too late times, or more than fit into memory; rates that float64
+        cannot hold in log time; unknown method, or CVODE without scikit-sundae; tolerances that are not positive;
+        reduce=True for another system or method.
 
     Examples
     --------
@@ -133,14 +133,21 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         )
     times, t_end = request.times, float(request.times[-1])
     choice = choose_method(system, request.method, request.log_time, t_end)
-    full, system = system, _smallest(system, request, choice.compiled)
+    full = system
+    started = time.perf_counter()
+    interrupted = False
+    try:
+        system = _smallest(full, request, choice.compiled)
+    except KeyboardInterrupt:
+        interrupted = True
     # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
     whole, clock = choice.compiled and not request.events, choice.clock
     recorder = Recorder(system, times, request.save_decoder, request.z_only)
-    started = time.perf_counter()
     solver: Any = None
     status, message = "finished", ""
     try:
+        if interrupted:
+            raise KeyboardInterrupt
         if t_end == 0 or not whole:  # else the integrator saves the start too
             recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
         if t_end > 0:

@@ -4,8 +4,8 @@ Two values of one colour have equal rates as long as values of equal colour are 
 64-bit numbers. A round of the refinement takes the sums of the right-hand side (`kernels/mean_field/dispatch`) over
 colours in place of numbers, in arithmetic modulo 2**64: the entries of a class give its f, rows of Y give a = Y^T f,
 outputs give g = Y (e_n - alpha_n), and their sums over the classes give the rates. Weights (priors, P, multiplicities,
-the start) enter as their bits, so that only exactly equal weights count as equal. Unequal sums can collide, with a
-probability of about 1e-19 per pair; `is_balanced` therefore counts the neighbours of every value at the end.
+the start) enter as their bits, so that only exactly equal weights count as equal. Unequal sums may collide, if rarely;
+`is_balanced` therefore counts the neighbours of every value at the end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Colouring:
         return int(self.slot.max()) + int(self.value.max()) + 2
 
 
-def has_like_classes(layout: Layout, start: Floats) -> bool:
+def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
     """Whether at least half of the classes have an equivalent one: equal prior, weights and starting logits.
 
     A cheap filter before the refinement, which misses some symmetric systems.

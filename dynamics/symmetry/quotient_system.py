@@ -41,7 +41,7 @@ class QuotientSystem(System):
         self.eta_Y, self.eta_Z = eta_Y, eta_Z
         self.size = q.size
         # Share of each state value in mean squares over the full state, which decide on a step.
-        self.norm_weights: Floats = q.number / q.number.sum()
+        self.norm_weights = q.number / q.number.sum()
         lists = (q.ranges, q.classes, q.share, q.entry_slot, q.entries, q.output_number, q.term_index, q.terms)
         # The kernel is compiled once, for one memory order.
         self._constants = (*map(np.ascontiguousarray, lists), np.array([eta_Y, eta_Z]))

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.memory import free_memory, require_memory
-from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_like_classes, mixed
+from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_equivalent_classes, mixed
 from snapdyn.dynamics.symmetry.quotient import quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
 from snapdyn.dynamics.systems.base import System
@@ -111,7 +111,7 @@ def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | 
         need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
         if at_most is None:
             require_memory("the search for symmetries", need, "reduce=False")
-        likely = at_most is None or (need < free_memory() and has_like_classes(layout, start))
+        likely = at_most is None or (need < free_memory() and has_equivalent_classes(layout, start))
         colouring = balanced_colouring(layout, start, most) if likely else None
         system.reductions[most] = None if colouring is None else ReducedMeanField(system, colouring)
     return system.reductions[most]

@@ -1,4 +1,4 @@
-"""The mean field of any number of like classes, without P, Y or anything of the size of their number."""
+"""The mean field of any number of equivalent classes, without P, Y or anything of the size of their number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST_NUMBER = 2**53  # of classes and outputs: whole numbers up to here are e
 
 
 class SymmetricMeanField(QuotientSystem):
-    """The mean field of like classes: common tokens of all classes, distinct tokens of their own, zero start.
+    """The mean field of equivalent classes: common tokens of all classes, distinct tokens of their own, zero start.
 
     Each of `num_queries` queries has `num_classes` classes with next tokens of their own and equal priors. Every class
     has the same probabilities on the common tokens, and the same on distinct tokens that no other class has:
@@ -104,13 +104,23 @@ class SymmetricMeanField(QuotientSystem):
             float(Q),
             float(V),
         )
+        self.value_names = _names(common_kinds, distinct_kinds, K * Q, V)
         super().__init__(lists, sums, self.parameters["eta_Y"], self.parameters["eta_Z"])
 
     def z_support(self, state: Floats) -> Floats:
         return state.take(self._slot_of_token, axis=-1)
 
-    def value_name(self, index: int) -> str:
-        return f"value {index} of z and Y"
+
+def _names(common: Floats, distinct: Floats, num_classes: int, vocab_size: int) -> list[str]:
+    """Names of the state values, for messages, in the order of `_lists`."""
+    tokens = [f"common token of P = {p:g}" for p in common] + [f"distinct token of P = {p:g}" for p in distinct]
+    exists = (True, num_classes > 1, vocab_size > num_classes)
+    of_distinct = ("own next token", "next token of another class", "other output")
+    names = [f"z[{token}]" for token in tokens]
+    for k, token in enumerate(tokens):
+        outputs = ("next token", "", "other output") if k < common.size else of_distinct
+        names += [f"Y[{token}, {output}]" for output, has in zip(outputs, exists, strict=True) if output and has]
+    return names
 
 
 def _lists(

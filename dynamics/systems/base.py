@@ -51,6 +51,8 @@ class System(ABC):
         None for a system without sequence classes.
     z_initial : (Q, M) array or None
         Attention logits at t = 0; None for a system without attention logits.
+    norm_weights : (size,) array or None
+        Share of each state value in the mean squares of the compiled integrator, sum 1; None: all alike.
     eta_Y : float
         Rate of the fastest change at a rate ratio of at most 1, per batch-size-1 step; see `time_scale`.
 
@@ -79,6 +81,7 @@ class System(ABC):
     classes: SequenceClasses | None = None
     z_initial: Floats | None = None
     eta_Y: float = 1.0
+    norm_weights: Floats | None = None
 
     # -- what every system has -----------------------------------------------------------------------------
     @property

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-import logging
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
-import joblib
 import xarray
 
-from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.storage import output_folder
-from snapdyn.dynamics.threads import cores
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
+from snapdyn.experiments.sweep.backends import LOST, Backend, WorkersLost, backend
 from snapdyn.experiments.sweep.cells import Cell, Outcome, run_cells
 from snapdyn.experiments.sweep.claims import Claims
 from snapdyn.experiments.sweep.dataset import assemble, write
@@ -39,14 +33,6 @@ MOST_AT_ONCE = 1000
 SECONDS_BETWEEN_LOOKS = 0.3
 # Two reasons for failure that differ only in their numbers are of the same kind.
 NUMBER = re.compile(r"-?\d[\d.]*(e[-+]?\d+)?")
-
-# Errors of a cluster by name, since dask is an extra and cannot be imported here.
-LOST = {
-    "KilledWorker": "workers of the cluster died several times on the same cells, perhaps because the memory was full",
-    "FutureCancelledError": "the dask scheduler no longer answers",
-    "CancelledError": "the dask scheduler no longer answers",
-    "CommClosedError": "the dask scheduler no longer answers",
-}
 
 
 @dataclass
@@ -239,7 +225,7 @@ def run_sweep(
     with Claims(store.folder) as claims:
         portions = _Portions(waiting, {}, claims, store)
         try:
-            with _backend(len(waiting), jobs, scheduler) as (portions.workers, run):
+            with backend(len(waiting), jobs, scheduler) as (portions.workers, run):
                 while waiting:
                     for outcomes in _outcomes(run, portions, sweep, folder, code):
                         results.received.extend(outcomes)
@@ -305,21 +291,12 @@ def _wait_for_others(portions: _Portions, results: _CellResults, show: Callable[
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-class WorkersLost(Exception):
-    """The workers died, so that the sweep cannot go on; the message is one sentence."""
-
-
 def _remaining(seconds: float, done: int, total: int) -> str:
     left = seconds / done * (total - done)
     for unit, size in (("h", 3600), ("min", 60)):
         if left >= 2 * size:
             return f"about {left / size:.0f} {unit} left"
     return f"about {left:.0f} s left"
-
-
-Call: TypeAlias = Callable[[list[Cell]], list[Outcome]]
-# From portions of cells to their outcomes, in the order in which they are finished.
-Backend: TypeAlias = Callable[[Call, Iterator[list[Cell]]], Generator[list[Outcome], None, None]]
 
 
 def _outcomes(
@@ -351,96 +328,6 @@ def _outcomes(
         raise WorkersLost(
             f"{LOST[type(error).__name__]}; finished cells are kept: run the command again to go on"
         ) from error
-
-
-def _in_this_process(call: Call, portions: Iterator[list[Cell]]) -> Generator[list[Outcome], None, None]:
-    for portion in portions:
-        yield call(portion)
-
-
-@contextlib.contextmanager
-def _backend(cells: int, jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, Backend]]:
-    """Number of workers, and what runs portions of cells on them."""
-    workers = min(cells, cores() if jobs is None else jobs)
-    if not cells:
-        yield 1, _in_this_process
-    elif scheduler is not None:
-        with cluster(scheduler) as workers:
-            yield workers, _on_cluster
-    elif jobs == 1 or cores() == 1:
-        yield 1, _in_this_process
-    else:
-        with _processes(workers) as run:
-            yield workers, run
-
-
-@contextlib.contextmanager
-def _processes(workers: int) -> Iterator[Backend]:
-    """Run cells in processes of this machine; those left running at the end are stopped."""
-    pool = WorkerPool(workers, max(1, cores() // workers))
-    running: set[Future[list[Outcome]]] = set()
-
-    def run(call: Call, portions: Iterator[list[Cell]]) -> Generator[list[Outcome], None, None]:
-        while True:
-            # One more than there are workers, so that none waits for this process; claimed cells do not pile up.
-            for portion in itertools.islice(portions, workers + 1 - len(running)):
-                running.add(pool.submit(call, portion))
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                outcomes = future.result()
-                running.discard(future)
-                yield outcomes
-
-    try:
-        yield run
-    finally:
-        pool.shutdown(kill_workers=bool(running))
-
-
-def _on_cluster(call: Call, portions: Iterator[list[Cell]]) -> Generator[list[Outcome], None, None]:
-    parallel = joblib.Parallel(batch_size=1, return_as="generator_unordered")
-    finished = parallel(joblib.delayed(call)(portion) for portion in portions)
-    try:
-        yield from finished
-    finally:
-        finished.close()
-
-
-@contextlib.contextmanager
-def cluster(scheduler: str) -> Iterator[int]:
-    """Let joblib use the workers of a dask scheduler; their number."""
-    try:
-        from distributed import Client
-        from distributed.comm.addressing import get_address_host_port
-    except ImportError as error:
-        raise InputError(
-            f"expected dask for --scheduler {scheduler}, received none; install it with pip install 'snapdyn[cluster]'"
-        ) from error
-    try:
-        # A client without an address raises a second error during cleanup, so the address is checked first.
-        get_address_host_port(scheduler)
-        client = Client(scheduler, timeout=10, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(
-            f"expected a dask scheduler at {scheduler!r}, received no answer ({error}); start one with "
-            "`dask scheduler` and give the address that it prints"
-        ) from error
-    # A lost scheduler is reported in one sentence (LOST), not by the traceback of distributed.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-    with client:
-        workers = sum(client.ncores().values())
-        if not workers:
-            try:
-                client.wait_for_workers(1, timeout=10)
-            except TimeoutError as error:
-                raise InputError(
-                    f"expected workers at the dask scheduler {scheduler!r}, received none within 10 s; start some with "
-                    f"`dask worker {scheduler}`"
-                ) from error
-            workers = sum(client.ncores().values())
-        with joblib.parallel_config(backend="dask", client=client):
-            yield workers
 
 
 def run_in_process(sweep: Sweep) -> xarray.Dataset:

@@ -20,8 +20,9 @@ import pytest
 from snapdyn.commands.main import main
 from snapdyn.dynamics.json_store import record_body, record_text
 from tests.experiments.sweep.helpers import GOOD
-from tests.experiments.sweep.processes import HANG, SlowSweep, group_has_ended, wait_until
+from tests.experiments.sweep.processes import HANG, SlowSweep, wait_until
 from tests.fuzz import sweep_process
+from tests.helpers import group_has_ended
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CODES = {

@@ -22,6 +22,7 @@ from snapdyn.validation import CLAIMS, Check, ClaimResult, Line, Map, Picture, l
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.register import Claim
 from snapdyn.validation.store import FinishedClaims, cache_folder, decoded, encoded
+from tests.helpers import group_has_ended
 
 # Smallest and largest floats, one without a short decimal form, both zeros, and what is not finite.
 AWKWARD = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1 / 3, 0.0, -0.0, math.inf, -math.inf, math.nan]
@@ -256,18 +257,6 @@ def test_the_longest_claims_start_first(loaded: Path) -> None:
     assert [entry.id for entry in FinishedClaims().longest_first(entries, "full")] == ["third", "second", "first"]
 
 
-def ended(group: int) -> bool:
-    """Whether all processes of a group end; joblib's own helper process takes a moment."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "code"),
@@ -299,7 +288,7 @@ def test_a_parallel_run_that_is_stopped(loaded: Path, sent: signal.Signals, code
         assert "2 claims: 2 holds" in out
         assert err.count("\n") == 1
         assert err.startswith("snapdyn: terminated" if sent == signal.SIGTERM else "snapdyn: interrupted")
-    assert ended(run.pid)
+    assert group_has_ended(run.pid)
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "snapdyn: resumed: 2 of 3 claims from an interrupted run" in done.stderr
     assert "3 claims: 3 holds" in done.stdout

@@ -120,6 +120,16 @@ def test_the_search_and_the_saves_ask_for_memory(monkeypatch: pytest.MonkeyPatch
             integrate(system, times, save_decoder=True)
 
 
+def test_an_interrupted_search_is_an_interrupted_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snapdyn.dynamics.integration.driver.reduced", interrupted)
+    run = integrate(MeanField(syn_medium(10), 1.0, 1.0), [1.0])
+    assert run.status == "interrupted"
+    assert run.t.size == 0
+
+
 def test_events_see_the_full_state() -> None:
     """Assert the values, the logits and the time of an event."""
     medium = MeanField(syn_medium(10), 1.0, 1.0)

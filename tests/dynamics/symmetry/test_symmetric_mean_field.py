@@ -1,4 +1,4 @@
-"""Like classes in any number, against the mean field of all of them."""
+"""Equivalent classes in any number, against the mean field of all of them."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from snapdyn.errors import InputError
 
 
 def of(classes: SequenceClasses, eta_Y: float, eta_Z: float) -> SymmetricMeanField:
-    """The system of like classes that `classes` are."""
+    """The system of equivalent classes that `classes` are."""
     P = classes.P.toarray()
     common = classes.common_tokens()
     distinct = [token for token in np.flatnonzero(P[0]) if token not in common]
@@ -40,6 +40,9 @@ CASES = {
     **{f"K = {K}": single_common_token(K, 3, 0.3, 200) for K in (2, 3, 7, 40)},
     "one distinct token": single_common_token(11, 1, 0.4, 12),
     "V = K": SequenceClasses(TWO, [3, 3], [0, 1], vocab_size=4),
+    "one class": SequenceClasses([[0.2, 0.8]], [2], [0], vocab_size=9),
+    "no common token": SequenceClasses([[0.2, 0.8, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8]], [4, 4], [0, 1], vocab_size=9),
+    "one class per query": SequenceClasses(TWO, [3, 4], [0, 1], vocab_size=9),
     "Syn-Small": syn_small(),
     **{f"Syn-Medium, Q = {Q}": syn_medium(Q) for Q in (1, 3, 10)},
 }
@@ -55,7 +58,8 @@ def test_it_is_the_mean_field_of_all_classes(name: str) -> None:
     common = classes.common_tokens()
     tokens = [*common, *np.setdiff1d(np.flatnonzero(classes.P.toarray()[0]), common)]
     assert small.stats["steps"] == run.stats["steps"]
-    np.testing.assert_allclose(small.z[:, 0], run.z[:, 0][:, tokens], rtol=0, atol=1e-9 * np.abs(run.z).max())
+    # Where the classes of a query share no token, no logit moves: what remains is rounding.
+    np.testing.assert_allclose(small.z[:, 0], run.z[:, 0][:, tokens], rtol=0, atol=1e-9 * np.abs(run.z).max() + 1e-13)
     np.testing.assert_allclose(small.attention[:, 0], run.attention[:, 0][:, tokens], rtol=0, atol=1e-9)
     np.testing.assert_allclose(small.loss, run.loss, rtol=1e-9, atol=1e-12)
     assert small.status == "finished"
@@ -64,14 +68,15 @@ def test_it_is_the_mean_field_of_all_classes(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_it_has_the_colours_of_the_refinement(name: str) -> None:
     """Assert as many colours and members as the refinement finds."""
-    found = reduced(MeanField(CASES[name], 1.0, 1.0))
-    assert found is not None
-    ours = of(CASES[name], 1.0, 1.0)
-    assert sorted(ours.quotient.number) == sorted(found.quotient.number)
+    full, ours = MeanField(CASES[name], 1.0, 1.0), of(CASES[name], 1.0, 1.0)
+    found = reduced(full)
+    number = np.ones(full.size) if found is None else found.quotient.number  # None: no two values are alike
+    assert sorted(ours.quotient.number) == sorted(number)
+    assert len(set(ours.value_names)) == ours.size
 
 
 @pytest.mark.parametrize("K", [1, 2, 10**3, 10**6, 10**9])
-def test_any_number_of_classes_costs_the_same(K: int) -> None:
+def test_the_state_does_not_grow_with_the_number_of_classes(K: int) -> None:
     """Assert a state of at most eleven values, kept row sums, and the time of the transition at its law."""
     V, eta_Y = 10**12, 1.0
     if K > 1:

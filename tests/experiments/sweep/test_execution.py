@@ -12,7 +12,7 @@ import pytest
 import xarray
 
 from snapdyn.commands.main import main
-from snapdyn.experiments.sweep import execution
+from snapdyn.experiments.sweep import backends, execution
 from snapdyn.experiments.sweep.cells import run_cells
 from snapdyn.experiments.sweep.files import read_sweep
 from tests.experiments.sweep.helpers import GOOD, GRID, PHASE, dataset, kept, swept
@@ -110,8 +110,8 @@ def test_a_lost_scheduler_keeps_what_is_finished(
 
     (tmp_path / "grid.toml").write_text(GOOD)
     with monkeypatch.context() as patched:
-        patched.setattr("snapdyn.experiments.sweep.execution.joblib.Parallel", Parallel)
-        patched.setattr(execution, "cluster", lambda scheduler: contextlib.nullcontext(1))
+        patched.setattr("snapdyn.experiments.sweep.backends.joblib.Parallel", Parallel)
+        patched.setattr(backends, "cluster", lambda scheduler: contextlib.nullcontext(1))
         options = ["--out", str(tmp_path / "out"), "--scheduler", "tcp://a:1"]
         assert main(["sweep", str(tmp_path / "grid.toml"), *options]) == 1
     captured = capsys.readouterr()

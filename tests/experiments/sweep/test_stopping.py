@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import xarray
 
-from tests.experiments.sweep.processes import CELLS, HANG, SlowSweep, group_has_ended, wait_until
+from tests.experiments.sweep.processes import CELLS, HANG, SlowSweep, wait_until
+from tests.helpers import group_has_ended
 
 
 @pytest.mark.slow

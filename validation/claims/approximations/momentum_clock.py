@@ -90,7 +90,8 @@ def _error(instance: Instance, which: int) -> Measured | None:
     # The loss is rounded to 1e-16 of ln V.
     rounding = 1e-14 * np.log(instance.vocab_size) / falls[0]
     # Before D steps the bound D/(i-D) is none: it is measured against the last step at which it is 1. The fall between
-    # two times is their difference times a gradient, which changes by the share eta t over the run.
+    # two times is their difference times a gradient, which changes by the share eta t over the run. (Beyond the
+    # conditions eta t may exceed 1; 0.5 keeps the bound positive there.)
     change = max(instance.eta_Y, instance.eta_Z) * instance.t_end
     bound = lag / max(i - lag, lag) * (1 + change) / max(1 - change, 0.5)
     return Measured(abs(falls[which] / falls[0] - 1) / bound, at_most=1.0, error=rounding / bound + 1e-6)
