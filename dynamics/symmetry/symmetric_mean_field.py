@@ -19,9 +19,11 @@ class SymmetricMeanField(QuotientSystem):
 
     Each of `num_queries` queries has `num_classes` classes with next tokens of their own and equal priors. Every class
     has the same probabilities on the common tokens, and the same on distinct tokens that no other class has:
-    `single_common_token`, `syn_small` and `syn_medium` with any numbers. The system holds one value for all values of
-    z and Y that stay equal, so that 10^9 classes cost what two cost. `trajectory.z` and `trajectory.attention` are
-    those of one class, first the common tokens, then its distinct tokens; `trajectory.loss` is the loss of all.
+    `single_common_token`, `syn_small` and `syn_medium` with any numbers. The system holds one value for all values of z
+    and Y that stay equal, so that an evaluation for 10^9 classes costs what one for two costs. Their number grows like
+    K at a fixed ratio of the rates, since attention then is K times as fast as the decoder of one class; it does not if
+    eta_Z/eta_Y falls as 1/K. `trajectory.z` and `trajectory.attention` are those of one class, first the common tokens,
+    then its distinct tokens; `trajectory.loss` is the loss of all.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ class SymmetricMeanField(QuotientSystem):
     Examples
     --------
     >>> import snapdyn as sd
-    >>> system = sd.SymmetricMeanField([0.3], [0.2, 0.5], num_classes=10**9, vocab_size=10**12, eta_Y=1.0, eta_Z=1.0)
+    >>> system = sd.SymmetricMeanField([0.3], [0.2, 0.5], num_classes=10**9, vocab_size=10**12, eta_Y=1.0, eta_Z=1e-9)
     >>> run = sd.integrate(system, [1e10, 1e12])
     >>> run.stats["state_size"], run.attention.shape
     (11, (2, 1, 3))
