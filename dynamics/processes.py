@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import queue
 import signal
 import threading
 import time
@@ -46,6 +47,15 @@ class WorkerPool(ProcessPoolExecutor):
         with _signals_blocked():
             future: Future[Any] = super().submit(function, *arguments, **options)
         return future
+
+    def shutdown(self, wait: bool = True, kill_workers: bool = False) -> None:
+        """End the processes, as loky does; a call that waits for a free process is forgotten first."""
+        if kill_workers:
+            # loky removes the waiting calls, not their numbers; its thread then looks for a call that is gone.
+            with suppress(queue.Empty):
+                while True:
+                    self._work_ids.get(block=False)
+        super().shutdown(wait, kill_workers)
 
 
 def _asked_for(name: str) -> int:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -70,3 +71,16 @@ def test_a_process_that_has_ended_does_not_run() -> None:
     child.wait()
     child.stdout.close()
     assert not is_running(child.pid)
+
+
+@pytest.mark.slow
+def test_a_shutdown_right_after_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that no thread ends with an error when a call has just been submitted."""
+    errors: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    for _ in range(5):
+        pool = WorkerPool(1)
+        pool.submit(os.getpid).result(timeout=120)
+        pool.submit(time.sleep, 300)
+        pool.shutdown(kill_workers=True)
+    assert errors == []
