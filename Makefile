@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Extras to install; tests of the transformers need `text` (PyTorch, large) as well, and say so when they skip.
 EXTRAS ?= dev,cluster,stiff
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
-SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures -type f -not -path '*/__pycache__/*'))
+SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
 .PHONY: report check test fuzz test-all lint bench setup clean
 report: setup

@@ -106,10 +106,12 @@ def __getattr__(name: str) -> Any:
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from snapdyn.errors import suggest
+
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{suggest(name, __all__)}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

@@ -75,12 +75,13 @@ def shown(value: Any) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?``, x the known name most similar to `name`, or an empty string."""
+    """Return ``; did you mean 'x', 'y' or 'z'?``, the at most three known names most similar, or an empty string."""
     if not isinstance(name, str):
         return ""
     by_lower_case = {entry.lower(): entry for entry in known}
-    near = difflib.get_close_matches(name[:100].lower(), by_lower_case, n=1, cutoff=0.5)
-    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
+    near = difflib.get_close_matches(name[:100].lower(), by_lower_case, n=3, cutoff=0.62)
+    *others, last = [repr(by_lower_case[each]) for each in near] or [""]
+    return f"; did you mean {', '.join(others) + ' or ' if others else ''}{last}?" if last else ""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_table
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, prepare, progress_bar, say, show, show_table
 
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 
@@ -35,13 +35,13 @@ def check(
 
     Example: snapdyn check examples/own_classes.toml --output table.tex
     """
-    from snapdyn.dynamics.storage import check_target, write_text
+    from snapdyn.dynamics.storage import write_text
     from snapdyn.errors import InputError
     from snapdyn.experiments.check_files import read_check
     from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted
 
     if output:
-        check_target(output)
+        prepare(output)
         if not format and output.suffix.lower() not in FORMATS:
             raise InputError(
                 f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"

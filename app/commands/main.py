@@ -5,8 +5,9 @@ Only typer and rich are imported here; a command imports what it needs, so that 
 
 from __future__ import annotations
 
+import inspect
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Annotated
 
@@ -16,6 +17,7 @@ import snapdyn
 from snapdyn.commands.check import check
 from snapdyn.commands.compare import compare
 from snapdyn.commands.equations import equations
+from snapdyn.commands.examples import examples
 from snapdyn.commands.figures import figures
 from snapdyn.commands.options import figure_ids, help_with, systems_and_classes, systems_and_observables
 from snapdyn.commands.report import report
@@ -27,7 +29,6 @@ from snapdyn.commands.text import text
 from snapdyn.commands.validate import validate
 
 app = typer.Typer(
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -88,17 +89,29 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _snapdyn(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """How a 1-layer transformer learns where to look: its training dynamics simulated, its theory checked."""
 
 
-for command in (check, validate, equations):
-    app.command()(command)
-app.command(cls=help_with(figure_ids))(figures)
-app.command()(report)
-app.command(cls=help_with(systems_and_classes))(simulate)
-app.command()(compare)
-app.command(cls=help_with(systems_and_observables))(sweep)
-app.command()(text)
+def _help(command: Callable[..., int]) -> str:
+    """Docstring of a command with a line per paragraph, so that it is wrapped once, at the width of the terminal."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+# Each command with what the end of its help lists.
+for command, names in (
+    (check, None),
+    (validate, None),
+    (equations, None),
+    (figures, figure_ids),
+    (report, None),
+    (simulate, systems_and_classes),
+    (compare, None),
+    (sweep, systems_and_observables),
+    (text, None),
+    (examples, None),
+):
+    app.command(cls=help_with(names) if names else None, help=_help(command))(command)

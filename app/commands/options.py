@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,6 +39,18 @@ Load = Annotated[
         "claims, systems, observables, figures. May be repeated.",
     ),
 ]
+
+
+@contextmanager
+def options_as_typed(*parameters: str) -> Iterator[None]:
+    """Name parameters in messages as the options that they are: min_count becomes --min-count."""
+    from snapdyn.errors import InputError
+
+    try:
+        yield
+    except InputError as error:
+        message = re.sub(rf"\b({'|'.join(parameters)})\b", lambda found: "--" + found[0].replace("_", "-"), str(error))
+        raise InputError(message) from error
 
 
 def help_with(names: Callable[[], str]) -> type[TyperCommand]:

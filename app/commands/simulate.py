@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, progress_bar, say, show
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, prepare, progress_bar, say, show
 
 if TYPE_CHECKING:
     from snapdyn.experiments.run_files import Training
@@ -26,7 +26,6 @@ def simulate(
     Example: snapdyn simulate examples/syn_small.toml --out syn_small.nc
     """
     from snapdyn.commands.summaries.trajectory import show_trajectory
-    from snapdyn.dynamics.storage import check_target
     from snapdyn.errors import InputError
     from snapdyn.experiments.run_files import Training, read_simulation
 
@@ -38,10 +37,10 @@ def simulate(
             f"expected another file for the result, received {str(target)!r}, the run file; choose a new name"
         )
     if isinstance(simulation, Training):
-        check_target(target)
+        prepare(target)
         return _train(simulation, target)
     system = simulation.build()
-    check_target(target)
+    prepare(target)
     with progress_bar("integrating") as update:
         trajectory = simulation.run.integrate(system, of_integration(update))
     show_trajectory(trajectory)

@@ -33,15 +33,19 @@ def sweep(
     from snapdyn.experiments.sweep.files import read_sweep
 
     described = read_sweep(file)
+    phase = described.phase
     with progress_bar("cells") as update:
         result = run_sweep(described, out, jobs, scheduler, update, say)
     show_result(result)
-    saved = [str(result.path)]
-    if described.phase is not None and result.stopped == "":
-        saved.append(draw_diagram(result, described.phase.x, described.phase.y, described.phase.variable))
-    elif described.phase is not None and (picture := result.path.with_suffix(".png")).exists():
-        say(f"{picture} is of an earlier run; the same command draws it anew when all cells are there")
-    show(f"saved      {', '.join(saved)}")
+    if result.path is None:
+        show("saved      nothing, since no cell is finished")
+    else:
+        saved = [str(result.path)]
+        if phase is not None and result.stopped == "":
+            saved.append(draw_diagram(result.path, result.dataset, phase.x, phase.y, phase.variable))
+        elif phase is not None and (picture := result.path.with_suffix(".png")).exists():
+            say(f"{picture} is of an earlier run; the same command draws it anew when all cells are there")
+        show(f"saved      {', '.join(saved)}")
     show_failures(result)
     if result.stopped == "interrupted":
         return INTERRUPTED

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -50,6 +51,16 @@ def _console() -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
+
+
+def prepare(target: Path) -> None:
+    """Check, before a computation starts, that a file can be written; say so where its folder had to be made."""
+    from snapdyn.dynamics.storage import check_target
+
+    made = not target.parent.exists()
+    check_target(target)
+    if made:
+        say(f"made the folder {str(target.parent)!r} for {target.name}")
 
 
 @contextmanager

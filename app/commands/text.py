@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from snapdyn.commands.options import options_as_typed
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say
 
 
@@ -46,7 +47,7 @@ def text(
     for name, value in (("--eta-y", eta_Y), ("--eta-z", eta_Z), ("--time", 1.0 if last_time is None else last_time)):
         positive(name, value)
     folder = output_folder(out) if out else None
-    with progress_bar("reading") as update:
+    with options_as_typed("window", "min_count", "min_token_count", "max_vocab"), progress_bar("reading") as update:
         classes = from_text(paths, window, min_count, min_token_count, max_vocab, max_classes, tokens, headings, update)
     summary.show_classes(classes)
     if folder:

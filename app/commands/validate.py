@@ -9,7 +9,7 @@ import typer
 
 import snapdyn
 from snapdyn.commands.options import Jobs, Level, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, say, show
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, prepare, say, show
 
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 
@@ -47,7 +47,6 @@ def validate(
     Example: snapdyn validate --load my_claims.py --format latex --output table.tex
     """
     from snapdyn.commands.summaries.verdicts import checked, exported, show_claims, show_report
-    from snapdyn.dynamics.storage import check_target
 
     if list_:
         show_claims(ids)
@@ -55,7 +54,7 @@ def validate(
 
     for target in (output, json):
         if target:
-            check_target(target)
+            prepare(target)
     if output and not format and output.suffix.lower() not in FORMATS:
         raise snapdyn.InputError(
             f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import config, njit
+from numba.core import event
 from numba.core.options import DefaultOptions
 
 # Sums may be reassociated (vector lanes) and contracted (fused multiply-add). NaN and infinity keep their
@@ -66,6 +67,30 @@ def cached_njit(**options: Any) -> Callable[..., Any]:
         return njit(cache=_use_temporary_cache(), **options)(function)
 
     return decorate
+
+
+class Announcement(event.Listener):
+    """Say once per process, where somebody waits at a terminal or a notebook, that kernels are being compiled.
+
+    numba calls it only for what its cache on disk does not hold.
+    """
+
+    said = False
+
+    def on_start(self, event: event.Event) -> None:
+        """Print the sentence before the first compilation."""
+        if self.said or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+            return
+        Announcement.said = True
+        print(
+            "snapdyn: compiling, once per installation and kind of system; this takes 5 to 30 seconds", file=sys.stderr
+        )
+
+    def on_end(self, event: event.Event) -> None:
+        """Print nothing."""
+
+
+event.register("numba:compile", Announcement())
 
 
 def _use_temporary_cache() -> bool:

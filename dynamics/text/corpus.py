@@ -210,6 +210,10 @@ def _cut(
     if cut:
         vocabulary.insert(place, UNKNOWN)
         counted = np.insert(counted, place, cut)
+    if number == 1:
+        raise InputError(
+            f"expected words between spaces, received a text of one word, {shown(words[0])}; is it a text?"
+        )
     if size < 2:
         raise InputError(
             f"expected at least 2 different words that occur {min_token_count} times, received {kept.size} of "
@@ -292,6 +296,10 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
     try:
         with file.open("rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
+            if file.name.lower().endswith(".gz") and not packed:
+                raise InputError(
+                    f"expected gzip in {str(file)!r}, as its name says, received other bytes; rename or repair the file"
+                )
             raw.seek(0)
             # mypy does not accept a GzipFile as IO[bytes]; both have `readline`.
             source: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
@@ -319,6 +327,11 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
 
 
 def _decoded(data: bytes, file: Path, number: int) -> str:
+    if b"\0" in data:
+        raise InputError(
+            f"expected text, received a NUL byte in {str(file)!r}, line {number}, byte {data.index(0) + 1}; convert it "
+            "to UTF-8"
+        )
     try:
         return data.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:

@@ -41,8 +41,8 @@ class SweepResult:
 
     Attributes
     ----------
-    path : Path
-        File of the dataset.
+    path : Path or None
+        File of the dataset; None if the sweep was stopped before it had a cell.
     dataset : xarray.Dataset
     taken_over : int
         Cells (of different settings) that another run has finished, before this one or meanwhile.
@@ -60,7 +60,7 @@ class SweepResult:
         "" for a complete sweep, "interrupted", or why the workers were lost.
     """
 
-    path: Path
+    path: Path | None
     dataset: xarray.Dataset
     taken_over: int
     computed: int
@@ -265,9 +265,11 @@ def run_sweep(
     )
 
 
-def _write_dataset(sweep: Sweep, results: _CellResults, folder: Path) -> tuple[Path, xarray.Dataset]:
-    path = folder / f"{sweep.name}.nc"
+def _write_dataset(sweep: Sweep, results: _CellResults, folder: Path) -> tuple[Path | None, xarray.Dataset]:
     dataset = assemble(sweep, results.values, results.reasons)
+    if not results.computed and not results.taken_over:
+        return None, dataset
+    path = folder / f"{sweep.name}.nc"
     write(dataset, path)
     return path, dataset
 

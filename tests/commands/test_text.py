@@ -63,7 +63,7 @@ def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["no/such/file.txt"], "missing"),
-        ([str(FABLE)], "lower min_count"),
+        ([str(FABLE)], "lower --min-count"),
         ([str(FABLE), "--window", "0"], "window"),
         ([str(FABLE), "--eta-y", "-1"], "--eta-y"),
         ([str(FABLE), "--time", "0"], "--time"),

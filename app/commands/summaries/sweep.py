@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray
 from numpy.typing import NDArray
 
 from snapdyn.commands.terminal import say, show, show_table
@@ -54,15 +56,15 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
     return f"{smallest:.4g}", f"{median:.4g}", f"{largest:.4g}"
 
 
-def draw_diagram(result: SweepResult, x: str, y: str, variable: str) -> str:
+def draw_diagram(path: Path, dataset: xarray.Dataset, x: str, y: str, variable: str) -> str:
     """Draw the phase diagram beside the dataset; names of its files."""
     started = time.perf_counter()
     files = write_figure(
-        result.path.parent,
-        result.path.stem,
-        result.dataset,
+        path.parent,
+        path.stem,
+        dataset,
         lambda dataset: draw(dataset, x, y, variable),
-        {"sweep": result.path.stem},
+        {"sweep": path.stem},
         started,
     )
     return f"{files['png']}, {files['pdf']}"

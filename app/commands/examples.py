@@ -1,0 +1,52 @@
+"""`snapdyn examples`: the run files and programs that the documentation names, copied to a folder of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snapdyn.commands.terminal import DONE, show
+
+
+def examples(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the copies; it is made if missing.")],
+) -> int:
+    """Copy the example files to a folder, to run and to change them. No file that differs is replaced.
+
+    Example: snapdyn examples examples
+    """
+    from importlib.resources import files
+
+    from snapdyn.dynamics.storage import output_folder, replacing
+    from snapdyn.errors import InputError
+
+    contents = dict(_contents(files("snapdyn.examples")))
+    changed = [name for name, data in contents.items() if _differs(folder / name, data)]
+    if changed:
+        raise InputError(
+            f"expected a folder without changed examples, received {str(folder)!r}, where {', '.join(changed[:3])} "
+            f"{'differs' if len(changed) == 1 else 'differ'}; choose another folder"
+        )
+    for name, data in contents.items():
+        output_folder((folder / name).parent)
+        with replacing(folder / name) as temporary:
+            temporary.write_bytes(data)
+        show(str(folder / name))
+    return DONE
+
+
+def _contents(folder: Traversable, path: str = "") -> Iterator[tuple[str, bytes]]:
+    """Name and content of every example, those in folders included."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _contents(entry, f"{path}{entry.name}/")
+        elif entry.is_file():
+            yield path + entry.name, entry.read_bytes()
+
+
+def _differs(file: Path, data: bytes) -> bool:
+    return file.exists() and (not file.is_file() or file.read_bytes() != data)
