@@ -1,6 +1,7 @@
 # make report: set up, run the main job, write report/index.html.
 # make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).
 # make test: all tests, as CI runs them.   make test-all: register and figures at the full level as well.
+# make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
 # make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ EXTRAS ?= dev,cluster,stiff
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
-.PHONY: report check test fuzz test-all lint bench setup clean
+.PHONY: report check test fuzz test-all test-wheel test-lowest lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
@@ -28,6 +29,24 @@ fuzz: setup
 test-all: test
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
+
+# Wheel and source distribution: the fast tests of the unpacked source run against the installed wheel, in each of
+# PYTHONS that is present.
+PYTHONS ?= python3.11 python3.12 python3.13
+test-wheel: setup
+	rm -rf build/dist && $(BIN)/python -m build --outdir build/dist . > build/dist.log && mkdir -p build/source \
+	    && tar xzf build/dist/*.tar.gz -C build/source --strip-components 1
+	for python in $(PYTHONS); do \
+	    $$python --version || continue; rm -rf build/$$python; $$python -m venv build/$$python || exit 1; \
+	    build/$$python/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[dev]" || exit 1; \
+	    (cd build/source && ../$$python/bin/python -m pytest -q -n auto -m "not slow") || exit 1; \
+	done
+
+# The lowest versions of dependencies that setup.cfg allows.
+test-lowest:
+	rm -rf build/lowest && $(PYTHON) -m venv build/lowest
+	build/lowest/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt '.[dev]'
+	build/lowest/bin/python -m pytest -q -n auto -m "not slow"
 
 lint: setup
 	$(BIN)/ruff check .
