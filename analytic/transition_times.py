@@ -157,7 +157,13 @@ def u_peak(vocab_size: ArrayLike) -> FloatArray:
 
 
 @broadcasting
-def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayLike, kind: str = "peak") -> FloatArray:
+def transition_time(
+    num_classes: ArrayLike,
+    vocab_size: ArrayLike,
+    eta_Y: ArrayLike,
+    kind: str = "peak",
+    prior: ArrayLike | None = None,
+) -> FloatArray:
     """Time at which gamma peaks, or at which the transition of Lemma 9 and Theorem 4 starts or ends.
 
     All arguments but `kind` broadcast.
@@ -173,6 +179,8 @@ def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayL
     kind : {"peak", "start", "end"}
         ``"peak"``: t* = (K/eta_Y) [(V-1) u* + exp(u*) - 1]/V, the maximum of gamma. ``"start"``: K ln
         V/eta_Y. ``"end"``: t0 = 2 (1+omega_1) K ln V/eta_Y = 2 u_+ K/eta_Y.
+    prior : array_like, optional
+        Class priors p_n in (0, 1], for the time of each class; default 1/K.
 
     Returns
     -------
@@ -187,7 +195,9 @@ def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayL
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) for start and end; the peak is not in the
-    paper. Derivations ``peak-time`` and ``transition-balance``.
+    paper. Derivations ``peak-time`` and ``transition-balance``. Priors: the modified flow (8) decouples the
+    classes, and class n has made s = p_n t visits by time t. Its h, and so its gamma, depend on s alone, as those of one
+    of K equal classes depend on t/K: its times are those of an effective number of 1/p_n classes.
 
     Examples
     --------
@@ -196,10 +206,18 @@ def transition_time(num_classes: ArrayLike, vocab_size: ArrayLike, eta_Y: ArrayL
     56.40074
     >>> analytic.transition_time(10, [100, 1000], 1.0, kind="start").round(2)
     array([46.05, 69.08])
+    >>> analytic.transition_time(2, 1000, 1.0, prior=[0.75, 0.25]).round(2)
+    array([ 7.52, 22.56])
     """
     choice("kind", kind, ("peak", "start", "end"))
     K, V = count_array("num_classes", num_classes, 1), count_array("vocab_size", vocab_size, 2)
     eta_Y = positive_array("eta_Y", eta_Y)
+    if prior is not None:
+        K = 1 / positive_array("prior", prior)
+        if np.any(K < 1):
+            raise InputError(
+                f"expected prior to be at most 1, received {1 / np.min(K):g}; give probabilities of classes"
+            )
     if kind == "start":
         return K * np.log(V) / eta_Y
     if kind == "end":

@@ -3,9 +3,11 @@
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.optimize import minimize_scalar
 
 from snapdyn import analytic
+from snapdyn.errors import InputError
 from tests.analytic import mpmath_reference as reference
 
 SIZES = sorted({4, 5, 6, 10, 50, 1000, 10**5, 10**7, *np.random.default_rng(2).integers(4, 10**6, 20).tolist()})
@@ -69,3 +71,24 @@ def test_the_end_is_the_balance_of_the_two_terms_up_to_one_over_V(V: int) -> Non
     balance = float(analytic.transition_time(K, V, eta_Y, kind="end")) - K / eta_Y * (2 * u + 1) / V
     scaled = V * float(analytic.h(balance / K, eta_Y, V))
     assert np.exp(scaled) == pytest.approx((V - 1) * scaled, rel=1e-9)
+
+
+def test_the_peak_of_a_class_with_its_own_prior() -> None:
+    """Assert that gamma of h' = p_n eta_Y/(V-1+exp(V h)), integrated by another solver, peaks at the class's t*."""
+    V, eta_Y = 1000, 0.3
+    for p in (0.7, 0.05):
+        t = np.linspace(10, 600, 60001) / p
+        solved = solve_ivp(lambda _, h, p=p: p * eta_Y / (V - 1 + np.exp(V * h)), (0, t[-1]), [0.0], "Radau", t,
+                           rtol=1e-10, atol=1e-14)  # fmt: skip
+        h = solved.y[0]
+        peak = t[np.argmax(h / (V - 1 + np.exp(V * h)))]
+        # The grid has steps of 0.01/p; near a maximum, errors of the solver move it by less.
+        assert abs(float(analytic.transition_time(2, V, eta_Y, prior=p)) - peak) < 0.2 / p
+        assert abs(float(analytic.transition_time(2, V, eta_Y)) - peak) > 5 / p
+
+
+@pytest.mark.parametrize("prior", [0.0, -0.5, 1.5, np.nan, [0.5, 2.0]])
+def test_a_prior_is_a_probability(prior: object) -> None:
+    """Assert that other numbers are refused by name."""
+    with pytest.raises(InputError, match=r"^expected prior to be .*, received .*; "):
+        analytic.transition_time(2, 10, 1.0, prior=prior)
