@@ -1,0 +1,189 @@
+"""What the sums of a rate depend on, as lists, and the coarsest colouring that they leave unchanged.
+
+A rate is declared by its *parts* (logits, attention weights, classes, values of Y, ...), each an array of values, and by
+its *sums*: value `owner` of one part takes a sum over values of other parts. A round of the refinement gives every value
+a colour made of its colour before and of the multiset of colours that its sums are taken over. It hashes multisets by
+sums modulo 2**64 of scrambled colours (`colouring.mixed`). Once the numbers of colours are stable, values of equal
+colour have equal sums over equal colours, so that their rates are equal as long as values of equal colour are. Hashes
+can collide: `is_balanced` compares the multisets themselves by counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.symmetry.colouring import SUM, Hashes, bits, mixed
+
+Colours = dict[str, Ints]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One kind of sum: every value `owner` of a part takes it over the values listed with it.
+
+    Attributes
+    ----------
+    part : str
+        Part that takes the sums.
+    owner : Ints
+        Number of the value that takes each term, any shape.
+    terms : tuple of (str, Ints)
+        Factors of a term: a part and the number of its value, in a shape that broadcasts with `owner`.
+    number : Floats or None
+        How many equal terms each entry of the list stands for, whole numbers; None: one.
+    """
+
+    part: str
+    owner: Ints
+    terms: tuple[tuple[str, Ints], ...]
+    number: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Parts and sums of a rate.
+
+    Attributes
+    ----------
+    labels : mapping of str to list of arrays
+        For each part, arrays (n,) of what tells its values apart from the start: weights, starts, signs. Compared bit by
+        bit.
+    sums : sequence of Sum
+    state : tuple of str
+        The parts that are the state.
+    """
+
+    labels: Mapping[str, Sequence[NDArray[Any]]]
+    sums: Sequence[Sum]
+    state: tuple[str, ...]
+
+
+def coarsest_colouring(dependence: Dependence, most_colours: float | None = None) -> Colours | None:
+    """Refine colours until their numbers are stable.
+
+    Parameters
+    ----------
+    dependence : Dependence
+    most_colours : float, optional
+        Give up as soon as the state has more colours: their number never falls from round to round.
+
+    Returns
+    -------
+    dict of str to (n,) array, or None
+        Colours 0, 1, ... of every part; None after giving up, or if two different multisets collided.
+    """
+    colours = _labelled(dependence)
+    before: dict[str, int] = {}
+    while True:
+        number = {part: np.unique(each).size for part, each in colours.items()}
+        if most_colours is not None and sum(number[part] for part in dependence.state) > most_colours:
+            return None
+        if number == before:
+            break
+        if any(number[part] < before.get(part, 0) for part in number):
+            return None  # a collision
+        before = number
+        for each in dependence.sums:
+            _refine(each, colours)
+    numbered: Colours = {part: np.unique(each, return_inverse=True)[1].ravel() for part, each in colours.items()}
+    return numbered if is_balanced(dependence, numbered) else None
+
+
+def has_many_equal(dependence: Dependence, part: str) -> bool:
+    """Whether at least half of the values of a part have one of equal colour after the first sums, over lists of 1-D.
+
+    A cheap filter before the refinement, which misses some symmetric systems.
+    """
+    colours = _labelled(dependence)
+    for each in dependence.sums:
+        if each.owner.ndim > 1:
+            break
+        _refine(each, colours)
+    _, number = np.unique(colours[part], return_counts=True)
+    return bool(number[number > 1].sum() >= colours[part].size / 2)
+
+
+def _labelled(dependence: Dependence) -> dict[str, Hashes]:
+    colours: dict[str, Hashes] = {}
+    for part, labels in dependence.labels.items():
+        colours[part] = np.zeros(labels[0].size, np.uint64)
+        for label in labels:
+            colours[part] = mixed(colours[part] + SUM * mixed(bits(label)))
+    return colours
+
+
+def _refine(each: Sum, colours: dict[str, Hashes]) -> None:
+    colours[each.part] = mixed(colours[each.part] + SUM * _hashed(each, colours))
+
+
+def _hashed(each: Sum, colours: dict[str, Hashes]) -> Hashes:
+    """A hash of the multiset of every value of the part."""
+    product: Any = None
+    for part, index in each.terms:
+        factor = mixed(colours[part])[index]
+        product = factor if product is None else product * factor
+    if len(each.terms) > 1:
+        product = mixed(product)
+    if each.number is not None:
+        product = product * each.number.astype(np.uint64)
+    sums = np.zeros(colours[each.part].size, np.uint64)
+    if each.owner.size == sums.size and np.array_equal(each.owner.ravel(), np.arange(sums.size)):
+        return np.asarray(np.broadcast_to(product, each.owner.shape).ravel())
+    np.add.at(sums, each.owner.ravel(), np.broadcast_to(product, each.owner.shape).ravel())
+    return sums
+
+
+def is_balanced(dependence: Dependence, colours: Colours) -> bool:
+    """Whether values of each colour have the same labels and the same multisets of colours, by counting.
+
+    Sorted lists are compared, so that nothing depends on hashes.
+    """
+    for part, labels in dependence.labels.items():
+        first = np.unique(colours[part], return_index=True)[1]
+        for label in labels:
+            if not np.array_equal(bits(label), bits(label[first])[colours[part]]):
+                return False
+    return all(_same_lists(each, colours) for each in dependence.sums)
+
+
+def _same_lists(each: Sum, colours: Colours) -> bool:
+    colour = colours[each.part]
+    code: Any = 0
+    for part, index in each.terms:
+        number = int(colours[part].max()) + 1
+        code = np.asarray(code, np.int64) * number + colours[part][index]
+    code = np.broadcast_to(code, each.owner.shape).ravel()
+    code = np.unique(code, return_inverse=True)[1].astype(np.int64).ravel()
+    most = int(code.max()) + 1
+    key, where = np.unique(each.owner.ravel() * most + code, return_inverse=True)
+    weights = None if each.number is None else np.broadcast_to(each.number, each.owner.shape).ravel()
+    count = np.bincount(where.ravel(), weights)
+    owner, code = np.divmod(key, most)
+    length = np.bincount(owner, minlength=colour.size)
+    begin = np.concatenate([[0], np.cumsum(length)])[:-1]
+    like = np.unique(colour, return_index=True)[1][colour]  # the first owner of the same colour
+    if not np.array_equal(length, length[like]):
+        return False
+    other = begin[like[owner]] + np.arange(owner.size) - begin[owner]
+    return bool(np.array_equal(code, code[other]) and np.array_equal(count, count[other]))
+
+
+def entries_of(layout: Any) -> tuple[Ints, Ints, Ints]:
+    """Class, row and number in the layout (-1: the query token) of all entries, query tokens of the residual included."""
+    L = layout
+    of, row = np.repeat(np.arange(L.prior.size), np.diff(L.indptr)), L.entry_row
+    number = np.arange(row.size)
+    query = np.flatnonzero(L.query_row >= 0)
+    if query.size:
+        of = np.concatenate([of, query])
+        row = np.concatenate([row, L.query_row[query]])
+        number = np.concatenate([number, np.full(query.size, -1)])
+        order = np.argsort(of, kind="stable")
+        of, row, number = of[order], row[order], number[order]
+    return of, row, number

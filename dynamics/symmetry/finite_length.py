@@ -1,0 +1,87 @@
+"""The mean field of finite sequences on representatives.
+
+The rate takes the sums of the mean field and those of its second order (`kernels/finite_length`): over the outputs, of
+functions of a token's attention, its values of Y and the errors of the class; and over the tokens, of the same
+functions. So the search refines the pairs (class, token) and (class, output) against each other until they are stable
+too, which the sums of the mean field alone do not need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
+from snapdyn.dynamics.symmetry.colouring import Colouring
+from snapdyn.dynamics.symmetry.dependence import Colours, Dependence, Sum
+from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
+from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.systems.layout import scratch
+
+
+def finite_length_dependence(system: FiniteLengthMeanField) -> Dependence:
+    """Parts and sums of the rate of `system`; its state is (slot, Y)."""
+    L = system.layout
+    S, width = L.prior.size, L.num_columns
+    columns = np.ones(width)
+    columns[-1] = L.last_column_multiplicity
+    of = np.repeat(np.arange(S), np.diff(L.indptr))
+    entry = np.arange(of.size)
+    pairs = np.arange(S * width).reshape(S, width)
+    of_pair = np.broadcast_to(np.arange(S)[:, None], pairs.shape)
+    own = np.zeros((S, width))
+    own[np.arange(S), L.column] = 1.0
+    left, right = pairs[of], L.entry_row[:, None] * width + np.arange(width)
+    of_entry = np.broadcast_to(entry[:, None], left.shape)
+    labels = {
+        "slot": [system.initial_state()[: L.num_slots]],
+        "Y": [np.zeros(L.num_rows * width)],
+        "class": [L.prior],
+        "entry": [L.log_p],
+        "output": [own.ravel()],
+    }
+    sums = [
+        Sum("entry", entry, (("slot", L.entry_slot),)),
+        Sum("class", of, (("entry", entry),), L.multiplicity),
+        Sum("entry", entry, (("class", of),)),
+        Sum("output", pairs, (("class", of_pair),)),
+        Sum("output", left, (("entry", of_entry), ("Y", right)), L.multiplicity[:, None]),
+        Sum("class", of_pair, (("output", pairs),), columns),
+        Sum("entry", of_entry, (("output", left), ("Y", right)), columns),
+        Sum("Y", right, (("entry", of_entry), ("output", left))),
+        Sum("slot", L.entry_slot, (("entry", entry),)),
+    ]
+    return Dependence(labels, sums, ("slot", "Y"))
+
+
+class ReducedFiniteLength(ReducedMeanField):
+    """The mean field of finite sequences, of one value per colour.
+
+    Parameters
+    ----------
+    full : FiniteLengthMeanField
+    colours : dict
+        A balanced colouring of `finite_length_dependence(full)`.
+    """
+
+    full: FiniteLengthMeanField
+
+    def __init__(self, full: FiniteLengthMeanField, colours: Colours) -> None:
+        L = full.layout
+        tables = (colours["Y"].reshape(L.num_rows, -1), colours["entry"], colours["output"].reshape(L.prior.size, -1))
+        super().__init__(full, Colouring(colours["slot"], *tables, colours["class"]))
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        rates = np.array([self.eta_Y, self.eta_Z, self.full.inverse_length])
+        most_terms = int((self.quotient.ranges[:, 5] - self.quotient.ranges[:, 4]).max())
+        return *self._constants[:-1], rates, scratch(16, self._width), scratch(2, most_terms)
+
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        return float(finite_length_quotient(state, out, *self._arguments))
+
+    def extra(self, state: Floats) -> dict[str, Floats]:
+        noise = self.full.count_noise(self.z_support(state))
+        self.full.warn_outside(noise, [self.loss(each) for each in state.reshape(-1, self.size)])
+        return {"count_noise": noise}
