@@ -23,6 +23,7 @@ SERVED_BY = {
     # Kernels are tested through what calls them, against plain numpy.
     "dynamics/kernels/mean_field/jacobian": "dynamics/integration/test_cvode.py",
     "dynamics/kernels/mean_field/*": "dynamics/systems/test_mean_field.py",
+    "dynamics/kernels/*_quotient": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/kernels/finite_length": "dynamics/systems/test_finite_length.py",
     "dynamics/kernels/decoder": "dynamics/systems/test_frozen_decoder.py",
     "dynamics/kernels/single_common_token": "dynamics/systems/test_single_common_token.py",
@@ -33,6 +34,10 @@ SERVED_BY = {
     "analytic/discrete": "analytic/test_speed_control.py",
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
     "dynamics/symmetry/quotient*": "dynamics/symmetry/test_reduction.py",
+    "dynamics/symmetry/reduced_mean_field": "dynamics/symmetry/test_reduction.py",
+    "dynamics/symmetry/finite_length": "dynamics/symmetry/test_reduced_system.py",
+    "dynamics/symmetry/frozen_decoder": "dynamics/symmetry/test_reduced_system.py",
+    "dynamics/symmetry/modified_decoder": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/registry": "dynamics/test_user_files.py",
     "dynamics/systems/layout": "dynamics/systems/test_mean_field.py",
     "dynamics/systems/tiled": "dynamics/kernels/mean_field/test_tiled.py",
