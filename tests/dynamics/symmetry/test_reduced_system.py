@@ -1,5 +1,7 @@
 """Frozen and modified decoders and finite sequences on representatives, against the full systems."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,13 +14,15 @@ from snapdyn.dynamics import (
     integrate_many,
     log_times,
     random_classes,
+    sgd,
     single_common_token,
     syn_medium,
 )
 from snapdyn.dynamics.symmetry import reduced_system
 from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
-from tests.dynamics.symmetry.helpers import random_other
+from snapdyn.errors import InputError
+from tests.dynamics.symmetry.helpers import random_other, random_system
 
 RUNS = [0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 18, 19, 20, 22, 23, 24]
 
@@ -144,3 +148,72 @@ def test_events_see_the_full_state() -> None:
     runs = [integrate(system, [1e3], events={"half": Event(half)}, reduce=on) for on in (True, False)]
     assert sizes == {system.size}
     assert runs[0].events[0].t == pytest.approx(runs[1].events[0].t, rel=1e-10)
+
+
+DESCENTS: list[dict[str, Any]] = [
+    {},
+    {"momentum": 0.9},
+    {"optimizer": "adam", "betas": (0.8, 0.9), "eps": 1e-3},
+    {"weight_decay": 0.01},
+    {"residual": True},
+    {"init": "logits"},
+]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_descent_takes_the_steps_of_all_values(seed: int) -> None:
+    """Assert z, Y, loss, attention and row sums of 40 fixed steps, with all optimisers and starts.
+
+    A step adds rounding of relative size 1e-15, which later steps of these sizes enlarge by less than 10 in all.
+    """
+    mean, symmetric = random_system(seed)
+    settings = dict(DESCENTS[seed % len(DESCENTS)])
+    if "init" in settings:
+        settings["init"] = {"z": mean.z_initial}
+    arguments = {"steps": 40, "batch_size": None, "record": [0, 1, 7, 40], "save_decoder": True, **settings}
+    full, small = (sgd(mean.classes, 0.05, 0.05, reduce=on, **arguments) for on in (False, True))
+    assert full.stats["state_size"] == full.stats["full_state_size"] == small.stats["full_state_size"]
+    assert not symmetric or small.stats["state_size"] < full.stats["state_size"]
+    assert small.parameters == full.parameters
+    assert np.array_equal(small.t, full.t)
+    for name in ("z", "Y", "loss", "attention"):
+        ours, theirs = getattr(small, name), getattr(full, name)
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=40e-14 * (1e-6 + np.abs(theirs).max()), err_msg=name)
+    assert small.invariants.keys() == full.invariants.keys()
+    assert all(each.max() < 1e-13 for each in small.invariants.values())
+    assert np.abs(full.z[-1] - full.z[0]).max() > 1e-4  # it has moved
+
+
+def test_descent_is_reduced_where_it_is_large() -> None:
+    """Assert 43 values of Syn-Medium by default, all of them in short, sampled or other runs, and both refusals."""
+    classes = syn_medium(10)
+    sizes = [
+        sgd(classes, 0.5, 0.5, steps, batch, init=init, record=[steps]).stats["state_size"]
+        for steps, batch, init in ((100, None, "zeros"), (99, None, "zeros"), (100, 1, "zeros"), (100, None, "uniform"))
+    ]
+    assert sizes[0] == 43
+    assert min(sizes[1:]) > 4000
+    for wrong in ({"batch_size": 1}, {"batch_size": None, "init": "uniform"}):
+        with pytest.raises(InputError, match=r"expected batch_size=None and Y\(0\) = 0 for reduce=True"):
+            sgd(classes, 0.5, 0.5, 10, reduce=True, **wrong)
+    with pytest.raises(InputError, match="expected reduce to be true, false or 'auto', received 'yes'"):
+        sgd(classes, 0.5, 0.5, 10, batch_size=None, reduce="yes")
+
+
+def test_a_descent_that_diverges_says_so() -> None:
+    """Assert the message of the run on all values, and the records until then."""
+    runs = [sgd(single_common_token(4, 2, 0.3, 20), 1e200, 1.0, 50, None, reduce=on) for on in (False, True)]
+    assert [run.status for run in runs] == ["diverged", "diverged"]
+    assert runs[0].message == runs[1].message
+    assert runs[0].t.size == runs[1].t.size
+
+
+def test_an_interrupted_search_ends_the_descent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snapdyn.dynamics.training.sgd_run.reduced", interrupted)
+    run = sgd(syn_medium(10), 0.5, 0.5, 200, batch_size=None)
+    assert run.status == "interrupted"
+    assert run.t.size == 0
