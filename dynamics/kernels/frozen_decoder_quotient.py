@@ -1,4 +1,4 @@
-"""Right-hand side of the decoder with frozen attention, of one value per colour (`dynamics/symmetry/frozen_decoder`)."""
+"""Right-hand side of the frozen decoder of one value per colour (`dynamics/symmetry/frozen_decoder`)."""
 
 from __future__ import annotations
 

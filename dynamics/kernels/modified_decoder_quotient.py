@@ -41,10 +41,10 @@ def modified_decoder_quotient(
 ):  # fmt: skip
     """Write d(state)/dt to `out`; state = [z per colour, V h per colour], t counts batch-size-1 steps.
 
-    The lists are those of a `ModifiedDecoderLists`. For the class c, cells X are the classes that stay equal as seen from
-    c, the last of them c itself, so that column c of (I - E') = G^{-1} has one value x_X per cell:
-    sum_X' M_XX' x_X' = delta, with M_XX' = sum over classes k' in X' of G_kk', k in X. Scratch: f (entries,), x (cells,),
-    total (C,), M (most cells, most cells).
+    The lists are those of a `ModifiedDecoderLists`. For the class c, cells X are the classes that stay equal as seen
+    from c, the last of them c itself, so that column c of I - E' = G^{-1} has one value x_X per cell: sum_X' M_XX' x_X'
+    is 1 for X = c, else 0, with M_XX' the sum of G_kk' over the classes k' in X', k in X. Scratch: f (entries,),
+    x (cells,), total (C,), M (most cells, most cells).
     """
     log_p, tokens, drive = entries[0], entries[1], entries[2]
     q0 = -V / (V - 1.0) ** 2

@@ -1,11 +1,11 @@
 """What the sums of a rate depend on, as lists, and the coarsest colouring that they leave unchanged.
 
-A rate is declared by its *parts* (logits, attention weights, classes, values of Y, ...), each an array of values, and by
-its *sums*: value `owner` of one part takes a sum over values of other parts. A round of the refinement gives every value
-a colour made of its colour before and of the multiset of colours that its sums are taken over. It hashes multisets by
-sums modulo 2**64 of scrambled colours (`colouring.mixed`). Once the numbers of colours are stable, values of equal
-colour have equal sums over equal colours, so that their rates are equal as long as values of equal colour are. Hashes
-can collide: `is_balanced` compares the multisets themselves by counting.
+A rate is declared by its *parts* (logits, attention weights, classes, values of Y, ...), each an array of values, and
+by its *sums*: value `owner` of one part takes a sum over values of other parts. A round of the refinement gives every
+value a colour made of its colour before and of the multiset of colours that its sums are taken over. It hashes
+multisets by sums modulo 2**64 of scrambled colours (`colouring.mixed`). Once the numbers of colours are stable, values
+of equal colour have equal sums over equal colours, so that their rates are equal as long as values of equal colour are.
+Hashes can collide: `is_balanced` compares the multisets themselves by counting.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Dependence:
     Attributes
     ----------
     labels : mapping of str to list of arrays
-        For each part, arrays (n,) of what tells its values apart from the start: weights, starts, signs. Compared bit by
+        For each part, arrays (n,) of what tells its values apart from the start: weights and starts, compared bit by
         bit.
     sums : sequence of Sum
     state : tuple of str
@@ -175,7 +175,7 @@ def _same_lists(each: Sum, colours: Colours) -> bool:
 
 
 def entries_of(layout: Any) -> tuple[Ints, Ints, Ints]:
-    """Class, row and number in the layout (-1: the query token) of all entries, query tokens of the residual included."""
+    """Class, row and number in the layout (-1: the query token of the residual) of all entries."""
     L = layout
     of, row = np.repeat(np.arange(L.prior.size), np.diff(L.indptr)), L.entry_row
     number = np.arange(row.size)

@@ -1,8 +1,8 @@
 """The decoder with frozen attention on representatives.
 
-C' = eta_Y p_n (e_n - alpha_n) on every pair (class n, output), from the logits W = F^T F C. The search takes W by way of
-Y = F C: row l of Y sums f_kl C_k over the classes k, W_n sums f_nl Y_l over the tokens l, and the softmax of class n sums
-over its outputs. In the modified flow W is C.
+C' = eta_Y p_n (e_n - alpha_n) on every pair (class n, output), from the logits W = F^T F C. The search takes W by way
+of Y = F C: row l of Y sums f_kl C_k over the classes k, W_n sums f_nl Y_l over the tokens l, and the softmax of class n
+sums over its outputs. In the modified flow W is C.
 """
 
 from __future__ import annotations

@@ -220,9 +220,9 @@ def _train_on_representatives(
 
     def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
         made: tuple[int, int, bool] = quotient_descent_steps(
-            state, velocity, rate, moments[0], moments[1], step, until, settings.steps, saved, record, states, loss, adam,
-            small.num_logit_values, settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas, settings.eps,
-            settings.weight_decay, arguments,
+            state, velocity, rate, moments[0], moments[1], step, until, settings.steps, saved, record, states, loss,
+            adam, small.num_logit_values, settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas,
+            settings.eps, settings.weight_decay, arguments,
         )  # fmt: skip
         return made
 
@@ -236,12 +236,12 @@ def _train_on_representatives(
         classes=settings.classes,
         t=record[:saved].astype(np.float64),
         z_support=small.z_support(states),
-        z_initial=small.z_initial,
+        z_initial=small.full.z_initial,
         loss=loss[:saved],
         system="SGD",
         parameters=settings.parameters,
         status=status,
-        message=_message(status, settings, step, saved, state, small.value_name),
+        message=_message(status, settings, step, saved, small.full_state(state), small.full.value_name),
         stats={"steps": step, "samples": 0, "state_size": small.size, "full_state_size": layout.size},
         invariants={} if adam or settings.weight_decay else small.invariants(states),
         Y=Y,
