@@ -35,7 +35,7 @@ SERVED_BY = {
     "analytic/discrete": "analytic/test_speed_control.py",
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
     "dynamics/symmetry/quotient*": "dynamics/symmetry/test_reduction.py",
-    "dynamics/symmetry/reduced_mean_field": "dynamics/symmetry/test_reduction.py",
+    "dynamics/symmetry/search": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/symmetry/finite_length": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/symmetry/frozen_decoder": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/symmetry/modified_decoder": "dynamics/symmetry/test_reduced_system.py",

@@ -1,74 +1,95 @@
-"""Which systems are integrated on one value of all that stay equal, and when that is worth it."""
+"""The mean field on representatives: a system of one value per colour that looks like the full one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cached_property
 
+import numpy as np
+import scipy.sparse
+
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.memory import free_memory, require_memory
-from snapdyn.dynamics.symmetry.colouring import balanced_colouring, has_equivalent_classes
-from snapdyn.dynamics.symmetry.dependence import Colours, Dependence, coarsest_colouring, has_many_equal
-from snapdyn.dynamics.symmetry.finite_length import ReducedFiniteLength, finite_length_dependence
-from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder, frozen_decoder_dependence
-from snapdyn.dynamics.symmetry.modified_decoder import (
-    ReducedModifiedDecoder,
-    modified_decoder_dependence,
-    share_of_work,
-)
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
+from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_equivalent_classes, mixed
+from snapdyn.dynamics.symmetry.quotient import quotient
+from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
+from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
+from snapdyn.dynamics.symmetry.search import SEARCHES, reduced_by_lists, work_size
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
-from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 
 # "auto" looks for symmetries in systems of at least this many state values: below, a run takes about as long as the
 # search. It keeps a reduction to at most half of the values.
 LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
 BYTES_PER_PAIR = 160  # of the search, per pair of an output and a class, row or entry; measured
-BYTES_PER_TERM = 160  # of the search for the other systems, per term of their longest list; measured
 
 
-class _Search(NamedTuple):
-    """The search for one kind of system.
+class ReducedMeanField(QuotientSystem):
+    """The mean field of one value per colour; observables are those of the full system, lifted.
 
-    Attributes
+    Parameters
     ----------
-    pairs : callable
-        Length of the longest list of terms of the sums of its rate.
-    dependence : callable
-        Parts and sums of its rate.
-    build : callable
-        The system on representatives, from the system and its colours.
-    work : callable or None
-        Where a smaller state may cost more: the share of the work of one evaluation that remains.
+    full : MeanField
+    colouring : Colouring
+        A balanced colouring of its state.
     """
 
-    pairs: Callable[[Any], int]
-    dependence: Callable[[Any], Dependence]
-    build: Callable[[Any, Colours], System]
-    work: Callable[[Any, Colours], float] | None = None
+    def __init__(self, full: MeanField, colouring: Colouring) -> None:
+        self.full, self.colouring = full, colouring
+        self.classes, self.z_initial, self.parameters = full.classes, full.z_initial, full.parameters
+        lists = quotient(full.layout, colouring, full.initial_state()[: full.layout.num_slots])
+        super().__init__(lists, _row_sums(full, colouring, lists.num_slots, lists.size), full.eta_Y, full.eta_Z)
+
+    @property
+    def name(self) -> str:
+        return self.full.name
+
+    def full_state(self, state: Floats) -> Floats:
+        num_slots = self.quotient.num_slots
+        logits = state[..., :num_slots].take(self.colouring.slot, axis=-1)
+        values = state[..., num_slots:].take(self.colouring.value.ravel(), axis=-1)
+        return np.concatenate([logits, values], axis=-1)
+
+    @cached_property
+    def _slot_of_z(self) -> Ints:
+        return np.asarray(self.colouring.slot[self.full.layout.slot_of_z])
+
+    def z_support(self, state: Floats) -> Floats:
+        return state.take(self._slot_of_z, axis=-1)
+
+    def decoder(self, state: Floats) -> Floats:
+        return state[..., self.quotient.num_slots :].take(self.colouring.value, axis=-1)
+
+    def decoder_ids(self) -> tuple[Ints, Ints]:
+        return self.full.decoder_ids()
+
+    def value_name(self, index: int) -> str:
+        num_slots, L = self.quotient.num_slots, self.full.layout
+        if index < num_slots:
+            return self.full.value_name(int(np.flatnonzero(self.colouring.slot == index)[0]))
+        first = int(np.flatnonzero(self.colouring.value.ravel() == index - num_slots)[0])
+        return self.full.value_name(L.num_slots + first)
 
 
-_SEARCHES: dict[type[System], _Search] = {
-    FrozenDecoder: _Search(
-        lambda system: (1 if system.modified else system.classes.P.nnz) * system.columns.size,
-        frozen_decoder_dependence,
-        ReducedFrozenDecoder,
-    ),
-    ModifiedDecoder: _Search(
-        lambda system: system.layout.entry_row.size * system.classes.num_classes,
-        modified_decoder_dependence,
-        ReducedModifiedDecoder,
-        share_of_work,
-    ),
-    FiniteLengthMeanField: _Search(
-        lambda system: system.layout.entry_row.size * system.layout.num_columns,
-        finite_length_dependence,
-        ReducedFiniteLength,
-    ),
-}
-REDUCIBLE: tuple[type[System], ...] = (MeanField, *_SEARCHES)
+def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) -> RowSums:
+    L = full.layout
+    columns = np.ones(L.num_columns)
+    columns[-1] = L.last_column_multiplicity
+    tokens = np.ones(L.num_rows)
+    tokens[L.entry_row] = L.multiplicity
+    # Rows with equal colours and numbers of outputs have equal sums.
+    rows, kind = np.unique(
+        mixed(colouring.value.astype(np.uint64)).sum(axis=1), return_index=True, return_inverse=True
+    )[1:]
+    values = colouring.value[rows] + num_slots
+    number = np.repeat(np.arange(rows.size), L.num_columns)
+    z = scipy.sparse.coo_array(
+        (L.slot_multiplicity, (L.slot_query, colouring.slot)), shape=(int(L.slot_query.max()) + 1, size)
+    )
+    y = scipy.sparse.coo_array((np.tile(columns, rows.size), (number, values.ravel())), shape=(rows.size, size))
+    return RowSums(z.tocsr(), y.tocsr(), np.bincount(kind, tokens).astype(np.float64))
+
+
+REDUCIBLE: tuple[type[System], ...] = (MeanField, *SEARCHES)
 
 
 def is_reducible(system: System) -> bool:
@@ -77,11 +98,11 @@ def is_reducible(system: System) -> bool:
 
 
 def is_large(system: System) -> bool:
-    """Whether a run takes longer than a search for symmetries; the work of a ModifiedDecoder is the inverse of G."""
-    return max(system.size, system.classes.num_classes**2 if isinstance(system, ModifiedDecoder) else 0) >= LEAST_SIZE
+    """Whether a run takes longer than a search for symmetries."""
+    return work_size(system) >= LEAST_SIZE
 
 
-def reduced(system: System, at_most: float | None = None) -> System | None:
+def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | ReducedSystem | None:
     """The system on representatives.
 
     Parameters
@@ -93,41 +114,21 @@ def reduced(system: System, at_most: float | None = None) -> System | None:
 
     Returns
     -------
-    System or None
-        None for a system that is not of one of `REDUCIBLE`, without symmetries, or with too few of them. The answer is
+    ReducedMeanField, ReducedSystem or None
+        None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
         kept with the system for each `at_most`, so that a second run does not look again.
     """
-    if not is_reducible(system):
-        return None
     most = system.size - 1.0 if at_most is None else at_most * system.size
+    if type(system) in SEARCHES and most not in system.reductions:
+        system.reductions[most] = reduced_by_lists(system, at_most)
+    if type(system) is not MeanField:
+        return system.reductions.get(most)
     if most not in system.reductions:
-        system.reductions[most] = (
-            _reduced(system, at_most, most) if type(system) in _SEARCHES else _reduced_mean_field(system, at_most, most)
-        )
+        layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
+        need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
+        if at_most is None:
+            require_memory("the search for symmetries", need, "reduce=False")
+        likely = at_most is None or (need < free_memory() and has_equivalent_classes(layout, start))
+        colouring = balanced_colouring(layout, start, most) if likely else None
+        system.reductions[most] = None if colouring is None else ReducedMeanField(system, colouring)
     return system.reductions[most]
-
-
-def _reduced_mean_field(system: Any, at_most: float | None, most: float) -> ReducedMeanField | None:
-    layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
-    need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
-    if at_most is None:
-        require_memory("the search for symmetries", need, "reduce=False")
-    likely = at_most is None or (need < free_memory() and has_equivalent_classes(layout, start))
-    colouring = balanced_colouring(layout, start, most) if likely else None
-    return None if colouring is None else ReducedMeanField(system, colouring)
-
-
-def _reduced(system: System, at_most: float | None, most: float) -> System | None:
-    search = _SEARCHES[type(system)]
-    need = BYTES_PER_TERM * search.pairs(system)
-    if at_most is None:
-        require_memory("the search for symmetries", need, "reduce=False")
-    elif need > free_memory():
-        return None
-    dependence = search.dependence(system)
-    if at_most is not None and not has_many_equal(dependence, "class"):
-        return None
-    colours = coarsest_colouring(dependence, most)
-    if colours is None or (at_most is not None and search.work and search.work(system, colours) > at_most):
-        return None
-    return search.build(system, colours)

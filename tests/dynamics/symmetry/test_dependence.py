@@ -39,7 +39,8 @@ class Lists:
 
     def __init__(self, system: System) -> None:
         classes = self.classes = system.classes
-        assert classes is not None and system.z_initial is not None
+        assert classes is not None
+        assert system.z_initial is not None
         P = classes.P.toarray()
         self.prior = classes.prior.tolist()
         self.own = classes.next_token.tolist()

@@ -16,8 +16,7 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
-from snapdyn.dynamics.symmetry.reduction import LEAST_SIZE, reduced
+from snapdyn.dynamics.symmetry.reduction import LEAST_SIZE, ReducedMeanField, reduced
 from snapdyn.errors import InputError
 from tests.dynamics.symmetry.helpers import random_system
 
@@ -150,5 +149,5 @@ def test_refusals() -> None:
     system = MeanField(syn_small(), 1.0, 1.0)
     with pytest.raises(InputError, match="expected reduce to be true, false or 'auto', received 'yes'"):
         integrate(system, [1.0], reduce="yes")
-    with pytest.raises(InputError, match="expected one of MeanField, FrozenDecoder, .* and the default integrator"):
+    with pytest.raises(InputError, match=r"expected one of MeanField, FrozenDecoder, .* and the default integrator"):
         integrate(system, [1.0], reduce=True, method="RKC")
