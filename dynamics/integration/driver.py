@@ -86,9 +86,10 @@ def integrate(
         A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number.
     reduce : "auto", True or False
         Integrate one value of all that stay equal by symmetry (docs/numerics.md); steps and results are those of the
-        full system up to rounding. Only with the compiled integrator. "auto": a MeanField of 1000 state values or more,
-        if half of its classes have an equivalent one and at most half of the values remain. `trajectory.stats` gives
-        the number of values in "state_size" and that of the full system in "full_state_size".
+        full system up to rounding. For MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the
+        integrator that "auto" takes for them, DOP853. "auto": 1000 state values or more, if half of the classes have an
+        equivalent one and at most half of the values remain. `trajectory.stats` gives the number of values in
+        "state_size" and that of the full system in "full_state_size".
     stop : threading.Event, optional
         The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
 
