@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.multisets import add_products, have_equal_multisets, number_values, sort_by_owner
 from snapdyn.dynamics.symmetry.colouring import SUM, Hashes, bits, mixed
 
 Colours = dict[str, Ints]
@@ -81,7 +82,7 @@ def coarsest_colouring(dependence: Dependence, most_colours: float | None = None
     colours = _labelled(dependence)
     before: dict[str, int] = {}
     while True:
-        number = {part: np.unique(each).size for part, each in colours.items()}
+        number = {part: _numbered(each)[1] for part, each in colours.items()}
         if most_colours is not None and sum(number[part] for part in dependence.state) > most_colours:
             return None
         if number == before:
@@ -91,7 +92,7 @@ def coarsest_colouring(dependence: Dependence, most_colours: float | None = None
         before = number
         for each in dependence.sums:
             _refine(each, colours)
-    numbered: Colours = {part: np.unique(each, return_inverse=True)[1].ravel() for part, each in colours.items()}
+    numbered: Colours = {part: _numbered(each)[0] for part, each in colours.items()}
     return numbered if is_balanced(dependence, numbered) else None
 
 
@@ -105,7 +106,7 @@ def has_many_equal(dependence: Dependence, part: str) -> bool:
         if each.owner.ndim > 1:
             break
         _refine(each, colours)
-    _, number = np.unique(colours[part], return_counts=True)
+    number = np.bincount(_numbered(colours[part])[0])
     return bool(number[number > 1].sum() >= colours[part].size / 2)
 
 
@@ -124,19 +125,39 @@ def _refine(each: Sum, colours: dict[str, Hashes]) -> None:
 
 def _hashed(each: Sum, colours: dict[str, Hashes]) -> Hashes:
     """A hash of the multiset of every value of the part."""
-    product: Any = None
-    for part, index in each.terms:
-        factor = mixed(colours[part])[index]
-        product = factor if product is None else product * factor
-    if len(each.terms) > 1:
-        product = mixed(product)
-    if each.number is not None:
-        product = product * each.number.astype(np.uint64)
+    (first, first_index), (second, second_index) = [*each.terms, ("", np.zeros(1, np.int64))][:2]
     sums = np.zeros(colours[each.part].size, np.uint64)
-    if each.owner.size == sums.size and np.array_equal(each.owner.ravel(), np.arange(sums.size)):
-        return np.asarray(np.broadcast_to(product, each.owner.shape).ravel())
-    np.add.at(sums, each.owner.ravel(), np.broadcast_to(product, each.owner.shape).ravel())
+    number = np.ones(1, np.uint64) if each.number is None else each.number.astype(np.uint64)
+    tables = [_table(index, each.owner.shape) for index in (each.owner, first_index, second_index, number)]
+    other = mixed(colours[second]) if second else np.ones(1, np.uint64)
+    with np.errstate(over="ignore"):  # of sums modulo 2**64 without compilation
+        add_products(tables[0], mixed(colours[first]), tables[1], other, *tables[2:], sums)
     return sums
+
+
+def _table(index: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """`index` as a table of terms of two dimensions."""
+    table = np.broadcast_to(index, shape)
+    return table if table.ndim == 2 else table[None]
+
+
+def _numbered(values: Hashes) -> tuple[Ints, int]:
+    """0, 1, ... for equal values, and how many there are."""
+    out = np.empty(values.size, np.int64)
+    places = 2**12
+    while True:
+        with np.errstate(over="ignore"):
+            count = number_values(values, np.empty(places, np.uint64), np.full(places, -1), out)
+        if count >= 0:
+            return out, int(count)
+        places *= 16
+
+
+def _first(colour: Ints) -> Ints:
+    """The first value of each colour."""
+    first = np.empty(int(colour.max()) + 1, np.int64)
+    first[colour[::-1]] = np.arange(colour.size)[::-1]
+    return first
 
 
 def is_balanced(dependence: Dependence, colours: Colours) -> bool:
@@ -145,33 +166,28 @@ def is_balanced(dependence: Dependence, colours: Colours) -> bool:
     Sorted lists are compared, so that nothing depends on hashes.
     """
     for part, labels in dependence.labels.items():
-        first = np.unique(colours[part], return_index=True)[1]
+        first = _first(colours[part])
         for label in labels:
-            if not np.array_equal(bits(label), bits(label[first])[colours[part]]):
+            if not np.array_equal(bits(label), bits(label)[first][colours[part]]):
                 return False
-    return all(_same_lists(each, colours) for each in dependence.sums)
+    return all(_same_multisets(each, colours) for each in dependence.sums)
 
 
-def _same_lists(each: Sum, colours: Colours) -> bool:
+def _same_multisets(each: Sum, colours: Colours) -> bool:
     colour = colours[each.part]
-    code: Any = 0
+    code: Any = np.zeros(1, np.int64)
     for part, index in each.terms:
-        number = int(colours[part].max()) + 1
-        code = np.asarray(code, np.int64) * number + colours[part][index]
-    code = np.broadcast_to(code, each.owner.shape).ravel()
-    code = np.unique(code, return_inverse=True)[1].astype(np.int64).ravel()
-    most = int(code.max()) + 1
-    key, where = np.unique(each.owner.ravel() * most + code, return_inverse=True)
-    weights = None if each.number is None else np.broadcast_to(each.number, each.owner.shape).ravel()
-    count = np.bincount(where.ravel(), weights)
-    owner, code = np.divmod(key, most)
-    length = np.bincount(owner, minlength=colour.size)
-    begin = np.concatenate([[0], np.cumsum(length)])[:-1]
-    like = np.unique(colour, return_index=True)[1][colour]  # the first owner of the same colour
-    if not np.array_equal(length, length[like]):
-        return False
-    other = begin[like[owner]] + np.arange(owner.size) - begin[owner]
-    return bool(np.array_equal(code, code[other]) and np.array_equal(count, count[other]))
+        code = code * (int(colours[part].max()) + 1) + colours[part][index]
+    shape = each.owner.shape
+    values, most = _numbered(np.broadcast_to(code, shape).ravel().astype(np.uint64))
+    number = np.broadcast_to(1 if each.number is None else each.number.astype(np.int64), shape).ravel()
+    owner = each.owner.ravel()
+    place = np.cumsum(np.bincount(owner, minlength=colour.size))
+    place = np.concatenate([[0], place[:-1]])
+    sorted_values, sorted_number = np.empty_like(values), np.empty_like(values)
+    sort_by_owner(owner, values, number.astype(np.int64), place, sorted_values, sorted_number)
+    like = _first(colour)[colour]
+    return bool(have_equal_multisets(place, sorted_values, sorted_number, like, np.zeros(most, np.int64)))
 
 
 def entries_of(layout: Any) -> tuple[Ints, Ints, Ints]:
