@@ -55,16 +55,18 @@ def number_values(values, keys, numbers, out):
 
 
 @kernel(fastmath=EXACT)
-def sort_by_owner(owner, values, number, begin, sorted_values, sorted_number):
-    """Group terms (n,) by owner: those of owner o end up in begin[o - 1]:begin[o], begin[-1] meaning 0.
+def group_by_owner(owner, first, first_index, second, second_index, seconds, number, begin, codes, numbers):
+    """Group the terms of a table (I, J) by owner: those of owner o end up in begin[o - 1]:begin[o], begin[-1] = 0.
 
+    A term is written as the code seconds first[...] + second[...] to `codes` (uint64) and its number to `numbers`.
     `begin` holds the first place of each owner when called, and the place after its last one at the end.
     """
-    for i in range(owner.size):
-        place = begin[owner[i]]
-        sorted_values[place] = values[i]
-        sorted_number[place] = number[i]
-        begin[owner[i]] = place + 1
+    for i in range(owner.shape[0]):
+        for j in range(owner.shape[1]):
+            place = begin[owner[i, j]]
+            codes[place] = first[first_index[i, j]] * seconds + second[second_index[i, j]]
+            numbers[place] = number[i, j]
+            begin[owner[i, j]] = place + 1
 
 
 @kernel(fastmath=EXACT)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.kernels.multisets import add_products, have_equal_multisets, number_values, sort_by_owner
+from snapdyn.dynamics.kernels.multisets import add_products, group_by_owner, have_equal_multisets, number_values
 from snapdyn.dynamics.symmetry.colouring import SUM, Hashes, bits, mixed
 
 Colours = dict[str, Ints]
@@ -174,20 +174,20 @@ def is_balanced(dependence: Dependence, colours: Colours) -> bool:
 
 
 def _same_multisets(each: Sum, colours: Colours) -> bool:
-    colour = colours[each.part]
-    code: Any = np.zeros(1, np.int64)
-    for part, index in each.terms:
-        code = code * (int(colours[part].max()) + 1) + colours[part][index]
-    shape = each.owner.shape
-    values, most = _numbered(np.broadcast_to(code, shape).ravel().astype(np.uint64))
-    number = np.broadcast_to(1 if each.number is None else each.number.astype(np.int64), shape).ravel()
-    owner = each.owner.ravel()
-    place = np.cumsum(np.bincount(owner, minlength=colour.size))
-    place = np.concatenate([[0], place[:-1]])
-    sorted_values, sorted_number = np.empty_like(values), np.empty_like(values)
-    sort_by_owner(owner, values, number.astype(np.int64), place, sorted_values, sorted_number)
-    like = _first(colour)[colour]
-    return bool(have_equal_multisets(place, sorted_values, sorted_number, like, np.zeros(most, np.int64)))
+    colour, owner = colours[each.part], each.owner
+    none = ("", np.zeros(1, np.int64))
+    (first, first_index), (second, second_index) = [*each.terms, none][:2]
+    other = colours[second] if second else none[1]
+    number = np.ones(1, np.int64) if each.number is None else each.number.astype(np.int64)
+    tables = [_table(index, owner.shape) for index in (owner, first_index, second_index, number)]
+    end = np.cumsum(np.bincount(owner.ravel(), minlength=colour.size))
+    end[1:], end[0] = end[:-1].copy(), 0  # the first place of each owner, and after the next line the end of its places
+    codes, numbers = np.empty(owner.size, np.uint64), np.empty(owner.size, np.int64)
+    group_by_owner(
+        tables[0], colours[first], tables[1], other, tables[2], int(other.max()) + 1, tables[3], end, codes, numbers
+    )
+    values, most = _numbered(codes)
+    return bool(have_equal_multisets(end, values, numbers, _first(colour)[colour], np.zeros(most, np.int64)))
 
 
 def entries_of(layout: Any) -> tuple[Ints, Ints, Ints]:
