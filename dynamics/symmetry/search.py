@@ -20,7 +20,7 @@ from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 
-BYTES_PER_TERM = 160  # of the search, per term of the longest list; measured
+BYTES_PER_TERM = 200  # of the search, per term of the longest list; measured
 
 
 class Search(NamedTuple):
@@ -46,7 +46,7 @@ class Search(NamedTuple):
 
 SEARCHES: dict[type[System], Search] = {
     FrozenDecoder: Search(
-        lambda system: (1 if system.modified else system.classes.P.nnz) * system.columns.size,
+        lambda system: (system.classes.num_classes if system.modified else system.classes.P.nnz) * system.columns.size,
         frozen_decoder_dependence,
         ReducedFrozenDecoder,
     ),

@@ -59,6 +59,31 @@ def first_of(small: System) -> np.ndarray:
     return np.unique(small.full_state(np.arange(small.size, dtype=float)), return_index=True)[1]
 
 
+@pytest.mark.parametrize(
+    ("kind", "counts"), [("frozen", (4, 7)), ("modified", (5, 7, 9, 12)), ("finite length", (4, 5, 7))]
+)
+def test_a_wrong_count_is_seen(kind: str, counts: tuple[int, ...]) -> None:
+    """Assert that one count or weight that is wrong by one changes the rate by far more than rounding."""
+    classes = syn_medium(2)
+    full: System = FrozenDecoder(classes, 1.0)
+    if kind == "modified":
+        full = ModifiedDecoder(classes, 1.0, 1.0)
+    elif kind == "finite length":
+        full = FiniteLengthMeanField(classes, 1.0, 1.0, 1000)
+    small: Any = reduced(full)
+    state = small.initial_state() + np.abs(np.random.default_rng(0).normal(size=small.size))
+    right, wrong = np.empty(small.size), np.empty(small.size)
+    small.write_rate(state, right)
+    constants = small._constants
+    for place in counts:
+        changed = constants[place].copy()
+        changed.ravel()[-1] += 1
+        small._constants = (*constants[:place], changed, *constants[place + 1 :])
+        small._arguments = small.kernel_arguments()
+        small.write_rate(state, wrong)
+        assert np.abs(right - wrong).max() > 1e-6 * np.abs(right).max(), place
+
+
 @pytest.mark.parametrize("seed", RUNS)
 @pytest.mark.filterwarnings("ignore::snapdyn.dynamics.systems.finite_length.ExpansionWarning")
 def test_runs_are_those_of_the_full_system(seed: int) -> None:
