@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
 
 # Arguments that belong to the caller, or of which a file sets none.
-NOT_IN_FILES = {"classes", "seed", "save_decoder", "threads", "betas", "eps", "t_eval", "checkpoint", "progress"}
+NOT_IN_FILES = {
+    "classes",
+    "seed",
+    "save_decoder",
+    "reduce",
+    "threads",
+    "betas",
+    "eps",
+    "t_eval",
+    "checkpoint",
+    "progress",
+}
 
 
 class SGDSection(Section):

@@ -10,6 +10,9 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.dynamics.symmetry.finite_length import ReducedFiniteLength
+from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder
+from snapdyn.dynamics.symmetry.modified_decoder import ReducedModifiedDecoder
 from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
@@ -24,7 +27,10 @@ COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
     MeanField: (kernel.advance_mean_field, True),
     ReducedMeanField: (kernel.advance_mean_field_quotient, True),
     FrozenDecoder: (kernel.advance_frozen_decoder, True),
+    ReducedFrozenDecoder: (kernel.advance_frozen_decoder_quotient, True),
     ModifiedDecoder: (kernel.advance_modified_decoder, False),
+    ReducedModifiedDecoder: (kernel.advance_modified_decoder_quotient, False),
+    ReducedFiniteLength: (kernel.advance_finite_length_quotient, True),
     SymmetricMeanField: (kernel.advance_mean_field_quotient, True),
     SingleCommonToken: (kernel.advance_single_common_token, False),
 }

@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.conservation import violation_message
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver, is_compiled
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
 from snapdyn.dynamics.integration.failure import failure_message
-from snapdyn.dynamics.integration.methods import StepRepeated, choose_method, new_solver
+from snapdyn.dynamics.integration.methods import Choice, StepRepeated, choose_method, new_solver
 from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.integration.request import Request
-from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, LEAST_SIZE, reduced
+from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, is_reducible, reduced
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError
 
@@ -87,9 +86,10 @@ def integrate(
         A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number.
     reduce : "auto", True or False
         Integrate one value of all that stay equal by symmetry (docs/numerics.md); steps and results are those of the
-        full system up to rounding. Only with the compiled integrator. "auto": a MeanField of 1000 state values or more,
-        if half of its classes have an equivalent one and at most half of the values remain. `trajectory.stats` gives
-        the number of values in "state_size" and that of the full system in "full_state_size".
+        full system up to rounding. For MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the
+        integrator that "auto" takes for them, DOP853. "auto": 1000 state values or more, if half of the classes have an
+        equivalent one and at most half of the values remain. `trajectory.stats` gives the number of values in
+        "state_size" and that of the full system in "full_state_size".
     stop : threading.Event, optional
         The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
 
@@ -137,7 +137,9 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
     started = time.perf_counter()
     interrupted = False
     try:
-        system = _smallest(full, request, choice.compiled)
+        system = _smallest(full, request, choice)
+        if system is not full:  # also of a system that is not compiled itself: the steps are those of scipy's DOP853
+            choice = choice._replace(compiled=is_compiled(system))
     except KeyboardInterrupt:
         interrupted = True
     # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
@@ -184,19 +186,19 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
     return recorder.trajectory(status, message, stats, time.perf_counter() - started)
 
 
-def _smallest(system: System, request: Request, compiled: bool) -> System:
+def _smallest(system: System, request: Request, choice: Choice) -> System:
     """The system of one value per colour, where it is asked for and exists, or the system itself."""
     if request.reduce is False:
         return system
-    usable = compiled and type(system) is MeanField
+    usable = is_reducible(system) and choice.method == "DOP853" and choice.compiled == is_compiled(system)
     if request.reduce is True:
         if not usable:
             raise InputError(
-                "expected a MeanField and the compiled integrator for reduce=True, received "
-                f"{system.name} and method {request.method!r}; use method='compiled' or reduce='auto'"
+                f"expected one of {', '.join(each.__name__ for each in REDUCIBLE)} and the default integrator for "
+                f"reduce=True, received {system.name} and method {request.method!r}; use method='auto' or reduce='auto'"
             )
         return reduced(system) or system
-    return (usable and system.size >= LEAST_SIZE and reduced(system, LARGEST_SHARE)) or system
+    return (usable and is_large(system) and reduced(system, LARGEST_SHARE)) or system
 
 
 def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:

@@ -11,7 +11,6 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory
@@ -38,7 +37,7 @@ class Recorder:
         self.system, self.times, self.z_only = system, times, z_only
         # The first state values, as many as the observables need: the logits come first.
         self.width = system.num_logit_values if z_only and not save_decoder else system.size
-        kept = system.full.size if isinstance(system, ReducedMeanField) else system.size
+        kept = system.full_state(system.initial_state()).size
         if system.has_z and not save_decoder and system.classes is not None:
             kept = system.classes.z_coordinates[0].size
         require_memory(
@@ -89,7 +88,7 @@ class Recorder:
         elif not self.z_only:
             values |= self._more(states, losses)
         if self._ids[0] is not None:
-            carried = isinstance(system, MeanField | ReducedMeanField)  # Y is part of the state
+            carried = isinstance(getattr(system, "full", system), MeanField)  # Y is part of the state
             values["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
         return values
 

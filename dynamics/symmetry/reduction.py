@@ -12,6 +12,8 @@ from snapdyn.dynamics.memory import free_memory, require_memory
 from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_equivalent_classes, mixed
 from snapdyn.dynamics.symmetry.quotient import quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
+from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
+from snapdyn.dynamics.symmetry.search import SEARCHES, reduced_by_lists, work_size
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 
@@ -87,7 +89,20 @@ def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) 
     return RowSums(z.tocsr(), y.tocsr(), np.bincount(kind, tokens).astype(np.float64))
 
 
-def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | None:
+REDUCIBLE: tuple[type[System], ...] = (MeanField, *SEARCHES)
+
+
+def is_reducible(system: System) -> bool:
+    """Whether symmetries of this kind of system are looked for. Subclasses may change the right-hand side."""
+    return type(system) in REDUCIBLE
+
+
+def is_large(system: System) -> bool:
+    """Whether a run takes longer than a search for symmetries."""
+    return work_size(system) >= LEAST_SIZE
+
+
+def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | ReducedSystem | None:
     """The system on representatives.
 
     Parameters
@@ -99,13 +114,15 @@ def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | 
 
     Returns
     -------
-    ReducedMeanField or None
-        None for a system that is no MeanField, without symmetries, or with too few of them. The answer is kept with
-        the system for each `at_most`, so that a second run does not look again.
+    ReducedMeanField, ReducedSystem or None
+        None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
+        kept with the system for each `at_most`, so that a second run does not look again.
     """
-    if type(system) is not MeanField:
-        return None
     most = system.size - 1.0 if at_most is None else at_most * system.size
+    if type(system) in SEARCHES and most not in system.reductions:
+        system.reductions[most] = reduced_by_lists(system, at_most)
+    if type(system) is not MeanField:
+        return system.reductions.get(most)
     if most not in system.reductions:
         layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
         need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)

@@ -102,6 +102,11 @@ class System(ABC):
         """Number of state values."""
         return int(np.size(self.initial_state()))
 
+    @cached_property
+    def reductions(self) -> dict[float, Any]:
+        """Systems of one value per colour, by the most values asked for; see `symmetry.reduction`."""
+        return {}
+
     def full_state(self, state: Floats) -> Floats:
         """State values in the order that the documentation of the system gives, (..., n), of states (..., size)."""
         return state

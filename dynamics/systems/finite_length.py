@@ -87,12 +87,12 @@ class FiniteLengthMeanField(MeanField):
             self.layout = build_layout(classes, self.z_initial, lump=False)
             self.size = self.layout.size
             self._start = self.layout.slots(classes, self.z_initial)
-        self._inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
+        self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
         self._work = scratch(9, max(self.layout.max_support, self.layout.num_columns))
-        start = float(self._count_noise(self.z_initial[classes.z_coordinates]).max())
+        start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:
             raise InputError(
-                f"expected seq_len of at least {math.ceil(start / self._inverse_length / LARGEST_COUNT_NOISE)} for the "
+                f"expected seq_len of at least {math.ceil(start / self.inverse_length / LARGEST_COUNT_NOISE)} for the "
                 f"second-order correction on these classes, received {seq_len} (count_noise {start:.4g}, above 1); use "
                 f"sgd with seq_len={seq_len}, which is exact, or longer sequences"
             )
@@ -111,7 +111,7 @@ class FiniteLengthMeanField(MeanField):
             state, out, L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.entry_first,
             L.log_p if log_p is None else log_p, L.multiplicity, L.prior if prior is None else prior, L.column,
             L.last_column_multiplicity, self.eta_Y, self.eta_Z,
-            self._inverse_length if inverse_length is None else inverse_length, self._work,
+            self.inverse_length if inverse_length is None else inverse_length, self._work,
         )  # fmt: skip
 
     def extra(self, state: Floats) -> dict[str, Floats]:
@@ -120,24 +120,26 @@ class FiniteLengthMeanField(MeanField):
         (sum_k f_nk^2/P(k|n) - 1)/(T-1): one over the expected counts, averaged over the tokens attended to.
         The correction is accurate where this is small. Values above 1 cause an ExpansionWarning.
         """
-        noise = self._count_noise(self.z_support(state))
-        self._warn_outside(noise, state.reshape(-1, self.size))
+        noise = self.count_noise(self.z_support(state))
+        self.warn_outside(noise, [self.loss(each) for each in state.reshape(-1, self.size)])
         return {"count_noise": noise}
 
-    def _count_noise(self, z_support: Floats) -> Floats:
+    def count_noise(self, z_support: Floats) -> Floats:
+        """count_noise (..., S) of `extra`, from logits on classes.z_coordinates, (..., nz)."""
         classes = self.classes
         weight = classes.attention_from_support(z_support) ** 2
         starts = classes.P.indptr[:-1]
         inverse = np.add.reduceat(weight / classes.P.data, starts, axis=-1) / np.add.reduceat(weight, starts, axis=-1)
-        return np.asarray((inverse - 1.0) * self._inverse_length)
+        return np.asarray((inverse - 1.0) * self.inverse_length)
 
-    def _warn_outside(self, noise: Floats, states: Floats) -> None:
+    def warn_outside(self, noise: Floats, losses: list[float]) -> None:
+        """Warn where the expansion is not valid, from count_noise and the losses at some states."""
         if self.seq_len is None:
             return
         problems = []
         if noise.max() > LARGEST_COUNT_NOISE:
             problems.append(f"count_noise up to {noise.max():.4g}")
-        least = min(self.loss(state) for state in states)
+        least = min(losses)
         if least < 0.0:
             problems.append(f"a loss down to {least:.2g}")
         if problems:

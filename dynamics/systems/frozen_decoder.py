@@ -67,11 +67,11 @@ class FrozenDecoder(System):
         others = classes.vocab_size - classes.next_tokens.size
         self.output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
         self.size = classes.num_classes * self.output_token.size
-        self._columns = np.ones(self.output_token.size)
-        self._columns[-1] = max(others, 1)
-        mixing = np.eye(classes.num_classes) if self.modified else G
+        self.columns = np.ones(self.output_token.size)
+        self.columns[-1] = max(others, 1)
+        self.mixing = np.eye(classes.num_classes) if self.modified else G
         self._constants = (
-            self.output_token.size, mixing, classes.prior, classes.next_index, self._columns[-1], self.eta_Y
+            self.output_token.size, self.mixing, classes.prior, classes.next_index, self.columns[-1], self.eta_Y
         )  # fmt: skip
         self._arguments = self.kernel_arguments()
 
@@ -115,13 +115,13 @@ class FrozenDecoder(System):
         return np.asarray(self._inputs.T @ (np.linalg.solve(self._gram, C) if self.modified else C))
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
-        C_sums = self._coefficients(state) @ self._columns
+        C_sums = self._coefficients(state) @ self.columns
         sums = np.linalg.solve(self._gram, C_sums[..., None])[..., 0] if self.modified else C_sums
         return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        S, columns = self.classes.num_classes, float(self._columns.sum())
-        sums = np.abs(self._coefficients(state)) @ self._columns
+        S, columns = self.classes.num_classes, float(self.columns.sum())
+        sums = np.abs(self._coefficients(state)) @ self.columns
         if self.modified:
             sums = sums @ np.abs(np.linalg.inv(self._gram))
         return {

@@ -90,8 +90,6 @@ class MeanField(System):
             ),
         )
         self._arguments = self.kernel_arguments()
-        # Systems of one value per colour, by the most values asked for; see `symmetry.reduction`.
-        self.reductions: dict[float, Any] = {}
         tiled = is_tiling_faster(L.entry_row.size, L.num_columns, classes.num_classes, self.residual)
         self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if tiled else None
 

@@ -64,6 +64,10 @@ class SGD(SGDSettings):
         Decoder input (f + e_psi(n))/|f + e_psi(n)|; the query token is a row of Y.
     save_decoder : bool
         Keep Y as well (records x rows x columns numbers).
+    reduce : "auto", True or False
+        Descend on one value of all that stay equal by symmetry (docs/numerics.md), which needs batch_size=None and
+        Y(0) = 0; steps are those of all values up to rounding. "auto": for 100 steps or more, where it does so for
+        `integrate` of the mean field. `trajectory.stats` gives "state_size" and "full_state_size".
 
     Raises
     ------
@@ -99,7 +103,7 @@ def sgd(
     classes: SequenceClasses, eta_Y: float, eta_Z: float, steps: int, batch_size: int | None = ...,
     seq_len: int | None = ..., momentum: float = ..., optimizer: str = ..., init: Init = ..., seed: int = ...,
     record: ArrayLike | None = ..., *, weight_decay: float = ..., betas: tuple[float, float] = ..., eps: float = ...,
-    residual: bool = ..., save_decoder: bool = ..., threads: int | None = ...,
+    residual: bool = ..., save_decoder: bool = ..., reduce: bool | str = ..., threads: int | None = ...,
 ) -> Trajectory: ...  # fmt: skip
 
 
@@ -108,7 +112,7 @@ def sgd(
     classes: SequenceClasses, eta_Y: float, eta_Z: float, steps: int, batch_size: int | None = ...,
     seq_len: int | None = ..., momentum: float = ..., optimizer: str = ..., init: Init = ..., *, seed: Iterable[int],
     record: ArrayLike | None = ..., weight_decay: float = ..., betas: tuple[float, float] = ..., eps: float = ...,
-    residual: bool = ..., save_decoder: bool = ..., threads: int | None = ...,
+    residual: bool = ..., save_decoder: bool = ..., reduce: bool | str = ..., threads: int | None = ...,
 ) -> list[Trajectory]: ...  # fmt: skip
 
 

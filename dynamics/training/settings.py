@@ -47,6 +47,7 @@ class SGDSettings:
     eps: float = 1e-8
     residual: bool = False
     save_decoder: bool = False
+    reduce: bool | str = "auto"
 
     def __post_init__(self) -> None:
         def store(name: str, value: Any) -> None:
@@ -81,14 +82,28 @@ class SGDSettings:
         store("seed", whole("seed", self.seed, 0))
         for name in ("residual", "save_decoder"):
             store(name, flag(name, getattr(self, name)))
+        if not isinstance(self.reduce, str):
+            store("reduce", flag("reduce", self.reduce))
+        elif self.reduce != "auto":
+            raise InputError(f"expected reduce to be true, false or 'auto', received {shown(self.reduce)}")
         store("record", _checked_record(self.record, self.steps))
         store("init", self._checked_init())
+        if self.reduce is True and not (self.batch_size is None and self.decoder_starts_at_zero):
+            raise InputError(
+                f"expected batch_size=None and Y(0) = 0 for reduce=True (draws break symmetries), received batch_size="
+                f"{self.batch_size}{'' if self.decoder_starts_at_zero else ' and another Y(0)'}; use reduce='auto'"
+            )
 
     @property
     def num_decoder_rows(self) -> int:
         """Rows of Y when it is given or drawn: M, or with the residual max(M, largest query id + 1)."""
         classes = self.classes
         return max(classes.num_tokens, int(classes.query.max()) + 1) if self.residual else classes.num_tokens
+
+    @property
+    def decoder_starts_at_zero(self) -> bool:
+        """Whether Y(0) = 0: all outputs that are no next token then share one column of Y."""
+        return self.init == "zeros" or (isinstance(self.init, dict) and "Y" not in self.init)
 
     def _checked_init(self) -> str | dict[str, Floats]:
         init = self.init
@@ -125,8 +140,8 @@ class SGDSettings:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Every setting but the classes, as JSON values; arrays are given by shape and SHA-256."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "classes"}
+        """Every setting that decides the numbers but the classes, as JSON values; arrays by shape and SHA-256."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("classes", "reduce")}
         values["betas"] = list(self.betas)
         values["record"] = _json_record(np.asarray(self.record), self.steps)
         if isinstance(self.init, dict):

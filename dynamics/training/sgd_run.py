@@ -5,19 +5,25 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.quotient_descent import quotient_descent_steps
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
+from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, ReducedMeanField, is_large, reduced
 from snapdyn.dynamics.systems.base import z_row_sums
 from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
+from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.training.settings import SGDSettings
 from snapdyn.dynamics.trajectory import Trajectory
 
 # A kernel call makes at most about this many multiply-adds (tens of ms), so that Ctrl-C takes effect soon.
 OPERATIONS_AT_ONCE = 50_000_000
+LEAST_STEPS = 100  # of descent, below which reduce="auto" does not look for symmetries
 SEQUENCES_AT_ONCE = 64  # sequences of one class in a kernel call; a multiple of 4
 
 
@@ -33,14 +39,14 @@ class ClassTables:
     @staticmethod
     def key(settings: SGDSettings) -> tuple[int, bool, bool]:
         """Return what the tables depend on: runs with equal keys can share them."""
-        return id(settings.classes), settings.residual, _shares_column(settings)
+        return id(settings.classes), settings.residual, settings.decoder_starts_at_zero
 
     @classmethod
     def build(cls, settings: SGDSettings) -> ClassTables:
         """Build the tables for the classes of `settings`."""
         classes = settings.classes
         layout = build_layout(
-            classes, classes.check_z(None), settings.residual, lump=False, shared_column=_shares_column(settings)
+            classes, classes.check_z(None), settings.residual, lump=False, shared_column=settings.decoder_starts_at_zero
         )
         P, cumulative = np.exp(layout.log_p), np.cumsum(classes.prior)
         conditional = np.empty_like(P)
@@ -56,11 +62,6 @@ def recorded_bytes(settings: SGDSettings, layout: Layout) -> float:
     logits = layout.num_slots + layout.slot_of_z.size
     decoder = layout.num_rows * (layout.num_columns if settings.save_decoder else 1)
     return 8.0 * np.asarray(settings.record).size * (logits + decoder + 2)
-
-
-def _shares_column(settings: SGDSettings) -> bool:
-    """Whether all outputs that are no next token start equal, and so share one column of Y."""
-    return settings.init == "zeros" or (isinstance(settings.init, dict) and "Y" not in settings.init)
 
 
 def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -99,6 +100,13 @@ def train(settings: SGDSettings, tables: ClassTables, stop: threading.Event) -> 
         As `sgd` documents it.
     """
     started = time.perf_counter()
+    try:
+        small = _on_representatives(settings)
+    except KeyboardInterrupt:
+        stop.set()
+        small = None
+    if small is not None:
+        return _train_on_representatives(settings, tables.layout, small, stop, started)
     L, classes = tables.layout, settings.classes
     for_start, for_data = np.random.SeedSequence(settings.seed).spawn(2)
     stream = np.random.SFC64(for_data).state["state"]["state"]
@@ -130,23 +138,13 @@ def train(settings: SGDSettings, tables: ClassTables, stop: threading.Event) -> 
     row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.last_column_multiplicity, first_sums)
     samples = batch_size or classes.num_classes
     steps_at_once = max(1, OPERATIONS_AT_ONCE // (3 * samples * (widest * L.num_columns + 100) + 3 * L.size))
-    step = saved = 0
-    status, message = "finished", ""
-    try:
-        while True:
-            if stop.is_set():
-                raise KeyboardInterrupt
-            until = min(step + steps_at_once, settings.steps)
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as compiled code does
-                step, saved, finite = sgd_steps(stream, *arrays, step, until, settings.steps, saved, *arguments)
-            if not finite:
-                status, message = "diverged", _divergence(settings, L, state, step)
-                break
-            if step == settings.steps:
-                break
-    except KeyboardInterrupt:
-        stop.set()
-        status, message = "interrupted", f"interrupted at step {step}; {saved} of {record.size} records are kept"
+
+    def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
+        made: tuple[int, int, bool] = sgd_steps(stream, *arrays, step, until, settings.steps, saved, *arguments)
+        return made
+
+    step, saved, status = run_in_portions(settings.steps, steps_at_once, advance, stop)
+    message = _message(status, settings, step, saved, state, partial(_name, settings, L))
     invariants = {}
     if conserved:
         invariants = {
@@ -163,7 +161,7 @@ def train(settings: SGDSettings, tables: ClassTables, stop: threading.Event) -> 
         parameters=settings.parameters,
         status=status,
         message=message,
-        stats={"steps": step, "samples": step * batch_size, "state_size": L.size},
+        stats={"steps": step, "samples": step * batch_size, "state_size": L.size, "full_state_size": L.size},
         invariants=invariants,
         Y=Y[:saved] if settings.save_decoder else None,
         decoder_rows=L.row_of_token if settings.save_decoder else None,
@@ -172,12 +170,101 @@ def train(settings: SGDSettings, tables: ClassTables, stop: threading.Event) -> 
     )
 
 
-def _divergence(settings: SGDSettings, layout: Layout, state: Floats, step: int) -> str:
-    bad = np.flatnonzero(~np.isfinite(state))
-    if bad.size == 0:
-        what, rate = "the loss", "eta_Y or eta_Z"
-    elif bad[0] < layout.num_slots:
-        what, rate = layout.slot_name(int(bad[0]), settings.classes), "eta_Z or eta_Y"
+def run_in_portions(
+    steps: int, at_once: int, advance: Callable[[int, int, int], tuple[int, int, bool]], stop: threading.Event
+) -> tuple[int, int, str]:
+    """Make all steps in portions of `at_once`; return steps made, records made and the status.
+
+    `advance` (first step, step to stop at, records made) returns (step, records, whether all is finite).
+    """
+    step = saved = 0
+    try:
+        while True:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as compiled code does
+                step, saved, finite = advance(step, min(step + at_once, steps), saved)
+            if not finite:
+                return step, saved, "diverged"
+            if step == steps:
+                return step, saved, "finished"
+    except KeyboardInterrupt:
+        stop.set()
+        return step, saved, "interrupted"
+
+
+def _on_representatives(settings: SGDSettings) -> ReducedMeanField | None:
+    """The mean field of one value per colour, with rates of 1, where the run descends on it."""
+    if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
+        return None
+    z = settings.init.get("z") if isinstance(settings.init, dict) else None
+    full = MeanField(settings.classes, 1.0, 1.0, z, settings.residual)
+    if settings.reduce is True:
+        small = reduced(full)
     else:
-        what, rate = layout.decoder_name(int(bad[0]) - layout.num_slots), "eta_Y"
-    return f"diverged at step {step}: {what} is not finite; try a smaller {rate}"
+        small = reduced(full, LARGEST_SHARE) if is_large(full) and settings.steps >= LEAST_STEPS else None
+    return small if isinstance(small, ReducedMeanField) else None
+
+
+def _train_on_representatives(
+    settings: SGDSettings, layout: Layout, small: ReducedMeanField, stop: threading.Event, started: float
+) -> Trajectory:
+    """As `train`, by descent on one value per colour; `layout` is that of all values."""
+    state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
+    moments = np.zeros((2, small.size if adam else 0))
+    states, loss = np.empty((record.size, small.size)), np.empty(record.size)
+    arguments = small.kernel_arguments()
+    rate = scratch(small.size)
+    velocity = np.zeros(small.size)
+
+    def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
+        made: tuple[int, int, bool] = quotient_descent_steps(
+            state, velocity, rate, moments[0], moments[1], step, until, settings.steps, saved, record, states, loss,
+            adam, small.num_logit_values, settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas,
+            settings.eps, settings.weight_decay, arguments,
+        )  # fmt: skip
+        return made
+
+    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.terms.size)))
+    step, saved, status = run_in_portions(settings.steps, at_once, advance, stop)
+    states = states[:saved]
+    Y = None
+    if settings.save_decoder:  # a row for every token, as without symmetries
+        Y = small.decoder(states)[:, small.full.layout.row_of_token[layout.row_token]]
+    return Trajectory(
+        classes=settings.classes,
+        t=record[:saved].astype(np.float64),
+        z_support=small.z_support(states),
+        z_initial=small.full.z_initial,
+        loss=loss[:saved],
+        system="SGD",
+        parameters=settings.parameters,
+        status=status,
+        message=_message(status, settings, step, saved, small.full_state(state), small.full.value_name),
+        stats={"steps": step, "samples": 0, "state_size": small.size, "full_state_size": layout.size},
+        invariants={} if adam or settings.weight_decay else small.invariants(states),
+        Y=Y,
+        decoder_rows=layout.row_of_token if settings.save_decoder else None,
+        decoder_outputs=layout.output_token if settings.save_decoder else None,
+        wall_time=time.perf_counter() - started,
+    )
+
+
+def _message(
+    status: str, settings: SGDSettings, step: int, saved: int, state: Floats, name_of: Callable[[int], str]
+) -> str:
+    """What a run that is not finished says; `name_of` names state values."""
+    if status == "interrupted":
+        return f"interrupted at step {step}; {saved} of {np.asarray(settings.record).size} records are kept"
+    if status == "finished":
+        return ""
+    bad = np.flatnonzero(~np.isfinite(state))
+    name = name_of(int(bad[0])) if bad.size else "the loss"
+    rate = "eta_Y or eta_Z" if not bad.size else "eta_Z or eta_Y" if name.startswith("z") else "eta_Y"
+    return f"diverged at step {step}: {name} is not finite; try a smaller {rate}"
+
+
+def _name(settings: SGDSettings, layout: Layout, index: int) -> str:
+    if index < layout.num_slots:
+        return layout.slot_name(index, settings.classes)
+    return layout.decoder_name(index - layout.num_slots)

@@ -4,7 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, SequenceClasses
+from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, MeanField, ModifiedDecoder, SequenceClasses
+from snapdyn.dynamics.systems.base import System
+
+KINDS = ("frozen", "modified flow", "Eq. (10) exact", "Eq. (10) leading", "finite length")
 
 
 def random_system(seed: int) -> tuple[MeanField, bool]:
@@ -41,3 +44,17 @@ def random_system(seed: int) -> tuple[MeanField, bool]:
         options["z_initial"] = np.zeros((classes.queries.size, classes.num_tokens))
         options["z_initial"][:, :num_common] = rng.normal()
     return MeanField(classes, 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-2, 1), **options), kinds < K and not changed
+
+
+def random_other(seed: int) -> tuple[System, bool]:
+    """As `random_system`, one of the other systems on the same classes."""
+    mean, symmetric = random_system(seed)
+    classes, z, eta_Y = mean.classes, mean.z_initial, mean.eta_Y
+    kind = KINDS[seed % len(KINDS)]
+    if kind == "frozen":
+        return FrozenDecoder(classes, eta_Y, z_initial=z, residual=mean.residual), symmetric
+    if kind == "modified flow":
+        return FrozenDecoder(classes, eta_Y, modified=True, z_initial=z), classes.num_classes > 1
+    if kind == "finite length":
+        return FiniteLengthMeanField(classes, eta_Y, mean.eta_Z, 1000, z), symmetric
+    return ModifiedDecoder(classes, eta_Y, mean.eta_Z, beta=kind.split()[-1], z_initial=z), symmetric

@@ -435,7 +435,8 @@ def test_trajectory_survives_a_file(tmp_path: Any) -> None:
     np.testing.assert_array_equal(read.z, ours.z)
     np.testing.assert_array_equal(read.Y, ours.Y)
     assert read.parameters == ours.parameters
-    assert read.stats == ours.stats == {"steps": 12, "samples": 84, "state_size": ours.stats["state_size"]}
+    size = ours.stats["state_size"]
+    assert read.stats == ours.stats == {"steps": 12, "samples": 84, "state_size": size, "full_state_size": size}
     assert ours.parameters["momentum"] == 0.5
     assert ours.parameters["init"]["Y"]["shape"] == [9, 14]
 
@@ -515,7 +516,7 @@ def test_sgd_takes_the_settings_of_a_run() -> None:
     assert [*shown] == [*stated, "threads"]
     assert all(shown[name].default == stated[name].default for name in stated)
     assert {name for name, setting in shown.items() if setting.kind is setting.KEYWORD_ONLY} == {
-        "weight_decay", "betas", "eps", "residual", "save_decoder", "threads",
+        "weight_decay", "betas", "eps", "residual", "save_decoder", "reduce", "threads",
     }  # fmt: skip
     assert sgd.__doc__ is not None
     assert all(f"\n    {name} : " in sgd.__doc__ for name in shown)
