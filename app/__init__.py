@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from snapdyn import analytic, dynamics, experiments, figures, validation
     from snapdyn.dynamics import (
         SGD,
+        ClassKind,
         Event,
         FiniteLengthMeanField,
         Fluctuations,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         ModifiedDecoder,
         SequenceClasses,
         SingleCommonToken,
-        SymmetricMeanField,
+        SymmetricClasses,
         System,
         TextClasses,
         Trajectory,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         sgd,
         sgd_runs,
         single_common_token,
+        symmetric_classes,
         syn_medium,
         syn_small,
         train_transformer,
@@ -71,10 +73,11 @@ _ROOMS = ("analytic", "dynamics", "experiments", "figures", "validation")
 _HOMES = {
     **dict.fromkeys(
         (
-            "SGD", "Event", "FiniteLengthMeanField", "Fluctuations", "FrozenDecoder", "MeanField", "ModifiedDecoder",
-            "SequenceClasses", "SingleCommonToken", "SymmetricMeanField", "System", "TextClasses", "Trajectory",
-            "TransformerRun", "fluctuations", "from_text", "integrate", "integrate_many", "load", "log_times",
-            "random_classes", "sgd", "sgd_runs", "single_common_token", "syn_medium", "syn_small", "train_transformer",
+            "SGD", "ClassKind", "Event", "FiniteLengthMeanField", "Fluctuations", "FrozenDecoder", "MeanField",
+            "ModifiedDecoder", "SequenceClasses", "SingleCommonToken", "SymmetricClasses", "System", "TextClasses",
+            "Trajectory", "TransformerRun", "fluctuations", "from_text", "integrate", "integrate_many", "load",
+            "log_times", "random_classes", "sgd", "sgd_runs", "single_common_token", "syn_medium", "syn_small",
+            "symmetric_classes", "train_transformer",
         ),
         "snapdyn.dynamics",
     ),

@@ -22,16 +22,17 @@ def jittered(classes: SequenceClasses, seed: int = 0) -> SequenceClasses:
     return SequenceClasses(P, classes.query, classes.next_token, vocab_size=classes.vocab_size)
 
 
-def large() -> SequenceClasses:
-    """Q = 100 queries, K = 200 classes, 2010 tokens, V = 50000."""
-    classes = syn_medium(100)
-    return SequenceClasses(classes.P, classes.query, classes.next_token, vocab_size=50_000)
+def one_by_one(classes: SequenceClasses, vocab_size: int | None = None) -> SequenceClasses:
+    """The same classes, whose symmetries have to be found, with another V."""
+    V = vocab_size or classes.vocab_size
+    return SequenceClasses(classes.P, classes.query, classes.next_token, vocab_size=V)
 
 
+# C: Q = 100 queries, K = 200 classes, 2010 tokens.
 CASES: dict[str, tuple[SequenceClasses, float]] = {
-    "A": (syn_small(), 1e4),
-    "B": (syn_medium(10), 1e5),
-    "C": (large(), 1e4),
+    "A": (one_by_one(syn_small()), 1e4),
+    "B": (one_by_one(syn_medium(10)), 1e5),
+    "C": (one_by_one(syn_medium(100), 50_000), 1e4),
 }
 
 

@@ -1,11 +1,11 @@
 """Dynamics: sequence classes, systems of ODEs on compiled right-hand sides, integration, trajectories."""
 
+from snapdyn.dynamics.class_kinds import ClassKind, SymmetricClasses, symmetric_classes
 from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.integration.events import Event, State
 from snapdyn.dynamics.integration.times import log_times
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System
@@ -25,6 +25,7 @@ from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load
 __all__ = [
     "SGD",
     "SYSTEMS",
+    "ClassKind",
     "Event",
     "EventRecord",
     "ExpansionWarning",
@@ -36,7 +37,7 @@ __all__ = [
     "SequenceClasses",
     "SingleCommonToken",
     "State",
-    "SymmetricMeanField",
+    "SymmetricClasses",
     "System",
     "TextClasses",
     "Trajectory",
@@ -52,6 +53,7 @@ __all__ = [
     "sgd",
     "sgd_runs",
     "single_common_token",
+    "symmetric_classes",
     "syn_medium",
     "syn_small",
     "train_transformer",

@@ -100,7 +100,7 @@ class SequenceClasses:
         self.queries: Ints
         self.query_index: Ints
         self.queries, self.query_index = np.unique(self.query, return_inverse=True)
-        self.vocab_size = _checked_vocab_size(vocab_size, M, self.next_tokens.size)
+        self.vocab_size = checked_vocab_size(vocab_size, M, self.next_tokens.size)
         for name, ids in (("query", self.query), ("next_token", self.next_token)):
             if ids.max() >= self.vocab_size:
                 raise InputError(
@@ -247,8 +247,9 @@ class SequenceClasses:
         array of int
             Token ids, increasing.
         """
+        omega_size = self.omega_size
         tokens = np.arange(self.num_tokens) if n is None else self.support(n)
-        return tokens[self.omega_size[tokens] == 1]
+        return tokens[omega_size[tokens] == 1]
 
     def common_tokens(self, n: int | None = None) -> Ints:
         """Tokens with |Omega(l)| > 1: they occur with several next tokens.
@@ -263,8 +264,9 @@ class SequenceClasses:
         array of int
             Token ids, increasing.
         """
+        omega_size = self.omega_size
         tokens = np.arange(self.num_tokens) if n is None else self.support(n)
-        return tokens[self.omega_size[tokens] > 1]
+        return tokens[omega_size[tokens] > 1]
 
     def trivial_queries(self) -> Ints:
         """Query tokens with a single class, |psi^{-1}(m)| = 1."""
@@ -514,7 +516,8 @@ def _checked_ids(name: str, ids: ArrayLike, S: int) -> Ints:
     return array
 
 
-def _checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int:
+def checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int:
+    """V, given or the default, after checking it against the number of next tokens."""
     if vocab_size is None:
         return max(M, next_tokens, 2)
     V = whole("vocab_size", vocab_size, 2)

@@ -7,14 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.dynamics.class_kinds import BYTES_PER_ENTRY, LARGEST_NUMBER, ClassKind, SymmetricClasses
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.errors import InputError, choice, flag, positive, whole
 
 NUM_COMMON = 10
 NUM_DISTINCT = 10
-# A stored probability: itself, its token and class, and copies while the classes are built and used.
-BYTES_PER_ENTRY = 80
 
 
 def token_table(common: ArrayLike, distinct: Iterable[ArrayLike]) -> Floats:
@@ -56,14 +55,24 @@ def _require_table(num_classes: int, num_tokens: int) -> None:
     require_memory(f"a table of {num_classes} classes and {num_tokens} tokens", size, "fewer of them")
 
 
-def syn_small() -> SequenceClasses:
+def syn_small(num_classes: int = 2) -> SymmetricClasses:
     """Syn-Small (Fig. 4): 2 classes with one query each, 10 common and 10 + 10 distinct tokens, V = 34.
+
+    Parameters
+    ----------
+    num_classes : int
+        K, each with a query and ten distinct tokens of its own; the paper uses 2. V = 10 + 12 K.
 
     Returns
     -------
-    SequenceClasses
+    SymmetricClasses
         Ids: common tokens 0-9, distinct tokens 10-19 and 20-29, queries 30-31, next tokens 32-33. Weights per
         class: 1 for a common token, linspace(0.1, 1, 10) for its distinct tokens, then normalised.
+
+    Raises
+    ------
+    InputError
+        `num_classes` is not a whole number of at least 1, or a count passes 2^53.
 
     Examples
     --------
@@ -71,10 +80,10 @@ def syn_small() -> SequenceClasses:
     >>> sd.syn_small()
     SequenceClasses(2 classes, 30 contextual tokens, 2 queries, 2 next tokens, V = 34)
     """
-    return _synthetic(num_queries=2, classes_per_query=1)
+    return _synthetic(whole("num_classes", num_classes, 1, LARGEST_NUMBER), classes_per_query=1)
 
 
-def syn_medium(num_queries: int = 10) -> SequenceClasses:
+def syn_medium(num_queries: int = 10) -> SymmetricClasses:
     """Syn-Medium (Fig. 6): Q queries with two classes each; all classes share ten common tokens.
 
     Parameters
@@ -84,13 +93,13 @@ def syn_medium(num_queries: int = 10) -> SequenceClasses:
 
     Returns
     -------
-    SequenceClasses
+    SymmetricClasses
         K = 2Q classes with ten distinct tokens each, V = 10 + 10K + Q + K; weights as in `syn_small`.
 
     Raises
     ------
     InputError
-        `num_queries` is not a whole number of at least 1.
+        `num_queries` is not a whole number of at least 1, or a count passes 2^53.
 
     Examples
     --------
@@ -98,25 +107,27 @@ def syn_medium(num_queries: int = 10) -> SequenceClasses:
     >>> sd.syn_medium(num_queries=3)
     SequenceClasses(6 classes, 70 contextual tokens, 3 queries, 6 next tokens, V = 79)
     """
-    return _synthetic(whole("num_queries", num_queries, 1), classes_per_query=2)
+    return _synthetic(whole("num_queries", num_queries, 1, LARGEST_NUMBER), classes_per_query=2)
 
 
-def _synthetic(num_queries: int, classes_per_query: int) -> SequenceClasses:
+def _synthetic(num_queries: int, classes_per_query: int) -> SymmetricClasses:
     K = num_queries * classes_per_query
-    _require_table(K, NUM_COMMON + K * NUM_DISTINCT)
-    distinct_weights = np.linspace(0.1, 1.0, NUM_DISTINCT)
-    P = token_table(np.ones((K, NUM_COMMON)), [distinct_weights] * K)
-    # The same sum for all: sums of other rows round differently, and the classes would not be exactly alike.
-    P /= P[0].sum()
-    first_query = P.shape[1]
-    query = first_query + np.arange(K) // classes_per_query
-    next_token = first_query + num_queries + np.arange(K)
-    return SequenceClasses(P, query, next_token, vocab_size=first_query + num_queries + K)
+    row = np.concatenate([np.ones(NUM_COMMON), np.linspace(0.1, 1.0, NUM_DISTINCT)])
+    # Summed with the zeros of another class, as in a row of P: a sum of other length may round differently.
+    row /= np.append(row, np.zeros(NUM_DISTINCT if K > 1 else 0)).sum()
+    first_query = NUM_COMMON + K * NUM_DISTINCT
+    return SymmetricClasses(
+        [ClassKind(row[:NUM_COMMON], row[NUM_COMMON:], classes_per_query)],
+        num_queries,
+        vocab_size=first_query + num_queries + K,
+        first_query=first_query,
+        first_next_token=first_query + num_queries,
+    )
 
 
 def single_common_token(
     num_classes: int, num_distinct: int, common_probability: float, vocab_size: int | None = None
-) -> SequenceClasses:
+) -> SymmetricClasses:
     """K classes of one query that share one common token (Theorem 4; finding F4).
 
     Parameters
@@ -132,14 +143,14 @@ def single_common_token(
 
     Returns
     -------
-    SequenceClasses
+    SymmetricClasses
         Token 0 is common; class n has the distinct tokens 1 + n num_distinct, ..., (n+1) num_distinct, of which
         the last is the most frequent. All classes have query 0; the next tokens are 0..K-1.
 
     Raises
     ------
     InputError
-        A number is out of its range, or the classes do not fit into memory.
+        A number is out of its range, or the tokens of one class do not fit into memory.
 
     Examples
     --------
@@ -149,23 +160,16 @@ def single_common_token(
     array([[0.3, 0.7, 0. ],
            [0.3, 0. , 0.7]])
     """
-    K, d = whole("num_classes", num_classes, 1), whole("num_distinct", num_distinct, 1)
+    K, d = whole("num_classes", num_classes, 1, LARGEST_NUMBER), whole("num_distinct", num_distinct, 1)
     common_probability = positive("common_probability", common_probability)
     if not common_probability < 1.0:
         raise InputError(
             f"expected common_probability between 0 and 1, received {common_probability:g}; give a share below 1"
         )
-    require_memory(f"{K} classes of {d + 1} tokens", BYTES_PER_ENTRY * K * (d + 1.0), "fewer of them")
-    from scipy import sparse
-
+    require_memory(f"classes of {d + 1} tokens", BYTES_PER_ENTRY * (d + 1.0), "fewer of them")
     weights = np.linspace(0.1, 1.0, d)
     distinct = (1.0 - common_probability) * weights / weights.sum()
-    tokens = 1 + np.arange(K * d).reshape(K, d)
-    rows = np.column_stack([np.full(K, common_probability), np.broadcast_to(distinct, (K, d))])
-    columns = np.column_stack([np.zeros(K, np.int64), tokens])
-    starts = np.arange(K + 1) * (d + 1)
-    P = sparse.csr_array((rows.ravel(), columns.ravel(), starts), shape=(K, 1 + K * d))
-    return SequenceClasses(P, np.zeros(K, dtype=int), vocab_size=vocab_size)
+    return SymmetricClasses([ClassKind([common_probability], distinct, K)], vocab_size=vocab_size)
 
 
 def random_classes(

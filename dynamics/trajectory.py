@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
 from snapdyn.dynamics.storage import provenance
+from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, outputs_of_kind
+from snapdyn.dynamics.symmetry.symmetric_quotient import symmetric_quotient
 from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, whole
 
 if TYPE_CHECKING:
@@ -35,12 +39,16 @@ class EventRecord:
         Attention logits at that time; empty for a system without attention logits.
     state : (size,) array or None
         State at that time, for a system without attention logits.
+    z_values : (num_slots,) array or None
+        For a run of symmetric classes: one logit for all that stay equal; see `Trajectory.of_class`. More classes than
+        are listed one by one (`SymmetricClasses.is_large`) have an empty `z_support`.
     """
 
     name: str
     t: float
     z_support: Floats
     state: Floats | None = None
+    z_values: Floats | None = None
 
 
 class Decoder(NamedTuple):
@@ -101,6 +109,9 @@ class Trajectory:
         State of a system without attention logits; None for every other system.
     value_names : sequence of str
         Names of the values of `state`, if the system names them.
+    representatives : Representatives or None
+        For a run of symmetric classes on one value for all that stay equal: these values. `z_support`, `z_initial` and
+        Y are made from them when they are read, if they fit into memory; see `of_class`.
     events : list of EventRecord
     wall_time : float
         Seconds; not stored in files, so that the same run gives the same bytes.
@@ -125,6 +136,11 @@ class Trajectory:
     wall_time: float = float("nan")
     state: Floats | None = None
     value_names: Sequence[str] = ()
+    representatives: Representatives | None = None
+
+    def __post_init__(self) -> None:
+        if vars(self)["z_support"] is not None:  # given for all classes, as in a copy with other logits
+            self.representatives = None
 
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no saved times"
@@ -198,7 +214,7 @@ class Trajectory:
     @property
     def has_z(self) -> bool:
         """Whether the system has attention logits."""
-        return vars(self)["z_support"] is not None
+        return vars(self)["z_support"] is not None or self.representatives is not None
 
     @property
     def has_loss(self) -> bool:
@@ -219,7 +235,9 @@ class Trajectory:
         >>> run.z.shape
         (3, 2, 30)
         """
-        z = np.repeat(self.z_initial[None], self.t.size, axis=0)
+        start = self.z_initial
+        self._require("attention logits", start.shape)
+        z = np.repeat(start[None], self.t.size, axis=0)
         query, token = self.classes.z_coordinates if self.classes else (np.zeros(1, int), np.zeros(1, int))
         z[:, query, token] = self.z_support
         return z
@@ -241,9 +259,15 @@ class Trajectory:
         array([0.0645, 0.0511])
         """
         classes = self.require_classes()
-        attention = np.zeros((self.t.size, classes.num_classes, classes.num_tokens))
-        attention[:, classes.class_of_entry, classes.P.indices] = self.attention_entries
+        entries = self.attention_entries
+        shape = classes.num_classes, classes.num_tokens
+        self._require("attention", shape)
+        attention = np.zeros((self.t.size, *shape))
+        attention[:, classes.class_of_entry, classes.P.indices] = entries
         return attention
+
+    def _require(self, what: str, shape: tuple[int, int]) -> None:
+        require_memory(f"{what} of shape {(self.t.size, *shape)}", 8.0 * self.t.size * shape[0] * shape[1], REMEDY)
 
     def entropy(self, distinct_only: bool = False) -> Floats:
         """Entropy of the attention of each class.
@@ -363,11 +387,108 @@ class Trajectory:
         start = self.z_initial[classes.query_index[int(n)], int(l)]
         return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))
 
+    # -- symmetric classes ---------------------------------------------------------------------------------
+    def of_class(self, kind: int = 0) -> Trajectory:
+        """The run as one class of a kind sees it, for symmetric classes in any number.
+
+        Parameters
+        ----------
+        kind : int
+            Number of the kind, in the order of `classes.kinds`.
+
+        Returns
+        -------
+        Trajectory
+            Of one class 0 with one query: z and attention, (N, 1, C + D), entropy, relative gain and growth factor of
+            its tokens 0, 1, ...: the common ones first, then its distinct tokens. `loss`, `invariants` and `stats` are
+            those of the whole run. With `save_decoder`, Y is (N, C + D, outputs): `decoder_outputs` is 0 for the
+            class's next token, 1 + b for the next token of another class of kind b, -1 for an output that is no next
+            token.
+
+        Raises
+        ------
+        InputError
+            The run has other classes than symmetric ones, or there is no such kind.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> classes = sd.single_common_token(10**9, num_distinct=2, common_probability=0.3, vocab_size=10**12)
+        >>> run = sd.integrate(sd.MeanField(classes, eta_Y=1.0, eta_Z=1e-9), [0.0, 1e12])
+        >>> run.of_class(0).attention[:, 0].round(3)
+        array([[0.3  , 0.064, 0.636],
+               [0.258, 0.067, 0.674]])
+        """
+        classes = self.require_classes()
+        if not isinstance(classes, SymmetricClasses):
+            raise InputError(
+                f"expected a run of symmetric classes, received one of {classes!r}; build them with symmetric_classes, "
+                "or read z and attention of all classes"
+            )
+        kind, kept = classes.check_kind(kind), self.representatives
+        if kept is None:
+            places, z_initial, Y = self._places(kind), self.z_initial, self.Y
+            z_class = z_initial[[classes.query_index[classes.first_of_kind(kind)]]][:, classes.tokens_of_kind(kind)]
+            z, Y = self.z_support[:, places], None if Y is None else self._decoder_of(kind)
+        else:
+            z, Y = kept.z_of_kind(kept.z, kind), kept.Y_of_kind(kind)
+            z_class = np.zeros((1, z.shape[1]))
+        events = []
+        for event in self.events:
+            at = event.z_support[places] if kept is None else kept.z_of_kind(np.asarray(event.z_values), kind)
+            events.append(EventRecord(event.name, event.t, at))
+        return Trajectory(
+            classes=classes.one_of_kind(kind),
+            t=self.t,
+            z_support=z,
+            z_initial=z_class,
+            loss=self.loss,
+            system=self.system,
+            parameters={**self.parameters, "kind": kind},
+            status=self.status,
+            message=self.message,
+            stats=self.stats,
+            invariants=self.invariants,
+            Y=Y,
+            decoder_rows=None if Y is None else np.arange(z.shape[1]),
+            decoder_outputs=None if Y is None else np.array(outputs_of_kind(classes, kind)),
+            events=events,
+            wall_time=self.wall_time,
+        )
+
+    def _places(self, kind: int) -> Ints:
+        """Positions in `z_support` of the tokens of the first class of a kind."""
+        classes = self.require_classes()
+        assert isinstance(classes, SymmetricClasses)
+        n = classes.first_of_kind(kind)
+        return classes.z_of_entry[classes.P.indptr[n] : classes.P.indptr[n + 1]]
+
+    def _decoder_of(self, kind: int) -> Floats:
+        """Y of the tokens of the first class of a kind, on the outputs of `outputs_of_kind`."""
+        classes, decoder = self.require_classes(), self.require_decoder()
+        assert isinstance(classes, SymmetricClasses)
+        own = classes.first_of_kind(kind)
+        columns = []
+        for output in outputs_of_kind(classes, kind):
+            n = own if output <= 0 else classes.first_of_kind(output - 1)
+            if output == 1 + kind:  # another class of this kind
+                n += 1 if classes.kinds[kind].classes_per_query > 1 else classes.classes_per_query
+            wanted = -1 if output < 0 else int(classes.next_token[n])
+            columns.append(int(np.flatnonzero(decoder.outputs == wanted)[0]))
+        rows = decoder.rows[classes.tokens_of_kind(kind)]
+        return np.asarray(decoder.Y[:, rows][:, :, columns])
+
     # -- exchange ------------------------------------------------------------------------------------------
     def to_xarray(self) -> xarray.Dataset:
-        """Dense labelled dataset: z (time, query, token), loss, and with classes attention and entropy."""
+        """Dense labelled dataset: z (time, query, token), loss, and with classes attention and entropy.
+
+        Large symmetric classes (`SymmetricClasses.is_large`) have z, attention (time, kind, token) and entropy (time,
+        kind) of one class of each kind, as in `of_class`; a class with fewer tokens than another has NaN in the rest.
+        """
         import xarray
 
+        if isinstance(self.classes, SymmetricClasses) and self.classes.is_large and self.representatives:
+            return self._kinds_to_xarray(self.classes)
         data: dict[str, Any] = {}
         coordinates: dict[str, Any] = {"time": ("time", self.t, {"units": "batch-size-1 SGD steps"})}
         if self.has_loss:
@@ -388,6 +509,35 @@ class Trajectory:
             data[name] = (("time", f"{name}_index"), values)
         for name, values in self.invariants.items():
             data[f"violation of {name}"] = ("time", values)
+        return xarray.Dataset(data, coordinates, attrs={"system": repr(self), "status": self.status})
+
+    def _kinds_to_xarray(self, classes: SymmetricClasses) -> xarray.Dataset:
+        """Dataset of one class of each kind."""
+        import xarray
+
+        runs = [self.of_class(kind) for kind in range(len(classes.kinds))]
+        widest = max(run.z_support.shape[1] for run in runs)
+
+        def stacked(values: list[Floats]) -> Floats:
+            wide = np.full((self.t.size, len(runs), widest), np.nan)
+            for kind, each in enumerate(values):
+                wide[:, kind, : each.shape[1]] = each
+            return wide
+
+        data: dict[str, Any] = {
+            "loss": ("time", self.loss, {"units": "nats"}),
+            "z": (("time", "kind", "token"), stacked([run.z_support for run in runs])),
+            "attention": (("time", "kind", "token"), stacked([run.attention_entries for run in runs])),
+            "entropy": (("time", "kind"), np.concatenate([run.entropy() for run in runs], axis=1), {"units": "nats"}),
+        }
+        for name, values in self.invariants.items():
+            data[f"violation of {name}"] = ("time", values)
+        coordinates = {
+            "time": ("time", self.t, {"units": "batch-size-1 SGD steps"}),
+            "kind": np.arange(len(runs)),
+            "token": np.arange(widest),
+            "classes_per_query": ("kind", np.array([kind.classes_per_query for kind in classes.kinds])),
+        }
         return xarray.Dataset(data, coordinates, attrs={"system": repr(self), "status": self.status})
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -412,14 +562,19 @@ class Trajectory:
         data: dict[str, Any] = {
             "t": ("time", self.t, {"units": "batch-size-1 SGD steps"}),
         }
-        if self.has_z:
+        kept = self.representatives if isinstance(self.classes, SymmetricClasses) and self.classes.is_large else None
+        if kept:
+            data["z_values"] = (("time", "z_value"), kept.z)
+            if kept.Y is not None:
+                data["Y_values"] = (("time", "Y_value"), kept.Y)
+        elif self.has_z:
             data["z_support"] = (("time", "logit"), self.z_support)
             data["z_initial"] = (("query", "token"), self.z_initial)
         if self.has_loss:
             data["loss"] = ("time", self.loss, {"units": "nats"})
         if self.state is not None:
             data["state"] = (("time", "value"), self.state)
-        if self.classes:
+        if self.classes and not kept:
             P = self.classes.P
             query, token = self.classes.z_coordinates
             data |= {
@@ -436,7 +591,7 @@ class Trajectory:
             data[f"extra:{name}"] = (("time", f"{name}_index"), values)
         for name, values in self.invariants.items():
             data[f"invariant:{name}"] = ("time", values)
-        if self.Y is not None:
+        if not kept and self.Y is not None:
             data |= {
                 "Y": (("time", "row", "column"), self.Y),
                 "decoder_rows": ("decoder_token", self.decoder_rows),
@@ -444,7 +599,9 @@ class Trajectory:
             }
         if self.events:
             data["event_t"] = ("event", np.array([event.t for event in self.events]))
-            if self.has_z:
+            if kept:
+                data["event_z_values"] = (("event", "z_value"), np.array([event.z_values for event in self.events]))
+            elif self.has_z:
                 data["event_z_support"] = (("event", "logit"), np.array([event.z_support for event in self.events]))
             else:
                 data["event_state"] = (("event", "value"), np.array([event.state for event in self.events]))
@@ -460,22 +617,34 @@ class Trajectory:
         }
         if self.state is not None:
             header["value_names"] = list(self.value_names)
+        if isinstance(self.classes, SymmetricClasses):
+            header["symmetric_classes"] = self.classes.to_json()
         return write_netcdf(xarray.Dataset(data, attrs={HEADER: json.dumps(header, sort_keys=True)}), path, FORMAT)
 
 
-def _present(name: str, what: str) -> property:
-    """Field of `Trajectory` that a system may lack (stored as None): reading it then raises InputError."""
+def _stored(name: str, what: str | None) -> property:
+    """Field of `Trajectory` that a system may lack (stored as None): with `what`, reading it then raises InputError.
+
+    What representatives of symmetric classes stand for is made when it is read, and kept.
+    """
 
     def get(self: Trajectory) -> Any:
-        if (value := vars(self)[name]) is None:
+        value = vars(self)[name]
+        kept = vars(self).get("representatives")
+        if value is None and kept is not None and name != "loss":
+            value = vars(self)[name] = kept.lifted(name)
+        if value is None and what:
             raise self._lacking(what)
         return value
 
     return property(get, lambda self, value: vars(self).__setitem__(name, value))
 
 
-for _name, _what in {"z_support": "attention logits", "z_initial": "attention logits", "loss": "a loss"}.items():
-    setattr(Trajectory, _name, _present(_name, _what))
+for _name, _what in {
+    "z_support": "attention logits", "z_initial": "attention logits", "loss": "a loss",
+    "Y": None, "decoder_rows": None, "decoder_outputs": None,
+}.items():  # fmt: skip
+    setattr(Trajectory, _name, _stored(_name, _what))
 
 
 def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
@@ -517,8 +686,13 @@ def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
 
 
 def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajectory:
-    classes = None
-    if "P_data" in values:
+    classes: SequenceClasses | None = None
+    kept = None
+    if "symmetric_classes" in header:
+        classes = symmetric = SymmetricClasses.from_json(header["symmetric_classes"])
+        if "z_values" in values:
+            kept = Representatives(symmetric, values["z_values"], values.get("Y_values"))
+    elif "P_data" in values:
         from scipy import sparse
 
         shape = (values["class_query"].size, values["z_initial"].shape[1])
@@ -528,8 +702,9 @@ def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajec
         )
     event_t = values.get("event_t", np.empty(0))
     names = ("z_support", "z_initial", "loss")
-    optional: dict[str, Any] = {name: values.get(name) if "state" in values else values[name] for name in names}
-    no_logits, no_states = np.empty((event_t.size, 0)), [None] * event_t.size
+    can_lack = "state" in values or kept is not None
+    optional: dict[str, Any] = {name: values.get(name) if can_lack else values[name] for name in names}
+    no_logits, nothing = np.empty((event_t.size, 0)), [None] * event_t.size
     return Trajectory(
         classes=classes,
         t=values["t"],
@@ -545,17 +720,19 @@ def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajec
         decoder_rows=values.get("decoder_rows"),
         decoder_outputs=values.get("decoder_outputs"),
         events=[
-            EventRecord(name, float(t), z, state)
-            for name, t, z, state in zip(
+            EventRecord(name, float(t), z, state, z_values)
+            for name, t, z, state, z_values in zip(
                 header["event_names"],
                 event_t,
                 values.get("event_z_support", no_logits),
-                values.get("event_state", no_states),
+                values.get("event_state", nothing),
+                values.get("event_z_values", nothing),
                 strict=True,
             )
         ],
         state=values.get("state"),
         value_names=tuple(header.get("value_names", ())),
+        representatives=kept,
     )
 
 
@@ -565,18 +742,24 @@ def _check_shapes(run: Trajectory) -> None:
     expected: list[tuple[Any, tuple[int | None, ...]]] = [(run.t, (times,))]
     if run.has_loss:
         expected.append((stored["loss"], (times,)))
-    logits = 0
-    if run.has_z:
+    logits, kept = 0, run.representatives
+    if kept:
+        carried = symmetric_quotient(kept.classes).lists
+        slots = carried.num_slots
+        expected += [(kept.z, (times, slots))] + [(np.asarray(event.z_values), (slots,)) for event in run.events]
+        if kept.Y is not None:
+            expected.append((kept.Y, (times, carried.size - slots)))
+    elif run.has_z:
         logits = run.classes.z_coordinates[0].size if run.classes else stored["z_support"].shape[-1]
         expected += [(stored["z_support"], (times, logits)), (stored["z_initial"], (None, None))]
-    if run.has_z and run.classes:
+    if run.has_z and run.classes and not kept:
         expected.append((stored["z_initial"], (run.classes.queries.size, run.classes.num_tokens)))
     if run.state is not None:
         expected.append((run.state, (times, None)))
     expected += [(event.z_support, (logits,)) for event in run.events]
     expected += [(values, (times,)) for values in run.invariants.values()]
     expected += [(values, (times, None)) for values in run.extra.values()]
-    if run.Y is not None:
+    if not kept and run.Y is not None:
         rows, outputs = np.asarray(run.decoder_rows), np.asarray(run.decoder_outputs)
         expected += [(run.Y, (times, None, outputs.size)), (rows, (None,)), (outputs, (None,))]
         if rows.dtype.kind != "i" or outputs.dtype.kind != "i" or rows.max(initial=-1) >= run.Y.shape[1]:
@@ -596,6 +779,8 @@ def _check_shapes(run: Trajectory) -> None:
 def _check_finite(run: Trajectory) -> None:
     """Raise ValueError for times that do not increase, and for states that are not finite."""
     states = [vars(run)[name] for name in ("t", "z_support", "z_initial", "Y", "state")]
-    states += [event.z_support for event in run.events]
+    states += [event.z_support for event in run.events] + [event.z_values for event in run.events]
+    if run.representatives:
+        states += [run.representatives.z, run.representatives.Y]
     if not all(np.isfinite(values).all() for values in states if values is not None) or (np.diff(run.t) < 0).any():
         raise ValueError("values that are not finite, or times that do not increase")

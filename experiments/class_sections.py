@@ -17,6 +17,7 @@ from snapdyn.dynamics import (
     from_text,
     random_classes,
     single_common_token,
+    symmetric_classes,
     syn_medium,
     syn_small,
 )
@@ -130,6 +131,7 @@ CLASSES: dict[str, type[ClassSection]] = {
     "syn_small": _builder_model(syn_small),
     "syn_medium": _builder_model(syn_medium),
     "single_common_token": _builder_model(single_common_token),
+    "symmetric_classes": _builder_model(symmetric_classes),
     "random_classes": _builder_model(random_classes),
     "table": Table,
     "text": TEXT,

@@ -21,7 +21,7 @@ from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import Claim
 from snapdyn.validation.run import chosen_claims
 from snapdyn.validation.search.flows import FAILURE
-from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.instance import Instance, require_dense
 from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
@@ -286,6 +286,7 @@ def check(
         choice("rung", rung, tuple(known))
     if progress is not None and not callable(progress):
         raise InputError(f"expected progress to be a function (done, total, id), received {type(progress).__name__}")
+    require_dense(classes)
     if t_end is None:
         t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
     instance = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)

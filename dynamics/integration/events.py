@@ -10,6 +10,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import EventRecord
 from snapdyn.errors import InputError, flag, shown
@@ -166,7 +167,12 @@ class EventWatcher:
             self._last[name] = before
         for tau, name in sorted(crossings):
             t, state = self._clock.to_time(tau), dense.at_variable(tau)
-            if self._system.has_z:
+            if isinstance(self._system, SymmetricMeanField):
+                large = self._system.classes.is_large
+                z_support = np.empty(0) if large else self._system.z_support(state)
+                z_values = state[: self._system.num_logit_values].copy()
+                self.records.append(EventRecord(name, t, z_support, z_values=z_values))
+            elif self._system.has_z:
                 self.records.append(EventRecord(name, t, self._system.z_support(state).copy()))
             else:
                 self.records.append(EventRecord(name, t, np.empty(0), state.copy()))

@@ -16,6 +16,7 @@ from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, Dorman
 from snapdyn.dynamics.integration.rkc import RKC
 from snapdyn.dynamics.integration.times import LONGEST_SPAN
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import InputError
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
@@ -123,6 +124,8 @@ def _time_scale(system: System) -> float:
 def _fastest_method(system: System) -> str:
     """Name of the method that is fastest for this system, as measured."""
     compiled = is_compiled(system)
+    if isinstance(system, MeanField) and system.needs_quotient:
+        return "compiled"
     stiff = max(STIFF_RATIO, STIFF_RATIO_TIMES_SIZE / system.size) if compiled else STIFF_RATIO_WITHOUT_COMPILED
     if system.rate_ratio >= stiff and is_installed():
         return "CVODE"

@@ -11,6 +11,8 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
 from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.symmetry.representatives import Representatives
+from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory
@@ -37,15 +39,16 @@ class Recorder:
         self.system, self.times, self.z_only = system, times, z_only
         # The first state values, as many as the observables need: the logits come first.
         self.width = system.num_logit_values if z_only and not save_decoder else system.size
-        kept = system.full_state(system.initial_state()).size
-        if system.has_z and not save_decoder and system.classes is not None:
+        self._symmetric = system if isinstance(system, SymmetricMeanField) else None
+        kept = system.size if self._symmetric else system.full_state(system.initial_state()).size
+        if system.has_z and not save_decoder and system.classes is not None and not self._symmetric:
             kept = system.classes.z_coordinates[0].size
         require_memory(
             f"{times.size} saved times of {kept} numbers each", 8.0 * times.size * kept, "fewer times in t_eval"
         )
         self.count = self.steps = 0
         self.events: list[EventRecord] = []
-        self._ids = system.decoder_ids() if save_decoder else (None, None)
+        self._ids = system.decoder_ids() if save_decoder and not self._symmetric else (None, None)
         self.keeps_states = save_decoder
         self.rows_at_once = max(1, NUMBERS_AT_ONCE // self.width)
         self._waiting: list[Floats] = []
@@ -81,13 +84,18 @@ class Recorder:
 
     def _observables(self, states: Floats, losses: Floats | None = None) -> dict[Any, Floats]:
         system = self.system
-        kept = system.z_support(states) if system.has_z else states
+        if self._symmetric:
+            kept = states[:, : self._symmetric.num_logit_values]
+        else:
+            kept = system.z_support(states) if system.has_z else states
         values: dict[Any, Floats] = {"z" if system.has_z else "state": kept if kept.flags.owndata else kept.copy()}
         if self.z_only and system.has_loss:
             values["loss"] = np.full(len(states), np.nan)
         elif not self.z_only:
             values |= self._more(states, losses)
-        if self._ids[0] is not None:
+        if self._symmetric and self.keeps_states:
+            values["Y"] = states[:, self._symmetric.num_logit_values :].copy()
+        elif self._ids[0] is not None:
             carried = isinstance(getattr(system, "full", system), MeanField)  # Y is part of the state
             values["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
         return values
@@ -125,7 +133,11 @@ class Recorder:
             status, message = ("failed", violated) if violated else (status, message)
         state = None
         optional: dict[str, Any] = dict.fromkeys(("z_support", "z_initial", "loss"))
-        if system.has_z:
+        representatives = None
+        if self._symmetric:
+            z = kept["z"] if kept else np.empty((0, self._symmetric.num_logit_values))
+            representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
+        elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
             optional |= {"z_support": z, "z_initial": system.z_initial}
         else:
@@ -142,7 +154,7 @@ class Recorder:
             stats=stats,
             invariants=invariants,
             extra={key[1]: values for key, values in kept.items() if key[0] == "extra"},
-            Y=kept.get("Y"),
+            Y=None if representatives else kept.get("Y"),
             decoder_rows=self._ids[0],
             decoder_outputs=self._ids[1],
             events=self.events,
@@ -150,4 +162,5 @@ class Recorder:
             wall_time=wall_time,
             state=state,
             value_names=() if system.has_z else system.value_names,
+            representatives=representatives,
         )

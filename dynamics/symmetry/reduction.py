@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
+from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.memory import free_memory, require_memory
 from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_equivalent_classes, mixed
@@ -14,12 +15,14 @@ from snapdyn.dynamics.symmetry.quotient import quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
 from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
 from snapdyn.dynamics.symmetry.search import SEARCHES, reduced_by_lists, work_size
+from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 
 # "auto" looks for symmetries in systems of at least this many state values: below, a run takes about as long as the
 # search. It keeps a reduction to at most half of the values.
 LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
+CARRIED = 0.0  # the key of the quotient that symmetric classes carry
 BYTES_PER_PAIR = 160  # of the search, per pair of an output and a class, row or entry; measured
 
 
@@ -102,8 +105,10 @@ def is_large(system: System) -> bool:
     return work_size(system) >= LEAST_SIZE
 
 
-def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | ReducedSystem | None:
-    """The system on representatives.
+def reduced(
+    system: System, at_most: float | None = None
+) -> ReducedMeanField | SymmetricMeanField | ReducedSystem | None:
+    """The system on representatives: what symmetric classes carry, or what a search finds.
 
     Parameters
     ----------
@@ -114,7 +119,7 @@ def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | 
 
     Returns
     -------
-    ReducedMeanField, ReducedSystem or None
+    ReducedMeanField, SymmetricMeanField, ReducedSystem or None
         None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
         kept with the system for each `at_most`, so that a second run does not look again.
     """
@@ -123,6 +128,11 @@ def reduced(system: System, at_most: float | None = None) -> ReducedMeanField | 
         system.reductions[most] = reduced_by_lists(system, at_most)
     if type(system) is not MeanField:
         return system.reductions.get(most)
+    if system.carries_quotient and isinstance(system.classes, SymmetricClasses):
+        if CARRIED not in system.reductions:
+            system.reductions[CARRIED] = SymmetricMeanField(system, system.classes)
+        carried = system.reductions[CARRIED]
+        return carried if carried.size <= most else None
     if most not in system.reductions:
         layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
         need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)

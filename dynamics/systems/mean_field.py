@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster, mean_field
 from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.dynamics.like_tokens import LikeTokens
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, z_row_scale, z_row_sums
-from snapdyn.dynamics.systems.layout import build_layout, scratch
+from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
 from snapdyn.dynamics.systems.tiled import TiledRate
 from snapdyn.errors import InputError, flag, positive
 
+LARGEST_FULL = 10**7  # state values that are integrated one by one where classes carry their quotient
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
 
 
@@ -61,26 +65,77 @@ class MeanField(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-        self.z_initial: Floats = classes.check_z(z_initial)
+        if z_initial is not None:
+            self.z_initial = classes.check_z(z_initial)
         self.residual = flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
-        self.layout = L = build_layout(classes, self.z_initial, self.residual)
-        self.size = L.size
+        # Symmetric classes that start alike need nothing of the size of all classes unless it is asked for.
+        self.carries_quotient = (
+            type(self) is MeanField
+            and isinstance(classes, SymmetricClasses)
+            and not self.residual
+            and (z_initial is None or not self.z_initial.any())
+        )
+        if not self.carries_quotient:
+            self.kernel_arguments()
+
+    @property
+    def needs_quotient(self) -> bool:
+        """Whether the state of all classes is so large that only the quotient that they carry is integrated by default.
+
+        Runs then need not make the steps of the full system.
+        """
+        return self.carries_quotient and self.size > LARGEST_FULL
+
+    @cached_property
+    def z_initial(self) -> Floats:  # type: ignore[override]
+        """(Q, M) attention logits at t = 0."""
+        return self.classes.check_z(None)
+
+    @property
+    def has_z(self) -> bool:
+        return True
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Layout of the state."""
+        return build_layout(self.classes, self.z_initial, self.residual)
+
+    @cached_property
+    def size(self) -> int:
+        """Number of state values."""
+        if self.carries_quotient and isinstance(self.classes, SymmetricClasses):
+            return LikeTokens(self.classes).full_size
+        return self.layout.size
+
+    @cached_property
+    def _start(self) -> Floats:
+        return self.layout.slots(self.classes, self.z_initial)
+
+    @cached_property
+    def _columns(self) -> Floats:
+        columns = np.ones(self.layout.num_columns)
+        columns[-1] = self.layout.last_column_multiplicity
+        return columns
+
+    @cached_property
+    def _width(self) -> int:
+        L = self.layout
+        if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
+            return max(L.entry_row.size + LANES, 4 * self.classes.num_classes)
+        return max(L.max_support + LANES, L.num_columns)
+
+    @cached_property
+    def _constants(self) -> tuple[Any, ...]:
+        L = self.layout
         if self.size > LARGEST_STATE:
             raise InputError(
                 f"expected classes whose state has at most {LARGEST_STATE} values, received {self.size} "
                 f"({L.num_rows} rows of Y with {L.num_columns} columns); use fewer tokens or next tokens"
             )
-        self._start = L.slots(classes, self.z_initial)
-        self._columns = np.ones(L.num_columns)
-        self._columns[-1] = L.last_column_multiplicity
         query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
         slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
-        width = max(L.max_support + LANES, L.num_columns)
-        if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
-            width = max(L.entry_row.size + LANES, 4 * classes.num_classes)
-        self._width = width
-        self._constants = (
+        return (
             np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
             np.stack([L.log_p, L.multiplicity]),
             np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
@@ -89,9 +144,16 @@ class MeanField(System):
                 [L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z, slots_are_entries]
             ),
         )
-        self._arguments = self.kernel_arguments()
-        tiled = is_tiling_faster(L.entry_row.size, L.num_columns, classes.num_classes, self.residual)
-        self._tiled = TiledRate(L, self.eta_Y, self.eta_Z) if tiled else None
+
+    @cached_property
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.kernel_arguments()
+
+    @cached_property
+    def _tiled(self) -> TiledRate | None:
+        L = self.layout
+        tiled = is_tiling_faster(L.entry_row.size, L.num_columns, self.classes.num_classes, self.residual)
+        return TiledRate(L, self.eta_Y, self.eta_Z) if tiled else None
 
     @property
     def rate_ratio(self) -> float:

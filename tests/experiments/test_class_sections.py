@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import snapdyn
+import snapdyn as sd
 from snapdyn.commands.main import main
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_files import read_simulation
@@ -71,3 +72,58 @@ def test_classes_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ):
         sentence = refusal(f"[classes]\nkind = 'text'\n{section}\n{TEXT_SYSTEM}", tmp_path, capsys)
         assert hint in sentence
+
+
+SYMMETRIC = """
+[classes]
+kind = "symmetric_classes"
+num_queries = 2
+vocab_size = 10000000000
+[[classes.kinds]]
+common = [0.3]
+distinct = [0.2, 0.5]
+classes_per_query = 1000000000
+[[classes.kinds]]
+common = [0.1]
+distinct = [0.9]
+weight = 2.0
+[system]
+kind = "MeanField"
+eta_Y = 1.0
+eta_Z = 1e-9
+[run]
+times = [1e9, 1e10]
+"""
+
+
+def test_symmetric_classes_in_any_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the section gives the builder's classes, and that `simulate` shows and saves their kinds."""
+    file = tmp_path / "run.toml"
+    file.write_text(SYMMETRIC)
+    kinds = [sd.ClassKind([0.3], [0.2, 0.5], 10**9), sd.ClassKind([0.1], [0.9], weight=2.0)]
+    assert main(["simulate", str(file)]) == 0
+    assert "classes per query" in capsys.readouterr().out
+    run = sd.load(tmp_path / "run.nc")
+    assert run.classes == sd.symmetric_classes(kinds, 2, 10**10)
+    assert run.of_class(1).attention.shape == (2, 1, 2)
+    assert main(["check", str(file)]) == 2
+    assert "of these, received 2000000002 classes" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("[[classes.kinds]]\ncommon = [0.3]", "[[classes.kinds]]\n", "a table with common, distinct"),
+        ("weight = 2.0", "wait = 2.0", "a table with common, distinct"),
+        ("distinct = [0.9]", "distinct = [0.8]", "to sum to 1"),
+        ("classes_per_query = 1000000000", "classes_per_query = 0", "classes_per_query"),
+    ],
+)
+def test_symmetric_classes_that_are_wrong(
+    right: str, wrong: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.toml"
+    assert right in SYMMETRIC
+    file.write_text(SYMMETRIC.replace(right, wrong))
+    assert main(["simulate", str(file)]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())

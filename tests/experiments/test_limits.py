@@ -13,6 +13,7 @@ from snapdyn.errors import InputError
 MOST = 2**63 - 1
 CLASSES = '[classes]\nkind = "syn_small"\n'
 RUN = '[system]\nkind = "MeanField"\neta_Y = 1.0\neta_Z = 1.0\n[run]\ntimes = [1.0]\n'
+FROZEN = RUN.replace("MeanField", "FrozenDecoder").replace("eta_Z = 1.0\n", "")
 SGD = "[sgd]\neta_Y = 1.0\neta_Z = 1.0\nsteps = 3\n"
 SWEEP = '[sweep]\ndesign = "grid"\n"sgd.eta_Y" = [1.0]\n'
 SINGLE = '[classes]\nkind = "single_common_token"\ncommon_probability = 0.5\n'
@@ -21,10 +22,10 @@ FILES = {
     "seeds of 63 bits": ("sweep", CLASSES + SGD + f"seeds = {MOST}\n" + SWEEP, "seeds"),
     "no seeds": ("sweep", CLASSES + SGD + "seeds = 0\n" + SWEEP, "seeds"),
     "steps": ("sweep", CLASSES + SGD.replace("3", str(MOST)) + SWEEP, "steps"),
-    "num_classes": ("simulate", SINGLE + f"num_classes = {MOST}\nnum_distinct = 1\n" + RUN, "free memory"),
+    "num_classes": ("simulate", SINGLE + f"num_classes = {MOST}\nnum_distinct = 1\n" + RUN, "at most 9007199"),
     "num_distinct": ("simulate", SINGLE + f"num_classes = 2\nnum_distinct = {MOST}\n" + RUN, "free memory"),
-    "decoder": ("simulate", SINGLE + "num_classes = 300000\nnum_distinct = 1\n" + RUN, "free memory"),
-    "num_queries": ("simulate", f'[classes]\nkind = "syn_medium"\nnum_queries = {MOST}\n' + RUN, "free memory"),
+    "decoder": ("simulate", SINGLE + "num_classes = 300000\nnum_distinct = 1\n" + FROZEN, "free memory"),
+    "num_queries": ("simulate", f'[classes]\nkind = "syn_medium"\nnum_queries = {MOST}\n' + RUN, "at most 9007199"),
     "random classes": ("simulate", f'[classes]\nkind = "random_classes"\nnum_classes = {MOST}\n' + RUN, "free memory"),
     "low and high": (
         "sweep",
@@ -77,11 +78,11 @@ def test_large_classes_with_one_common_token_are_sparse() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: sd.single_common_token(100_000, 1000, 0.5),
+        lambda: sd.single_common_token(100_000, 1000, 0.5).P,
         lambda: sd.random_classes(num_classes=30_000),
-        lambda: sd.syn_medium(50_000),
+        lambda: sd.syn_medium(500_000).P,
         lambda: sd.single_common_token(50_000, 1, 0.5).gram(),
-        lambda: sd.MeanField(sd.single_common_token(20_000, 1, 0.5), 1.0, 1.0),
+        lambda: sd.integrate(sd.MeanField(sd.single_common_token(20_000, 1, 0.5), 1.0, 1.0), [1.0], reduce=False),
         lambda: sd.Instance.of(sd.single_common_token(20_000, 1, 0.5), 1.0, 1.0, 1.0),
         lambda: sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), sd.log_times(1.0, 2.0, 10_000_000)),
         lambda: sd.sgd(sd.syn_small(), 1.0, 1.0, steps=5_000_000),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -202,7 +202,7 @@ def flow_fits() -> list[Fit]:
         finer, coarser = (whole_run(rung(case), [50.0], rtol=1e-12, atol=1e-22).z_support[0, 0] for rung in rungs)
         return float(abs(coarser / finer - 1))
 
-    def gaps(cases: list[SequenceClasses], *rungs: Callable[[SequenceClasses], System]) -> Floats:
+    def gaps(cases: Sequence[SequenceClasses], *rungs: Callable[[SequenceClasses], System]) -> Floats:
         return np.array([gap(case, *rungs) for case in cases])
 
     sizes = 1e5 * 2.0 ** np.arange(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics import SequenceClasses, memory
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.times import LATEST_TIME
-from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import (
     InputError,
@@ -267,7 +267,24 @@ class Instance:
 
 def _dense(classes: SequenceClasses) -> Floats:
     """P as a dense table, since the linear algebra of statements is dense."""
-    S, M = classes.num_classes, classes.num_tokens
-    require_memory(f"a dense table of {S} classes and {M} tokens", 8.0 * S * M, "fewer classes or tokens")
-    require_memory(f"the overlaps of {S} classes", 8.0 * S * S, "fewer classes")
+    require_dense(classes)
     return np.asarray(classes.P.toarray())
+
+
+def require_dense(classes: SequenceClasses) -> None:
+    """Check that classes are few enough for the dense linear algebra of statements.
+
+    Raises
+    ------
+    InputError
+        The table P or the overlaps of the classes take more than the free memory; the sentence says how many fit.
+    """
+    S, M = classes.num_classes, classes.num_tokens
+    widest = max(S, M)
+    size, free = 8.0 * S * widest, memory.free_memory()
+    if size > memory.ALWAYS_FREE and size > free:
+        raise InputError(
+            f"expected classes whose dense table and overlaps fit into the free memory of {free / 2**30:.3g} GiB, at "
+            f"most about {int(S * math.sqrt(free / size))} of these, received {S} classes and {M} tokens; use fewer "
+            "classes or tokens"
+        )

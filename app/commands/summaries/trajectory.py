@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from snapdyn.commands.terminal import show, show_table
-from snapdyn.dynamics import SequenceClasses, Trajectory
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics import SequenceClasses, SymmetricClasses, Trajectory
+from snapdyn.dynamics.classes import Floats, Ints
 
 # Classes that the summary lists; the file has them all.
 LISTED_CLASSES = 12
@@ -51,17 +53,33 @@ def _show_state(trajectory: Trajectory, state: Floats) -> None:
 
 
 def _show_attention(trajectory: Trajectory, classes: SequenceClasses) -> None:
+    if isinstance(classes, SymmetricClasses) and trajectory.representatives and classes.is_large:
+        return _show_kinds(trajectory, classes)
     entropy = trajectory.entropy()[[0, -1]]
     attention = classes.attention_from_support(trajectory.z_support[-1])
     rows = []
     for n in range(min(classes.num_classes, LISTED_CLASSES)):
         c = attention[classes.P.indptr[n] : classes.P.indptr[n + 1]]
-        top = (-c).argsort(kind="stable")[:TOP_TOKENS]
-        tokens = ", ".join(f"{classes.support(n)[i]} ({c[i]:.3f})" for i in top)
         rows.append(
             (str(n), str(classes.query[n]), str(classes.next_token[n]),
-             f"{entropy[0, n]:.3f} to {entropy[1, n]:.3f}", tokens)
+             f"{entropy[0, n]:.3f} to {entropy[1, n]:.3f}", _most_attended(c, classes.support(n)))
         )  # fmt: skip
     show_table(("class", "query", "next token", "entropy (nats)", "most attended at the end"), rows)
     if classes.num_classes > LISTED_CLASSES:
         show(f"and {classes.num_classes - LISTED_CLASSES} more classes in the file")
+
+
+def _show_kinds(trajectory: Trajectory, classes: SymmetricClasses) -> None:
+    """Print one class of each kind; its tokens are the common ones, then its distinct tokens."""
+    rows = []
+    for number, kind in enumerate(classes.kinds[:LISTED_CLASSES]):
+        run = trajectory.of_class(number)
+        entropy, c = run.entropy()[[0, -1], 0], run.attention_entries[-1]
+        tokens = _most_attended(c, np.arange(c.size))
+        rows.append((str(number), str(kind.classes_per_query), f"{entropy[0]:.3f} to {entropy[1]:.3f}", tokens))
+    show_table(("kind", "classes per query", "entropy (nats)", "most attended at the end"), rows)
+
+
+def _most_attended(attention: Floats, tokens: Ints) -> str:
+    top = (-attention).argsort(kind="stable")[:TOP_TOKENS]
+    return ", ".join(f"{tokens[i]} ({attention[i]:.3f})" for i in top)

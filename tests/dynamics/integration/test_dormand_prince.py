@@ -17,9 +17,9 @@ from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
-    SymmetricMeanField,
     integrate,
     log_times,
+    single_common_token,
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import Clock
@@ -27,6 +27,7 @@ from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, Dorman
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, overflowing, reference_z, tolerance
+from tests.dynamics.symmetry.helpers import plain
 from tests.helpers import ROOT
 
 
@@ -200,7 +201,8 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     integrate(FrozenDecoder(classes, 1.0), [1.0], "compiled")
     integrate(ModifiedDecoder(syn_small(), 1.0, 1.0, "leading"), [0.0, 1.0], "compiled", log_time=True)
     integrate(MeanField(syn_small(), 1.0, 1.0), [1.0], "compiled", reduce=True)
-    integrate(SymmetricMeanField([0.3], [0.7], 5, 10, 1.0, 1.0), [1.0], "compiled")
+    integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0], "compiled", reduce=True)
+    integrate(MeanField(single_common_token(10**9, 1, 0.3), 1.0, 1e-9), [1.0], "compiled")
     assert [len(advance.signatures) for advance in {advance for advance, _ in COMPILED_SYSTEMS.values()}] == [1] * 5
     code = """if True:
         from tests.dynamics.integration.helpers import SYSTEMS

@@ -18,7 +18,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.symmetry.reduction import LEAST_SIZE, ReducedMeanField, reduced
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import random_system
+from tests.dynamics.symmetry.helpers import plain, random_system
 
 
 def of(system: MeanField) -> ReducedMeanField:
@@ -48,7 +48,7 @@ def test_rates_are_those_of_the_full_system(seed: int) -> None:
 
 def test_a_wrong_count_is_seen() -> None:
     """Assert that one count that is wrong by one changes the rate by far more than rounding."""
-    system = MeanField(syn_small(), 1.0, 1.0)
+    system = MeanField(plain(syn_small()), 1.0, 1.0)
     small = of(system)
     state = small.initial_state() + np.random.default_rng(0).normal(size=small.size)
     right, wrong = np.empty(small.size), np.empty(small.size)
@@ -81,12 +81,12 @@ def test_runs_are_those_of_the_full_system(seed: int) -> None:
 
 def test_auto_reduces_large_symmetric_systems_only() -> None:
     """Assert a reduction of Syn-Medium, with saves as before, none of a small system or one without symmetries."""
-    medium = MeanField(syn_medium(10), 1.0, 1.0)
+    medium = MeanField(plain(syn_medium(10)), 1.0, 1.0)
     assert medium.size >= LEAST_SIZE
     run, full = integrate(medium, [10.0, 1000.0]), integrate(medium, [10.0, 1000.0], reduce=False)
     assert run.stats["state_size"] == 43
     np.testing.assert_allclose(run.z, full.z, rtol=0, atol=1e-11 * np.abs(full.z).max())
-    assert integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]).stats["state_size"] == 85
+    assert integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0]).stats["state_size"] == 85
     other = MeanField(random_classes(20, 2, 5), 1.0, 1.0)
     assert other.size >= LEAST_SIZE
     assert integrate(other, [1.0]).stats["state_size"] == other.size
@@ -97,13 +97,15 @@ def test_auto_reduces_large_symmetric_systems_only() -> None:
 def test_auto_takes_the_method_of_the_full_system() -> None:
     """Assert the same method with and without symmetries, also where attention is so fast that CVODE is taken."""
     for eta_Z in (1.0, 1e4):
-        runs = [integrate(MeanField(syn_medium(10), 1.0, eta_Z), [0.01], reduce=each) for each in ("auto", False)]
+        runs = [
+            integrate(MeanField(plain(syn_medium(10)), 1.0, eta_Z), [0.01], reduce=each) for each in ("auto", False)
+        ]
         assert runs[0].stats["method"] == runs[1].stats["method"]
 
 
 def test_the_search_and_the_saves_ask_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert no search beyond the free memory, a refusal where it was asked for, and saves counted in full."""
-    medium = MeanField(syn_medium(10), 1.0, 1.0)
+    medium = MeanField(plain(syn_medium(10)), 1.0, 1.0)
     monkeypatch.setattr(memory, "free_memory", lambda: 1e5)
     monkeypatch.setattr("snapdyn.dynamics.symmetry.reduction.free_memory", lambda: 1e5)
     monkeypatch.setattr(memory, "ALWAYS_FREE", 0)
@@ -125,14 +127,14 @@ def test_an_interrupted_search_is_an_interrupted_run(monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     monkeypatch.setattr("snapdyn.dynamics.integration.driver.reduced", interrupted)
-    run = integrate(MeanField(syn_medium(10), 1.0, 1.0), [1.0])
+    run = integrate(MeanField(plain(syn_medium(10)), 1.0, 1.0), [1.0])
     assert run.status == "interrupted"
     assert run.t.size == 0
 
 
 def test_events_see_the_full_state() -> None:
     """Assert the values, the logits and the time of an event."""
-    medium = MeanField(syn_medium(10), 1.0, 1.0)
+    medium = MeanField(plain(syn_medium(10)), 1.0, 1.0)
     sizes = set()
 
     def half(t: float, state: object) -> float:
@@ -146,7 +148,7 @@ def test_events_see_the_full_state() -> None:
 
 
 def test_refusals() -> None:
-    system = MeanField(syn_small(), 1.0, 1.0)
+    system = MeanField(plain(syn_small()), 1.0, 1.0)
     with pytest.raises(InputError, match="expected reduce to be true, false or 'auto', received 'yes'"):
         integrate(system, [1.0], reduce="yes")
     with pytest.raises(InputError, match=r"expected one of MeanField, FrozenDecoder, .* and the default integrator"):

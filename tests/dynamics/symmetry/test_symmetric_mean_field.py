@@ -1,5 +1,9 @@
 """Equivalent classes in any number, against the mean field of all of them."""
 
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,68 +15,193 @@ from snapdyn.analytic import (
     u_plus,
 )
 from snapdyn.dynamics import (
+    ClassKind,
+    Event,
     MeanField,
-    SequenceClasses,
-    SymmetricMeanField,
+    SymmetricClasses,
     integrate,
+    load,
     log_times,
     single_common_token,
+    symmetric_classes,
     syn_medium,
     syn_small,
 )
 from snapdyn.dynamics.symmetry.reduction import reduced
+from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.errors import InputError
+from tests.dynamics.symmetry.helpers import plain, random_symmetric_classes
 
 
-def of(classes: SequenceClasses, eta_Y: float, eta_Z: float) -> SymmetricMeanField:
-    """The system of equivalent classes that `classes` are."""
-    P = classes.P.toarray()
-    common = classes.common_tokens()
-    distinct = [token for token in np.flatnonzero(P[0]) if token not in common]
-    queries = classes.queries.size
-    return SymmetricMeanField(
-        P[0, common], P[0, distinct], classes.num_classes // queries, classes.vocab_size, eta_Y, eta_Z, queries
-    )
+def of(classes: SymmetricClasses, eta_Y: float = 1.0, eta_Z: float = 0.7) -> SymmetricMeanField:
+    """The system on the quotient that the classes carry."""
+    return SymmetricMeanField(MeanField(classes, eta_Y, eta_Z), classes)
 
 
-TWO = [[0.4, 0.6, 0.0], [0.4, 0.0, 0.6]]
+def symmetric(common: list[float], distinct: list[float], *numbers: int, **options: int) -> SymmetricClasses:
+    return symmetric_classes(ClassKind(common, distinct, *numbers), **options)
+
+
 CASES = {
     **{f"K = {K}": single_common_token(K, 3, 0.3, 200) for K in (2, 3, 7, 40)},
     "one distinct token": single_common_token(11, 1, 0.4, 12),
-    "V = K": SequenceClasses(TWO, [3, 3], [0, 1], vocab_size=4),
-    "one class": SequenceClasses([[0.2, 0.8]], [2], [0], vocab_size=9),
-    "no common token": SequenceClasses([[0.2, 0.8, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8]], [4, 4], [0, 1], vocab_size=9),
-    "one class per query": SequenceClasses(TWO, [3, 4], [0, 1], vocab_size=9),
+    "V = K": symmetric([0.4], [0.6], 2, vocab_size=2),
+    "one class": symmetric([0.2], [0.8], vocab_size=9),
+    "no common token": symmetric([], [0.2, 0.8], 2, vocab_size=9),
+    "no common token, one other output": symmetric([], [0.2, 0.8], 2, vocab_size=3),
+    "one class per query": symmetric([0.4], [0.6], num_queries=2, vocab_size=9),
     "Syn-Small": syn_small(),
+    "Syn-Small of 5": syn_small(5),
     **{f"Syn-Medium, Q = {Q}": syn_medium(Q) for Q in (1, 3, 10)},
+    **{f"random {seed}": random_symmetric_classes(seed) for seed in range(12)},
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_the_mean_field_of_all_classes(name: str) -> None:
-    """Assert equal steps, logits and attention of a class and loss, to rounding, against every class by itself."""
+    """Assert equal steps, and all observables of every class to rounding, against every class by itself."""
     classes, eta_Y, eta_Z = CASES[name], 1.0, 0.7
     times = log_times(0.1, 1e3, 12)
-    ours, full = of(classes, eta_Y, eta_Z), MeanField(classes, eta_Y, eta_Z)
-    small, run = integrate(ours, times), integrate(full, times, reduce=False)
-    common = classes.common_tokens()
-    tokens = [*common, *np.setdiff1d(np.flatnonzero(classes.P.toarray()[0]), common)]
+    run = integrate(MeanField(plain(classes), eta_Y, eta_Z), times, reduce=False, save_decoder=True)
+    small = integrate(of(classes, eta_Y, eta_Z), times, save_decoder=True)
     assert small.stats["steps"] == run.stats["steps"]
     # Where the classes of a query share no token, no logit moves: what remains is rounding.
-    np.testing.assert_allclose(small.z[:, 0], run.z[:, 0][:, tokens], rtol=0, atol=1e-9 * np.abs(run.z).max() + 1e-13)
-    np.testing.assert_allclose(small.attention[:, 0], run.attention[:, 0][:, tokens], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(small.z, run.z, rtol=0, atol=1e-9 * np.abs(run.z).max() + 1e-13)
+    np.testing.assert_allclose(small.attention, run.attention, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(small.Y, run.Y, rtol=0, atol=1e-9 * np.abs(run.Y).max())
+    assert np.array_equal(small.decoder_rows, run.decoder_rows)
+    assert np.array_equal(small.decoder_outputs, run.decoder_outputs)
     np.testing.assert_allclose(small.loss, run.loss, rtol=1e-9, atol=1e-12)
     assert small.status == "finished"
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("reduce", [True, False])
+def test_one_class_is_that_of_the_full_run(name: str, reduce: bool) -> None:
+    """Assert z, attention, entropy, gains and Y of the first class of each kind, from both kinds of runs."""
+    classes = CASES[name]
+    run = integrate(MeanField(classes, 1.0, 0.7), log_times(0.1, 1e3, 5), reduce=reduce, save_decoder=True)
+    decoder = run.require_decoder()
+    for kind in range(len(classes.kinds)):
+        one, n, tokens = run.of_class(kind), classes.first_of_kind(kind), classes.tokens_of_kind(kind)
+        assert np.array_equal(one.z[:, 0], run.z[:, 0][:, tokens])
+        np.testing.assert_allclose(one.attention[:, 0], run.attention[:, n][:, tokens], rtol=1e-14)
+        np.testing.assert_allclose(one.entropy()[:, 0], run.entropy()[:, n], rtol=1e-12)
+        if classes.num_classes > 1:
+            ours, theirs = one.entropy(distinct_only=True)[:, 0], run.entropy(distinct_only=True)[:, n]
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+        last = tokens.size - 1
+        ours, theirs = one.relative_gain(0, last, 0), run.relative_gain(n, int(tokens[-1]), int(tokens[0]))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+        assert np.array_equal(one.growth_factor(0, 0), run.growth_factor(n, int(tokens[0])))
+        assert np.array_equal(one.loss, run.loss)
+        of_one, rows = one.require_decoder(), decoder.rows[tokens]
+        for column, output in enumerate(of_one.outputs):
+            like = [m for m in range(classes.num_classes) if m != n and _kind(classes, m) == output - 1]
+            wanted = -1 if output < 0 else classes.next_token[n if output == 0 else like[-1]]
+            position = np.flatnonzero(decoder.outputs == wanted)
+            np.testing.assert_allclose(
+                of_one.Y[:, :, column], decoder.Y[:, rows][:, :, position[0]], rtol=1e-12, atol=1e-12
+            )
+        others = {_kind(classes, m) for m in range(classes.num_classes) if m != n}
+        rest = [-1] if classes.vocab_size > classes.num_classes else []
+        assert of_one.outputs.tolist() == [0, *(1 + b for b in sorted(others)), *rest]
+
+
+def _kind(classes: SymmetricClasses, n: int) -> int:
+    """Kind of class n."""
+    counts = [kind.classes_per_query for kind in classes.kinds]
+    return int(np.repeat(np.arange(len(counts)), counts)[n % classes.classes_per_query])
+
+
+def test_classes_one_by_one_have_no_kinds() -> None:
+    run = integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0])
+    with pytest.raises(InputError, match="expected a run of symmetric classes"):
+        run.of_class(0)
+    with pytest.raises(InputError, match="expected kind to be at most 0"):
+        integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]).of_class(1)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_it_has_the_colours_of_the_refinement(name: str) -> None:
-    """Assert as many colours and members as the refinement finds."""
-    full, ours = MeanField(CASES[name], 1.0, 1.0), of(CASES[name], 1.0, 1.0)
+    """Assert the partition that the refinement finds, with as many members."""
+    assert _partition(CASES[name])
+
+
+@pytest.mark.parametrize("seed", range(12, 150))
+def test_random_kinds_have_the_colours_of_the_refinement(seed: int) -> None:
+    """Assert the partition, and rates, loss and sums at a random state, against the system of all classes."""
+    classes = random_symmetric_classes(seed)
+    assert _partition(classes)
+    ours, full = of(classes), MeanField(plain(classes), 1.0, 0.7)
+    state = np.random.default_rng(seed).normal(size=ours.size)
+    rate, full_rate, full_state = np.empty(ours.size), np.empty(full.size), ours.full_state(state)
+    assert ours.write_rate(state, rate) == pytest.approx(full.write_rate(full_state, full_rate), rel=1e-13)
+    np.testing.assert_allclose(ours.full_state(rate), full_rate, rtol=0, atol=1e-13 * np.abs(full_rate).max())
+    for name, violation in full.invariants(full_state).items():
+        assert ours.invariants(state)[name] == pytest.approx(violation, rel=1e-11)
+        ours_sum, full_sum = ours.conserved_sums(state)[name], full.conserved_sums(full_state)[name]
+        assert ours_sum.scale == pytest.approx(full_sum.scale, rel=1e-11)
+
+
+def _partition(classes: SymmetricClasses) -> bool:
+    """Whether the values carried and those that the refinement finds are in one-to-one correspondence."""
+    full, ours = MeanField(plain(classes), 1.0, 0.7), of(classes)
     found = reduced(full)
     number = np.ones(full.size) if found is None else found.quotient.number  # None: no two values are alike
-    assert sorted(ours.quotient.number) == sorted(number)
+    theirs = np.arange(full.size) if found is None else found.full_state(np.arange(found.size))
+    mine = ours.full_state(np.arange(ours.size))
+    assert MeanField(classes, 1.0, 0.7).size == full.size == mine.size
+    assert np.array_equal(np.bincount(mine), ours.quotient.number)
     assert len(set(ours.value_names)) == ours.size
+    return len(set(zip(mine, theirs, strict=True))) == ours.size == number.size
+
+
+def test_permuted_kinds_are_not_joined() -> None:
+    """Assert right rates where kinds differ by an exchange of common tokens, which the quotient does not use."""
+    pair = [ClassKind([0.1, 0.3], [0.6]), ClassKind([0.3, 0.1], [0.6])]
+    classes = symmetric_classes(pair, vocab_size=9)
+    found, ours = reduced(MeanField(plain(classes), 1.0, 0.7)), of(classes)
+    assert found is not None
+    assert found.size < ours.size
+    run = integrate(MeanField(plain(classes), 1.0, 0.7), [1.0, 100.0], reduce=False)
+    np.testing.assert_allclose(integrate(ours, [1.0, 100.0]).z, run.z, rtol=0, atol=1e-10 * np.abs(run.z).max())
+
+
+def test_runs_of_a_mean_field_take_it() -> None:
+    """Assert no search and no layout: "auto" at large sizes, reduce=True at small ones, and the methods that do."""
+    system = MeanField(syn_medium(10**6), 1.0, 1e-6)
+    run = integrate(system, [1.0, 1e6])
+    K = 2 * 10**6
+    assert run.stats["state_size"] == 43
+    assert run.stats["full_state_size"] == system.size == 10**6 + 10 * K + (1 + 10 * K) * (K + 1)
+    assert not {"layout", "z_initial"} & set(vars(system))
+    assert "P" not in vars(system.classes)
+    small = MeanField(syn_small(), 1.0, 1.0)
+    assert integrate(small, [1.0]).stats["state_size"] == small.size == 85
+    assert integrate(small, [1.0], reduce=True).stats["state_size"] == 43
+    assert integrate(MeanField(syn_small(), 1.0, 1.0, z_initial=np.zeros((2, 30))), [1.0], reduce=True).representatives
+    for options in ({"z_initial": np.eye(2, 30)}, {"residual": True}):
+        assert not MeanField(syn_small(), 1.0, 1.0, **options).carries_quotient
+    # So fast an attention would take CVODE, which needs the state of all classes.
+    fast = integrate(MeanField(single_common_token(10**9, 2, 0.3), 1.0, 1e5), [1e-6])
+    assert fast.stats["compiled"]
+
+
+@pytest.mark.parametrize("K", [10, 10**3, 10**5, 10**9])
+def test_errors_do_not_grow_with_the_number_of_classes(K: int) -> None:
+    """Assert errors of loss and attention below 200 tolerances, against a run at a tenthousandth of the tolerance.
+
+    Weighted by the copies of each value, the error at 10^9 classes is 10^4 tolerances.
+    """
+    kinds = [ClassKind([0.3], [0.2, 0.5], K), ClassKind([0.1], [0.9], K // 10, 2.0)]
+    system = MeanField(symmetric_classes(kinds, vocab_size=1000 * K), 1.0, 1.0 / K)
+    times = np.geomspace(K, 1e3 * K, 50)
+    run, exact = (integrate(system, times, rtol=rtol, atol=1e-2 * rtol, reduce=True) for rtol in (1e-8, 1e-12))
+    np.testing.assert_allclose(run.loss, exact.loss, rtol=2e-6)
+    for kind in range(2):
+        ours, theirs = (each.of_class(kind).attention for each in (run, exact))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("K", [1, 2, 10**3, 10**6, 10**9])
@@ -83,11 +212,12 @@ def test_the_state_does_not_grow_with_the_number_of_classes(K: int) -> None:
         law = float(transition_time_with_overlap(K, V, eta_Y, 0.09 / (0.09 + 0.29)))
     else:
         law = float(transition_time(K, V, eta_Y))
-    system = SymmetricMeanField([0.3], [0.2, 0.5], K, V, eta_Y, 1e-6 / law)  # attention does not move
-    assert system.size <= 11
+    classes = symmetric([0.3], [0.2, 0.5], K, vocab_size=V)
+    system = MeanField(classes, eta_Y, 1e-6 / law)  # attention does not move
     times = np.linspace(0.5, 1.5, 201) * law
-    run = integrate(system, times)
+    run = integrate(system, times, reduce=True)
     assert run.status == "finished"
+    assert run.stats["state_size"] <= 11
     alpha = np.exp(-run.loss)
     lead = np.log(alpha * (V - 1) / (1 - alpha))
     assert np.interp(1.0, lead * alpha, times) == pytest.approx(law, rel=1e-3)
@@ -105,8 +235,9 @@ def test_the_ladder_gap_follows_its_law_at_any_number_of_classes(K: int, share: 
     for V in (10 * K, 1000 * K, 10**6 * K):
         end = 2 * float(u_plus(V)) * K
         t, eta_Z = np.geomspace(1e-3 * end, end, 12), 1e-9 / end
-        run = integrate(SymmetricMeanField([share], distinct, K, V, 1.0, eta_Z), t, atol=1e-30)
-        z = {"mean field": run.z[:, 0, 0]}
+        classes = symmetric_classes(ClassKind([share], distinct, K), vocab_size=V)
+        run = integrate(MeanField(classes, 1.0, eta_Z), t, atol=1e-30, reduce=True)
+        z = {"mean field": run.of_class().z[:, 0, 0]}
         for beta in ("exact", "leading"):
             z[beta] = single_common_token_orbit(t, distinct, share, K, V, 1.0, eta_Z, beta=beta).z_common
         gaps = [
@@ -116,17 +247,48 @@ def test_the_ladder_gap_follows_its_law_at_any_number_of_classes(K: int, share: 
         assert max(gaps) == pytest.approx(largest_ladder_gap(t, 1.0, V, K, overlap), rel=1e-4), (V, gaps)
 
 
-def test_refusals() -> None:
-    for arguments, words in (
-        (([0.3], [0.2], 5, 100), "to sum to 1, received a sum of 0.5"),
-        (([0.3, -0.1], [0.8], 5, 100), "common"),
-        (([1.0], [], 5, 100), "at least one"),
-        (([0.3], [0.7], 0, 100), "num_classes"),
-        (([0.3], [0.7], 101, 100), "vocab_size"),
-        (([0.3], [0.7], 2**54, 2**55), "num_classes"),
-        (([[0.3]], [0.7], 5, 100), "shape"),
-    ):
-        with pytest.raises(InputError, match=words):
-            SymmetricMeanField(*arguments, 1.0, 1.0)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="classes of all queries"):
-        SymmetricMeanField([0.3], [0.7], 2**52, 2**53, 1.0, 1.0, num_queries=4)
+def test_files_and_datasets_of_large_classes_hold_one_class_of_each_kind(tmp_path: Path) -> None:
+    """Assert a small file that reads back exactly, with events and Y, and a dataset, at K = 10^9."""
+    kinds = [ClassKind([0.3], [0.2, 0.5], 10**9), ClassKind([0.1], [0.9], 10**8, 2.0)]
+    classes = symmetric_classes(kinds, vocab_size=10**12)
+    half = {"half": Event(lambda t, state: state.loss - 10.0)}
+    for events in (None, half):
+        run = integrate(MeanField(classes, 1.0, 1e-9), [0.0, 1e10, 1e12], events=events, save_decoder=True)
+        path = run.save(tmp_path / "run.nc")
+        assert path.stat().st_size < 50_000
+        again = load(path)
+        assert again.classes == run.classes
+        assert len(again.events) == len(run.events) == (1 if events else 0)
+        for kind in range(2):
+            ours, theirs = again.of_class(kind), run.of_class(kind)
+            for name in ("t", "z", "attention", "loss", "Y", "decoder_outputs"):
+                assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
+            assert [event.t for event in ours.events] == [event.t for event in theirs.events]
+            for event, other in zip(ours.events, theirs.events, strict=True):
+                assert np.array_equal(event.z_support, other.z_support)
+        dataset = run.to_xarray()
+        assert dataset.sizes == {"time": 3, "kind": 2, "token": 3}
+        assert np.array_equal(dataset.attention[:, 0], run.of_class(0).attention[:, 0])
+        assert np.isnan(dataset.z[:, 1, 2]).all()
+        assert pickle.loads(pickle.dumps(run)).of_class(1).z.tolist() == run.of_class(1).z.tolist()
+        for name in ("z", "attention", "z_support", "z_initial", "Y", "decoder_rows"):
+            with pytest.raises(InputError, match="1100000000 classes, each by itself"):
+                getattr(run, name)
+
+
+def test_files_of_small_classes_hold_all_classes(tmp_path: Path) -> None:
+    """Assert that a file read back has z, attention and Y of all classes, and those of a kind."""
+    run = integrate(MeanField(syn_medium(3), 1.0, 1.0), [1.0, 100.0], reduce=True, save_decoder=True)
+    again = load(run.save(tmp_path / "run.nc"))
+    assert again.classes == run.classes
+    for name in ("z", "z_initial", "attention", "Y", "decoder_rows", "loss"):
+        assert np.array_equal(getattr(again, name), getattr(run, name)), name
+    assert np.array_equal(again.of_class(0).z, run.of_class(0).z)
+    assert run.to_xarray().equals(again.to_xarray())
+
+
+def test_a_copy_with_other_logits_has_those(tmp_path: Path) -> None:
+    run = integrate(MeanField(syn_medium(3), 1.0, 1.0), [1.0, 100.0], reduce=True)
+    changed = replace(run, z_support=2 * run.z_support)
+    assert np.array_equal(changed.z, 2 * run.z)
+    assert np.array_equal(changed.of_class(0).z, 2 * run.of_class(0).z)

@@ -157,7 +157,7 @@ def test_mean_field_refuses_more_values_than_its_indices_reach(monkeypatch: pyte
     """Assert that a state beyond the 32-bit indices of the kernel is refused in one sentence with its size."""
     monkeypatch.setattr("snapdyn.dynamics.systems.mean_field.LARGEST_STATE", 80)
     with pytest.raises(InputError, match=r"at most 80 values, received 85 \(21 rows of Y with 3 columns\)"):
-        MeanField(syn_small(), 1.0, 1.0)
+        MeanField(syn_small(), 1.0, 1.0).kernel_arguments()
 
 
 def test_bits_do_not_depend_on_where_arrays_lie() -> None:

@@ -1,0 +1,87 @@
+"""What a run of symmetric classes keeps: one value for all that stay equal; arrays of all classes are made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.class_kinds import SymmetricClasses
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.symmetry.lift import slot_of_z, value_of_decoder
+from snapdyn.dynamics.symmetry.symmetric_quotient import SymmetricQuotient, symmetric_quotient
+from snapdyn.dynamics.systems.layout import Layout, build_layout
+
+REMEDY = "trajectory.of_class(kind), fewer times or fewer classes"
+
+
+@dataclass
+class Representatives:
+    """Values of a run of symmetric classes, one for all that stay equal.
+
+    Attributes
+    ----------
+    classes : SymmetricClasses
+    z : (N, num_slots) array
+        Attention logits.
+    Y : (N, number of values) array or None
+        Decoder logits, of a run with `save_decoder`.
+    """
+
+    classes: SymmetricClasses
+    z: Floats
+    Y: Floats | None = None
+
+    @cached_property
+    def _carried(self) -> SymmetricQuotient:
+        return symmetric_quotient(self.classes)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        self.classes.require_all()
+        return build_layout(self.classes, self.classes.check_z(None))
+
+    def lifted(self, name: str) -> Any:
+        """The field `name` of a trajectory for all classes, one by one; None if the run kept no Y."""
+        if name == "z_initial":
+            return self.classes.check_z(None)
+        if name == "z_support":
+            self.classes.require_all()
+            places = slot_of_z(self.classes, self._carried)
+            return self._take("attention logits of all classes", self.z, places)
+        if self.Y is None:
+            return None
+        if name != "Y":
+            return {"decoder_rows": self._layout.row_of_token, "decoder_outputs": self._layout.output_token}[name]
+        places = value_of_decoder(self.classes, self._carried, self._layout) - self.z.shape[1]
+        return self._take("the decoder of all classes", self.Y, places)
+
+    def _take(self, what: str, values: Floats, places: Ints) -> Floats:
+        require_memory(f"{what} at {len(values)} times", 8.0 * len(values) * places.size, REMEDY)
+        return values.take(places, axis=-1)
+
+    def z_of_kind(self, values: Floats, kind: int) -> Floats:
+        """Logits of the tokens of one class, the common ones first, (..., C + D), from `values` (..., num_slots)."""
+        return values.take(self._carried.tokens.slots[kind], axis=-1)
+
+    def Y_of_kind(self, kind: int) -> Floats | None:
+        """Y of the tokens of one class, (N, C + D, outputs); the outputs are those of `outputs_of_kind`."""
+        if self.Y is None:
+            return None
+        carried = self._carried
+        slots, kinds = carried.tokens.slots[kind], carried.tokens.kind_of_block
+        own = np.where(carried.on_own[slots] >= 0, carried.on_own[slots], carried.on_others[slots, kinds[kind]])
+        columns = [-1 if output < 0 else kinds[output - 1] for output in outputs_of_kind(self.classes, kind)[1:]]
+        values = np.column_stack([own, *(carried.on_others[slots, column] for column in columns)])
+        return self.Y.take(values - self.z.shape[1], axis=-1)
+
+
+def outputs_of_kind(classes: SymmetricClasses, kind: int) -> list[int]:
+    """Outputs for a class of a kind: 0, its next token; 1 + b, that of another class of kind b; -1, any other."""
+    others = [
+        1 + b for b, each in enumerate(classes.kinds) if classes.num_queries * each.classes_per_query > (b == kind)
+    ]
+    return [0, *others, *([-1] if classes.vocab_size > classes.num_classes else [])]
