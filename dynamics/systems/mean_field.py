@@ -160,8 +160,9 @@ class MeanField(System):
         return self.eta_Z / self.eta_Y
 
     def initial_state(self) -> Floats:
+        start = self._start  # asks for the memory first
         state = np.zeros(self.size)
-        state[: self.layout.num_slots] = self._start
+        state[: start.size] = start
         return state
 
     def kernel_arguments(self) -> tuple[Any, ...]:
