@@ -24,6 +24,7 @@ from snapdyn.figures.style import SINGLE_COLUMN, new_figure
 from snapdyn.validation.observables import PHASES
 
 MESH = 200  # points along each axis at which the theory's lines are computed
+FINE = 16  # cells along each axis from which on lines of equal values are drawn
 LABELS = {
     "eta_Y": r"$\eta_Y$",
     "eta_Z": r"$\eta_Z$",
@@ -138,6 +139,8 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         if isinstance(norm, LogNorm):
             readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
         handles = []
+        if variable != "transition_time" and min(values.shape) >= FINE:
+            _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
     handles += _draw_lines(axes, dataset, {x: edges[x], y: edges[y]}, scales, variable)
     if variable == "transition_time":
         handles += _draw_times(axes, dataset, field, {x: edges[x], y: edges[y]}, scales)
@@ -187,6 +190,17 @@ def _colours(variable: str, values: Floats) -> tuple[Any, Any]:
         return "cividis", Normalize(0, 1)
     low, high = seen.min(), seen.max()
     return "cividis", Normalize(low, high if high > low else low + 1)
+
+
+def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normalize) -> None:
+    """Draw lines of equal values and write the values on them: decades, or five round numbers."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    ticks = LogLocator() if isinstance(norm, LogNorm) else MaxNLocator(5)
+    levels = [each for each in ticks.tick_values(norm.vmin, norm.vmax) if norm.vmin < each < norm.vmax]
+    if levels:
+        lines = axes.contour(x, y, np.ma.masked_invalid(values), levels=levels, colors="white", linewidths=0.7)
+        axes.clabel(lines, fontsize=6, fmt="%g")
 
 
 def _mesh(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,26 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.experiments.sweep.design import Axis, Design, Value
 from snapdyn.experiments.sweep.execution import run_in_process
 from snapdyn.experiments.sweep.files import KIND_OF_SECTION, Sweep
+from snapdyn.figures import phase_runs
 from snapdyn.figures.phase_theory import Theory, theory_of
 
 K, V, D = 5, 1000, 5
 GAP_RATES = {"eta_Y": 1e-2, "eta_Z": 1e-5}  # attention so slow that it does not disturb the decoder
-GAP_RUN = {"first": 1.0, "last": 1e4, "count": 10, "seeds": 0}
+# No descent: the gaps begin with the mean field.
+GAP_RUN = {"first": 1.0, "last": 1e4, "count": 10, "seeds": 0, "max_steps": 1}
 GAP_SHARE = 0.03  # of the common token, where it is one number
 WHOLE_NUMBERS = ("vocab_size", "num_classes")
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram: its axes, its variable, its title, and the sections of the sweep that it shows.
-
-    `instances` is the number of seeds of random classes over which the variable is a mean.
-    """
+    """One diagram: its axes, its variable, its title, and the sections of the sweep that it shows."""
 
     x: str
     y: str
     variable: str
     title: str
     settings: dict[str, dict[str, Any]]
-    instances: int = 0
 
     def parameter(self, name: str) -> str:
         """Dotted name of an axis in the sweep."""
@@ -58,13 +56,12 @@ PANELS = {
     "fallen": Panel(
         "eta_Y", "eta_Z", "fallen_share", "distinct tokens that fall, mean field",
         {"classes": _RANDOM, "system": {"kind": "MeanField"}, "run": _run(1e4)},
-        instances=2,
     ),
     "times": Panel(
-        "vocab_size", "num_classes", "transition_time", "transition, mean field",
+        "vocab_size", "num_classes", "transition_time", "transition, mean field, $K$ up to $10^9$",
         {
             "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": 0.05},
-            "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 0.01},
+            "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 1e-14},  # K times as much is slow still
             "run": _run(1e3),
         },
     ),
@@ -109,26 +106,27 @@ def compute(level: str) -> xarray.Dataset:
     -------
     xarray.Dataset
         PANEL_VARIABLE over (PANEL_Y, PANEL_X), panels as in PANELS; the attribute settings_PANEL has the sections of
-        the sweep file that gives the same diagram, as JSON. fallen is a mean over random instances. NaN where V < K.
+        the sweep file that gives the same diagram, as JSON (in the diagram of times, `last` counts visits of a class,
+        t/K). fallen is a mean over random instances. NaN where V < K.
     """
     full = level == "full"
-    rates = np.geomspace(1e-2, 10, 13 if full else 6), np.geomspace(1e-3, 0.5, 13 if full else 6)
+    # 20 values per decade of both: cells of equal eta_Z/eta_Y are one run.
+    rates = 10.0 ** (np.arange(61) / 20 - 2), 10.0 ** (np.arange(61) / 20 - 3)
     sizes = np.geomspace(10, 1e5, 17 if full else 5).round()
     numbers = np.array([2, 3, 4, 6, 8, 11, 16] if full else [2, 5, 10])
-    phases = np.linspace(0.05, 0.95, 19 if full else 7), np.geomspace(1e-3, 50, 16 if full else 6)
-    grids = {
-        "entropy": rates,
-        "fallen": rates,
-        "times": (sizes, numbers),
-        "gaps": (sizes, np.geomspace(1e-3, 0.3, 13 if full else 5)),
-        "number_gaps": (sizes, numbers),
-        "rate_gaps": (rates[0], np.geomspace(1e-6, 1, 13 if full else 7)),
-        "flow": phases,
-        "modified": phases,
-    }
+    outputs = np.geomspace(10, 1e15, 43 if full else 15).round()
+    many = np.geomspace(2, 1e9, 37 if full else 13).round()
+    shares = np.linspace(0.05, 0.95, 61 if full else 19), np.geomspace(1e-3, 50, 61 if full else 20)
+    slow = np.geomspace(1e-2, 10, 13 if full else 6), np.geomspace(1e-6, 1, 13 if full else 7)
+    instances = 8 if full else 2
     diagrams = [
-        _swept(name, replace(panel, instances=8) if full and panel.instances else panel, *grids[name])
-        for name, panel in PANELS.items()
+        _diagram("entropy", *rates, phase_runs.final_entropy(PANELS["entropy"].settings, *rates)),
+        _diagram("fallen", *rates, phase_runs.fallen_share(PANELS["fallen"].settings, *rates, instances)),
+        _diagram("times", outputs, many, phase_runs.transition_times(PANELS["times"].settings, outputs, many)),
+        _swept("gaps", sizes, np.geomspace(1e-3, 0.3, 13 if full else 5)),
+        _swept("number_gaps", sizes, numbers),
+        _swept("rate_gaps", *slow),
+        *(_diagram(name, *shares, phase_runs.phases(PANELS[name].settings, *shares)) for name in ("flow", "modified")),
     ]
     return xarray.Dataset(
         {name: variable for diagram in diagrams for name, variable in diagram.data_vars.items()},
@@ -136,26 +134,27 @@ def compute(level: str) -> xarray.Dataset:
     )
 
 
-def _swept(name: str, panel: Panel, x: Floats, y: Floats) -> xarray.Dataset:
-    """Run the sweep of one diagram; its names begin with that of the panel."""
+def _diagram(name: str, x: Floats, y: Floats, values: Floats) -> xarray.Dataset:
+    """Data of one diagram, values (y, x); its names begin with that of the panel."""
+    panel = PANELS[name]
+    return xarray.Dataset(
+        {f"{name}_{panel.variable}": ((f"{name}_{panel.y}", f"{name}_{panel.x}"), values)},
+        {f"{name}_{panel.x}": x, f"{name}_{panel.y}": y},
+        {f"settings_{name}": json.dumps(panel.settings)},
+    )
+
+
+def _swept(name: str, x: Floats, y: Floats) -> xarray.Dataset:
+    """Run the sweep of one diagram."""
+    panel = PANELS[name]
     values: dict[str, list[Value]] = {
         axis: [int(value) for value in points] if axis in WHOLE_NUMBERS else points.tolist()
         for axis, points in ((panel.y, y), (panel.x, x))
     }
-    axes = [Axis(axis, {panel.parameter(axis): entries}) for axis, entries in values.items()]
-    if panel.instances:
-        axes.append(Axis("seed", {"classes.seed": list(range(panel.instances))}))
+    axes = tuple(Axis(axis, {panel.parameter(axis): entries}) for axis, entries in values.items())
     kind = KIND_OF_SECTION["ladder" if "ladder" in panel.settings else "system"]
-    variable = run_in_process(
-        Sweep(name, Path(), kind, panel.settings, Design(tuple(axes)), (panel.variable,), phase=None)
-    )[panel.variable]
-    return xarray.Dataset(
-        {f"{name}_{panel.variable}": (
-            (f"{name}_{panel.y}", f"{name}_{panel.x}"), (variable.mean("seed") if panel.instances else variable).values
-        )},
-        {f"{name}_{panel.x}": x, f"{name}_{panel.y}": y},
-        {f"settings_{name}": json.dumps(panel.settings)},
-    )  # fmt: skip
+    sweep = Sweep(name, Path(), kind, panel.settings, Design(axes), (panel.variable,), phase=None)
+    return _diagram(name, x, y, run_in_process(sweep)[panel.variable].values)
 
 
 def panel_of(dataset: xarray.Dataset, name: str) -> xarray.Dataset:

@@ -76,14 +76,14 @@ REACHED: tuple[Line, ...] = (
     ("$t_0$ = end of the run", lambda theory: np.log(theory.time("end") / theory.T)),
 )
 MEMORY: tuple[Line, ...] = (
-    (rf"$(\eta_Z/\eta_Y)(Vh)^2$ = {ONSET:g} at the end (F10)", lambda theory: np.log(theory.slowness / ONSET)),
+    (rf"$(\eta_Z/\eta_Y)(Vh)^2$ = {ONSET:g} at the end", lambda theory: np.log(theory.slowness / ONSET)),
 )
 SNAPPING: tuple[Line, ...] = (
     (r"$2K(K-1)u_+^2\eta_Z/\eta_Y = \rho_0^4$", lambda theory: np.log(theory.driven_by_transition)),
 )
 LADDER: tuple[Line, ...] = (
     (r"printed: $\rho = 1/(K(K-1))$", lambda theory: np.log(theory.rho * theory.K * (theory.K - 1))),
-    (r"$V\rho = 1$ (F4)", lambda theory: np.log(theory.V * theory.rho)),
+    (r"$V\rho = 1$", lambda theory: np.log(theory.V * theory.rho)),
     *MEMORY,
 )
 

@@ -244,11 +244,11 @@ def test_cells_stand_in_the_order_of_their_values() -> None:
 @pytest.mark.parametrize(
     ("changes", "variable", "labels"),
     [
-        ({}, "entropy", ["t^*", "t_0", "F10"]),
+        ({}, "entropy", ["t^*", "t_0", "Vh"]),
         ({"system": SETTINGS["system"] | {"kind": "ModifiedDecoder"}}, "entropy", ["t^*", "t_0"]),
         ({"system": SETTINGS["system"] | {"kind": "SingleCommonToken"}}, "entropy", ["t^*", "t_0"]),
         ({"system": SETTINGS["system"] | {"kind": "ModifiedDecoder"}}, "phase", ["t^*", "t_0", "2K(K-1)"]),
-        ({}, "largest_gap", ["printed", "(F4)", "F10"]),
+        ({}, "largest_gap", ["printed", "V\\rho", "Vh"]),
     ],
 )
 def test_lines_belong_to_what_is_run(changes: dict[str, dict[str, Any]], variable: str, labels: list[str]) -> None:

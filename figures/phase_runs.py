@@ -1,0 +1,127 @@
+"""Runs behind the fine diagrams of the figure of phases: by the scaling of the rates, and by equivalent classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics import (
+    MeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    SymmetricMeanField,
+    Trajectory,
+    integrate_many,
+    log_times,
+    random_classes,
+    single_common_token,
+)
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation import observables
+
+SHARE = 1e-7  # absolute error of a step over 1/V, the order of Y on outputs that are not the next token
+
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+def equivalent_classes(
+    num_classes: int, num_distinct: int, common_probability: float, vocab_size: int, eta_Y: float, eta_Z: float
+) -> SymmetricMeanField:
+    """Mean field of `single_common_token` with these numbers, at the same cost for any number of classes."""
+    weights = np.linspace(0.1, 1.0, num_distinct)
+    distinct = (1 - common_probability) * weights / weights.sum()
+    return SymmetricMeanField([common_probability], distinct, num_classes, vocab_size, eta_Y, eta_Z)
+
+
+def ratios_of(eta_Y: Floats, eta_Z: Floats) -> tuple[Floats, np.ndarray[Any, Any]]:
+    """Different ratios eta_Z/eta_Y of a grid, and which of them each cell (eta_Z, eta_Y) has.
+
+    The mean field is a function of eta_Y t and eta_Z/eta_Y: cells of equal ratio are one run, saved at other times.
+    """
+    logarithms = np.round(np.log(eta_Z[:, None] / eta_Y), 9)
+    different, of_cell = np.unique(logarithms, return_inverse=True)
+    return np.exp(different), of_cell.reshape(logarithms.shape)
+
+
+def final_entropy(settings: Sections, eta_Y: Floats, eta_Z: Floats) -> Floats:
+    """Entropy of attention at the end (eta_Z, eta_Y), nats, of equivalent classes; one run per eta_Z/eta_Y."""
+    classes, last = dict(settings["classes"]), settings["run"]["last"]
+    del classes["kind"]
+    ratios, of_cell = ratios_of(eta_Y, eta_Z)
+    runs = integrate_many([equivalent_classes(**classes, eta_Y=1.0, eta_Z=ratio) for ratio in ratios], eta_Y * last)
+    entropy = np.array([run.entropy()[:, 0] for run in runs])
+    return np.asarray(entropy[of_cell, np.arange(eta_Y.size)])
+
+
+def fallen_share(settings: Sections, eta_Y: Floats, eta_Z: Floats, instances: int) -> Floats:
+    """Share of distinct tokens that fall (eta_Z, eta_Y), mean over seeds; one run per eta_Z/eta_Y and seed."""
+    drawn = dict(settings["classes"])
+    del drawn["kind"]
+    ratios, of_cell = ratios_of(eta_Y, eta_Z)
+    first, last = settings["run"]["first"], settings["run"]["last"]
+    # Saves up to the end of every cell, 20 per decade like the grid: the ends are among them.
+    ends = eta_Y * last
+    times = np.append(log_times(eta_Y[0] * first, ends[0], 100)[:-1], ends)
+    members = [random_classes(**drawn, seed=seed) for seed in range(instances)]
+    runs = integrate_many([MeanField(each, 1.0, ratio) for each in members for ratio in ratios], times)
+    shares = np.array([_fallen_by(run)[-ends.size :] for run in runs])
+    shares = shares.reshape(instances, ratios.size, ends.size)
+    return np.asarray(shares.mean(axis=0)[of_cell, np.arange(eta_Y.size)])
+
+
+def _fallen_by(run: Trajectory) -> Floats:
+    """`observables.fallen_share` of the run up to each of its times, (N,)."""
+    z, classes = run.z_support, run.require_classes()
+    distinct = classes.omega_size[classes.z_coordinates[1]] == 1
+    highest = np.maximum.accumulate(np.vstack([np.zeros(z.shape[1]), z]), axis=0)[1:]
+    drop = np.maximum.accumulate(highest - z, axis=0)[:, distinct]
+    largest = np.maximum.accumulate(np.abs(z).max(axis=1))
+    return np.asarray((drop > observables.FALL * largest[:, None]).mean(axis=1))
+
+
+def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats) -> Floats:
+    """Measured time of the transition (num_classes, vocab_size), batch-size-1 steps; NaN where V < K."""
+    classes, system = settings["classes"], settings["system"]
+    found = np.full((num_classes.size, vocab_size.size), np.nan)
+    for (i, K), (j, V) in ((a, b) for a in enumerate(num_classes) for b in enumerate(vocab_size)):
+        if V < K:
+            continue
+        event = replace(observables.transition_event(int(V)), terminal=True)
+        member = equivalent_classes(
+            int(K), classes["num_distinct"], classes["common_probability"], int(V), system["eta_Y"], system["eta_Z"]
+        )
+        (run,) = integrate_many(
+            [member], [settings["run"]["last"] * K], 1, rtol=1e-9, atol=SHARE / V, events={"it": event}
+        )
+        found[i, j] = run.events[0].t if run.events else np.inf
+    return found
+
+
+def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Floats:
+    """Phase at the end (eta_Z, common_probability), an index into `observables.PHASES`."""
+    classes, eta_Y, run = dict(settings["classes"]), settings["system"]["eta_Y"], settings["run"]
+    del classes["kind"]
+    V, times = classes["vocab_size"], log_times(run["first"], run["last"], run["count"])
+    cells = [(float(share), float(rate)) for rate in eta_Z for share in common_probability]
+    systems: list[SymmetricMeanField] | list[ModifiedDecoder]
+    if settings["system"]["kind"] == "MeanField":
+        systems = [equivalent_classes(**classes, common_probability=c, eta_Y=eta_Y, eta_Z=rate) for c, rate in cells]
+    else:
+        built = {c: single_common_token(**classes, common_probability=c) for c in common_probability.tolist()}
+        systems = [ModifiedDecoder(built[c], eta_Y, rate) for c, rate in cells]
+    found = [_phase(each, V) for each in integrate_many(systems, times)]
+    return np.reshape(np.array(found, dtype=float), (eta_Z.size, common_probability.size))
+
+
+def _phase(run: Trajectory, vocab_size: int) -> int:
+    """Phase of a run of classes with one common token, the first of every class, as `observables.phase` has it."""
+    distinct = run.attention_entries[-1, 1 : run.require_classes().P.indptr[1]]
+    if distinct.max() > observables.WINNER_SHARE:
+        return observables.WINNER
+    if not observables.transition_between(run.t, run.loss, vocab_size) <= run.t[-1]:
+        return observables.SCANNING
+    # Where one class stands for all, its common token would pass for a distinct one in `observables.phase`.
+    return observables.SNAPPED if observables.late_speed(run) < observables.FROZEN_SPEED else observables.MOVING
