@@ -73,7 +73,12 @@ def _on_transition(dataset: xarray.Dataset) -> list[Check]:
         return float((np.abs(times.values[measured] / time - 1) / left_out).max())
 
     return [
-        Check("|measured time of the transition/t* - 1| over K/V, largest, K up to 1e9, V up to 1e15", MEAN_FIELD, off("peak"), 0.02),
+        Check(
+            "|measured time of the transition/t* - 1| over K/V, largest, K up to 1e9, V up to 1e15",
+            MEAN_FIELD,
+            off("peak"),
+            0.02,
+        ),
         Check("wrong theory: the same with t0 for t*", MEAN_FIELD, off("end"), 0.02, role="control"),
         Check(
             "|measured time of the transition/its law at the overlap - 1| over what is left out, largest",

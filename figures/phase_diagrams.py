@@ -139,7 +139,7 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         if isinstance(norm, LogNorm):
             readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
         handles = []
-        if variable != "transition_time" and min(values.shape) >= FINE:
+        if variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
             _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
     handles += _draw_lines(axes, dataset, {x: edges[x], y: edges[y]}, scales, variable)
     if variable == "transition_time":
@@ -241,7 +241,7 @@ def _draw_lines(
 def _draw_times(
     axes: Axes, dataset: xarray.Dataset, field: xarray.DataArray, edges: Mapping[str, Floats], scales: Mapping[str, str]
 ) -> list[Any]:
-    """Draw lines of equal time at decades: measured, and the theory's t*, t0' and t0."""
+    """Draw lines of equal time at some five decades, V >= K: measured, and the theory's t*, t0' and t0."""
     y, x = map(str, field.dims)
     X, Y, theory = _mesh(dataset, edges, scales)
     seen = field.values[np.isfinite(field.values)]
@@ -250,16 +250,18 @@ def _draw_times(
     levels = 10.0 ** np.arange(np.ceil(np.log10(seen.min())), np.floor(np.log10(seen.max())) + 1)
     if not levels.size:
         return []
+    often = 1 + levels.size // 5
+    levels, spaced = levels[::often], "by decades" if often == 1 else f"every {often} decades"
     handles = []
     for label, kind, style in TIME_LINES:
-        time = np.broadcast_to(theory.time(kind), X.shape)
+        time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
         if np.isfinite(time).any():
             drawn = axes.contour(X, Y, np.ma.masked_invalid(time), levels=levels, colors="black", linestyles=style)
             drawn.set(linewidths=1.0, path_effects=[withStroke(linewidth=2.4, foreground="white")])
-            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=f"{label}, by decades"))
+            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=f"{label}, {spaced}"))
     if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
         measured = np.ma.masked_invalid(field.values)
         drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=5.0)
         drawn.set(alpha=0.7, zorder=1.5)
-        handles.append(Line2D([], [], color="#D55E00", linewidth=5.0, alpha=0.7, label="measured, by decades"))
+        handles.append(Line2D([], [], color="#D55E00", linewidth=5.0, alpha=0.7, label=f"measured, {spaced}"))
     return handles

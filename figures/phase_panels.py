@@ -62,7 +62,7 @@ PANELS = {
         {
             "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": 0.05},
             "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 1e-14},  # K times as much is slow still
-            "run": _run(1e3),
+            "run": _run(1e12),
         },
     ),
     "gaps": Panel(
@@ -106,8 +106,7 @@ def compute(level: str) -> xarray.Dataset:
     -------
     xarray.Dataset
         PANEL_VARIABLE over (PANEL_Y, PANEL_X), panels as in PANELS; the attribute settings_PANEL has the sections of
-        the sweep file that gives the same diagram, as JSON (in the diagram of times, `last` counts visits of a class,
-        t/K). fallen is a mean over random instances. NaN where V < K.
+        the sweep file that gives the same diagram, as JSON. fallen is a mean over random instances. NaN where V < K.
     """
     full = level == "full"
     # 20 values per decade of both: cells of equal eta_Z/eta_Y are one run.

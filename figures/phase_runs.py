@@ -11,7 +11,6 @@ import numpy as np
 from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
-    SequenceClasses,
     SymmetricMeanField,
     Trajectory,
     integrate_many,
@@ -93,9 +92,7 @@ def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats
         member = equivalent_classes(
             int(K), classes["num_distinct"], classes["common_probability"], int(V), system["eta_Y"], system["eta_Z"]
         )
-        (run,) = integrate_many(
-            [member], [settings["run"]["last"] * K], 1, rtol=1e-9, atol=SHARE / V, events={"it": event}
-        )
+        (run,) = integrate_many([member], [settings["run"]["last"]], 1, rtol=1e-9, atol=SHARE / V, events={"it": event})
         found[i, j] = run.events[0].t if run.events else np.inf
     return found
 

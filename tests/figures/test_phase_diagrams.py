@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES
+from snapdyn.experiments.sweep.design import Axis, Design
+from snapdyn.experiments.sweep.execution import run_in_process
+from snapdyn.experiments.sweep.files import Sweep
+from snapdyn.figures import FIGURES, phase_runs
 from snapdyn.figures.phase_checks import EXCESS
 from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.figures.phase_panels import PANELS
@@ -185,6 +189,35 @@ def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
     assert f"at most {EXCESS:g} times this law below {ONSET:g}, and more beyond {10 * ONSET:g}" in (
         FIGURES["phase"].caption
     )
+
+
+@pytest.mark.parametrize("panel", ["entropy", "fallen", "times", "flow", "modified"])
+def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str) -> None:
+    """Assert single cells of the fine diagrams against the sweep of the same settings, all classes by themselves.
+
+    Control: the cell with the rates of its mirror image has another value where the rates matter.
+    """
+    rates, seeds = np.array([0.1, 1.0, 10.0]), 2
+    x, y, run = {
+        "entropy": (rates, rates / 10, phase_runs.final_entropy),
+        "fallen": (rates, rates / 10, partial(phase_runs.fallen_share, instances=seeds)),
+        "times": (np.array([10.0, 1e3, 1e6]), np.array([2.0, 9.0]), phase_runs.transition_times),
+        "flow": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), phase_runs.phases),
+        "modified": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), phase_runs.phases),
+    }[panel]
+    shown = PANELS[panel]
+    whole = (lambda values: [int(v) for v in values]) if panel == "times" else np.ndarray.tolist
+    axes = [Axis(axis, {shown.parameter(axis): whole(values)}) for axis, values in ((shown.y, y), (shown.x, x))]
+    if panel == "fallen":
+        axes.append(Axis("seed", {"classes.seed": list(range(seeds))}))
+    sweep = Sweep(panel, Path(), "ode", shown.settings, Design(tuple(axes)), (shown.variable,), phase=None)
+    expected = run_in_process(sweep)[shown.variable]
+    expected = (expected.mean("seed") if panel == "fallen" else expected).values
+    found = run(shown.settings, x, y)
+    # Both runs at rtol 1e-8 over some hundred steps; the falls and phases are whole numbers.
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.ptp(expected) > 0
+    assert not np.allclose(found[::-1], expected, rtol=1e-2)
 
 
 SETTINGS = {
