@@ -6,6 +6,7 @@ Importing this package loads numpy only. `snapdyn.analytic.symbolic` needs sympy
 from snapdyn.analytic.common_token import common_token_logit, xi
 from snapdyn.analytic.discrete import discrete_h
 from snapdyn.analytic.growth import GrowthExponentPieces, growth_exponent, growth_exponent_pieces
+from snapdyn.analytic.many_classes import growth_exponent_of_many_classes
 from snapdyn.analytic.orbit import Orbit, single_common_token_orbit
 from snapdyn.analytic.overlapping_decoder import (
     LadderGaps,
@@ -52,6 +53,7 @@ __all__ = [
     "gamma_integral",
     "growth_and_common_logit",
     "growth_exponent",
+    "growth_exponent_of_many_classes",
     "growth_exponent_of_profile",
     "growth_exponent_pieces",
     "growth_exponent_with_drift",

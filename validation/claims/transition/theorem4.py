@@ -16,6 +16,7 @@ from snapdyn.validation.claims.transition._theorem4_settings import closed_forms
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import common_growth, exponent_on_orbit, overlap, profile_of
 from snapdyn.validation.instances import SingleCommonProfile
+from snapdyn.validation.many_classes import growth_of_many_classes
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.search import Instance, flow
@@ -147,7 +148,8 @@ def error_law(shape: Shape | None) -> Callable[[Instance], Measured]:
     "pi = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between its values at "
     "constant pi(0) and at pi = 1/m (m most frequent tokens), at any overlap and Gamma. At pi(0) and rho0 -> infinity "
     "it is (1/(4(K+pi))) ln(1 + (1+pi/K) x): the form with constant rho0 errs by (K-2)/rho0^2 + (pi/K) x/2 for x << 1 "
-    "and by about (pi/K)(1 - 1/ln(1+x)), whatever rho0, beyond.",
+    "and by about (pi/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With leading beta, K -> infinity and q = "
+    "K/rho0^2 fixed it is ln(sqrt((1+q)^2 + x) - q)/(2K), for any profile.",
     latex=r"B_n=\frac14\ln\left(C_0+4\Gamma\right)\quad\to\quad "
     r"B_n=\frac{1}{4(K+\pi)}\ln\left(1+\left(1+\frac\pi K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
     r"\ (\rho_0\to\infty)",
@@ -206,3 +208,4 @@ def theorem4(evidence: Evidence) -> None:
         "growth-overlap", "growth-drift", corrected=True,
     )  # fmt: skip
     closed_forms(evidence)
+    growth_of_many_classes(evidence)
