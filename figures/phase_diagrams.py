@@ -197,7 +197,8 @@ def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normali
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     ticks = LogLocator() if isinstance(norm, LogNorm) else MaxNLocator(5)
-    levels = [each for each in ticks.tick_values(norm.vmin, norm.vmax) if norm.vmin < each < norm.vmax]
+    low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
+    levels = [each for each in ticks.tick_values(low, high) if low < each < high]
     if levels:
         lines = axes.contour(x, y, np.ma.masked_invalid(values), levels=levels, colors="white", linewidths=0.7)
         axes.clabel(lines, fontsize=6, fmt="%g")
