@@ -101,7 +101,8 @@ CONDITIONS = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, UNIFORM, ZERO_START, INDEPENDENT
     "small. For equal overlaps rho the leading beta is off by (1 + (1-1/V) rho)/(1 + (V-1) rho) at every t, and the "
     "modified decoder for t -> 0 by E' (V - K + 1 + (K-1) rho), E' = rho/((1-rho)(1 + (K-1) rho)): up to K/V the "
     f"larger of the two is at least (sqrt(5)-1)/2 = 0.62. For any overlaps it is at least {LEAST_GAP:g} for t -> 0 and "
-    "weak correlation. Beyond, at equal overlaps and fixed V/K, the two gaps for t -> 0 tend to (V/K - 1 + rho)/(1 - rho) "
+    "weak correlation. Beyond, at equal overlaps and fixed V/K, the two gaps for t -> 0 tend to (V/K - 1 + "
+    "rho)/(1 - rho) "
     "and 0 as K -> infinity: at V = K both are small where rho is.",
     latex=r"\max\left(E'V,\ \frac{1}{1+V\rho}\right)\ \geq\ \frac{\sqrt{5}-1}{2}\quad(t\to0,\ V\gg K)",
     expected="corrected",
