@@ -15,6 +15,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.quotient_descent import quotient_descent_steps
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, ReducedMeanField, is_large, reduced
+from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import z_row_sums
 from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -193,7 +194,7 @@ def run_in_portions(
         return step, saved, "interrupted"
 
 
-def _on_representatives(settings: SGDSettings) -> ReducedMeanField | None:
+def _on_representatives(settings: SGDSettings) -> ReducedMeanField | SymmetricMeanField | None:
     """The mean field of one value per colour, with rates of 1, where the run descends on it."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
@@ -203,11 +204,15 @@ def _on_representatives(settings: SGDSettings) -> ReducedMeanField | None:
         small = reduced(full)
     else:
         small = reduced(full, LARGEST_SHARE) if is_large(full) and settings.steps >= LEAST_STEPS else None
-    return small if isinstance(small, ReducedMeanField) else None
+    return small if isinstance(small, (ReducedMeanField, SymmetricMeanField)) else None
 
 
 def _train_on_representatives(
-    settings: SGDSettings, layout: Layout, small: ReducedMeanField, stop: threading.Event, started: float
+    settings: SGDSettings,
+    layout: Layout,
+    small: ReducedMeanField | SymmetricMeanField,
+    stop: threading.Event,
+    started: float,
 ) -> Trajectory:
     """As `train`, by descent on one value per colour; `layout` is that of all values."""
     state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
