@@ -2,48 +2,65 @@
 
 Two values of one colour have equal rates as long as values of equal colour are equal, so they stay equal. Colours are
 64-bit numbers. A round of the refinement takes the sums of the right-hand side (`kernels/mean_field/dispatch`) over
-colours in place of numbers, in arithmetic modulo 2**64: the entries of a class give its f, rows of Y give a = Y^T f,
-outputs give g = Y (e_n - alpha_n), and their sums over the classes give the rates. Weights (priors, P, multiplicities,
-the start) enter as their bits, so that only exactly equal weights count as equal. Unequal sums may collide, if rarely;
-`is_balanced` therefore counts the neighbours of every value at the end.
+colours in place of numbers, in arithmetic modulo 2**64 (`kernels/refinement`): the entries of a class give its f, rows
+of Y give a = Y^T f, outputs give g = Y (e_n - alpha_n), and their sums over the classes give the rates. Weights
+(priors, P, multiplicities, the start) enter as their bits, so that only exactly equal weights count as equal. Unequal
+sums may collide, if rarely; the neighbours of every value are therefore counted at the end (`kernels/balance`, and
+`is_balanced` where its tables do not suffice).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.balance import BALANCED, NOT_BALANCED, is_balanced_by_tables
+from snapdyn.dynamics.kernels.refinement import NEXT, label_entries, number_colours, refine, refine_classes
+from snapdyn.dynamics.symmetry.pairs import Pairs, pairs
 from snapdyn.dynamics.systems.layout import Layout
 
 Hashes = NDArray[np.uint64]
-NUMBERS_AT_ONCE = 4_000_000  # of temporary arrays (32 MB)
-# Different odd numbers tell the parts of a sum apart: the digits of pi.
-_PARTS = np.array(
-    [0x243F6A8885A308D3, 0x13198A2E03707345, 0xA4093822299F31D1, 0x082EFA98EC4E6C89, 0x452821E638D01377],
-    dtype=np.uint64,
-)
-SLOT, CLASS, NEXT, QUERY, SUM = _PARTS
 
 
 @dataclass(frozen=True)
 class Colouring:
-    """Colours 0, 1, ... of the state of a `Layout` and of what its rates are made of."""
+    """Colours 0, 1, ... of the state of a `Layout` and of what its rates are made of.
 
+    A row of Y with one entry has a colour for each pair of the colours of its entry and of an output: these follow those
+    of the shared rows.
+    """
+
+    pairs: Pairs
     slot: Ints  # (num_slots,)
-    value: Ints  # (num_rows, num_columns), of Y
-    entry: Ints  # (entries,), of the pairs (class, row)
+    shared: Ints  # (shared rows, num_columns), of their values of Y
+    entry: Ints  # (entries of `pairs`,)
     output: Ints  # (S, num_columns), of the pairs (class, output)
     sequence_class: Ints  # (S,)
+    local: Ints  # (output colours,) number of an output colour within its class
+    offset: Ints  # (entry colours,) first colour of a row with this entry alone, -1 for entries of shared rows
+    num_values: int  # colours of Y
 
     @property
     def size(self) -> int:
         """Number of colours of the state."""
-        return int(self.slot.max()) + int(self.value.max()) + 2
+        return int(self.slot.max()) + 1 + self.num_values
+
+    @cached_property
+    def value(self) -> Ints:
+        """Colours of Y, (num_rows, num_columns)."""
+        p = self.pairs
+        values = np.empty((int(p.row.max()) + 1, self.output.shape[1]), np.int64)
+        is_shared = p.shared_row >= 0
+        values[p.row[is_shared]] = self.shared[p.shared_row[is_shared]]
+        alone = np.flatnonzero(~is_shared)
+        classes = np.repeat(np.arange(p.indptr.size - 1), np.diff(p.indptr))[alone]
+        values[p.row[alone]] = self.offset[self.entry[alone], None] + self.local[self.output][classes]
+        return values
 
 
 def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
@@ -51,9 +68,16 @@ def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
 
     A cheap filter before the refinement, which misses some symmetric systems.
     """
-    classes = _Refinement(layout, start).class_labels()
-    _, number = np.unique(classes, return_counts=True)
-    return bool(number[number > 1].sum() >= classes.size / 2)
+    L = layout
+    slot, entry, classes = bits(start), np.empty(L.entry_row.size, np.uint64), np.empty(L.prior.size, np.uint64)
+    label_entries(
+        L.indptr, bits(L.log_p), bits(L.multiplicity), L.query_entry, bits(L.prior), L.query_row, slot, entry, classes
+    )
+    refine_classes(L.indptr, L.entry_slot, slot, entry, classes)
+    numbers = np.empty(classes.size, np.int64)
+    number_colours(classes, numbers)
+    members = np.bincount(numbers)
+    return bool(members[members > 1].sum() >= classes.size / 2)
 
 
 def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None = None) -> Colouring | None:
@@ -72,100 +96,41 @@ def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None
     Colouring or None
         None after giving up, or if two different sums collided.
     """
-    refinement = _Refinement(layout, start)
-    number = 0
+    L, p = layout, pairs(layout)
+    slot, entry_label, classes = bits(start), np.empty(p.row.size, np.uint64), np.empty(L.prior.size, np.uint64)
+    label_entries(
+        p.indptr, bits(p.log_p), bits(p.multiplicity), p.query_entry, bits(L.prior), L.query_row, slot, entry_label,
+        classes,
+    )  # fmt: skip
+    columns = np.ones(L.num_columns)
+    columns[-1] = L.last_column_multiplicity
+    output = np.empty((L.prior.size, L.num_columns), np.uint64)
+    output[:] = mixed(bits(columns))
+    output[np.arange(L.prior.size), L.column] += NEXT
+    value = np.ones((p.num_shared, L.num_columns), np.uint64)
+    entry, scratch = np.zeros_like(entry_label), (np.empty_like(slot), np.empty_like(value))
+    colours = slot, value, entry, output, classes
+    numbers = [np.empty(each.shape, np.int64) for each in colours]
+    before: list[int] = []
     while True:
-        before, number = number, refinement.count()
-        if most_colours is not None and number > most_colours:
+        refine(p.indptr, p.shared_row, p.slot, entry_label, *colours, *scratch)
+        found = [number_colours(each.ravel(), number.ravel()) for each, number in zip(colours, numbers, strict=True)]
+        if most_colours is not None and found[0] + found[1] > most_colours:
             return None
-        if number <= before:  # less: after a collision
+        if found == before or sum(found) < sum(before):  # less: after a collision
             break
-        refinement.refine()
-    colouring = refinement.colouring()
-    return colouring if is_balanced(layout, colouring, start) else None
-
-
-class _Refinement:
-    def __init__(self, layout: Layout, start: Floats) -> None:
-        L = self.layout = layout
-        self.class_of_entry = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))
-        self.slot_order = np.argsort(L.entry_slot, kind="stable")
-        self.first_of_slot = np.searchsorted(L.entry_slot[self.slot_order], np.arange(L.num_slots))
-        columns = np.ones(L.num_columns)
-        columns[-1] = L.last_column_multiplicity
-        self.column_label = mixed(bits(columns))
-        self.entry_label = mixed(bits(L.log_p)) + SUM * mixed(bits(L.multiplicity))
-        self.has_query = L.query_row >= 0
-        is_query = np.zeros(L.entry_row.size, dtype=bool)
-        is_query[L.query_entry[L.query_entry >= 0]] = True
-        self.entry_label += is_query * QUERY
-        self.class_label = mixed(bits(L.prior)) + self.has_query * QUERY
-        self.slot: Hashes = mixed(bits(start))
-        self.value: Hashes = np.ones((L.num_rows, L.num_columns), np.uint64)
-
-    def count(self) -> int:
-        return np.unique(self.slot).size + np.unique(self.value).size
-
-    def entry_labels(self) -> Hashes:
-        """Colours of the entries (entries,) from their weights and logits alone."""
-        return mixed(self.entry_label + SLOT * self.slot[self.layout.entry_slot])
-
-    def class_labels(self) -> Hashes:
-        """Colours of the classes (S,) from those of their entries alone."""
-        return mixed(self.class_label + np.add.reduceat(self.entry_labels(), self.layout.indptr[:-1]))
-
-    def parts(self) -> tuple[Hashes, Hashes, Hashes]:
-        """Colours of classes (S,), entries (entries,) and outputs (S, num_columns), from those of the state."""
-        L, of = self.layout, self.class_of_entry
-        entry, classes = self.entry_labels(), self.class_labels()
-        entry = mixed(entry + CLASS * classes[of])
-        value = mixed(self.value)
-        # a = Y^T f of each class.
-        output = self._by_class(entry) @ value
-        output[self.has_query] += QUERY * value[L.query_row[self.has_query]]
-        output += self.column_label
-        output[np.arange(L.prior.size), L.column] += NEXT
-        output = mixed(output)
-        classes = mixed(classes + output.sum(axis=1))
-        output = mixed(output + CLASS * classes[:, None])
-        # g = Y (e_n - alpha_n) on each entry, and f . g.
-        entry = mixed(entry + SUM * self._row_sums(L.entry_row, of, output, value) + CLASS * classes[of])
-        total = np.add.reduceat(entry, L.indptr[:-1])
-        query = np.flatnonzero(self.has_query)
-        total[query] += QUERY * self._row_sums(L.query_row[query], query, output, value)
-        classes = mixed(classes + total)
-        return classes, mixed(entry + CLASS * classes[of]), mixed(output + CLASS * classes[:, None])
-
-    def refine(self) -> None:
-        """Colours of the state from the sums that make its rates."""
-        L = self.layout
-        _, entry, output = self.parts()
-        sums = np.add.reduceat(mixed(entry)[self.slot_order], self.first_of_slot)
-        self.slot = mixed(self.slot + SUM * sums)
-        rates = self._by_class(entry).T.tocsr() @ output
-        for n in np.flatnonzero(self.has_query):
-            rates[L.query_row[n]] += QUERY * output[n]
-        self.value = mixed(self.value + SUM * rates)
-
-    def colouring(self) -> Colouring:
-        classes, entry, output = self.parts()
-        numbered = [np.unique(each, return_inverse=True)[1].reshape(each.shape)
-                    for each in (self.slot, self.value, entry, output, classes)]  # fmt: skip
-        return Colouring(*numbered)
-
-    def _by_class(self, entry: Hashes) -> scipy.sparse.csr_array:
-        """Numbers of the entries as a matrix (S, num_rows)."""
-        L = self.layout
-        return scipy.sparse.csr_array((entry, L.entry_row, L.indptr), shape=(L.prior.size, L.num_rows))
-
-    def _row_sums(self, rows: Ints, classes: Ints, output: Hashes, value: Hashes) -> Hashes:
-        """Sum over the outputs of the colours of (class, output) times those of (row, output)."""
-        sums = np.empty(rows.size, np.uint64)
-        at_once = max(1, NUMBERS_AT_ONCE // self.layout.num_columns)
-        for i in range(0, rows.size, at_once):
-            part = slice(i, i + at_once)
-            sums[part] = np.einsum("ij,ij->i", value[rows[part]], output[classes[part]])
-        return sums
+        before = found
+    local, offset = np.empty(found[3], np.int64), np.empty(found[2], np.int64)
+    answer, num_values = is_balanced_by_tables(
+        p.indptr, p.shared_row, p.slot, p.log_p, p.multiplicity, p.query_entry, L.prior, L.query_row, L.column,
+        L.last_column_multiplicity == 1.0, start, *numbers, *found, local, offset,
+    )  # fmt: skip
+    if answer == NOT_BALANCED:
+        return None
+    colouring = Colouring(p, *numbers, local, offset, num_values)
+    if most_colours is not None and colouring.size > most_colours:
+        return None
+    return colouring if answer == BALANCED or is_balanced(L, colouring, start) else None
 
 
 def bits(numbers: Floats) -> Hashes:
@@ -189,6 +154,7 @@ def is_balanced(layout: Layout, colouring: Colouring, start: Floats) -> bool:
     entries and outputs that drive it.
     """
     L, c = layout, colouring
+    entry = c.entry[c.pairs.contextual]
     of = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))
     columns = np.ones(L.num_columns)
     columns[-1] = L.last_column_multiplicity
@@ -202,7 +168,7 @@ def is_balanced(layout: Layout, colouring: Colouring, start: Floats) -> bool:
     labels: list[tuple[Ints, list[NDArray[Any]]]] = [
         (c.slot, [start]),
         (c.sequence_class, [L.prior, L.query_row >= 0, own]),
-        (c.entry, [L.log_p, L.multiplicity, c.slot[L.entry_slot], c.sequence_class[of], is_query]),
+        (entry, [L.log_p, L.multiplicity, c.slot[L.entry_slot], c.sequence_class[of], is_query]),
         (c.output.ravel(), [np.tile(columns, L.prior.size), class_of_output]),
     ]
     if not all(_constant(colour, each) for colour, several in labels for each in several):
@@ -218,12 +184,12 @@ def is_balanced(layout: Layout, colouring: Colouring, start: Floats) -> bool:
         return np.asarray(first, np.int64) * num_values + second
 
     neighbours = [
-        (of, c.sequence_class, c.entry),
+        (of, c.sequence_class, entry),
         (pairs // L.num_columns, c.sequence_class, c.output),
-        (pairs[of], c.output.ravel(), code(c.entry[:, None], c.value[L.entry_row])),
-        (entries, c.entry, code(c.output[of], c.value[L.entry_row])),
-        (L.entry_slot, c.slot, c.entry),
-        (rows[L.entry_row], c.value.ravel(), c.entry[:, None] * num_outputs + c.output[of]),
+        (pairs[of], c.output.ravel(), code(entry[:, None], c.value[L.entry_row])),
+        (entries, entry, code(c.output[of], c.value[L.entry_row])),
+        (L.entry_slot, c.slot, entry),
+        (rows[L.entry_row], c.value.ravel(), entry[:, None] * num_outputs + c.output[of]),
     ]
     query = np.flatnonzero(L.query_row >= 0)
     if query.size:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.balance import class_terms
 from snapdyn.dynamics.symmetry.colouring import Colouring
 from snapdyn.dynamics.systems.layout import Layout
 
@@ -73,47 +74,55 @@ class Quotient:
 
 def quotient(layout: Layout, colouring: Colouring, start: Floats) -> Quotient:
     """Build the lists of a balanced colouring; `start` (num_slots,) holds the logits at t = 0."""
-    L, colours = layout, colouring
+    L, colours, p = layout, colouring, colouring.pairs
     num_slots = int(colours.slot.max()) + 1
-    number = np.concatenate([np.bincount(colours.slot), np.bincount(colours.value.ravel())]).astype(np.float64)
-    multiplicity = np.ones(L.num_columns)
-    multiplicity[-1] = L.last_column_multiplicity
+    number = np.zeros(colours.size)
+    number[:num_slots] = np.bincount(colours.slot)
+    shared = np.bincount(colours.shared.ravel())
+    number[num_slots : num_slots + shared.size] = shared
+    members = np.bincount(colours.entry)  # entries of each colour
     representatives, class_number = np.unique(colours.sequence_class, return_index=True, return_counts=True)[1:]
 
-    ranges, classes, entry_slot, entries, output_number, term_index, terms = [], [], [], [], [], [], []
+    most = int(np.diff(p.indptr).max())
+    scratch, of_colour = np.empty(most * L.num_columns, np.int64), np.empty(members.size, np.int64)
+    firsts, weights = np.empty(most, np.int64), np.empty((4, max(most, L.num_columns)))
+    index, terms = np.empty((4, most * L.num_columns), np.int64), np.empty((2, most * L.num_columns))
+    lists = []
+    for n in representatives:
+        m, outputs, length = class_terms(
+            p.indptr[n], p.indptr[n + 1], L.last_column_multiplicity, p.multiplicity, p.shared_row, colours.shared,
+            colours.offset, colours.local, colours.entry, colours.output[n], scratch, of_colour, firsts, weights,
+            index, terms,
+        )  # fmt: skip
+        at = firsts[:m].copy()
+        lists.append((at, weights[:2, :m].copy(), weights[2:, :outputs].copy(), index[:3, :length].copy(),
+                      terms[:, :length].copy()))  # fmt: skip
+        for i in at[p.shared_row[at] < 0]:
+            k = colours.entry[i]
+            number[num_slots + colours.offset[k] :][:outputs] = members[k] * weights[2, :outputs]
+
+    ranges, classes, entry_slot, entries, output_number, term_index, all_terms = [], [], [], [], [], [], []
     begin = np.zeros(3, np.int64)
-    for n, count in zip(representatives, class_number, strict=True):
-        of_class = slice(L.indptr[n], L.indptr[n + 1])
-        rows, tokens, query = L.entry_row[of_class], L.multiplicity[of_class], L.query_row[n]
-        first, k = np.unique(colours.entry[of_class], return_index=True, return_inverse=True)[1:]
-        O = np.unique(colours.output[n], return_inverse=True)[1]
-        number_k, number_O = np.bincount(k, tokens), np.bincount(O, multiplicity)
-        slots = colours.slot[L.entry_slot[of_class][first]]
-        drive = count * L.prior[n] / number[slots] * np.bincount(k)
-        log_p, query_colour, query_entry = L.log_p[of_class][first], -1, -1
-        if query >= 0:  # the query token is one more entry, with no logit
-            query_colour = first.size
-            query_entry = k[L.query_entry[n] - L.indptr[n]] if L.query_entry[n] >= 0 else -1
-            rows, tokens, k = np.append(rows, query), np.append(tokens, 1.0), np.append(k, query_colour)
-            slots, drive, log_p = np.append(slots, 0), np.append(drive, 0.0), np.append(log_p, -np.inf)
-            number_k = np.append(number_k, 1.0)
-        values = colours.value[rows] + num_slots
-        index = np.stack(np.broadcast_arrays(k[:, None], O, values)).reshape(3, -1)
-        index, term = np.unique(index, axis=1, return_inverse=True)
-        weight = np.bincount(term.ravel(), (tokens[:, None] * multiplicity).ravel())
-        pairs = np.bincount(term.ravel())
-        terms.append(np.stack([
-            weight / number_O[index[1]],
-            weight / number_k[index[0]],
-            count * L.prior[n] * pairs / number[index[2]],
+    for n, count, (at, of_entry, of_output, index, terms) in zip(representatives, class_number, lists, strict=True):
+        slots = np.where(p.slot[at] < 0, 0, colours.slot[p.slot[at]])
+        drive = np.where(p.slot[at] < 0, 0.0, count * L.prior[n] / number[slots] * of_entry[0])
+        query = at.size - 1 if L.query_row[n] >= 0 else -1  # the query token is the last entry
+        query_entry = -1
+        if p.query_entry[n] >= 0:
+            query_entry = int(np.flatnonzero(colours.entry[at] == colours.entry[p.query_entry[n]])[0])
+        values = index[2] + num_slots
+        all_terms.append(np.stack([
+            terms[0] / of_output[1][index[1]],
+            terms[0] / of_entry[1][index[0]],
+            count * L.prior[n] * terms[1] / number[values],
         ]))  # fmt: skip
-        term_index.append(index)
+        term_index.append(np.stack([index[0], index[1], values]))
         entry_slot.append(slots)
-        entries.append(np.stack([log_p, number_k, drive]))
-        output_number.append(number_O)
-        end = begin + np.array([slots.size, number_O.size, index.shape[1]])
+        entries.append(np.stack([p.log_p[at], of_entry[1], drive]))
+        output_number.append(of_output[1])
+        end = begin + np.array([at.size, of_output.shape[1], values.size])
         ranges.append(np.column_stack([begin, end]).ravel())
-        classes.append((O[L.column[n]], query_colour, query_entry))
+        classes.append((colours.local[colours.output[n, L.column[n]]], query, query_entry))
         begin = end
 
     first_slot = np.unique(colours.slot, return_index=True)[1]
@@ -125,7 +134,7 @@ def quotient(layout: Layout, colouring: Colouring, start: Floats) -> Quotient:
         entries=np.concatenate(entries, axis=1),
         output_number=np.concatenate(output_number),
         term_index=np.concatenate(term_index, axis=1).astype(np.int64),
-        terms=np.concatenate(terms, axis=1),
+        terms=np.concatenate(all_terms, axis=1),
         start=np.concatenate([start[first_slot], np.zeros(number.size - num_slots)]),
         number=number,
         num_slots=num_slots,

@@ -74,22 +74,30 @@ class ReducedMeanField(QuotientSystem):
 
 
 def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) -> RowSums:
-    L = full.layout
+    L, c, p = full.layout, colouring, colouring.pairs
     columns = np.ones(L.num_columns)
     columns[-1] = L.last_column_multiplicity
-    tokens = np.ones(L.num_rows)
-    tokens[L.entry_row] = L.multiplicity
-    # Rows with equal colours and numbers of outputs have equal sums.
-    rows, kind = np.unique(
-        mixed(colouring.value.astype(np.uint64)).sum(axis=1), return_index=True, return_inverse=True
-    )[1:]
-    values = colouring.value[rows] + num_slots
-    number = np.repeat(np.arange(rows.size), L.num_columns)
-    z = scipy.sparse.coo_array(
-        (L.slot_multiplicity, (L.slot_query, colouring.slot)), shape=(int(L.slot_query.max()) + 1, size)
+    # Rows with equal colours and numbers of outputs have equal sums: shared rows, and those of one entry by its colour.
+    tokens = np.ones(p.num_shared)
+    is_shared = p.shared_row >= 0
+    tokens[p.shared_row[is_shared]] = p.multiplicity[is_shared]
+    rows, kind = np.unique(mixed(c.shared.astype(np.uint64)).sum(axis=1), return_index=True, return_inverse=True)[1:]
+    colours, entries = np.unique(c.entry[~is_shared], return_index=True)
+    entries = np.flatnonzero(~is_shared)[entries]
+    classes = np.searchsorted(p.indptr, entries, side="right") - 1
+    values = np.concatenate([c.shared[rows], c.offset[colours, None] + c.local[c.output[classes]]]) + num_slots
+    number = np.concatenate([
+        np.bincount(kind, tokens),
+        np.bincount(c.entry, p.multiplicity, minlength=c.offset.size)[colours],
+    ])  # fmt: skip
+    y = scipy.sparse.csr_array(
+        (np.tile(columns, number.size), values.ravel(), np.arange(number.size + 1) * L.num_columns),
+        shape=(number.size, size),
     )
-    y = scipy.sparse.coo_array((np.tile(columns, rows.size), (number, values.ravel())), shape=(rows.size, size))
-    return RowSums(z.tocsr(), y.tocsr(), np.bincount(kind, tokens).astype(np.float64))
+    z = scipy.sparse.coo_array(
+        (L.slot_multiplicity, (L.slot_query, c.slot)), shape=(int(L.slot_query.max()) + 1, size)
+    )
+    return RowSums(z.tocsr(), y, number)
 
 
 REDUCIBLE: tuple[type[System], ...] = (MeanField, *SEARCHES)
