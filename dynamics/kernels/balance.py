@@ -1,4 +1,4 @@
-"""Whether a colouring of the mean field is balanced, by counting; and the lists of its quotient.
+"""Whether a colouring of the mean field is balanced, by counting.
 
 The names are those of `dynamics/symmetry/pairs`: entries are (class, row of Y) pairs, the query token of the residual
 connection included; shared rows have several entries.
@@ -50,9 +50,9 @@ def _same_colours(colours, mine, theirs, count):
     return same
 
 
-@kernel(allocates=True)
-def representatives(colours, first):
-    """Write the first index of each colour."""
+@kernel()
+def first_members(colours, first):
+    """Write the first member of each colour to `first`."""
     for c in range(first.size):
         first[c] = -1
     for i in range(colours.size):
@@ -103,16 +103,17 @@ def is_balanced_by_tables(
     """Whether members of each colour have the same labels and neighbours, and the number of colours of Y.
 
     UNDECIDED where one colour of a shared entry and one of an output of the class meet in several values of Y (or the
-    tables become large): the lists of neighbours may then be equal in another order. Writes the number of each output colour within its class to `local`, and where the colours of the rows of an entry
-    colour begin to `offset`, for entries whose row is not shared.
+    tables become large): the lists of neighbours may then be equal in another order. Writes the number of each output
+    colour within its class to `local`, and where the colours of the rows of an entry colour begin to `offset`, for
+    entries whose row is not shared.
     """
     columns = output.shape[1]
     first_slot, first_entry = np.empty(num_slots, np.int64), np.empty(num_entries, np.int64)
     first_output, first_class = np.empty(num_outputs, np.int64), np.empty(num_classes, np.int64)
-    representatives(slot, first_slot)
-    representatives(entry, first_entry)
-    representatives(output.ravel(), first_output)
-    representatives(classes, first_class)
+    first_members(slot, first_slot)
+    first_members(entry, first_entry)
+    first_members(output.ravel(), first_output)
+    first_members(classes, first_class)
     if not labels_are_constant(
         indptr, shared_row, slot_of, log_p, multiplicity, query_entry, prior, query_row, column, last_is_one,
         start, slot, entry, output, classes, first_slot, first_entry, first_output, first_class,
@@ -241,63 +242,3 @@ def is_balanced_by_tables(
         for c in range(different):
             row_code[code_of[c]] = -1
     return BALANCED, total
-
-
-@kernel()
-def class_terms(
-    first, last, last_multiplicity, multiplicity, shared_row, shared, offset, local, entry, output, begin,
-    number, firsts, weights, index, terms,
-):  # fmt: skip
-    """Write the terms of a class: triples of an entry colour, an output colour and a value of Y, and their sums.
-
-    Entry colours are numbered by their first appearance: `number` (entry colours,) receives these numbers, `firsts` an
-    entry of each; `weights` (4, .): of each entry colour the entries and their tokens, of each output colour the
-    columns and their outputs; index (4, .) and terms (2, .): entry, output and value of each term, then the next term
-    of the same pair; tokens times outputs, and number of values. `begin` (.) is scratch. Returns the numbers of entry
-    colours, output colours and terms.
-    """
-    columns = output.size
-    num_entries, num_outputs, num_terms = 0, 0, 0
-    for i in range(first, last):
-        number[entry[i]] = -1
-    for i in range(first, last):
-        if number[entry[i]] < 0:
-            number[entry[i]] = num_entries
-            firsts[num_entries] = i
-            weights[0, num_entries] = weights[1, num_entries] = 0.0
-            num_entries += 1
-        weights[0, number[entry[i]]] += 1.0
-        weights[1, number[entry[i]]] += multiplicity[i]
-    for j in range(columns):
-        if local[output[j]] >= num_outputs:
-            num_outputs = local[output[j]] + 1
-    for o in range(num_outputs):
-        weights[2, o] = weights[3, o] = 0.0
-    for j in range(columns):
-        weights[2, local[output[j]]] += 1.0
-        weights[3, local[output[j]]] += last_multiplicity if j == columns - 1 else 1.0
-    for c in range(num_entries * num_outputs):
-        begin[c] = -1
-    for i in range(first, last):
-        k = number[entry[i]]
-        alone = shared_row[i] < 0
-        for j in range(num_outputs if alone else columns):
-            o = j if alone else local[output[j]]
-            value = offset[entry[i]] + o if alone else shared[shared_row[i], j]
-            term = begin[k * num_outputs + o]
-            while term >= 0 and index[2, term] != value:
-                term = index[3, term]
-            if term < 0:
-                term = num_terms
-                num_terms += 1
-                index[0, term], index[1, term], index[2, term] = k, o, value
-                index[3, term] = begin[k * num_outputs + o]
-                begin[k * num_outputs + o] = term
-                terms[0, term] = terms[1, term] = 0.0
-            if alone:
-                terms[0, term] += multiplicity[i] * weights[3, o]
-                terms[1, term] += weights[2, o]
-            else:
-                terms[0, term] += multiplicity[i] * (last_multiplicity if j == columns - 1 else 1.0)
-                terms[1, term] += 1.0
-    return num_entries, num_outputs, num_terms

@@ -11,6 +11,7 @@ sums may collide, if rarely; the neighbours of every value are therefore counted
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,19 +21,26 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import BALANCED, NOT_BALANCED, is_balanced_by_tables
-from snapdyn.dynamics.kernels.refinement import NEXT, label_entries, number_colours, refine, refine_classes
+from snapdyn.dynamics.kernels.refinement import (
+    EVERY_BIT,
+    label_entries,
+    number_colours,
+    refine_classes,
+    refine_until_stable,
+)
 from snapdyn.dynamics.symmetry.pairs import Pairs, pairs
 from snapdyn.dynamics.systems.layout import Layout
 
 Hashes = NDArray[np.uint64]
+KEPT_BITS = EVERY_BIT  # of a colour; fewer in tests, for collisions
 
 
 @dataclass(frozen=True)
 class Colouring:
     """Colours 0, 1, ... of the state of a `Layout` and of what its rates are made of.
 
-    A row of Y with one entry has a colour for each pair of the colours of its entry and of an output: these follow those
-    of the shared rows.
+    A row of Y with one entry has a colour for each pair of the colours of its entry and of an output: these follow
+    those of the shared rows.
     """
 
     pairs: Pairs
@@ -75,7 +83,7 @@ def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
     )
     refine_classes(L.indptr, L.entry_slot, slot, entry, classes)
     numbers = np.empty(classes.size, np.int64)
-    number_colours(classes, numbers)
+    number_colours(classes, numbers, EVERY_BIT)
     members = np.bincount(numbers)
     return bool(members[members > 1].sum() >= classes.size / 2)
 
@@ -97,40 +105,41 @@ def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None
         None after giving up, or if two different sums collided.
     """
     L, p = layout, pairs(layout)
-    slot, entry_label, classes = bits(start), np.empty(p.row.size, np.uint64), np.empty(L.prior.size, np.uint64)
-    label_entries(
-        p.indptr, bits(p.log_p), bits(p.multiplicity), p.query_entry, bits(L.prior), L.query_row, slot, entry_label,
-        classes,
+    shapes: list[tuple[int, ...]] = [
+        start.shape, (p.num_shared, L.num_columns), p.row.shape, (L.prior.size, L.num_columns), L.prior.shape
+    ]  # fmt: skip
+    slot, value, entry, output, classes = (np.empty(shape, np.uint64) for shape in shapes)
+    slot[:] = bits(start)
+    numbers = [np.empty(shape, np.int64) for shape in shapes]
+    found = np.empty(len(shapes), np.int64)
+    few = refine_until_stable(
+        p.indptr, p.shared_row, p.slot, bits(p.log_p), bits(p.multiplicity), p.query_entry, bits(L.prior), L.query_row,
+        L.column, bits(np.array([L.last_column_multiplicity]))[0], math.inf if most_colours is None else most_colours,
+        KEPT_BITS, slot, value, entry, output, classes, np.empty_like(entry), np.empty_like(slot), np.empty_like(value),
+        *numbers, found,
     )  # fmt: skip
-    columns = np.ones(L.num_columns)
-    columns[-1] = L.last_column_multiplicity
-    output = np.empty((L.prior.size, L.num_columns), np.uint64)
-    output[:] = mixed(bits(columns))
-    output[np.arange(L.prior.size), L.column] += NEXT
-    value = np.ones((p.num_shared, L.num_columns), np.uint64)
-    entry, scratch = np.zeros_like(entry_label), (np.empty_like(slot), np.empty_like(value))
-    colours = slot, value, entry, output, classes
-    numbers = [np.empty(each.shape, np.int64) for each in colours]
-    before: list[int] = []
-    while True:
-        refine(p.indptr, p.shared_row, p.slot, entry_label, *colours, *scratch)
-        found = [number_colours(each.ravel(), number.ravel()) for each, number in zip(colours, numbers, strict=True)]
-        if most_colours is not None and found[0] + found[1] > most_colours:
-            return None
-        if found == before or sum(found) < sum(before):  # less: after a collision
-            break
-        before = found
+    if not few:
+        return None
+    answer, colouring = counted(L, p, start, numbers)
+    if answer == NOT_BALANCED or (most_colours is not None and colouring.size > most_colours):
+        return None
+    return colouring if answer == BALANCED or is_balanced(L, colouring, start) else None
+
+
+def counted(layout: Layout, p: Pairs, start: Floats, numbers: list[Ints]) -> tuple[int, Colouring]:
+    """The colouring of the numbers of `Colouring.slot` to `.sequence_class`, and BALANCED, NOT_BALANCED or UNDECIDED.
+
+    Nothing depends on hashes. A colouring that is NOT_BALANCED may hold anything.
+    """
+    L = layout
+    slot, shared, entry, output, classes = numbers
+    found = [int(each.max()) + 1 if each.size else 0 for each in numbers]
     local, offset = np.empty(found[3], np.int64), np.empty(found[2], np.int64)
     answer, num_values = is_balanced_by_tables(
         p.indptr, p.shared_row, p.slot, p.log_p, p.multiplicity, p.query_entry, L.prior, L.query_row, L.column,
         L.last_column_multiplicity == 1.0, start, *numbers, *found, local, offset,
     )  # fmt: skip
-    if answer == NOT_BALANCED:
-        return None
-    colouring = Colouring(p, *numbers, local, offset, num_values)
-    if most_colours is not None and colouring.size > most_colours:
-        return None
-    return colouring if answer == BALANCED or is_balanced(L, colouring, start) else None
+    return answer, Colouring(p, slot, shared, entry, output, classes, local, offset, num_values)
 
 
 def bits(numbers: Floats) -> Hashes:
@@ -153,58 +162,43 @@ def is_balanced(layout: Layout, colouring: Colouring, start: Floats) -> bool:
     the values of Y over the entries, of an entry the values of Y over the outputs, of a logit and of a value of Y the
     entries and outputs that drive it.
     """
-    L, c = layout, colouring
-    entry = c.entry[c.pairs.contextual]
-    of = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))
+    L, c, p = layout, colouring, colouring.pairs
+    of = np.repeat(np.arange(L.prior.size), np.diff(p.indptr))
     columns = np.ones(L.num_columns)
     columns[-1] = L.last_column_multiplicity
-    is_query = np.zeros(L.entry_row.size)
-    is_query[L.query_entry[L.query_entry >= 0]] = 1
-    num_values = int(c.value.max()) + 1
+    is_query = np.isin(np.arange(of.size), p.query_entry)
+    is_own = np.arange(L.num_columns) == L.column[:, None]
+    contextual = p.slot >= 0
+    num_values, num_outputs = int(c.value.max()) + 1, int(c.output.max()) + 1
 
     # Labels: equal within a colour.
-    own = c.output[np.arange(L.prior.size), L.column]
-    class_of_output = np.repeat(c.sequence_class, L.num_columns)
     labels: list[tuple[Ints, list[NDArray[Any]]]] = [
         (c.slot, [start]),
-        (c.sequence_class, [L.prior, L.query_row >= 0, own]),
-        (entry, [L.log_p, L.multiplicity, c.slot[L.entry_slot], c.sequence_class[of], is_query]),
-        (c.output.ravel(), [np.tile(columns, L.prior.size), class_of_output]),
+        (c.sequence_class, [L.prior, L.query_row >= 0]),
+        (c.entry, [p.log_p, p.multiplicity, np.where(contextual, c.slot[p.slot], -1), c.sequence_class[of], is_query]),
+        (c.output.ravel(), [np.tile(columns, L.prior.size), np.repeat(c.sequence_class, columns.size), is_own.ravel()]),
     ]
     if not all(_constant(colour, each) for colour, several in labels for each in several):
         return False
 
     # Neighbours: (owner, colour of the owner, code of the neighbour).
-    pairs = np.arange(L.prior.size * L.num_columns).reshape(L.prior.size, L.num_columns)
-    rows = np.arange(L.num_rows * L.num_columns).reshape(L.num_rows, L.num_columns)
-    entries = np.arange(of.size)[:, None]
-    num_outputs = int(c.output.max()) + 1
-
-    def code(first: Ints, second: Ints) -> Ints:
-        return np.asarray(first, np.int64) * num_values + second
-
+    outputs = np.arange(L.prior.size * L.num_columns).reshape(L.prior.size, L.num_columns)
+    values = np.arange(L.num_rows * L.num_columns).reshape(L.num_rows, L.num_columns)
+    entries, value = np.arange(of.size)[:, None], c.value[p.row]
     neighbours = [
-        (of, c.sequence_class, entry),
-        (pairs // L.num_columns, c.sequence_class, c.output),
-        (pairs[of], c.output.ravel(), code(entry[:, None], c.value[L.entry_row])),
-        (entries, entry, code(c.output[of], c.value[L.entry_row])),
-        (L.entry_slot, c.slot, entry),
-        (rows[L.entry_row], c.value.ravel(), entry[:, None] * num_outputs + c.output[of]),
+        (of, c.sequence_class, c.entry),
+        (outputs // L.num_columns, c.sequence_class, c.output),
+        (outputs[of], c.output.ravel(), c.entry[:, None] * num_values + value),
+        (entries, c.entry, c.output[of] * num_values + value),
+        (p.slot[contextual], c.slot, c.entry[contextual]),
+        (values[p.row], c.value.ravel(), c.entry[:, None] * num_outputs + c.output[of]),
     ]
-    query = np.flatnonzero(L.query_row >= 0)
-    if query.size:
-        its = L.query_row[query]
-        neighbours += [
-            (pairs[query], c.output.ravel(), c.value[its]),
-            (pairs[query] // L.num_columns, c.sequence_class, code(c.output[query], c.value[its])),
-            (rows[its], c.value.ravel(), c.output[query]),
-        ]
     return all(_same_lists(*each) for each in neighbours)
 
 
 def _constant(colour: Ints, label: NDArray[Any]) -> bool:
     """Whether the label is the same for all of a colour."""
-    first = np.unique(colour, return_index=True)[1]
+    _, first, colour = np.unique(colour, return_index=True, return_inverse=True)
     return bool(np.array_equal(label, label[first][colour]))
 
 
@@ -220,8 +214,8 @@ def _same_lists(owner: Ints, colour_of_owner: Ints, code: Ints) -> bool:
         owner, code = owner.ravel()[order], code.ravel()[order]
     length = np.bincount(owner, minlength=colour_of_owner.size)
     begin = np.concatenate([[0], np.cumsum(length)])[:-1]
-    first = np.unique(colour_of_owner, return_index=True)[1]
-    like = first[colour_of_owner]  # the first owner of the same colour
+    _, first, number = np.unique(colour_of_owner, return_index=True, return_inverse=True)
+    like = first[number]  # the first owner of the same colour
     if not np.array_equal(length, length[like]):
         return False
     position = np.arange(owner.size) - begin[owner]

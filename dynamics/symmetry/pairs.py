@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.systems.layout import Layout
@@ -13,7 +12,7 @@ from snapdyn.dynamics.systems.layout import Layout
 
 @dataclass(frozen=True)
 class Pairs:
-    """The entries of a layout; with the residual connection, the query token follows as one more entry of each class."""
+    """The entries of a layout; with the residual connection, the query token is one more entry, the last of a class."""
 
     indptr: Ints  # (S+1,) entries of class n are indptr[n]:indptr[n+1]
     row: Ints  # (entries,) row of Y
@@ -23,11 +22,6 @@ class Pairs:
     query_entry: Ints  # (S,) entry of the class that is the query token among the contextual ones, else -1
     shared_row: Ints  # (entries,) number of the row among the rows with several entries, -1 where it has one entry
     num_shared: int  # rows with several entries
-
-    @property
-    def contextual(self) -> NDArray[np.bool_]:
-        """Which entries are those of the layout, (entries,)."""
-        return self.slot >= 0
 
 
 def pairs(layout: Layout) -> Pairs:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.kernels.balance import class_terms
+from snapdyn.dynamics.kernels.balance import first_members
+from snapdyn.dynamics.kernels.quotient_lists import quotient_lists
 from snapdyn.dynamics.symmetry.colouring import Colouring
 from snapdyn.dynamics.systems.layout import Layout
 
@@ -74,68 +75,42 @@ class Quotient:
 
 def quotient(layout: Layout, colouring: Colouring, start: Floats) -> Quotient:
     """Build the lists of a balanced colouring; `start` (num_slots,) holds the logits at t = 0."""
-    L, colours, p = layout, colouring, colouring.pairs
-    num_slots = int(colours.slot.max()) + 1
-    number = np.zeros(colours.size)
-    number[:num_slots] = np.bincount(colours.slot)
-    shared = np.bincount(colours.shared.ravel())
-    number[num_slots : num_slots + shared.size] = shared
-    members = np.bincount(colours.entry)  # entries of each colour
-    representatives, class_number = np.unique(colours.sequence_class, return_index=True, return_counts=True)[1:]
+    L, c, p = layout, colouring, colouring.pairs
+    of_slot, of_shared = np.bincount(c.slot), np.bincount(c.shared.ravel())
+    num_slots, size = of_slot.size, c.size
+    number = np.zeros(size)
+    number[:num_slots] = of_slot
+    number[num_slots : num_slots + of_shared.size] = of_shared
+    class_number = np.bincount(c.sequence_class)
+    num_classes = class_number.size
+    representatives, first_slot = np.empty(num_classes, np.int64), np.empty(num_slots, np.int64)
+    first_members(c.sequence_class, representatives)
+    first_members(c.slot, first_slot)
+    state = np.zeros(size)
+    state[:num_slots] = start[first_slot]
 
-    most = int(np.diff(p.indptr).max())
-    scratch, of_colour = np.empty(most * L.num_columns, np.int64), np.empty(members.size, np.int64)
-    firsts, weights = np.empty(most, np.int64), np.empty((4, max(most, L.num_columns)))
-    index, terms = np.empty((4, most * L.num_columns), np.int64), np.empty((2, most * L.num_columns))
-    lists = []
-    for n in representatives:
-        m, outputs, length = class_terms(
-            p.indptr[n], p.indptr[n + 1], L.last_column_multiplicity, p.multiplicity, p.shared_row, colours.shared,
-            colours.offset, colours.local, colours.entry, colours.output[n], scratch, of_colour, firsts, weights,
-            index, terms,
+    most = int((p.indptr[1:] - p.indptr[:-1]).max())
+    pairs_of_class = most * L.num_columns
+    scratch = (
+        np.empty(pairs_of_class, np.int64), np.empty(c.offset.size, np.int64), np.empty(most, np.int64),
+        np.empty((4, max(most, L.num_columns))), np.empty((4, pairs_of_class), np.int64), np.empty((2, pairs_of_class)),
+    )  # fmt: skip
+    sizes = np.zeros(3, np.int64)
+    number_of_classes = 0
+    while True:  # the first round counts
+        e, o, t = sizes.tolist()
+        ranges, classes = np.empty((number_of_classes, 6), np.int64), np.empty((number_of_classes, 3), np.int64)
+        share, entry_slot, entries = np.empty(number_of_classes), np.empty(e, np.int64), np.empty((3, e))
+        output_number, term_index, terms = np.empty(o), np.empty((3, t), np.int64), np.empty((3, t))
+        quotient_lists(
+            representatives, class_number, p.indptr, L.prior, L.query_row, p.query_entry, L.column, p.log_p,
+            p.multiplicity, p.shared_row, p.slot, L.last_column_multiplicity, num_slots, c.slot, c.shared, c.offset,
+            c.local, c.entry, c.output, np.bincount(c.entry), number, *scratch, sizes, ranges, classes, share,
+            entry_slot, entries, output_number, term_index, terms,
         )  # fmt: skip
-        at = firsts[:m].copy()
-        lists.append((at, weights[:2, :m].copy(), weights[2:, :outputs].copy(), index[:3, :length].copy(),
-                      terms[:, :length].copy()))  # fmt: skip
-        for i in at[p.shared_row[at] < 0]:
-            k = colours.entry[i]
-            number[num_slots + colours.offset[k] :][:outputs] = members[k] * weights[2, :outputs]
-
-    ranges, classes, entry_slot, entries, output_number, term_index, all_terms = [], [], [], [], [], [], []
-    begin = np.zeros(3, np.int64)
-    for n, count, (at, of_entry, of_output, index, terms) in zip(representatives, class_number, lists, strict=True):
-        slots = np.where(p.slot[at] < 0, 0, colours.slot[p.slot[at]])
-        drive = np.where(p.slot[at] < 0, 0.0, count * L.prior[n] / number[slots] * of_entry[0])
-        query = at.size - 1 if L.query_row[n] >= 0 else -1  # the query token is the last entry
-        query_entry = -1
-        if p.query_entry[n] >= 0:
-            query_entry = int(np.flatnonzero(colours.entry[at] == colours.entry[p.query_entry[n]])[0])
-        values = index[2] + num_slots
-        all_terms.append(np.stack([
-            terms[0] / of_output[1][index[1]],
-            terms[0] / of_entry[1][index[0]],
-            count * L.prior[n] * terms[1] / number[values],
-        ]))  # fmt: skip
-        term_index.append(np.stack([index[0], index[1], values]))
-        entry_slot.append(slots)
-        entries.append(np.stack([p.log_p[at], of_entry[1], drive]))
-        output_number.append(of_output[1])
-        end = begin + np.array([at.size, of_output.shape[1], values.size])
-        ranges.append(np.column_stack([begin, end]).ravel())
-        classes.append((colours.local[colours.output[n, L.column[n]]], query, query_entry))
-        begin = end
-
-    first_slot = np.unique(colours.slot, return_index=True)[1]
+        if number_of_classes == num_classes:
+            break
+        number_of_classes = num_classes
     return Quotient(
-        ranges=np.array(ranges),
-        classes=np.array(classes, dtype=np.int64),
-        share=class_number * L.prior[representatives],
-        entry_slot=np.concatenate(entry_slot).astype(np.int64),
-        entries=np.concatenate(entries, axis=1),
-        output_number=np.concatenate(output_number),
-        term_index=np.concatenate(term_index, axis=1).astype(np.int64),
-        terms=np.concatenate(all_terms, axis=1),
-        start=np.concatenate([start[first_slot], np.zeros(number.size - num_slots)]),
-        number=number,
-        num_slots=num_slots,
+        ranges, classes, share, entry_slot, entries, output_number, term_index, terms, state, number, num_slots
     )

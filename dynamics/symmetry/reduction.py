@@ -9,7 +9,7 @@ import scipy.sparse
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.memory import free_memory, require_memory
+from snapdyn.dynamics.memory import fits, require_memory
 from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_equivalent_classes, mixed
 from snapdyn.dynamics.symmetry.quotient import quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
@@ -40,7 +40,7 @@ class ReducedMeanField(QuotientSystem):
         self.full, self.colouring = full, colouring
         self.classes, self.z_initial, self.parameters = full.classes, full.z_initial, full.parameters
         lists = quotient(full.layout, colouring, full.initial_state()[: full.layout.num_slots])
-        super().__init__(lists, _row_sums(full, colouring, lists.num_slots, lists.size), full.eta_Y, full.eta_Z)
+        super().__init__(lists, lambda: _row_sums(full, colouring, lists.num_slots, lists.size), full.eta_Y, full.eta_Z)
 
     @property
     def name(self) -> str:
@@ -94,9 +94,7 @@ def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) 
         (np.tile(columns, number.size), values.ravel(), np.arange(number.size + 1) * L.num_columns),
         shape=(number.size, size),
     )
-    z = scipy.sparse.coo_array(
-        (L.slot_multiplicity, (L.slot_query, c.slot)), shape=(int(L.slot_query.max()) + 1, size)
-    )
+    z = scipy.sparse.coo_array((L.slot_multiplicity, (L.slot_query, c.slot)), shape=(int(L.slot_query.max()) + 1, size))
     return RowSums(z.tocsr(), y, number)
 
 
@@ -146,7 +144,7 @@ def reduced(
         need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
         if at_most is None:
             require_memory("the search for symmetries", need, "reduce=False")
-        likely = at_most is None or (need < free_memory() and has_equivalent_classes(layout, start))
+        likely = at_most is None or (fits(need) and has_equivalent_classes(layout, start))
         colouring = balanced_colouring(layout, start, most) if likely else None
         system.reductions[most] = None if colouring is None else ReducedMeanField(system, colouring)
     return system.reductions[most]

@@ -107,7 +107,6 @@ def test_the_search_and_the_saves_ask_for_memory(monkeypatch: pytest.MonkeyPatch
     """Assert no search beyond the free memory, a refusal where it was asked for, and saves counted in full."""
     medium = MeanField(plain(syn_medium(10)), 1.0, 1.0)
     monkeypatch.setattr(memory, "free_memory", lambda: 1e5)
-    monkeypatch.setattr("snapdyn.dynamics.symmetry.reduction.free_memory", lambda: 1e5)
     monkeypatch.setattr(memory, "ALWAYS_FREE", 0)
     assert reduced(medium, 0.5) is None
     with pytest.raises(InputError, match="expected the search for symmetries to fit into the free memory"):
