@@ -15,7 +15,7 @@ from snapdyn.dynamics.symmetry.representatives import Representatives
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.trajectory import EventRecord, Trajectory
+from snapdyn.dynamics.trajectory import EventRecord, Lifted, Trajectory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000
@@ -86,6 +86,8 @@ class Recorder:
         system = self.system
         if self._symmetric:
             kept = states[:, : self._symmetric.num_logit_values]
+        elif isinstance(system, ReducedMeanField):
+            kept = states[:, : system.num_logit_values]
         else:
             kept = system.z_support(states) if system.has_z else states
         values: dict[Any, Floats] = {"z" if system.has_z else "state": kept if kept.flags.owndata else kept.copy()}
@@ -139,7 +141,8 @@ class Recorder:
             representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
         elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
-            optional |= {"z_support": z, "z_initial": system.z_initial}
+            lifted = Lifted(z, system.value_of_z) if kept and isinstance(system, ReducedMeanField) else z
+            optional |= {"z_support": lifted, "z_initial": system.z_initial}
         else:
             state = kept["state"] if kept else np.empty((0, system.size))
         if system.has_loss:

@@ -53,11 +53,12 @@ class ReducedMeanField(QuotientSystem):
         return np.concatenate([logits, values], axis=-1)
 
     @cached_property
-    def _slot_of_z(self) -> Ints:
+    def value_of_z(self) -> Ints:
+        """State value of every logit in classes.z_coordinates, (nz,)."""
         return np.asarray(self.colouring.slot[self.full.layout.slot_of_z])
 
     def z_support(self, state: Floats) -> Floats:
-        return state.take(self._slot_of_z, axis=-1)
+        return state.take(self.value_of_z, axis=-1)
 
     def decoder(self, state: Floats) -> Floats:
         return state[..., self.quotient.num_slots :].take(self.colouring.value, axis=-1)

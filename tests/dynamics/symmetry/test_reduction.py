@@ -1,5 +1,6 @@
 """The mean field on representatives, against the full one."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.symmetry.reduction import LEAST_SIZE, ReducedMeanField, reduced
+from snapdyn.dynamics.trajectory import Lifted
 from snapdyn.errors import InputError
 from tests.dynamics.symmetry.helpers import plain, random_system
 
@@ -92,6 +94,16 @@ def test_auto_reduces_large_symmetric_systems_only() -> None:
     assert integrate(other, [1.0]).stats["state_size"] == other.size
     (member,) = integrate_many([medium], [10.0, 1000.0])
     assert np.array_equal(member.z, run.z)
+
+
+def test_logits_of_all_classes_are_made_when_they_are_read() -> None:
+    """Assert that a reduced run keeps one value for all that stay equal, also when it is pickled, until z is read."""
+    run = integrate(MeanField(syn_medium(10), 1.0, 1.0), [10.0, 1000.0], z_only=True)
+    assert isinstance(vars(run)["z_support"], Lifted)
+    copy = pickle.loads(pickle.dumps(run))
+    assert np.array_equal(copy.z_support, run.z_support)
+    assert run.z_support is run.z_support
+    assert run.z_support.shape == (2, run.require_classes().z_coordinates[0].size)
 
 
 def test_auto_takes_the_method_of_the_full_system() -> None:
