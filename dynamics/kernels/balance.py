@@ -94,7 +94,7 @@ def labels_are_constant(
     return True
 
 
-@kernel(allocates=True)
+@kernel(nogil=True, allocates=True)
 def is_balanced_by_tables(
     indptr, shared_row, slot_of, log_p, multiplicity, query_entry, prior, query_row, column, last_is_one,
     start, slot, shared, entry, output, classes, num_slots, num_values, num_entries, num_outputs, num_classes,

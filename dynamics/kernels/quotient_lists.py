@@ -65,7 +65,7 @@ def class_terms(
     return num_entries, num_outputs, num_terms
 
 
-@kernel()
+@kernel(nogil=True)
 def quotient_lists(
     representatives, class_number, indptr, prior, query_row, query_entry, column, log_p, multiplicity, shared_row,
     slot_of, last_multiplicity, num_slots, slot, shared, offset, local, entry, output, members, number,

@@ -124,7 +124,7 @@ def refine(indptr, shared_row, slot_of, entry_label, slot, value, entry, output,
             value[s, j] = scrambled(value[s, j] + SUM * value_sum[s, j])
 
 
-@kernel()
+@kernel(nogil=True)
 def refine_until_stable(
     indptr, shared_row, slot_of, log_p, multiplicity, query_entry, prior, query_row, column, last_multiplicity, most,
     kept, slot, value, entry, output, classes, label, slot_sum, value_sum,
