@@ -11,6 +11,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
 from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.symmetry.representatives import Representatives
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import ConservedSum, System
@@ -40,9 +41,12 @@ class Recorder:
         # The first state values, as many as the observables need: the logits come first.
         self.width = system.num_logit_values if z_only and not save_decoder else system.size
         self._symmetric = system if isinstance(system, SymmetricMeanField) else None
-        kept = system.size if self._symmetric else system.full_state(system.initial_state()).size
-        if system.has_z and not save_decoder and system.classes is not None and not self._symmetric:
+        if self._symmetric:
+            kept = system.size
+        elif system.has_z and not save_decoder and system.classes is not None:
             kept = system.classes.z_coordinates[0].size
+        else:
+            kept = system.full_state(system.initial_state()).size
         require_memory(
             f"{times.size} saved times of {kept} numbers each", 8.0 * times.size * kept, "fewer times in t_eval"
         )
