@@ -9,6 +9,7 @@ import pytest
 from snapdyn.dynamics import (
     Event,
     MeanField,
+    SequenceClasses,
     integrate,
     integrate_many,
     log_times,
@@ -98,7 +99,9 @@ def test_auto_reduces_large_symmetric_systems_only() -> None:
 
 def test_logits_of_all_classes_are_made_when_they_are_read() -> None:
     """Assert that a reduced run keeps one value for all that stay equal, also when it is pickled, until z is read."""
-    run = integrate(MeanField(syn_medium(10), 1.0, 1.0), [10.0, 1000.0], z_only=True)
+    carried = syn_medium(10)
+    classes = SequenceClasses(carried.P, carried.query, carried.next_token, vocab_size=carried.vocab_size)
+    run = integrate(MeanField(classes, 1.0, 1.0), [10.0, 1000.0], z_only=True)
     assert isinstance(vars(run)["z_support"], Lifted)
     copy = pickle.loads(pickle.dumps(run))
     assert np.array_equal(copy.z_support, run.z_support)
