@@ -1,17 +1,29 @@
-"""Exact reduction by symmetry: one value of all that stay equal, compared with the full mean field."""
+"""Exact reduction by symmetry: one value of all that stay equal, compared with the full mean field and with diffrax."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import ATOL, CASES, RTOL, system, times
+from diffrax_program import diffrax_run
 
-from snapdyn.dynamics import ClassKind, MeanField, Trajectory, integrate, log_times, symmetric_classes
+from snapdyn.dynamics import (
+    ClassKind,
+    MeanField,
+    Trajectory,
+    integrate,
+    integrate_many,
+    log_times,
+    symmetric_classes,
+)
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, reduced
 
 OPTIONS: dict[str, Any] = {"method": "compiled", "rtol": RTOL, "atol": ATOL, "z_only": True}
+ROUTES = ["full", "reduced, with the search", "reduced, found before", "diffrax, Tsit5", "diffrax, Dopri8"]
 
 
 def searched(ready: MeanField, t: np.ndarray) -> Trajectory:
@@ -22,21 +34,43 @@ def searched(ready: MeanField, t: np.ndarray) -> Trajectory:
 
 @pytest.mark.benchmark(group="symmetry, z only")
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("route", ["full", "reduced, with the search", "reduced, found before"])
+@pytest.mark.parametrize("route", ROUTES)
 def test_routes(benchmark: Any, case: str, route: str) -> None:
     """Time of a case with 100 saves; the reduced runs make the same steps as the full one."""
     ready, t = system(case), times(case)
     full = integrate(ready, t, reduce=False, **OPTIONS)
     rounds = {"A": 50, "B": 15, "C": 3}[case]
+    if "diffrax" in route:
+        pytest.importorskip("diffrax")
+        run_in_diffrax, z_of = diffrax_run(case, f"{route.removeprefix('diffrax, ')}, z only")
+        z = z_of(benchmark.pedantic(run_in_diffrax, rounds=rounds, warmup_rounds=1))
+        assert np.abs(z - full.z).max() < 1e-5
+        return
     if route == "full":
         run = benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": False}, rounds=rounds, warmup_rounds=1)
     elif route == "reduced, with the search":
-        run = benchmark.pedantic(searched, (ready, t), rounds=rounds, warmup_rounds=1)
+        run = benchmark.pedantic(searched, (ready, t), rounds=100, warmup_rounds=1)
     else:
-        run = benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": True}, rounds=50, warmup_rounds=1)
+        run = benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": True}, rounds=100, warmup_rounds=1)
     benchmark.extra_info.update(run.stats)
     assert run.stats["steps"] == full.stats["steps"]
     assert np.abs(run.z_support - full.z_support).max() < 100 * RTOL * np.abs(full.z_support).max()
+
+
+@pytest.mark.benchmark(group="symmetry, the search")
+@pytest.mark.parametrize("case", ["B", "C"])
+@pytest.mark.parametrize("route", ["search", "one evaluation of the full right-hand side"])
+def test_search(benchmark: Any, case: str, route: str) -> None:
+    """Time of the search and of what the reduced system needs before a run, and of one full evaluation."""
+    ready = system(case)
+    state, rate = ready.initial_state(), np.empty(ready.size)
+
+    def search() -> None:
+        ready.reductions.clear()
+        assert reduced(ready, LARGEST_SHARE) is not None
+
+    call, arguments = (search, ()) if route == "search" else (ready.write_rate, (state, rate))
+    benchmark.pedantic(call, arguments, rounds=200, warmup_rounds=1)
 
 
 @pytest.mark.benchmark(group="symmetry, nothing to find")
@@ -51,18 +85,91 @@ def test_jittered(benchmark: Any, case: str, route: str) -> None:
         assert reduced(ready, LARGEST_SHARE) is None
 
     if route == "search":
-        benchmark.pedantic(search, rounds=5, warmup_rounds=1)
+        benchmark.pedantic(search, rounds=50, warmup_rounds=1)
     else:
-        benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": False}, rounds=3, warmup_rounds=1)
+        run = benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": False}, rounds=3, warmup_rounds=1)
+        state, rate = ready.initial_state(), np.empty(ready.size)
+        one = min(_seconds(ready, state, rate) for _ in range(50))
+        ratio = benchmark.stats.stats.min / (run.stats["evaluations"] * one)
+        print(f"jittered {case}: a run takes {ratio:.2f} times its evaluations")
+
+
+def _seconds(ready: MeanField, state: np.ndarray, rate: np.ndarray) -> float:
+    """Seconds of one evaluation, from ten."""
+    from time import perf_counter
+
+    before = perf_counter()
+    for _ in range(10):
+        ready.write_rate(state, rate)
+    return (perf_counter() - before) / 10
+
+
+def equivalent_classes(num_classes: int) -> tuple[MeanField, np.ndarray]:
+    """Ten common and ten distinct tokens, V = 1000 K, and times that grow with K."""
+    kind = ClassKind([0.03] * 10, np.arange(1, 11) * 0.7 / 55, num_classes)
+    ready = MeanField(symmetric_classes(kind, vocab_size=1000 * num_classes), 1.0, 10 / num_classes)
+    return ready, log_times(0.01 * num_classes, 1e3 * num_classes, 100)
 
 
 @pytest.mark.benchmark(group="symmetry, equivalent classes")
 @pytest.mark.parametrize("num_classes", [10, 10**3, 10**6, 10**9])
 def test_equivalent_classes(benchmark: Any, num_classes: int) -> None:
-    """Time for ten common and ten distinct tokens, V = 1000 K, to a time that grows with K."""
-    kind = ClassKind([0.03] * 10, np.arange(1, 11) * 0.7 / 55, num_classes)
-    ready = MeanField(symmetric_classes(kind, vocab_size=1000 * num_classes), 1.0, 10 / num_classes)
-    t = log_times(0.01 * num_classes, 1e3 * num_classes, 100)
-    run = benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": True}, rounds=50, warmup_rounds=1)
+    """Time for any number of classes, and per evaluation: K moves the number of evaluations a little."""
+    ready, t = equivalent_classes(num_classes)
+    run = benchmark.pedantic(integrate, (ready, t), OPTIONS, rounds=200, warmup_rounds=1)
     benchmark.extra_info.update(run.stats)
     assert run.status == "finished"
+    microseconds = 1e6 * benchmark.stats.stats.min / run.stats["evaluations"]
+    print(f"K = {num_classes:.0e}: {run.stats['evaluations']} evaluations, {microseconds:.3f} us each")
+
+
+RATES = np.exp(np.random.default_rng(0).uniform(np.log(0.1), np.log(10.0), (256, 2)))
+
+
+@pytest.mark.benchmark(group="symmetry, ensembles, rates log-uniform in [0.1, 10], two threads")
+@pytest.mark.parametrize("members", ["A", "C, found before", "C, with the search"])
+def test_ensemble(benchmark: Any, members: str) -> None:
+    """Wall time of an ensemble to t = 1e4: 256 times Syn-Small in full, or 64 times case C reduced."""
+    case = members[0]
+    systems = [MeanField(CASES[case][0], *pair) for pair in RATES[: 256 if case == "A" else 64]]
+    options = {**OPTIONS, "reduce": case == "C"}
+    integrate_many(systems, times("A"), 2, **options)
+
+    def forget() -> None:
+        if "search" in members:
+            for each in systems:
+                each.reductions.clear()
+
+    def ensemble() -> list[Trajectory]:
+        return integrate_many(systems, times("A"), 2, **options)
+
+    runs = benchmark.pedantic(ensemble, setup=forget, rounds=15)
+    assert {run.status for run in runs} == {"finished"}
+    evaluations = sum(run.stats["evaluations"] for run in runs)
+    rate = len(systems) / benchmark.stats.stats.min
+    print(f"{members}: {rate:.0f} trajectories per second, {evaluations / len(systems):.0f} evaluations each")
+
+
+def test_memory_of_many_classes() -> None:
+    """Peak memory of 10^9 classes in a fresh process is that of Syn-Small within 2 MB."""
+    code = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from cases import ATOL, RTOL, system, times
+        from test_symmetry import OPTIONS, equivalent_classes
+        from snapdyn.dynamics import integrate
+        # The code of both kernels in both processes.
+        ready, t = equivalent_classes(10)
+        integrate(ready, t[:2], **OPTIONS)
+        integrate(system("A"), times("A")[:2], **OPTIONS)
+        ready, t = (system("A"), times("A")) if sys.argv[2] == "A" else equivalent_classes(10**9)
+        integrate(ready, t, **OPTIONS)
+        print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+    """
+    folder = __file__.rsplit("/", 1)[0]
+    peak = {}
+    for case in ("A", "10^9 classes"):
+        run = subprocess.run([sys.executable, "-c", code, folder, case], capture_output=True, text=True, check=True)
+        peak[case] = int(run.stdout) / 1e3
+    print("peak memory in MB:", peak)
+    assert abs(peak["A"] - peak["10^9 classes"]) < 2.0

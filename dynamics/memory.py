@@ -39,6 +39,11 @@ def require_memory(what: str, size: float, remedy: str) -> None:
         )
 
 
+def fits(size: float) -> bool:
+    """Whether `size` bytes fit into what is free; small sizes are not looked up, which takes 0.3 ms."""
+    return size <= ALWAYS_FREE or size < free_memory()
+
+
 def free_memory() -> float:
     """Bytes that this process may still take: of the machine, and of the limits of its container and its shell.
 

@@ -51,6 +51,25 @@ class EventRecord:
     z_values: Floats | None = None
 
 
+@dataclass(frozen=True)
+class Lifted:
+    """Logits of a run on one value for all that stay equal; those of all classes are made when they are read.
+
+    Attributes
+    ----------
+    values : (N, size) array
+    index : (nz,) array of int
+        The value of each logit.
+    """
+
+    values: Floats
+    index: Ints
+
+    def made(self) -> Floats:
+        """All logits, (N, nz)."""
+        return self.values.take(self.index, axis=-1)
+
+
 class Decoder(NamedTuple):
     """Decoder logits of a run.
 
@@ -119,7 +138,7 @@ class Trajectory:
 
     classes: SequenceClasses | None
     t: Floats
-    z_support: Floats
+    z_support: Floats  # a run on one value for all that stay equal gives them as `Lifted`
     z_initial: Floats
     loss: Floats
     system: str
@@ -626,10 +645,13 @@ def _stored(name: str, what: str | None) -> property:
     """Field of `Trajectory` that a system may lack (stored as None): with `what`, reading it then raises InputError.
 
     What representatives of symmetric classes stand for is made when it is read, and kept.
+    `Lifted` values are made when they are read first.
     """
 
     def get(self: Trajectory) -> Any:
         value = vars(self)[name]
+        if isinstance(value, Lifted):
+            value = vars(self)[name] = value.made()
         kept = vars(self).get("representatives")
         if value is None and kept is not None and name != "loss":
             value = vars(self)[name] = kept.lifted(name)

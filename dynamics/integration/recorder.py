@@ -11,11 +11,12 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
 from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.symmetry.representatives import Representatives
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.trajectory import EventRecord, Trajectory
+from snapdyn.dynamics.trajectory import EventRecord, Lifted, Trajectory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000
@@ -40,9 +41,12 @@ class Recorder:
         # The first state values, as many as the observables need: the logits come first.
         self.width = system.num_logit_values if z_only and not save_decoder else system.size
         self._symmetric = system if isinstance(system, SymmetricMeanField) else None
-        kept = system.size if self._symmetric else system.full_state(system.initial_state()).size
-        if system.has_z and not save_decoder and system.classes is not None and not self._symmetric:
+        if self._symmetric:
+            kept = system.size
+        elif system.has_z and not save_decoder and system.classes is not None:
             kept = system.classes.z_coordinates[0].size
+        else:
+            kept = system.full_state(system.initial_state()).size
         require_memory(
             f"{times.size} saved times of {kept} numbers each", 8.0 * times.size * kept, "fewer times in t_eval"
         )
@@ -86,6 +90,8 @@ class Recorder:
         system = self.system
         if self._symmetric:
             kept = states[:, : self._symmetric.num_logit_values]
+        elif isinstance(system, ReducedMeanField):
+            kept = states[:, : system.num_logit_values]
         else:
             kept = system.z_support(states) if system.has_z else states
         values: dict[Any, Floats] = {"z" if system.has_z else "state": kept if kept.flags.owndata else kept.copy()}
@@ -139,7 +145,8 @@ class Recorder:
             representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
         elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
-            optional |= {"z_support": z, "z_initial": system.z_initial}
+            lifted = Lifted(z, system.value_of_z) if kept and isinstance(system, ReducedMeanField) else z
+            optional |= {"z_support": lifted, "z_initial": system.z_initial}
         else:
             state = kept["state"] if kept else np.empty((0, system.size))
         if system.has_loss:

@@ -2,48 +2,73 @@
 
 Two values of one colour have equal rates as long as values of equal colour are equal, so they stay equal. Colours are
 64-bit numbers. A round of the refinement takes the sums of the right-hand side (`kernels/mean_field/dispatch`) over
-colours in place of numbers, in arithmetic modulo 2**64: the entries of a class give its f, rows of Y give a = Y^T f,
-outputs give g = Y (e_n - alpha_n), and their sums over the classes give the rates. Weights (priors, P, multiplicities,
-the start) enter as their bits, so that only exactly equal weights count as equal. Unequal sums may collide, if rarely;
-`is_balanced` therefore counts the neighbours of every value at the end.
+colours in place of numbers, in arithmetic modulo 2**64 (`kernels/refinement`): the entries of a class give its f, rows
+of Y give a = Y^T f, outputs give g = Y (e_n - alpha_n), and their sums over the classes give the rates. Weights
+(priors, P, multiplicities, the start) enter as their bits, so that only exactly equal weights count as equal. Unequal
+sums may collide, if rarely; the neighbours of every value are therefore counted at the end (`kernels/balance`, and
+`is_balanced` where its tables do not suffice).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.balance import BALANCED, NOT_BALANCED, is_balanced_by_tables
+from snapdyn.dynamics.kernels.refinement import (
+    EVERY_BIT,
+    label_entries,
+    number_colours,
+    refine_classes,
+    refine_until_stable,
+)
+from snapdyn.dynamics.symmetry.pairs import Pairs, pairs
 from snapdyn.dynamics.systems.layout import Layout
 
 Hashes = NDArray[np.uint64]
-NUMBERS_AT_ONCE = 4_000_000  # of temporary arrays (32 MB)
-# Different odd numbers tell the parts of a sum apart: the digits of pi.
-_PARTS = np.array(
-    [0x243F6A8885A308D3, 0x13198A2E03707345, 0xA4093822299F31D1, 0x082EFA98EC4E6C89, 0x452821E638D01377],
-    dtype=np.uint64,
-)
-SLOT, CLASS, NEXT, QUERY, SUM = _PARTS
+KEPT_BITS = EVERY_BIT  # of a colour; fewer in tests, for collisions
 
 
 @dataclass(frozen=True)
 class Colouring:
-    """Colours 0, 1, ... of the state of a `Layout` and of what its rates are made of."""
+    """Colours 0, 1, ... of the state of a `Layout` and of what its rates are made of.
 
+    A row of Y with one entry has a colour for each pair of the colours of its entry and of an output: these follow
+    those of the shared rows.
+    """
+
+    pairs: Pairs
     slot: Ints  # (num_slots,)
-    value: Ints  # (num_rows, num_columns), of Y
-    entry: Ints  # (entries,), of the pairs (class, row)
+    shared: Ints  # (shared rows, num_columns), of their values of Y
+    entry: Ints  # (entries of `pairs`,)
     output: Ints  # (S, num_columns), of the pairs (class, output)
     sequence_class: Ints  # (S,)
+    local: Ints  # (output colours,) number of an output colour within its class
+    offset: Ints  # (entry colours,) first colour of a row with this entry alone, -1 for entries of shared rows
+    num_values: int  # colours of Y
 
     @property
     def size(self) -> int:
         """Number of colours of the state."""
-        return int(self.slot.max()) + int(self.value.max()) + 2
+        return int(self.slot.max()) + 1 + self.num_values
+
+    @cached_property
+    def value(self) -> Ints:
+        """Colours of Y, (num_rows, num_columns)."""
+        p = self.pairs
+        values = np.empty((int(p.row.max()) + 1, self.output.shape[1]), np.int64)
+        is_shared = p.shared_row >= 0
+        values[p.row[is_shared]] = self.shared[p.shared_row[is_shared]]
+        alone = np.flatnonzero(~is_shared)
+        classes = np.repeat(np.arange(p.indptr.size - 1), np.diff(p.indptr))[alone]
+        values[p.row[alone]] = self.offset[self.entry[alone], None] + self.local[self.output][classes]
+        return values
 
 
 def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
@@ -51,9 +76,16 @@ def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
 
     A cheap filter before the refinement, which misses some symmetric systems.
     """
-    classes = _Refinement(layout, start).class_labels()
-    _, number = np.unique(classes, return_counts=True)
-    return bool(number[number > 1].sum() >= classes.size / 2)
+    L = layout
+    slot, entry, classes = bits(start), np.empty(L.entry_row.size, np.uint64), np.empty(L.prior.size, np.uint64)
+    label_entries(
+        L.indptr, bits(L.log_p), bits(L.multiplicity), L.query_entry, bits(L.prior), L.query_row, slot, entry, classes
+    )
+    refine_classes(L.indptr, L.entry_slot, slot, entry, classes)
+    numbers = np.empty(classes.size, np.int64)
+    number_colours(classes, numbers, EVERY_BIT)
+    members = np.bincount(numbers)
+    return bool(members[members > 1].sum() >= classes.size / 2)
 
 
 def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None = None) -> Colouring | None:
@@ -72,100 +104,42 @@ def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None
     Colouring or None
         None after giving up, or if two different sums collided.
     """
-    refinement = _Refinement(layout, start)
-    number = 0
-    while True:
-        before, number = number, refinement.count()
-        if most_colours is not None and number > most_colours:
-            return None
-        if number <= before:  # less: after a collision
-            break
-        refinement.refine()
-    colouring = refinement.colouring()
-    return colouring if is_balanced(layout, colouring, start) else None
+    L, p = layout, pairs(layout)
+    shapes: list[tuple[int, ...]] = [
+        start.shape, (p.num_shared, L.num_columns), p.row.shape, (L.prior.size, L.num_columns), L.prior.shape
+    ]  # fmt: skip
+    slot, value, entry, output, classes = (np.empty(shape, np.uint64) for shape in shapes)
+    slot[:] = bits(start)
+    numbers = [np.empty(shape, np.int64) for shape in shapes]
+    found = np.empty(len(shapes), np.int64)
+    few = refine_until_stable(
+        p.indptr, p.shared_row, p.slot, bits(p.log_p), bits(p.multiplicity), p.query_entry, bits(L.prior), L.query_row,
+        L.column, bits(np.array([L.last_column_multiplicity]))[0], math.inf if most_colours is None else most_colours,
+        KEPT_BITS, slot, value, entry, output, classes, np.empty_like(entry), np.empty_like(slot), np.empty_like(value),
+        *numbers, found,
+    )  # fmt: skip
+    if not few:
+        return None
+    answer, colouring = counted(L, p, start, numbers)
+    if answer == NOT_BALANCED or (most_colours is not None and colouring.size > most_colours):
+        return None
+    return colouring if answer == BALANCED or is_balanced(L, colouring, start) else None
 
 
-class _Refinement:
-    def __init__(self, layout: Layout, start: Floats) -> None:
-        L = self.layout = layout
-        self.class_of_entry = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))
-        self.slot_order = np.argsort(L.entry_slot, kind="stable")
-        self.first_of_slot = np.searchsorted(L.entry_slot[self.slot_order], np.arange(L.num_slots))
-        columns = np.ones(L.num_columns)
-        columns[-1] = L.last_column_multiplicity
-        self.column_label = mixed(bits(columns))
-        self.entry_label = mixed(bits(L.log_p)) + SUM * mixed(bits(L.multiplicity))
-        self.has_query = L.query_row >= 0
-        is_query = np.zeros(L.entry_row.size, dtype=bool)
-        is_query[L.query_entry[L.query_entry >= 0]] = True
-        self.entry_label += is_query * QUERY
-        self.class_label = mixed(bits(L.prior)) + self.has_query * QUERY
-        self.slot: Hashes = mixed(bits(start))
-        self.value: Hashes = np.ones((L.num_rows, L.num_columns), np.uint64)
+def counted(layout: Layout, p: Pairs, start: Floats, numbers: list[Ints]) -> tuple[int, Colouring]:
+    """The colouring of the numbers of `Colouring.slot` to `.sequence_class`, and BALANCED, NOT_BALANCED or UNDECIDED.
 
-    def count(self) -> int:
-        return np.unique(self.slot).size + np.unique(self.value).size
-
-    def entry_labels(self) -> Hashes:
-        """Colours of the entries (entries,) from their weights and logits alone."""
-        return mixed(self.entry_label + SLOT * self.slot[self.layout.entry_slot])
-
-    def class_labels(self) -> Hashes:
-        """Colours of the classes (S,) from those of their entries alone."""
-        return mixed(self.class_label + np.add.reduceat(self.entry_labels(), self.layout.indptr[:-1]))
-
-    def parts(self) -> tuple[Hashes, Hashes, Hashes]:
-        """Colours of classes (S,), entries (entries,) and outputs (S, num_columns), from those of the state."""
-        L, of = self.layout, self.class_of_entry
-        entry, classes = self.entry_labels(), self.class_labels()
-        entry = mixed(entry + CLASS * classes[of])
-        value = mixed(self.value)
-        # a = Y^T f of each class.
-        output = self._by_class(entry) @ value
-        output[self.has_query] += QUERY * value[L.query_row[self.has_query]]
-        output += self.column_label
-        output[np.arange(L.prior.size), L.column] += NEXT
-        output = mixed(output)
-        classes = mixed(classes + output.sum(axis=1))
-        output = mixed(output + CLASS * classes[:, None])
-        # g = Y (e_n - alpha_n) on each entry, and f . g.
-        entry = mixed(entry + SUM * self._row_sums(L.entry_row, of, output, value) + CLASS * classes[of])
-        total = np.add.reduceat(entry, L.indptr[:-1])
-        query = np.flatnonzero(self.has_query)
-        total[query] += QUERY * self._row_sums(L.query_row[query], query, output, value)
-        classes = mixed(classes + total)
-        return classes, mixed(entry + CLASS * classes[of]), mixed(output + CLASS * classes[:, None])
-
-    def refine(self) -> None:
-        """Colours of the state from the sums that make its rates."""
-        L = self.layout
-        _, entry, output = self.parts()
-        sums = np.add.reduceat(mixed(entry)[self.slot_order], self.first_of_slot)
-        self.slot = mixed(self.slot + SUM * sums)
-        rates = self._by_class(entry).T.tocsr() @ output
-        for n in np.flatnonzero(self.has_query):
-            rates[L.query_row[n]] += QUERY * output[n]
-        self.value = mixed(self.value + SUM * rates)
-
-    def colouring(self) -> Colouring:
-        classes, entry, output = self.parts()
-        numbered = [np.unique(each, return_inverse=True)[1].reshape(each.shape)
-                    for each in (self.slot, self.value, entry, output, classes)]  # fmt: skip
-        return Colouring(*numbered)
-
-    def _by_class(self, entry: Hashes) -> scipy.sparse.csr_array:
-        """Numbers of the entries as a matrix (S, num_rows)."""
-        L = self.layout
-        return scipy.sparse.csr_array((entry, L.entry_row, L.indptr), shape=(L.prior.size, L.num_rows))
-
-    def _row_sums(self, rows: Ints, classes: Ints, output: Hashes, value: Hashes) -> Hashes:
-        """Sum over the outputs of the colours of (class, output) times those of (row, output)."""
-        sums = np.empty(rows.size, np.uint64)
-        at_once = max(1, NUMBERS_AT_ONCE // self.layout.num_columns)
-        for i in range(0, rows.size, at_once):
-            part = slice(i, i + at_once)
-            sums[part] = np.einsum("ij,ij->i", value[rows[part]], output[classes[part]])
-        return sums
+    Nothing depends on hashes. A colouring that is NOT_BALANCED may hold anything.
+    """
+    L = layout
+    slot, shared, entry, output, classes = numbers
+    found = [int(each.max()) + 1 if each.size else 0 for each in numbers]
+    local, offset = np.empty(found[3], np.int64), np.empty(found[2], np.int64)
+    answer, num_values = is_balanced_by_tables(
+        p.indptr, p.shared_row, p.slot, p.log_p, p.multiplicity, p.query_entry, L.prior, L.query_row, L.column,
+        L.last_column_multiplicity == 1.0, start, *numbers, *found, local, offset,
+    )  # fmt: skip
+    return answer, Colouring(p, slot, shared, entry, output, classes, local, offset, num_values)
 
 
 def bits(numbers: Floats) -> Hashes:
@@ -188,57 +162,43 @@ def is_balanced(layout: Layout, colouring: Colouring, start: Floats) -> bool:
     the values of Y over the entries, of an entry the values of Y over the outputs, of a logit and of a value of Y the
     entries and outputs that drive it.
     """
-    L, c = layout, colouring
-    of = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))
+    L, c, p = layout, colouring, colouring.pairs
+    of = np.repeat(np.arange(L.prior.size), np.diff(p.indptr))
     columns = np.ones(L.num_columns)
     columns[-1] = L.last_column_multiplicity
-    is_query = np.zeros(L.entry_row.size)
-    is_query[L.query_entry[L.query_entry >= 0]] = 1
-    num_values = int(c.value.max()) + 1
+    is_query = np.isin(np.arange(of.size), p.query_entry)
+    is_own = np.arange(L.num_columns) == L.column[:, None]
+    contextual = p.slot >= 0
+    num_values, num_outputs = int(c.value.max()) + 1, int(c.output.max()) + 1
 
     # Labels: equal within a colour.
-    own = c.output[np.arange(L.prior.size), L.column]
-    class_of_output = np.repeat(c.sequence_class, L.num_columns)
     labels: list[tuple[Ints, list[NDArray[Any]]]] = [
         (c.slot, [start]),
-        (c.sequence_class, [L.prior, L.query_row >= 0, own]),
-        (c.entry, [L.log_p, L.multiplicity, c.slot[L.entry_slot], c.sequence_class[of], is_query]),
-        (c.output.ravel(), [np.tile(columns, L.prior.size), class_of_output]),
+        (c.sequence_class, [L.prior, L.query_row >= 0]),
+        (c.entry, [p.log_p, p.multiplicity, np.where(contextual, c.slot[p.slot], -1), c.sequence_class[of], is_query]),
+        (c.output.ravel(), [np.tile(columns, L.prior.size), np.repeat(c.sequence_class, columns.size), is_own.ravel()]),
     ]
     if not all(_constant(colour, each) for colour, several in labels for each in several):
         return False
 
     # Neighbours: (owner, colour of the owner, code of the neighbour).
-    pairs = np.arange(L.prior.size * L.num_columns).reshape(L.prior.size, L.num_columns)
-    rows = np.arange(L.num_rows * L.num_columns).reshape(L.num_rows, L.num_columns)
-    entries = np.arange(of.size)[:, None]
-    num_outputs = int(c.output.max()) + 1
-
-    def code(first: Ints, second: Ints) -> Ints:
-        return np.asarray(first, np.int64) * num_values + second
-
+    outputs = np.arange(L.prior.size * L.num_columns).reshape(L.prior.size, L.num_columns)
+    values = np.arange(L.num_rows * L.num_columns).reshape(L.num_rows, L.num_columns)
+    entries, value = np.arange(of.size)[:, None], c.value[p.row]
     neighbours = [
         (of, c.sequence_class, c.entry),
-        (pairs // L.num_columns, c.sequence_class, c.output),
-        (pairs[of], c.output.ravel(), code(c.entry[:, None], c.value[L.entry_row])),
-        (entries, c.entry, code(c.output[of], c.value[L.entry_row])),
-        (L.entry_slot, c.slot, c.entry),
-        (rows[L.entry_row], c.value.ravel(), c.entry[:, None] * num_outputs + c.output[of]),
+        (outputs // L.num_columns, c.sequence_class, c.output),
+        (outputs[of], c.output.ravel(), c.entry[:, None] * num_values + value),
+        (entries, c.entry, c.output[of] * num_values + value),
+        (p.slot[contextual], c.slot, c.entry[contextual]),
+        (values[p.row], c.value.ravel(), c.entry[:, None] * num_outputs + c.output[of]),
     ]
-    query = np.flatnonzero(L.query_row >= 0)
-    if query.size:
-        its = L.query_row[query]
-        neighbours += [
-            (pairs[query], c.output.ravel(), c.value[its]),
-            (pairs[query] // L.num_columns, c.sequence_class, code(c.output[query], c.value[its])),
-            (rows[its], c.value.ravel(), c.output[query]),
-        ]
     return all(_same_lists(*each) for each in neighbours)
 
 
 def _constant(colour: Ints, label: NDArray[Any]) -> bool:
     """Whether the label is the same for all of a colour."""
-    first = np.unique(colour, return_index=True)[1]
+    _, first, colour = np.unique(colour, return_index=True, return_inverse=True)
     return bool(np.array_equal(label, label[first][colour]))
 
 
@@ -254,8 +214,8 @@ def _same_lists(owner: Ints, colour_of_owner: Ints, code: Ints) -> bool:
         owner, code = owner.ravel()[order], code.ravel()[order]
     length = np.bincount(owner, minlength=colour_of_owner.size)
     begin = np.concatenate([[0], np.cumsum(length)])[:-1]
-    first = np.unique(colour_of_owner, return_index=True)[1]
-    like = first[colour_of_owner]  # the first owner of the same colour
+    _, first, number = np.unique(colour_of_owner, return_index=True, return_inverse=True)
+    like = first[number]  # the first owner of the same colour
     if not np.array_equal(length, length[like]):
         return False
     position = np.arange(owner.size) - begin[owner]

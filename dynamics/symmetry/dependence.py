@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.multisets import add_products, group_by_owner, have_equal_multisets, number_values
-from snapdyn.dynamics.symmetry.colouring import SUM, Hashes, bits, mixed
+from snapdyn.dynamics.kernels.refinement import SUM
+from snapdyn.dynamics.symmetry.colouring import Hashes, bits, mixed
 
 Colours = dict[str, Ints]
 

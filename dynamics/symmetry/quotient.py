@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.balance import first_members
+from snapdyn.dynamics.kernels.quotient_lists import quotient_lists
 from snapdyn.dynamics.symmetry.colouring import Colouring
 from snapdyn.dynamics.systems.layout import Layout
 
@@ -73,60 +75,42 @@ class Quotient:
 
 def quotient(layout: Layout, colouring: Colouring, start: Floats) -> Quotient:
     """Build the lists of a balanced colouring; `start` (num_slots,) holds the logits at t = 0."""
-    L, colours = layout, colouring
-    num_slots = int(colours.slot.max()) + 1
-    number = np.concatenate([np.bincount(colours.slot), np.bincount(colours.value.ravel())]).astype(np.float64)
-    multiplicity = np.ones(L.num_columns)
-    multiplicity[-1] = L.last_column_multiplicity
-    representatives, class_number = np.unique(colours.sequence_class, return_index=True, return_counts=True)[1:]
+    L, c, p = layout, colouring, colouring.pairs
+    of_slot, of_shared = np.bincount(c.slot), np.bincount(c.shared.ravel())
+    num_slots, size = of_slot.size, c.size
+    number = np.zeros(size)
+    number[:num_slots] = of_slot
+    number[num_slots : num_slots + of_shared.size] = of_shared
+    class_number = np.bincount(c.sequence_class)
+    num_classes = class_number.size
+    representatives, first_slot = np.empty(num_classes, np.int64), np.empty(num_slots, np.int64)
+    first_members(c.sequence_class, representatives)
+    first_members(c.slot, first_slot)
+    state = np.zeros(size)
+    state[:num_slots] = start[first_slot]
 
-    ranges, classes, entry_slot, entries, output_number, term_index, terms = [], [], [], [], [], [], []
-    begin = np.zeros(3, np.int64)
-    for n, count in zip(representatives, class_number, strict=True):
-        of_class = slice(L.indptr[n], L.indptr[n + 1])
-        rows, tokens, query = L.entry_row[of_class], L.multiplicity[of_class], L.query_row[n]
-        first, k = np.unique(colours.entry[of_class], return_index=True, return_inverse=True)[1:]
-        O = np.unique(colours.output[n], return_inverse=True)[1]
-        number_k, number_O = np.bincount(k, tokens), np.bincount(O, multiplicity)
-        slots = colours.slot[L.entry_slot[of_class][first]]
-        drive = count * L.prior[n] / number[slots] * np.bincount(k)
-        log_p, query_colour, query_entry = L.log_p[of_class][first], -1, -1
-        if query >= 0:  # the query token is one more entry, with no logit
-            query_colour = first.size
-            query_entry = k[L.query_entry[n] - L.indptr[n]] if L.query_entry[n] >= 0 else -1
-            rows, tokens, k = np.append(rows, query), np.append(tokens, 1.0), np.append(k, query_colour)
-            slots, drive, log_p = np.append(slots, 0), np.append(drive, 0.0), np.append(log_p, -np.inf)
-            number_k = np.append(number_k, 1.0)
-        values = colours.value[rows] + num_slots
-        index = np.stack(np.broadcast_arrays(k[:, None], O, values)).reshape(3, -1)
-        index, term = np.unique(index, axis=1, return_inverse=True)
-        weight = np.bincount(term.ravel(), (tokens[:, None] * multiplicity).ravel())
-        pairs = np.bincount(term.ravel())
-        terms.append(np.stack([
-            weight / number_O[index[1]],
-            weight / number_k[index[0]],
-            count * L.prior[n] * pairs / number[index[2]],
-        ]))  # fmt: skip
-        term_index.append(index)
-        entry_slot.append(slots)
-        entries.append(np.stack([log_p, number_k, drive]))
-        output_number.append(number_O)
-        end = begin + np.array([slots.size, number_O.size, index.shape[1]])
-        ranges.append(np.column_stack([begin, end]).ravel())
-        classes.append((O[L.column[n]], query_colour, query_entry))
-        begin = end
-
-    first_slot = np.unique(colours.slot, return_index=True)[1]
+    most = int((p.indptr[1:] - p.indptr[:-1]).max())
+    pairs_of_class = most * L.num_columns
+    scratch = (
+        np.empty(pairs_of_class, np.int64), np.empty(c.offset.size, np.int64), np.empty(most, np.int64),
+        np.empty((4, max(most, L.num_columns))), np.empty((4, pairs_of_class), np.int64), np.empty((2, pairs_of_class)),
+    )  # fmt: skip
+    sizes = np.zeros(3, np.int64)
+    number_of_classes = 0
+    while True:  # the first round counts
+        e, o, t = sizes.tolist()
+        ranges, classes = np.empty((number_of_classes, 6), np.int64), np.empty((number_of_classes, 3), np.int64)
+        share, entry_slot, entries = np.empty(number_of_classes), np.empty(e, np.int64), np.empty((3, e))
+        output_number, term_index, terms = np.empty(o), np.empty((3, t), np.int64), np.empty((3, t))
+        quotient_lists(
+            representatives, class_number, p.indptr, L.prior, L.query_row, p.query_entry, L.column, p.log_p,
+            p.multiplicity, p.shared_row, p.slot, L.last_column_multiplicity, num_slots, c.slot, c.shared, c.offset,
+            c.local, c.entry, c.output, np.bincount(c.entry), number, *scratch, sizes, ranges, classes, share,
+            entry_slot, entries, output_number, term_index, terms,
+        )  # fmt: skip
+        if number_of_classes == num_classes:
+            break
+        number_of_classes = num_classes
     return Quotient(
-        ranges=np.array(ranges),
-        classes=np.array(classes, dtype=np.int64),
-        share=class_number * L.prior[representatives],
-        entry_slot=np.concatenate(entry_slot).astype(np.int64),
-        entries=np.concatenate(entries, axis=1),
-        output_number=np.concatenate(output_number),
-        term_index=np.concatenate(term_index, axis=1).astype(np.int64),
-        terms=np.concatenate(terms, axis=1),
-        start=np.concatenate([start[first_slot], np.zeros(number.size - num_slots)]),
-        number=number,
-        num_slots=num_slots,
+        ranges, classes, share, entry_slot, entries, output_number, term_index, terms, state, number, num_slots
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,16 +30,19 @@ class QuotientSystem(System):
     Parameters
     ----------
     quotient : Quotient
-    row_sums : RowSums
+    row_sums : RowSums or callable
+        The row sums, or a function that makes them: a run needs them once it is checked.
     eta_Y : float
         Learning rate of the decoder per batch-size-1 step.
     eta_Z : float
         Learning rate of the attention logits per batch-size-1 step.
     """
 
-    def __init__(self, quotient: Quotient, row_sums: RowSums, eta_Y: float, eta_Z: float) -> None:
+    def __init__(
+        self, quotient: Quotient, row_sums: RowSums | Callable[[], RowSums], eta_Y: float, eta_Z: float
+    ) -> None:
         self.quotient = q = quotient
-        self.row_sums = row_sums
+        self._row_sums = row_sums
         self.eta_Y, self.eta_Z = eta_Y, eta_Z
         self.size = q.size
         # Share of each state value in mean squares over the full state, which decide on a step.
@@ -48,6 +53,11 @@ class QuotientSystem(System):
         lengths = q.ranges[:, 1::2] - q.ranges[:, ::2]
         self._width = int(lengths[:, :2].max())
         self._arguments = self.kernel_arguments()
+
+    @cached_property
+    def row_sums(self) -> RowSums:
+        """The different row sums of z and Y."""
+        return self._row_sums if isinstance(self._row_sums, RowSums) else self._row_sums()
 
     @property
     def rate_ratio(self) -> float:

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.memory import free_memory, require_memory
+from snapdyn.dynamics.memory import fits, require_memory
 from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, has_equivalent_classes, mixed
 from snapdyn.dynamics.symmetry.quotient import quotient
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem, RowSums
@@ -40,7 +40,7 @@ class ReducedMeanField(QuotientSystem):
         self.full, self.colouring = full, colouring
         self.classes, self.z_initial, self.parameters = full.classes, full.z_initial, full.parameters
         lists = quotient(full.layout, colouring, full.initial_state()[: full.layout.num_slots])
-        super().__init__(lists, _row_sums(full, colouring, lists.num_slots, lists.size), full.eta_Y, full.eta_Z)
+        super().__init__(lists, lambda: _row_sums(full, colouring, lists.num_slots, lists.size), full.eta_Y, full.eta_Z)
 
     @property
     def name(self) -> str:
@@ -53,11 +53,12 @@ class ReducedMeanField(QuotientSystem):
         return np.concatenate([logits, values], axis=-1)
 
     @cached_property
-    def _slot_of_z(self) -> Ints:
+    def value_of_z(self) -> Ints:
+        """State value of every logit in classes.z_coordinates, (nz,)."""
         return np.asarray(self.colouring.slot[self.full.layout.slot_of_z])
 
     def z_support(self, state: Floats) -> Floats:
-        return state.take(self._slot_of_z, axis=-1)
+        return state.take(self.value_of_z, axis=-1)
 
     def decoder(self, state: Floats) -> Floats:
         return state[..., self.quotient.num_slots :].take(self.colouring.value, axis=-1)
@@ -74,22 +75,28 @@ class ReducedMeanField(QuotientSystem):
 
 
 def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) -> RowSums:
-    L = full.layout
+    L, c, p = full.layout, colouring, colouring.pairs
     columns = np.ones(L.num_columns)
     columns[-1] = L.last_column_multiplicity
-    tokens = np.ones(L.num_rows)
-    tokens[L.entry_row] = L.multiplicity
-    # Rows with equal colours and numbers of outputs have equal sums.
-    rows, kind = np.unique(
-        mixed(colouring.value.astype(np.uint64)).sum(axis=1), return_index=True, return_inverse=True
-    )[1:]
-    values = colouring.value[rows] + num_slots
-    number = np.repeat(np.arange(rows.size), L.num_columns)
-    z = scipy.sparse.coo_array(
-        (L.slot_multiplicity, (L.slot_query, colouring.slot)), shape=(int(L.slot_query.max()) + 1, size)
+    # Rows with equal colours and numbers of outputs have equal sums: shared rows, and those of one entry by its colour.
+    tokens = np.ones(p.num_shared)
+    is_shared = p.shared_row >= 0
+    tokens[p.shared_row[is_shared]] = p.multiplicity[is_shared]
+    rows, kind = np.unique(mixed(c.shared.astype(np.uint64)).sum(axis=1), return_index=True, return_inverse=True)[1:]
+    colours, entries = np.unique(c.entry[~is_shared], return_index=True)
+    entries = np.flatnonzero(~is_shared)[entries]
+    classes = np.searchsorted(p.indptr, entries, side="right") - 1
+    values = np.concatenate([c.shared[rows], c.offset[colours, None] + c.local[c.output[classes]]]) + num_slots
+    number = np.concatenate([
+        np.bincount(kind, tokens),
+        np.bincount(c.entry, p.multiplicity, minlength=c.offset.size)[colours],
+    ])  # fmt: skip
+    y = scipy.sparse.csr_array(
+        (np.tile(columns, number.size), values.ravel(), np.arange(number.size + 1) * L.num_columns),
+        shape=(number.size, size),
     )
-    y = scipy.sparse.coo_array((np.tile(columns, rows.size), (number, values.ravel())), shape=(rows.size, size))
-    return RowSums(z.tocsr(), y.tocsr(), np.bincount(kind, tokens).astype(np.float64))
+    z = scipy.sparse.coo_array((L.slot_multiplicity, (L.slot_query, c.slot)), shape=(int(L.slot_query.max()) + 1, size))
+    return RowSums(z.tocsr(), y, number)
 
 
 REDUCIBLE: tuple[type[System], ...] = (MeanField, *SEARCHES)
@@ -138,7 +145,7 @@ def reduced(
         need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
         if at_most is None:
             require_memory("the search for symmetries", need, "reduce=False")
-        likely = at_most is None or (need < free_memory() and has_equivalent_classes(layout, start))
+        likely = at_most is None or (fits(need) and has_equivalent_classes(layout, start))
         colouring = balanced_colouring(layout, start, most) if likely else None
         system.reductions[most] = None if colouring is None else ReducedMeanField(system, colouring)
     return system.reductions[most]

@@ -1,14 +1,18 @@
 """The coarsest balanced colouring, against a refinement of lists in plain Python."""
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import MeanField, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics import MeanField, SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics.kernels.balance import BALANCED, NOT_BALANCED, UNDECIDED
 from snapdyn.dynamics.symmetry import colouring as module
-from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, bits, is_balanced, mixed
+from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, bits, counted, is_balanced
 from tests.dynamics.symmetry.helpers import random_system
+
+NUMBERED = ("slot", "shared", "entry", "output", "sequence_class")
 
 
 def found(system: MeanField, most: float | None = None) -> Colouring | None:
@@ -96,32 +100,63 @@ def test_unequal_weights_have_unequal_colours() -> None:
     assert found(system, system.size / 2) is None
 
 
-def test_a_colouring_that_is_too_coarse_is_not_balanced() -> None:
-    """Assert that merging two colours, of z, Y, entries or outputs, is noticed each time."""
-    system = MeanField(syn_medium(10), 1.0, 1.0)
+@pytest.mark.parametrize("residual", [False, True])
+def test_a_colouring_that_is_too_coarse_is_not_balanced(residual: bool) -> None:
+    """Assert that merging two colours, of z, Y, entries, outputs or classes, is noticed each time, by both checks."""
+    system = MeanField(different_priors(), 1.0, 1.0, residual=residual)
     colours = found(system)
     assert colours is not None
     start = system.initial_state()[: system.layout.num_slots]
+    numbers = [getattr(colours, name) for name in NUMBERED]
+    assert counted(system.layout, colours.pairs, start, numbers)[0] == BALANCED
     assert is_balanced(system.layout, colours, start)
-    for name in ("slot", "value", "entry", "output"):
-        values = getattr(colours, name)
-        merged = np.where(values == 1, 0, values)
-        merged -= merged > 1  # colours stay 0, 1, ...
-        parts = vars(colours) | {name: merged}
-        assert not is_balanced(system.layout, Colouring(**parts), start), name
+    for at, name in enumerate(NUMBERED):
+        for kept in range(int(numbers[at].max())):
+            merged = np.where(numbers[at] == kept + 1, kept, numbers[at])
+            merged -= merged > kept  # colours stay 0, 1, ...
+            coarser = [*numbers[:at], merged, *numbers[at + 1 :]]
+            answer, found_again = counted(system.layout, colours.pairs, start, coarser)
+            assert answer != BALANCED, name
+            assert answer == NOT_BALANCED or not is_balanced(system.layout, found_again, start), name
+            assert not is_balanced(system.layout, replace(colours, **{name: merged}), start), name
     start[0] = 1.0
+    assert counted(system.layout, colours.pairs, start, numbers)[0] == NOT_BALANCED
     assert not is_balanced(system.layout, colours, start)
 
 
+def different_priors() -> SequenceClasses:
+    """Syn-Medium with six queries and two kinds of classes, by their priors."""
+    classes = syn_medium(6)
+    weights = np.where(np.arange(classes.num_classes) % 2 == 0, 1.0, 2.0)
+    return SequenceClasses(classes.P, classes.query, classes.next_token, weights, classes.vocab_size)
+
+
 def test_a_collision_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that hashes that collide end in no colouring and never in a wrong one."""
-    monkeypatch.setattr(module, "mixed", lambda x: mixed(x) % np.uint64(3))
-    results = [found(random_system(seed)[0]) for seed in range(10)]
+    """Assert that colours that collide end in no colouring and never in a wrong one."""
+    monkeypatch.setattr(module, "KEPT_BITS", np.uint64(7))
+    results = [found(random_system(seed)[0]) for seed in range(20)]
     assert None in results
     for seed, colours in enumerate(results):
         system = random_system(seed)[0]
         start = system.initial_state()[: system.layout.num_slots]
         assert colours is None or is_balanced(system.layout, colours, start)
+
+
+def test_equal_neighbours_in_another_order() -> None:
+    """Assert that a balanced colouring is found where the tables of the quick check do not decide.
+
+    Four classes and four tokens in a ring: each token is shared by two classes, each class has two tokens.
+    """
+    P = np.zeros((4, 4))
+    for n in range(4):
+        P[n, n] = P[n, (n + 1) % 4] = 0.5
+    system = MeanField(SequenceClasses(P, np.full(4, 4), next_token=5 + np.arange(4), vocab_size=100), 1.0, 1.0)
+    colours = found(system)
+    assert colours is not None
+    start = system.initial_state()[: system.layout.num_slots]
+    numbers = [getattr(colours, name) for name in NUMBERED]
+    assert counted(system.layout, colours.pairs, start, numbers)[0] == UNDECIDED
+    assert is_balanced(system.layout, colours, start)
 
 
 def test_zero_has_one_sign() -> None:

@@ -1,5 +1,6 @@
 """The mean field on representatives, against the full one."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from snapdyn.dynamics import (
     Event,
     MeanField,
+    SequenceClasses,
     integrate,
     integrate_many,
     log_times,
@@ -17,6 +19,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.symmetry.reduction import LEAST_SIZE, ReducedMeanField, reduced
+from snapdyn.dynamics.trajectory import Lifted
 from snapdyn.errors import InputError
 from tests.dynamics.symmetry.helpers import plain, random_system
 
@@ -94,6 +97,18 @@ def test_auto_reduces_large_symmetric_systems_only() -> None:
     assert np.array_equal(member.z, run.z)
 
 
+def test_logits_of_all_classes_are_made_when_they_are_read() -> None:
+    """Assert that a reduced run keeps one value for all that stay equal, also when it is pickled, until z is read."""
+    carried = syn_medium(10)
+    classes = SequenceClasses(carried.P, carried.query, carried.next_token, vocab_size=carried.vocab_size)
+    run = integrate(MeanField(classes, 1.0, 1.0), [10.0, 1000.0], z_only=True)
+    assert isinstance(vars(run)["z_support"], Lifted)
+    copy = pickle.loads(pickle.dumps(run))
+    assert np.array_equal(copy.z_support, run.z_support)
+    assert run.z_support is run.z_support
+    assert run.z_support.shape == (2, run.require_classes().z_coordinates[0].size)
+
+
 def test_auto_takes_the_method_of_the_full_system() -> None:
     """Assert the same method with and without symmetries, also where attention is so fast that CVODE is taken."""
     for eta_Z in (1.0, 1e4):
@@ -107,7 +122,6 @@ def test_the_search_and_the_saves_ask_for_memory(monkeypatch: pytest.MonkeyPatch
     """Assert no search beyond the free memory, a refusal where it was asked for, and saves counted in full."""
     medium = MeanField(plain(syn_medium(10)), 1.0, 1.0)
     monkeypatch.setattr(memory, "free_memory", lambda: 1e5)
-    monkeypatch.setattr("snapdyn.dynamics.symmetry.reduction.free_memory", lambda: 1e5)
     monkeypatch.setattr(memory, "ALWAYS_FREE", 0)
     assert reduced(medium, 0.5) is None
     with pytest.raises(InputError, match="expected the search for symmetries to fit into the free memory"):
