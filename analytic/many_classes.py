@@ -44,7 +44,7 @@ def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: 
     >>> from snapdyn import analytic
     >>> B = analytic.growth_exponent_of_many_classes(x=100.0, num_classes=10**6, rho0=500.0)
     >>> print(f"{4e6 * B:.3f} {4e6 * analytic.growth_exponent_of_many_classes(100.0, 10**6, 1e9):.3f}")
-    3.955 4.615
+    3.943 4.615
     """
     x, K, rho0 = finite_array("x", x), count_array("num_classes", num_classes, 2), positive_array("rho0", rho0)
     if np.any(x < 0):

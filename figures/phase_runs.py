@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
-    SymmetricMeanField,
     Trajectory,
     integrate_many,
     log_times,
@@ -26,13 +26,9 @@ SHARE = 1e-7  # absolute error of a step over 1/V, the order of Y on outputs tha
 Sections = Mapping[str, Mapping[str, Any]]
 
 
-def equivalent_classes(
-    num_classes: int, num_distinct: int, common_probability: float, vocab_size: int, eta_Y: float, eta_Z: float
-) -> SymmetricMeanField:
-    """Mean field of `single_common_token` with these numbers, at the same cost for any number of classes."""
-    weights = np.linspace(0.1, 1.0, num_distinct)
-    distinct = (1 - common_probability) * weights / weights.sum()
-    return SymmetricMeanField([common_probability], distinct, num_classes, vocab_size, eta_Y, eta_Z)
+def of_one_class(systems: Sequence[MeanField], times: ArrayLike, **options: Any) -> list[Trajectory]:
+    """Runs of equivalent classes, read in one of them: the cost does not depend on the number of classes."""
+    return [run.of_class(0) for run in integrate_many(systems, times, reduce=True, **options)]
 
 
 def ratios_of(eta_Y: Floats, eta_Z: Floats) -> tuple[Floats, np.ndarray[Any, Any]]:
@@ -47,10 +43,11 @@ def ratios_of(eta_Y: Floats, eta_Z: Floats) -> tuple[Floats, np.ndarray[Any, Any
 
 def final_entropy(settings: Sections, eta_Y: Floats, eta_Z: Floats) -> Floats:
     """Entropy of attention at the end (eta_Z, eta_Y), nats, of equivalent classes; one run per eta_Z/eta_Y."""
-    classes, last = dict(settings["classes"]), settings["run"]["last"]
-    del classes["kind"]
+    arguments, last = dict(settings["classes"]), settings["run"]["last"]
+    del arguments["kind"]
     ratios, of_cell = ratios_of(eta_Y, eta_Z)
-    runs = integrate_many([equivalent_classes(**classes, eta_Y=1.0, eta_Z=ratio) for ratio in ratios], eta_Y * last)
+    classes = single_common_token(**arguments)
+    runs = of_one_class([MeanField(classes, 1.0, ratio) for ratio in ratios], eta_Y * last)
     entropy = np.array([run.entropy()[:, 0] for run in runs])
     return np.asarray(entropy[of_cell, np.arange(eta_Y.size)])
 
@@ -89,10 +86,11 @@ def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats
         if V < K:
             continue
         event = replace(observables.transition_event(int(V)), terminal=True)
-        member = equivalent_classes(
-            int(K), classes["num_distinct"], classes["common_probability"], int(V), system["eta_Y"], system["eta_Z"]
-        )
-        (run,) = integrate_many([member], [settings["run"]["last"]], 1, rtol=1e-9, atol=SHARE / V, events={"it": event})
+        member = single_common_token(int(K), classes["num_distinct"], classes["common_probability"], int(V))
+        (run,) = of_one_class(
+            [MeanField(member, system["eta_Y"], system["eta_Z"])], [settings["run"]["last"]],
+            threads=1, rtol=1e-9, atol=SHARE / V, events={"it": event},
+        )  # fmt: skip
         found[i, j] = run.events[0].t if run.events else np.inf
     return found
 
@@ -103,13 +101,12 @@ def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Flo
     del classes["kind"]
     V, times = classes["vocab_size"], log_times(run["first"], run["last"], run["count"])
     cells = [(float(share), float(rate)) for rate in eta_Z for share in common_probability]
-    systems: list[SymmetricMeanField] | list[ModifiedDecoder]
+    built = {c: single_common_token(**classes, common_probability=c) for c in common_probability.tolist()}
     if settings["system"]["kind"] == "MeanField":
-        systems = [equivalent_classes(**classes, common_probability=c, eta_Y=eta_Y, eta_Z=rate) for c, rate in cells]
+        runs = of_one_class([MeanField(built[c], eta_Y, rate) for c, rate in cells], times)
     else:
-        built = {c: single_common_token(**classes, common_probability=c) for c in common_probability.tolist()}
-        systems = [ModifiedDecoder(built[c], eta_Y, rate) for c, rate in cells]
-    found = [_phase(each, V) for each in integrate_many(systems, times)]
+        runs = integrate_many([ModifiedDecoder(built[c], eta_Y, rate) for c, rate in cells], times)
+    found = [_phase(run, V) for run in runs]
     return np.reshape(np.array(found, dtype=float), (eta_Z.size, common_probability.size))
 
 
