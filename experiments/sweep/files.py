@@ -203,7 +203,7 @@ def _observables(
 ) -> tuple[str, ...]:
     if settings.observables is None:
         system = system_models().get(sections.get("system", {}).get("kind", ""))
-        return default_observables(kind, system is None or system.takes_classes())
+        return default_observables(kind, system is None or system.takes_classes(), system and system.system)
     (section,) = (name for name, of_section in KIND_OF_SECTION.items() if of_section == kind)
     for name in settings.observables:
         if name not in observables_of(kind):
