@@ -1,4 +1,8 @@
-"""The compiled integrator for a right-hand side that is called through a pointer: a function of the user's."""
+"""The compiled integrator and explicit steps for a right-hand side called through a pointer: a function of the user's.
+
+Each is compiled once for all functions of the signature `RATE`, and kept on disk; numba itself would compile it anew
+for each function.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from numba import typeof, types
 
 from snapdyn.dynamics.kernels import dormand_prince
 from snapdyn.dynamics.kernels.compilation import kernel
+from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 
 _VECTOR = types.float64[::1]
 RATE = types.float64(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
 """Signature of such a right-hand side: (state, out, parameters, reals), the time is reals[NOW]."""
-
 _COMPILED: set[Any] = set()
 _COMPILING = threading.Lock()
 
@@ -23,18 +27,27 @@ def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
     return dormand_prince.advance(rate, rate, (*arguments, work.reals), work, save_at, saved, losses, most_steps)
 
 
-def advance_called_rate(rate, arguments, work, save_at, saved, losses, most_steps):
-    """As `dormand_prince.advance_...`, with the compiled function `rate` in front.
+@kernel(allocates=True, nogil=True)
+def _make_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+    return explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
 
-    The integrator is compiled for any function of the signature `RATE`, once for all of them and kept on disk; numba
-    itself would compile it anew for each function.
-    """
-    others = (arguments, work, save_at, saved, losses, most_steps)
-    kinds = typeof(work), typeof(save_at), typeof(saved), typeof(losses)
+
+def advance_called_rate(rate, *arguments):
+    """As `dormand_prince.advance_...`, with the compiled function `rate` in front."""
+    return _called(_advance, rate, arguments)
+
+
+def steps_of_called_rate(rate, *arguments):
+    """As `explicit_steps`, for a compiled function `rate`."""
+    return _called(_make_steps, rate, arguments)
+
+
+def _called(function, rate, arguments):
+    kinds = (function, *map(typeof, arguments))
     if kinds not in _COMPILED:
         with _COMPILING:
-            _advance.disable_compile(False)
-            _advance.compile((types.FunctionType(RATE), typeof(arguments), *kinds, types.int64))
-            _advance.disable_compile()
+            function.disable_compile(False)
+            function.compile((types.FunctionType(RATE), *kinds[1:]))
+            function.disable_compile()
             _COMPILED.add(kinds)
-    return _advance(rate, *others)
+    return function(rate, *arguments)

@@ -205,6 +205,11 @@ class System(ABC):
         return None
 
     @property
+    def stepper(self) -> Any:
+        """Compiled explicit steps of this right-hand side, as `kernels.explicit_steps`, or None."""
+        return None
+
+    @property
     def has_jacobian(self) -> bool:
         """Whether the system defines `write_jacobian_product`."""
         return type(self).write_jacobian_product is not System.write_jacobian_product

@@ -17,6 +17,7 @@ import math
 
 from snapdyn.dynamics.kernels import dormand_prince
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 
 '''
 INTEGRATOR = """
@@ -24,6 +25,11 @@ INTEGRATOR = """
 @kernel(nogil=True)
 def advance(arguments, work, save_at, saved, losses, most_steps):
     return dormand_prince.advance(rate, rate, (*arguments, work.reals), work, save_at, saved, losses, most_steps)
+
+
+@kernel(nogil=True)
+def make_steps(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+    return explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
 """
 FLOW = "state, out, parameters, reals"
 PRODUCT = "state, vector, out, parameters, reals"

@@ -6,6 +6,7 @@ import inspect
 import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -127,6 +128,11 @@ class OwnSystem(System):
     @property
     def state_shapes(self) -> Mapping[str, tuple[int, ...]]:
         return self.declaration.state_shapes
+
+    @cached_property
+    def argument_values(self) -> list[Any]:
+        """Parameters as functions of the user take them: numbers and arrays."""
+        return [np.array(value) if isinstance(value, list) else value for value in self.parameters.values()]
 
     def scalar_names(self) -> list[str]:
         """Names of the observables and of the state values that are one number at each time."""

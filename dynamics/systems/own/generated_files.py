@@ -18,7 +18,7 @@ from snapdyn.dynamics.storage import cache_folder, output_folder, source_hash, w
 from snapdyn.errors import InputError
 
 # Compiled into every generated integrator: numba's cache does not see that they changed.
-BASIS = ("dynamics/kernels/dormand_prince", "dynamics/kernels/compilation")
+BASIS = ("dynamics/kernels/dormand_prince", "dynamics/kernels/compilation", "dynamics/kernels/explicit_steps")
 
 
 @cache

@@ -109,6 +109,10 @@ class SymbolicSystem(OwnSystem):
         return self.theory.flow.advance
 
     @property
+    def stepper(self) -> Any:
+        return self.theory.flow.make_steps
+
+    @property
     def is_autonomous(self) -> bool:
         """Whether the rate does not depend on time."""
         return self.theory.time is None

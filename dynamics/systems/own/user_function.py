@@ -6,15 +6,15 @@ import dis
 import inspect
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate
+from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate, steps_of_called_rate
 from snapdyn.dynamics.systems.own.declaration import (
     Declaration,
     OwnSystem,
@@ -47,6 +47,11 @@ class FunctionSystem(OwnSystem):
         rate = self.compiled_rate
         return lambda *arguments: advance_called_rate(rate, *arguments)
 
+    @property
+    def stepper(self) -> Any:
+        rate = self.compiled_rate
+        return lambda *arguments: steps_of_called_rate(rate, *arguments)
+
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
         self.compiled_rate(state, out, self.parameter_values, at_time(t))
         return None
@@ -56,7 +61,7 @@ class FunctionSystem(OwnSystem):
 
     def _measured(self, name: str, state: Floats) -> Floats:
         try:
-            value = self.measures[name](state.copy(), *self._values)
+            value = self.measures[name](state.copy(), *self.argument_values)
         except Exception as error:
             raise InputError(
                 f"expected the observable {name!r} to be a function (state, *parameters), received "
@@ -69,11 +74,6 @@ class FunctionSystem(OwnSystem):
                 f"expected the observable {name!r} to return a number or an array, received {shown(value)}; correct it"
             ) from None
 
-    @cached_property
-    def _values(self) -> list[Any]:
-        """Parameters as the functions of the user take them."""
-        return [np.array(value) if isinstance(value, list) else value for value in self.parameters.values()]
-
     def _starting_state(self) -> Floats:
         return np.array(self.start)
 
@@ -81,7 +81,7 @@ class FunctionSystem(OwnSystem):
         state, out = self._start.copy(), np.full(self._start.size, np.nan)
         try:  # in Python, since compiled code does not notice an index beyond the state
             with np.errstate(all="ignore"):
-                self.plain_rate(0.0, state, out, *self._values)
+                self.plain_rate(0.0, state, out, *self.argument_values)
         except IndexError as error:
             raise InputError(
                 f"expected a rate of {state.size} state values, as initial_state has, received one that uses another "
@@ -233,16 +233,24 @@ def _compiled(rate: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
     )
     scope: dict[str, Any] = {"rate": jitted, "NOW": at_time(0.0).size - 1}
     exec(code, scope)
+    with compiled_for_user(getattr(rate, "py_func", rate)):
+        return numba.njit(RATE, error_model="numpy")(scope["called"])
+
+
+@contextmanager
+def compiled_for_user(plain: Callable[..., Any]) -> Iterator[None]:
+    """Turn numba's error in the block into an InputError with the line of the user's function `plain`."""
+    from numba.core.errors import NumbaError
+
     with _COMPILING:
         try:
-            return numba.njit(RATE, error_model="numpy")(scope["called"])
-        except numba.core.errors.NumbaError as error:
-            raise InputError(_why(rate, str(error))) from error
+            yield
+        except NumbaError as error:
+            raise InputError(_why(plain, str(error))) from error
 
 
-def _why(rate: Any, message: str) -> str:
+def _why(plain: Any, message: str) -> str:
     """One sentence on a function that does not compile: the line of the user's file, and numba's reason."""
-    plain = getattr(rate, "py_func", rate)
     file = re.escape(plain.__code__.co_filename.rpartition("/")[2])
     lines = re.findall(rf'File "[^"]*{file}", line (\d+)', message)
     reasons = [each.strip() for each in message.splitlines() if each.strip()]
@@ -250,7 +258,7 @@ def _why(rate: Any, message: str) -> str:
     reason = " ".join(said[0].split())[:200] if said else "no reason given"
     line = lines[-1] if lines else _line_of_name(plain, reason)
     return (
-        f"expected a rate that numba compiles, received {plain.__name__} with an error in line {line} of "
+        f"expected a function that numba compiles, received {plain.__name__} with an error in line {line} of "
         f"{plain.__code__.co_filename.rpartition('/')[2]}: {reason}; write it with numbers, arrays and numpy functions"
     )
 
