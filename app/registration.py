@@ -8,7 +8,7 @@ from snapdyn.dynamics import SYSTEMS, System
 from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, shown
-from snapdyn.experiments.sweep.observables import OBSERVABLES, Observable, of_own_system
+from snapdyn.experiments.sweep.observables import OBSERVABLES, Observable, declare_own_observables
 from snapdyn.figures import FIGURES, FigureEntry
 from snapdyn.validation import CLAIMS
 from snapdyn.validation.register import Claim
@@ -58,9 +58,7 @@ def register(entry: Entry) -> Entry:
     added: object = type(entry) if isinstance(entry, OwnSystem) else entry  # its class takes the parameters
     _registry_of(added).add(added)
     if isinstance(entry, OwnSystem):
-        for observable in of_own_system(entry):
-            if observable.name not in OBSERVABLES:  # another system may measure one of the same name
-                OBSERVABLES.add(observable)
+        declare_own_observables(entry)
     return entry
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -171,6 +172,15 @@ class Trajectory:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_states_at"}
+
+    def changed(self, **values: Any) -> Trajectory:
+        """Return a copy with other values of some attributes; without dense output.
+
+        Unlike `dataclasses.replace` it does not read the others, which a system may lack.
+        """
+        other = copy.copy(self)
+        vars(other).update(values)
+        return other
 
     def keep_dense_output(self, states_at: Callable[[Floats], Floats]) -> None:
         """Keep the function from increasing times in the run, (N,), to states, (N, size), that `__call__` uses.

@@ -45,7 +45,6 @@ SERVED_BY = {
     "dynamics/symmetry/modified_decoder": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/symmetry/representatives": "dynamics/symmetry/test_symmetric_mean_field.py",
     "dynamics/symmetry/symmetric_quotient": "dynamics/symmetry/test_symmetric_mean_field.py",
-    "dynamics/registry": "dynamics/test_user_files.py",
     "dynamics/systems/own/*": "dynamics/systems/own/test_symbolic.py",
     "dynamics/systems/layout": "dynamics/systems/test_mean_field.py",
     "dynamics/systems/tiled": "dynamics/kernels/mean_field/test_tiled.py",

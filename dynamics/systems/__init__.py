@@ -19,5 +19,6 @@ SYSTEMS: Registry[type[System]] = Registry(
     "system",
     lambda system: system.__name__,
     [MeanField, FiniteLengthMeanField, FrozenDecoder, ModifiedDecoder, SingleCommonToken],
+    lambda given: given if isinstance(given, type) else type(given),
 )
 """Systems that run files and sweeps can name; `SYSTEMS.add` adds a user's system."""

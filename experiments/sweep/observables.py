@@ -302,6 +302,13 @@ def of_own_system(system: OwnSystem) -> list[Observable]:
     ]
 
 
+def declare_own_observables(system: Any) -> None:
+    """Add the observables of a user's system to `OBSERVABLES`; another system may measure one of the same name."""
+    for observable in of_own_system(system):
+        if observable.name not in OBSERVABLES:
+            OBSERVABLES.add(observable)
+
+
 def declared_values(variables: Sequence[Variable], values: Mapping[str, Any]) -> Values:
     """Return the values of declared variables, after checking that each is what its variable holds.
 

@@ -191,11 +191,14 @@ def vanishes(expression: sympy.Expr) -> bool:
     False says that no proof was found.
     """
     import sympy
+    from sympy.functions.elementary.hyperbolic import HyperbolicFunction
+    from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
     plain: Any = sympy.sympify(expression)
     if plain == 0:
         return True
-    plain = plain.rewrite(sympy.exp)
+    periodic = TrigonometricFunction, HyperbolicFunction
+    plain = plain.replace(lambda each: isinstance(each, periodic), lambda each: each.rewrite(sympy.exp))
     exponentials: dict[Any, Any] = {}
 
     def of_exponential(argument: Any) -> Any:

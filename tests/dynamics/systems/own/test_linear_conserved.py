@@ -91,6 +91,7 @@ def test_proofs() -> None:
     zeros = [
         soft + sympy.exp(y - x) * soft - 1,
         (sympy.exp(x) / root) ** 2 + y**2 / root**2 - 1,
+        sympy.sin(x) ** 2 + sympy.cos(x) ** 2 - 1,
         sympy.tanh(x) - 1 + 2 / (sympy.exp(2 * x) + 1),
         1 / root - root / (sympy.exp(2 * x) + y**2),
     ]
