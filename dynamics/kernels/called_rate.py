@@ -7,7 +7,6 @@ for each function.
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from numba import typeof, types
 
@@ -18,7 +17,6 @@ from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 _VECTOR = types.float64[::1]
 RATE = types.float64(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
 """Signature of such a right-hand side: (state, out, parameters, reals), the time is reals[NOW]."""
-_COMPILED: set[Any] = set()
 _COMPILING = threading.Lock()
 
 
@@ -43,11 +41,13 @@ def steps_of_called_rate(rate, *arguments):
 
 
 def _called(function, rate, arguments):
-    kinds = (function, *map(typeof, arguments))
-    if kinds not in _COMPILED:
-        with _COMPILING:
-            function.disable_compile(False)
-            function.compile((types.FunctionType(RATE), *kinds[1:]))
-            function.disable_compile()
-            _COMPILED.add(kinds)
+    if function.overloads:
+        try:
+            return function(rate, *arguments)
+        except TypeError:  # compiled for arguments of other types, and numba must not compile for this function alone
+            pass
+    with _COMPILING:
+        function.disable_compile(False)
+        function.compile((types.FunctionType(RATE), *map(typeof, arguments)))
+        function.disable_compile()
     return function(rate, *arguments)

@@ -23,7 +23,7 @@ SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors")
 
 
 def code_hash() -> str:
-    """Hash of the code that the numbers of a cell come from, with loaded files of the user's and versions of plugins."""
+    """Hash of the code that the numbers of a cell come from, with loaded files of a user's and versions of plugins."""
     return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values()), *plugin_versions()])
 
 
