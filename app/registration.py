@@ -69,6 +69,6 @@ def _registry_of(entry: object) -> Registry[Any]:
         if isinstance(entry, kind):
             return registry
     raise InputError(
-        "expected a subclass of System, a system of from_sympy or from_function, an Observable, a Claim or a "
-        f"FigureEntry to register, received {shown(entry)}; see CONTRIBUTING.md"
+        "expected a subclass of System, an Observable, a Claim, a FigureEntry or a system of System.from_sympy or "
+        f"System.from_function to register, received {shown(entry)}; see CONTRIBUTING.md"
     )

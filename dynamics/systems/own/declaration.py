@@ -17,6 +17,8 @@ from snapdyn.dynamics.kernels import dormand_prince
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, finite_array, number, shown, unknown_name
 
+# Keys of [system] in files, and the argument of every method.
+KEYS = ("kind", "classes", "self")
 # Names of the dimensions and variables that every dataset of a trajectory has.
 RESERVED = ("time", "state", "value", "loss", "z", "t")
 
@@ -34,7 +36,7 @@ def checked_name(kind: str, name: Any) -> str:
     """
     if not isinstance(name, str) or not name or not name.isprintable() or "/" in name:
         raise InputError(f"expected a name of the {kind} as text without '/', received {shown(name)}; choose another")
-    if kind == "parameters" and (not name.isidentifier() or keyword.iskeyword(name) or name == "self"):
+    if kind == "parameters" and (not name.isidentifier() or keyword.iskeyword(name) or name in KEYS):
         raise InputError(
             f"expected names of parameters that Python and run files accept, received {name!r}; write for example "
             f"{'lambda_' if name == 'lambda' else 'rate_1'}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.linalg
 import sympy
 
@@ -61,6 +62,36 @@ def test_solvers_agree(growth: SymbolicSystem, method: str) -> None:
     """Assert that every solver finds the sigmoid within 1000 times its tolerance."""
     run = sd.integrate(growth, [1.0, 3.0, 200.0], method=method)
     np.testing.assert_allclose(run.observable("u"), mode([1.0, 3.0, 200.0], 1.5, 0.01), rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_implicit_methods_use_the_derivative(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert Robertson's reaction at t = 40 as scipy finds it from a plain function, by products of the Jacobian."""
+    x, y, z = sympy.symbols("x y z")
+    slow, fast = x / 25, 10**4 * y * z
+    rate = {x: fast - slow, y: slow - fast - 3 * 10**7 * y**2, z: 3 * 10**7 * y**2}
+    system = sd.System.from_sympy("Robertson", {x: 1.0, y: 0.0, z: 0.0}, rate)
+    expected = scipy.integrate.solve_ivp(
+        lambda t, w: [
+            -0.04 * w[0] + 1e4 * w[1] * w[2],
+            0.04 * w[0] - 1e4 * w[1] * w[2] - 3e7 * w[1] ** 2,
+            3e7 * w[1] ** 2,
+        ],
+        (0.0, 40.0), [1.0, 0.0, 0.0], "Radau", rtol=1e-11, atol=1e-15,
+    ).y[:, -1]  # fmt: skip
+    products = []
+    product = SymbolicSystem.write_jacobian_product
+
+    def counted(self: SymbolicSystem, *arguments: Any) -> None:
+        products.append(1)
+        product(self, *arguments)
+
+    monkeypatch.setattr(SymbolicSystem, "write_jacobian_product", counted)
+    for log_time in (False, True):
+        products.clear()
+        run = sd.integrate(system, [40.0], method, rtol=1e-8, atol=1e-13, log_time=log_time)
+        np.testing.assert_allclose(run.state[0], expected, rtol=1e-5)
+        assert products
 
 
 def test_ensemble_does_not_depend_on_threads(growth: SymbolicSystem) -> None:
@@ -266,6 +297,7 @@ def stated(**changed: Any) -> SymbolicSystem:
         ({"parameters": {s: float("inf")}}, "to be finite"),
         ({"parameters": {s: "1"}}, "real numbers"),
         ({"parameters": {s: 1.0, sympy.Symbol("lambda"): 1.0}}, "write for example lambda_"),
+        ({"parameters": {s: 1.0, sympy.Symbol("kind"): 1.0}}, "received 'kind'"),
         ({"observables": {"u": u}}, "received 'u' in the state and in the observables"),
         ({"observables": {"state": u}}, "another name of an observable"),
         ({"observables": {"w": v}}, "the observable 'w'.* with v"),
