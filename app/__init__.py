@@ -30,10 +30,13 @@ if TYPE_CHECKING:
         TextClasses,
         Trajectory,
         TransformerRun,
+        descend,
+        descend_samples,
         fluctuations,
         from_text,
         integrate,
         integrate_many,
+        linear_conserved,
         load,
         log_times,
         random_classes,
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
         check,
         claim,
         ladder,
+        ladder_of,
         validate,
     )
 
@@ -75,16 +79,16 @@ _HOMES = {
         (
             "SGD", "ClassKind", "Event", "FiniteLengthMeanField", "Fluctuations", "FrozenDecoder", "MeanField",
             "ModifiedDecoder", "SequenceClasses", "SingleCommonToken", "SymmetricClasses", "System", "TextClasses",
-            "Trajectory", "TransformerRun", "fluctuations", "from_text", "integrate", "integrate_many", "load",
-            "log_times", "random_classes", "sgd", "sgd_runs", "single_common_token", "syn_medium", "syn_small",
-            "symmetric_classes", "train_transformer",
+            "Trajectory", "TransformerRun", "descend", "descend_samples", "fluctuations", "from_text", "integrate",
+            "integrate_many", "linear_conserved", "load", "log_times", "random_classes", "sgd", "sgd_runs",
+            "single_common_token", "syn_medium", "syn_small", "symmetric_classes", "train_transformer",
         ),
         "snapdyn.dynamics",
     ),
     **dict.fromkeys(
         (
             "Check", "Evidence", "Family", "Instance", "InstanceReport", "Measured", "Picture", "Property",
-            "Requirement", "boundary", "check", "claim", "ladder", "validate",
+            "Requirement", "boundary", "check", "claim", "ladder", "ladder_of", "validate",
         ),
         "snapdyn.validation",
     ),

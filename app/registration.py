@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from snapdyn.dynamics import SYSTEMS, System
 from snapdyn.dynamics.registry import Registry
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, shown
-from snapdyn.experiments.sweep.observables import OBSERVABLES, Observable
+from snapdyn.experiments.sweep.observables import OBSERVABLES, Observable, declare_own_observables
 from snapdyn.figures import FIGURES, FigureEntry
 from snapdyn.validation import CLAIMS
 from snapdyn.validation.register import Claim
@@ -22,8 +23,9 @@ def register(entry: Entry) -> Entry:
 
     Parameters
     ----------
-    entry : type of System, Observable, Claim or FigureEntry
+    entry : type of System, System made by from_sympy or from_function, Observable, Claim or FigureEntry
         The name of a system is that of its class; the parameters of its constructor are the keys of ``[system]``.
+        Scalar observables and state values of a system of from_sympy or from_function become observables of sweeps.
 
     Returns
     -------
@@ -53,17 +55,20 @@ def register(entry: Entry) -> Entry:
     True
     >>> del sd.dynamics.SYSTEMS["Decay"]
     """
-    _registry_of(entry).add(entry)
+    added: object = type(entry) if isinstance(entry, OwnSystem) else entry  # its class takes the parameters
+    _registry_of(added).add(added)
+    if isinstance(entry, OwnSystem):
+        declare_own_observables(entry)
     return entry
 
 
-def _registry_of(entry: object) -> Registry:
+def _registry_of(entry: object) -> Registry[Any]:
     if isinstance(entry, type) and issubclass(entry, System):
         return SYSTEMS
     for kind, registry in ((Observable, OBSERVABLES), (Claim, CLAIMS), (FigureEntry, FIGURES)):
         if isinstance(entry, kind):
             return registry
     raise InputError(
-        f"expected a subclass of System, an Observable, a Claim or a FigureEntry to register, received {shown(entry)}; "
-        "see CONTRIBUTING.md"
+        "expected a subclass of System, an Observable, a Claim, a FigureEntry or a system of System.from_sympy or "
+        f"System.from_function to register, received {shown(entry)}; see CONTRIBUTING.md"
     )

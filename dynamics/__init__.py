@@ -13,9 +13,11 @@ from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengt
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
+from snapdyn.dynamics.systems.own.linear_conserved import LinearConserved, linear_conserved
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.text.text_classes import TextClasses, from_text
 from snapdyn.dynamics.training.descent import SGD, sgd, sgd_runs
+from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.linear_noise import Fluctuations, fluctuations
 from snapdyn.dynamics.training.momentum import momentum_clock
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
@@ -32,6 +34,7 @@ __all__ = [
     "FiniteLengthMeanField",
     "Fluctuations",
     "FrozenDecoder",
+    "LinearConserved",
     "MeanField",
     "ModifiedDecoder",
     "SequenceClasses",
@@ -42,10 +45,13 @@ __all__ = [
     "TextClasses",
     "Trajectory",
     "TransformerRun",
+    "descend",
+    "descend_samples",
     "fluctuations",
     "from_text",
     "integrate",
     "integrate_many",
+    "linear_conserved",
     "load",
     "log_times",
     "momentum_clock",

@@ -1,8 +1,11 @@
-"""Registries: the entries of one kind by name, ours and those that a user's file adds."""
+"""Registries: the entries of one kind by name, ours and those that a user's file or an installed plugin adds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib import metadata
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from snapdyn.errors import InputError, shown, unknown_name
@@ -24,11 +27,19 @@ class Registry(dict[str, Entry], Generic[Entry]):
         From an entry to its name.
     entries : iterable, optional
         Our own entries. Each kind has one static list of them, beside its code.
+    entry_of : callable, optional
+        From what a plugin gives to an entry; default: it is one.
     """
 
-    def __init__(self, kind: str, name_of: Callable[[Entry], str], entries: Iterable[Entry] = ()) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name_of: Callable[[Entry], str],
+        entries: Iterable[Entry] = (),
+        entry_of: Callable[[Any], Entry] | None = None,
+    ) -> None:
         super().__init__()
-        self.kind, self._name_of = kind, name_of
+        self.kind, self._name_of, self._entry_of = kind, name_of, entry_of
         self.declare(entries)
         _REGISTRIES.append(self)
 
@@ -59,6 +70,40 @@ class Registry(dict[str, Entry], Generic[Entry]):
         self[name] = entry
         return entry
 
+    def load_named(self, names: Iterable[Any]) -> None:
+        """Import the plugins that give entries of these names; names that are known, or that none gives, are ignored.
+
+        A plugin is an entry point of an installed package, in the group snapdyn.systems, snapdyn.observables,
+        snapdyn.claims or snapdyn.figures. Its name is that of the entry; its object is the entry, or a module that
+        registers it. Importing it runs its code.
+
+        Raises
+        ------
+        InputError
+            The plugin cannot be imported, or gives no entry of its name.
+        """
+        for name in names:
+            if isinstance(name, str) and name not in self and name in plugin_names(self.kind):
+                self._load(name)
+
+    def _load(self, name: str) -> None:
+        point = _plugins(self.kind)[name]
+        package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        try:
+            loaded = point.load()
+            if name not in self and not isinstance(loaded, ModuleType):
+                self.add(self._entry_of(loaded) if self._entry_of else loaded)
+        except Exception as error:
+            raise InputError(
+                f"expected the plugin {name!r} of {package} to load, received {type(error).__name__}: {error}; correct "
+                "or uninstall it"
+            ) from error
+        if name not in self:
+            raise InputError(
+                f"expected the plugin {name!r} of {package} to give a {self.kind} of this name, received none; ask its "
+                "authors"
+            )
+
     def find(self, name: str) -> Entry:
         """Return the entry of this name; InputError with the nearest name where there is none."""
         if name not in self:
@@ -69,3 +114,19 @@ class Registry(dict[str, Entry], Generic[Entry]):
 def registries() -> tuple[Registry[Any], ...]:
     """Every registry of the modules imported so far."""
     return tuple(_REGISTRIES)
+
+
+@cache
+def _plugins(kind: str) -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=f"snapdyn.{kind}s")}
+
+
+def plugin_names(kind: str) -> tuple[str, ...]:
+    """Names of the entries of one kind that installed plugins give; none of them is imported."""
+    return tuple(_plugins(kind))
+
+
+def plugin_versions() -> list[str]:
+    """Name and version of each package with plugins: results that may depend on them include these in their hash."""
+    points = [point for kind in ("system", "observable", "claim", "figure") for point in _plugins(kind).values()]
+    return sorted({f"{point.dist.name} {point.dist.version}" for point in points if point.dist})

@@ -82,6 +82,15 @@ def provenance(**facts: Any) -> dict[str, Any]:
     return {"snapdyn": code_version(), "versions": library_versions(), **facts}
 
 
+def cache_folder() -> Path:
+    """Folder of files that can be made again: $SNAPDYN_CACHE, else $XDG_CACHE_HOME/snapdyn, else ~/.cache/snapdyn."""
+    if own := os.environ.get("SNAPDYN_CACHE"):
+        return Path(own)
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG rule: a relative path counts as none.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "snapdyn"
+
+
 def output_folder(path: str | os.PathLike[str]) -> Path:
     """Return `path` as a folder that exists and can be written to, without files that killed processes left unfinished.
 

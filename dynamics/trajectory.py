@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
@@ -18,7 +21,7 @@ from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
 from snapdyn.dynamics.storage import provenance
 from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, outputs_of_kind
 from snapdyn.dynamics.symmetry.symmetric_quotient import symmetric_quotient
-from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, whole
+from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, shown, time_array, unknown_name, whole
 
 if TYPE_CHECKING:
     import xarray
@@ -132,6 +135,10 @@ class Trajectory:
         For a run of symmetric classes on one value for all that stay equal: these values. `z_support`, `z_initial` and
         Y are made from them when they are read, if they fit into memory; see `of_class`.
     events : list of EventRecord
+    observables : dict of (N, ...) arrays
+        Observables that the system declares; see `observable`.
+    state_shapes : dict of tuples
+        Shape of each named part of `state`, in order.
     wall_time : float
         Seconds; not stored in files, so that the same run gives the same bytes.
     """
@@ -156,10 +163,113 @@ class Trajectory:
     state: Floats | None = None
     value_names: Sequence[str] = ()
     representatives: Representatives | None = None
+    observables: dict[str, Floats] = field(default_factory=dict)
+    state_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if vars(self)["z_support"] is not None:  # given for all classes, as in a copy with other logits
             self.representatives = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_states_at"}
+
+    def changed(self, **values: Any) -> Trajectory:
+        """Return a copy with other values of some attributes; without dense output.
+
+        Unlike `dataclasses.replace` it does not read the others, which a system may lack.
+        """
+        other = copy.copy(self)
+        vars(other).update(values)
+        return other
+
+    def keep_dense_output(self, states_at: Callable[[Floats], Floats]) -> None:
+        """Keep the function from increasing times in the run, (N,), to states, (N, size), that `__call__` uses.
+
+        It holds the system; it is neither saved nor sent to other processes.
+        """
+        vars(self)["_states_at"] = states_at
+
+    def __call__(self, t: ArrayLike) -> Floats:
+        """State at any times within the run, from the dense output of its steps.
+
+        The run is made again, which takes as long as the first time: give all times at once.
+
+        Parameters
+        ----------
+        t : float or (N,) array
+            Times in batch-size-1 steps, from 0 to the last time of the run, in any order.
+
+        Returns
+        -------
+        (size,) or (N, size) array
+            In the order of the state of the system.
+
+        Raises
+        ------
+        InputError
+            A time outside of the run; a trajectory that was loaded from a file, or that training made by finite steps.
+
+        Examples
+        --------
+        >>> import snapdyn as sd, sympy
+        >>> u = sympy.Symbol("u")
+        >>> run = sd.integrate(sd.System.from_sympy("Decay", {u: 1.0}, {u: -u}), [2.0])
+        >>> run([0.0, 1.0]).round(4)
+        array([[1.    ],
+               [0.3679]])
+        """
+        states_at = vars(self).get("_states_at")
+        if states_at is None:
+            raise InputError(
+                f"expected a trajectory that integrate made in this process, received one of {self.system} without "
+                "dense output; integrate the system again, with these times in t_eval"
+            )
+        times = time_array("t", t)
+        last = max([*self.t[-1:].tolist(), *(event.t for event in self.events)], default=0.0)
+        if times.ndim > 1 or times.size == 0 or times.max() > last:
+            raise InputError(f"expected times from 0 to the end of the run, {last:.6g}, received {shown(t)}")
+        ordered, position = np.unique(times, return_inverse=True)
+        states: Floats = states_at(ordered)
+        return states[position.ravel()] if times.ndim else states[0]
+
+    def observable(self, name: str) -> Floats:
+        """An observable of the system, or a part of its state, by name.
+
+        Parameters
+        ----------
+        name : str
+            An observable that the system declares, a state variable, or one of its extra quantities.
+
+        Returns
+        -------
+        (N, ...) array
+            One value or array for each saved time.
+
+        Raises
+        ------
+        InputError
+            There is none of this name.
+
+        Examples
+        --------
+        >>> import snapdyn as sd, sympy
+        >>> u = sympy.Symbol("u")
+        >>> decay = sd.System.from_sympy("Decay", {u: 1.0}, {u: -u}, observables={"square": u**2})
+        >>> sd.integrate(decay, [0.0, 1.0]).observable("square").round(4)
+        array([1.    , 0.1353])
+        """
+        known: dict[str, Floats] = {**self.extra, **self.observables}
+        if self.state is not None:
+            first = 0
+            for part, shape in self.state_shapes.items():
+                width = math.prod(shape)
+                known[part] = self.state[:, first : first + width].reshape(-1, *shape)
+                first += width
+            for value, values in zip(self.value_names, self.state.T, strict=False):
+                known.setdefault(value, values)
+        if name not in known:
+            raise unknown_name(f"an observable of {self.system}", name, known)
+        return known[name]
 
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no saved times"
@@ -526,6 +636,8 @@ class Trajectory:
             data["entropy"] = (("time", "class"), self.entropy(), {"units": "nats"})
         for name, values in self.extra.items():
             data[name] = (("time", f"{name}_index"), values)
+        for name, values in self.observables.items():
+            data[name] = (_dims(name, values), values)
         for name, values in self.invariants.items():
             data[f"violation of {name}"] = ("time", values)
         return xarray.Dataset(data, coordinates, attrs={"system": repr(self), "status": self.status})
@@ -608,6 +720,8 @@ class Trajectory:
             }
         for name, values in self.extra.items():
             data[f"extra:{name}"] = (("time", f"{name}_index"), values)
+        for name, values in self.observables.items():
+            data[f"observable:{name}"] = (_dims(name, values), values)
         for name, values in self.invariants.items():
             data[f"invariant:{name}"] = ("time", values)
         if not kept and self.Y is not None:
@@ -636,9 +750,17 @@ class Trajectory:
         }
         if self.state is not None:
             header["value_names"] = list(self.value_names)
+            if self.state_shapes:
+                shapes: list[Any] = [[name, list(shape)] for name, shape in self.state_shapes.items()]
+                header["state_shapes"] = shapes
         if isinstance(self.classes, SymmetricClasses):
             header["symmetric_classes"] = self.classes.to_json()
         return write_netcdf(xarray.Dataset(data, attrs={HEADER: json.dumps(header, sort_keys=True)}), path, FORMAT)
+
+
+def _dims(name: str, values: Floats) -> tuple[str, ...]:
+    """Dimensions of an observable in a dataset."""
+    return ("time", *(f"{name}_{axis}" for axis in ("row", "column", "depth")[: values.ndim - 1]))
 
 
 def _stored(name: str, what: str | None) -> property:
@@ -755,6 +877,8 @@ def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajec
         state=values.get("state"),
         value_names=tuple(header.get("value_names", ())),
         representatives=kept,
+        observables={k.removeprefix("observable:"): v for k, v in values.items() if k.startswith("observable:")},
+        state_shapes={name: tuple(shape) for name, shape in header.get("state_shapes", ())},
     )
 
 
@@ -781,6 +905,11 @@ def _check_shapes(run: Trajectory) -> None:
     expected += [(event.z_support, (logits,)) for event in run.events]
     expected += [(values, (times,)) for values in run.invariants.values()]
     expected += [(values, (times, None)) for values in run.extra.values()]
+    expected += [(values, (times, *[None] * (values.ndim - 1))) for values in run.observables.values()]
+    if run.state is not None and run.state_shapes:
+        if not all(isinstance(n, int) and n > 0 for shape in run.state_shapes.values() for n in shape):
+            raise ValueError("shapes of the state")
+        expected.append((run.state, (times, sum(map(math.prod, run.state_shapes.values())))))
     if not kept and run.Y is not None:
         rows, outputs = np.asarray(run.decoder_rows), np.asarray(run.decoder_outputs)
         expected += [(run.Y, (times, None, outputs.size)), (rows, (None,)), (outputs, (None,))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import xarray
 
@@ -64,6 +65,12 @@ class Comparison:
         )
 
 
+def _kind(table: dict[str, Any]) -> Any:
+    """What [system] of a file names."""
+    section = table.get("system")
+    return section.get("kind") if isinstance(section, dict) else None
+
+
 def read_comparison(path: Path) -> Comparison:
     """Read and check a file for `snapdyn compare`; what `read_sections` raises."""
     names = ("classes", "sgd", "compare")
@@ -73,12 +80,13 @@ def read_comparison(path: Path) -> Comparison:
 
 def read_simulation(path: Path) -> Simulation | Training:
     """Read and check a file for `snapdyn simulate`; what `read_sections` raises."""
-    if "transformer" in read_toml(path):
+    table = read_toml(path)
+    if "transformer" in table:
         sections = read_sections(path, {"transformer": TRANSFORMER, "output": Output}, required=("transformer",))
         return Training(path.parent, sections["transformer"], sections.get("output", Output()))
     sections = read_sections(
         path,
-        {"classes": CLASSES, "system": system_models(), "run": RUN, "output": Output},
+        {"classes": CLASSES, "system": system_models(_kind(table)), "run": RUN, "output": Output},
         required=("system", "run"),
     )
     return Simulation(

@@ -48,8 +48,9 @@ class SystemSection(Section):
         return self.system(classes, **arguments)
 
 
-def system_models() -> dict[str, type[SystemSection]]:
-    """Model of [system] for each system of the register, by its name."""
+def system_models(named: object = None) -> dict[str, type[SystemSection]]:
+    """Model of [system] for each system of the register, and for the one `named`, which a plugin may give."""
+    SYSTEMS.load_named([named])
     return {name: _system_model(system) for name, system in SYSTEMS.items()}
 
 

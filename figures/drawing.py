@@ -133,6 +133,7 @@ def draw(
     transformers = None if runs is None else load_transformer_runs(file_path("runs", runs), unverified)
     if ids is None:
         ids = saved or [id_ for id_, entry in FIGURES.items() if transformers or not entry.from_runs]
+    FIGURES.load_named([ids] if isinstance(ids, str) else ids if isinstance(ids, list | tuple) else [])
     chosen = [FIGURES[id_] for id_ in chosen_ids("figure", ids, FIGURES)]
     for entry in chosen:
         if saved is not None and entry.id not in saved:

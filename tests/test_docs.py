@@ -145,3 +145,22 @@ def test_sweep_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
     (text,) = blocks(ROOT / "docs" / "sweeps.md", "toml")
     (tmp_path / "sweep.toml").write_text(text)
     assert list(read_sweep(tmp_path / "sweep.toml").design.parameters) == ["system.eta_Y", "system.eta_Z"]
+
+
+def test_code_of_the_page_on_own_theories_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that an equation gets its verdict in 20 lines, and that the page's other blocks run after it."""
+    first, *others = blocks(ROOT / "docs" / "own_theory.md", "python")
+    assert len([line for line in first.splitlines() if line.strip()]) <= 20
+    names: dict[str, object] = {"__name__": "own_theory"}
+    try:
+        for code in (first, *others):
+            exec(compile(code, "own_theory.md", "exec"), names)
+        output = capsys.readouterr().out
+        assert "1 holds" in output
+        assert "{'descent': True, 'stochastic': True}" in output
+        assert "No rung passes the tolerance 0.05." in output
+    finally:
+        snapdyn.validation.CLAIMS.pop("sigmoid", None)
+        snapdyn.dynamics.SYSTEMS.pop("TwoLayers", None)
+        for name in ("a", "b", "u"):
+            snapdyn.experiments.sweep.observables.OBSERVABLES.pop(name, None)

@@ -30,6 +30,7 @@ SERVED_BY = {
     "dynamics/kernels/decoder": "dynamics/systems/test_frozen_decoder.py",
     "dynamics/kernels/single_common_token": "dynamics/systems/test_single_common_token.py",
     "dynamics/kernels/chebyshev": "dynamics/integration/test_rkc.py",
+    "dynamics/kernels/called_rate": "dynamics/systems/own/test_user_function.py",
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.
     "analytic/common_token": "analytic/test_growth.py",
@@ -44,7 +45,7 @@ SERVED_BY = {
     "dynamics/symmetry/modified_decoder": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/symmetry/representatives": "dynamics/symmetry/test_symmetric_mean_field.py",
     "dynamics/symmetry/symmetric_quotient": "dynamics/symmetry/test_symmetric_mean_field.py",
-    "dynamics/registry": "dynamics/test_user_files.py",
+    "dynamics/systems/own/*": "dynamics/systems/own/test_symbolic.py",
     "dynamics/systems/layout": "dynamics/systems/test_mean_field.py",
     "dynamics/systems/tiled": "dynamics/kernels/mean_field/test_tiled.py",
     "dynamics/training/*": "dynamics/training/test_descent.py",

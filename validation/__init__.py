@@ -13,7 +13,7 @@ from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.results import ClaimResult, Report
 from snapdyn.validation.run import validate
-from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs import ladder, ladder_of
 from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import Order, fit_order
@@ -52,6 +52,7 @@ __all__ = [
     "equation_text",
     "fit_order",
     "ladder",
+    "ladder_of",
     "load_claims",
     "validate",
 ]

@@ -198,6 +198,7 @@ def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
         return list(CLAIMS.values())
     if not wanted:
         raise InputError("expected at least one claim id, received none; leave them out for all")
+    CLAIMS.load_named(wanted)
     chosen: set[str] = set()
     for name in sorted(wanted):
         ids = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, record_body, record_text, write_record
-from snapdyn.dynamics.storage import library_versions, output_folder, replacing, source_hash
+from snapdyn.dynamics.storage import cache_folder, library_versions, output_folder, replacing, source_hash
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.validation.assumptions import Condition
@@ -36,15 +35,6 @@ ROOMS = ("analytic", "dynamics", "validation", "errors")
 DAYS_KEPT = 30
 TIMES = "seconds.json"
 MEMBER = "result"
-
-
-def cache_folder() -> Path:
-    """Folder of files that can be made again: $SNAPDYN_CACHE, else $XDG_CACHE_HOME/snapdyn, else ~/.cache/snapdyn."""
-    if own := os.environ.get("SNAPDYN_CACHE"):
-        return Path(own)
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG rule: a relative path counts as none.
-    return (base if base.is_absolute() else Path.home() / ".cache") / "snapdyn"
 
 
 class FinishedClaims:

@@ -67,20 +67,24 @@ def help_with(names: Callable[[], str]) -> type[TyperCommand]:
 def systems_and_classes() -> str:
     """What run files can name."""
     from snapdyn.dynamics import SYSTEMS
+    from snapdyn.dynamics.registry import plugin_names
     from snapdyn.experiments.class_sections import CLASSES
 
-    return f"Systems: {', '.join(SYSTEMS)}. Classes: {', '.join(CLASSES)}."
+    return f"Systems: {', '.join(dict.fromkeys([*SYSTEMS, *plugin_names('system')]))}. Classes: {', '.join(CLASSES)}."
 
 
 def systems_and_observables() -> str:
     """What sweep files can name."""
+    from snapdyn.dynamics.registry import plugin_names
     from snapdyn.experiments.sweep.observables import OBSERVABLES
 
-    return f"{systems_and_classes()} Observables: {', '.join(OBSERVABLES)}."
+    names = dict.fromkeys([*OBSERVABLES, *plugin_names("observable")])
+    return f"{systems_and_classes()} Observables: {', '.join(names)}."
 
 
 def figure_ids() -> str:
     """Figures that can be drawn."""
+    from snapdyn.dynamics.registry import plugin_names
     from snapdyn.figures import FIGURES
 
-    return f"Figures: {', '.join(FIGURES)}."
+    return f"Figures: {', '.join(dict.fromkeys([*FIGURES, *plugin_names('figure')]))}."

@@ -44,3 +44,20 @@ class Clock:
             return out
 
         return in_log_time
+
+    def jacobian(self, system: System) -> Callable[[float, Floats], Floats]:
+        """Derivative of `derivative` by the state, (tau, state) -> (n, n), of a system that `has_jacobian`."""
+
+        def matrix(tau: float, state: Floats) -> Floats:
+            state = np.ascontiguousarray(state)
+            columns = np.empty((state.size, state.size))
+            t, vector = self.to_time(tau), np.zeros(state.size)
+            for i in range(state.size):
+                vector[i] = 1.0
+                system.write_jacobian_product(t, state, vector, columns[i])
+                vector[i] = 0.0
+            if self.scale is not None:
+                columns *= self.scale * np.exp(tau)
+            return columns.T
+
+        return matrix

@@ -65,9 +65,9 @@ def is_installed() -> bool:
 class CVODESolver:
     """BDF of order 1 to 5 with Newton's method and GMRES, with the attributes of scipy's solvers that `integrate` uses.
 
-    GMRES needs products of the Jacobian with vectors only: analytic ones for MeanField without residual connection,
-    difference quotients of SUNDIALS for other systems. There is no preconditioner. Analytic products conserve linear
-    invariants to rounding.
+    GMRES needs products of the Jacobian with vectors only: analytic ones for MeanField without residual connection
+    and for systems that define `write_jacobian_product`, difference quotients of SUNDIALS for other systems. There is
+    no preconditioner. Analytic products conserve linear invariants to rounding.
 
     Parameters
     ----------
@@ -111,6 +111,8 @@ class CVODESolver:
             *arguments, work = system.kernel_arguments()
             self._arguments = (*arguments, scratch(SCRATCH_ROWS, work.shape[1]))
             products = CVODEJacTimes(None, self._write_product)
+        elif system.has_jacobian:
+            products = CVODEJacTimes(None, self._write_own_product)
         self._solver = CVODE(
             self._write_rate,
             method="BDF",
@@ -134,7 +136,7 @@ class CVODESolver:
     def _write_rate(self, tau: float, state: Floats, out: Floats) -> None:
         self.nfev += 1
         self._state[:] = state
-        self._system.write_rate(self._state, out)
+        self._system.write_rate_at(self._clock.to_time(tau), self._state, out)
         if self._scale:
             out *= self._scale * math.exp(tau)  # dt/dtau
 
@@ -143,6 +145,14 @@ class CVODESolver:
         self._state[:] = state
         self._vector[:] = vector
         mean_field_jacobian(self._state, self._vector, out, *self._arguments)
+        if self._scale:
+            out *= self._scale * math.exp(tau)
+
+    def _write_own_product(self, tau: float, state: Floats, rate: Floats, vector: Floats, out: Floats) -> None:
+        self.nfev += 1
+        self._state[:] = state
+        self._vector[:] = vector
+        self._system.write_jacobian_product(self._clock.to_time(tau), self._state, self._vector, out)
         if self._scale:
             out *= self._scale * math.exp(tau)
 

@@ -43,7 +43,7 @@ NOTHING = np.empty(0)
 
 def is_compiled(system: System) -> bool:
     """Whether the right-hand side of `system` is compiled into the integrator."""
-    return type(system) in COMPILED_SYSTEMS
+    return type(system) in COMPILED_SYSTEMS or system.integrator is not None
 
 
 class DormandPrinceSolver:
@@ -52,7 +52,7 @@ class DormandPrinceSolver:
     Parameters
     ----------
     system : System
-        One of `COMPILED_SYSTEMS`.
+        One of `COMPILED_SYSTEMS`, or one with an `integrator` of its own.
     clock : Clock
         t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
     t_end : float
@@ -62,7 +62,7 @@ class DormandPrinceSolver:
     """
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
-        self._advance, self.knows_loss = COMPILED_SYSTEMS[type(system)]
+        self._advance, self.knows_loss = COMPILED_SYSTEMS.get(type(system)) or (system.integrator, False)
         self._arguments = system.kernel_arguments()
         self.t_bound = clock.from_time(t_end)
         self._work = kernel.new_workspace(

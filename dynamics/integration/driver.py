@@ -6,19 +6,22 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.integrate
 from numpy.typing import ArrayLike
 
+from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver, is_compiled
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
 from snapdyn.dynamics.integration.failure import failure_message
 from snapdyn.dynamics.integration.methods import Choice, StepRepeated, choose_method, new_solver
-from snapdyn.dynamics.integration.recorder import Recorder
+from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, is_reducible, reduced
 from snapdyn.dynamics.systems.base import System
@@ -64,7 +67,7 @@ def integrate(
         (DOP853 without Python between steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF, Radau), CVODE
         (BDF of SUNDIALS without a Jacobian matrix; pip install 'snapdyn[stiff]'), or RKC, for large problems at loose
         tolerances (text): explicit, of second order, with steps that the fastest rate does not limit. LSODA runs with
-        a diagonal Jacobian, so that it never allocates n^2 numbers.
+        a diagonal Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic one (from_sympy).
     rtol : float
         Relative local error tolerance on the state values: z and Y, or V h for systems that carry h.
     atol : float
@@ -183,7 +186,30 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
             violated = violation_message(at, system.invariants(last), system.conserved_sums(last), stats)
         if violated:
             status, message = "failed", f"{violated} (with z_only, the end of a run alone is checked)"
-    return recorder.trajectory(status, message, stats, time.perf_counter() - started)
+    trajectory = recorder.trajectory(status, message, stats, time.perf_counter() - started)
+    trajectory.keep_dense_output(partial(_states, full, replace(request, progress=None, events=None)))
+    return trajectory
+
+
+def _states(full: System, request: Request, times: Floats) -> Floats:
+    """States (N, size) of the run of `request` at N increasing times within it: the run is made again.
+
+    The steps do not depend on the times at which a run is saved, so these are values of its own dense output.
+    """
+    t_end = float(request.times[-1])
+    choice = choose_method(full, request.method, request.log_time, t_end)
+    system = _smallest(full, request, choice)
+    if system is not full:
+        choice = choice._replace(compiled=is_compiled(system))
+    recorder = StateRecorder(system, times)
+    if times[-1] == 0.0 or not choice.compiled:
+        recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
+    if times[-1] > 0.0:
+        with np.errstate(all="ignore"):
+            solver = new_solver(system, choice, t_end, request.rtol, request.atol)
+            make_steps = _whole_run_compiled if choice.compiled else _step_by_step
+            make_steps(solver, system, choice.clock, recorder, replace(request, z_only=True), NEVER)
+    return system.full_state(recorder.states())
 
 
 def _smallest(system: System, request: Request, choice: Choice) -> System:

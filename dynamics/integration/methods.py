@@ -141,8 +141,11 @@ def new_solver(system: System, choice: Choice, t_end: float, rtol: float, atol: 
         return DormandPrinceSolver(system, clock, t_end, rtol, atol)
     if method == "CVODE":
         return CVODESolver(system, clock, t_end, rtol, atol)
-    # A diagonal Jacobian: LSODA's full one would allocate n^2 numbers.
-    options: dict[str, Any] = {"lband": 0, "uband": 0} if method == "LSODA" else {}
+    options: dict[str, Any] = {}
+    if method in ("LSODA", "BDF", "Radau") and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
+        options["jac"] = clock.jacobian(system)
+    elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
+        options = {"lband": 0, "uband": 0}
     rate = clock.derivative(system)
     limit = StepLimit(rate) if method == "LSODA" else None
     solver_class = RKC if method == "RKC" else getattr(scipy.integrate, method)

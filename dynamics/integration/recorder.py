@@ -117,6 +117,7 @@ class Recorder:
             for name, each in system.conserved_sums(states).items():
                 values["scale", name] = np.array(each.scale)
                 self._sums[name] = each
+            values |= {("observable", name): np.array(each) for name, each in system.observables(states).items()}
             return values | {("extra", name): np.array(each) for name, each in system.extra(states).items()}
 
     def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
@@ -161,6 +162,7 @@ class Recorder:
             stats=stats,
             invariants=invariants,
             extra={key[1]: values for key, values in kept.items() if key[0] == "extra"},
+            observables={key[1]: values for key, values in kept.items() if key[0] == "observable"},
             Y=None if representatives else kept.get("Y"),
             decoder_rows=self._ids[0],
             decoder_outputs=self._ids[1],
@@ -170,4 +172,21 @@ class Recorder:
             state=state,
             value_names=() if system.has_z else system.value_names,
             representatives=representatives,
+            state_shapes={} if system.has_z else dict(system.state_shapes),
         )
+
+
+class StateRecorder(Recorder):
+    """Collects the states themselves, whatever the system, at times that all lie within the run."""
+
+    def __init__(self, system: System, times: Floats) -> None:
+        super().__init__(system, times, False, True)
+        self.width, self.keeps_states = system.size, True
+
+    def _observables(self, states: Floats, losses: Floats | None = None) -> dict[Any, Floats]:
+        return {"state": states.copy()}
+
+    def states(self) -> Floats:
+        """States at the times, (N, size)."""
+        self._observe()
+        return np.concatenate([np.empty((0, self.width)), *(each["state"] for each in self._collected)])

@@ -79,8 +79,8 @@ class Workspace(NamedTuple):
 
 
 # reals: the integration variable at the end and at the start of the last step, size of the next step, end of the run,
-# tolerances, t_s (0: the integration variable is t)
-TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE = range(7)
+# tolerances, t_s (0: the integration variable is t), t at which the rate is being evaluated
+TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW = range(8)
 # counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made
 STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE = range(5)
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
@@ -100,7 +100,7 @@ def new_workspace(
     """Workspace for a run from the state `start` (n,) at 0 to `end` (> 0), in log time if a scale t_s is given."""
     vectors = np.empty((VECTORS, start.size))
     vectors[STATE] = start
-    reals = np.array((0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0))
+    reals = np.array((0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0, 0.0))
     return Workspace(vectors, START_WHERE.copy(), reals, START_COUNTS.copy(), START_WEIGHTS.copy(), shares)
 
 
@@ -197,9 +197,11 @@ def _scaled_norm(x, other, y, rtol, atol, shares):
 def _evaluate(rate, arguments, work, state, stage, tau):
     """Write d(state)/dtau at the state in row `state` and at `tau` to a stage; dt/dtau = t_s exp(tau) in log time."""
     out = work.vectors[work.where[STAGE + stage]]
+    scale = work.reals[SCALE]
+    work.reals[NOW] = scale * math.expm1(tau) if scale > 0.0 else tau  # a rate that depends on time reads it
     rate(work.vectors[state], out, *arguments)
-    if work.reals[SCALE] > 0.0:
-        _multiply(out, work.reals[SCALE] * math.exp(tau))
+    if scale > 0.0:
+        _multiply(out, scale * math.exp(tau))
     work.counts[EVALUATIONS] += 1
 
 
@@ -320,8 +322,8 @@ def dense_state(tau, work, out):
 
 
 @njit(inline="always")
-def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
-    """Body of the functions below, one per right-hand side."""
+def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
+    """Body of the functions below, one per right-hand side, and of those in generated files."""
     counts, where = work.counts, work.where
     if counts[STARTED] == 0:
         _first_step(rate, arguments, work)
@@ -369,43 +371,43 @@ def _advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
 
 @kernel(nogil=True)
 def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
+    return advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)
 def advance_mean_field_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(mean_field_quotient, mean_field_quotient, arguments, work, save_at, saved, losses, most_steps)
+    return advance(mean_field_quotient, mean_field_quotient, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)
 def advance_frozen_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(frozen_decoder, frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
+    return advance(frozen_decoder, frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)
 def advance_modified_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(modified_decoder, modified_decoder, arguments, work, save_at, saved, losses, most_steps)
+    return advance(modified_decoder, modified_decoder, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)
 def advance_frozen_decoder_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(
+    return advance(
         frozen_decoder_quotient, frozen_decoder_quotient, arguments, work, save_at, saved, losses, most_steps
     )
 
 
 @kernel(nogil=True)
 def advance_modified_decoder_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(
+    return advance(
         modified_decoder_quotient, modified_decoder_quotient, arguments, work, save_at, saved, losses, most_steps
     )
 
 
 @kernel(nogil=True)
 def advance_finite_length_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(finite_length_quotient, finite_length_quotient, arguments, work, save_at, saved, losses, most_steps)
+    return advance(finite_length_quotient, finite_length_quotient, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)
 def advance_single_common_token(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(single_common_token, single_common_token, arguments, work, save_at, saved, losses, most_steps)
+    return advance(single_common_token, single_common_token, arguments, work, save_at, saved, losses, most_steps)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class ConservedSum(NamedTuple):
 
 
 class System(ABC):
-    """An autonomous system of ODEs, d(state)/dt = rate(state); t counts batch-size-1 SGD steps.
+    """A system of ODEs, d(state)/dt = rate(state); t counts batch-size-1 SGD steps.
 
     A subclass defines `initial_state` and `write_rate`, and sets `parameters` if it has any. Everything else is
     optional: a system without attention logits, loss or decoder does not define them, and its trajectory then
@@ -76,6 +76,10 @@ class System(ABC):
            [2.    ]])
     """
 
+    # Set by `snapdyn.dynamics.systems`, since those modules import this one.
+    from_sympy: ClassVar[Callable[..., System]]
+    from_function: ClassVar[Callable[..., System]]
+
     parameters: Mapping[str, Any] = MappingProxyType({})
     value_names: Sequence[str] = ()
     classes: SequenceClasses | None = None
@@ -112,13 +116,17 @@ class System(ABC):
         return state
 
     def derivative(self, t: float, state: Floats) -> Floats:
-        """d(state)/dt, a new (size,) array; t is not used, since systems are autonomous."""
+        """d(state)/dt at time t, a new (size,) array."""
         # Implicit solvers pass columns of a matrix; the kernels are compiled for contiguous arrays only.
         if not state.flags.c_contiguous:
             state = np.ascontiguousarray(state)
         out = scratch(state.size)
-        self.write_rate(state, out)
+        self.write_rate_at(t, state, out)
         return out
+
+    def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
+        """Write d(state)/dt at time t to `out`; autonomous systems define `write_rate` only."""
+        return self.write_rate(state, out)
 
     def value_name(self, index: int) -> str:
         """Name of one state value, for messages."""
@@ -189,6 +197,35 @@ class System(ABC):
         Every run has scratch arrays of its own, so that runs of one system in several threads do not share any.
         """
         raise self._lacking("a right-hand side that is compiled into the integrator")
+
+    # -- optional: what a theory of one's own has (`systems.own`) --------------------------------------------
+    @property
+    def integrator(self) -> Any:
+        """Compiled integrator with this right-hand side, as `kernels.dormand_prince.advance_...`, or None."""
+        return None
+
+    @property
+    def stepper(self) -> Any:
+        """Compiled explicit steps of this right-hand side, as `kernels.explicit_steps`, or None."""
+        return None
+
+    @property
+    def has_jacobian(self) -> bool:
+        """Whether the system defines `write_jacobian_product`."""
+        return type(self).write_jacobian_product is not System.write_jacobian_product
+
+    def write_jacobian_product(self, t: float, state: Floats, vector: Floats, out: Floats) -> None:
+        """Write the derivative of the rate at (t, state) along `vector`, (size,), to `out`."""
+        raise self._lacking("a Jacobian")
+
+    def observables(self, states: Floats) -> dict[str, Floats]:
+        """Named functions of the state, (N, ...), of states (N, size)."""
+        return {}
+
+    @property
+    def state_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each named part of the state, in the order in which the parts follow each other."""
+        return MappingProxyType({})
 
     def _lacking(self, what: str) -> InputError:
         return InputError(f"expected a system with {what}, received {self.name}, which has none")

@@ -161,7 +161,7 @@ def sgd(*args: Any, threads: int | None = None, **settings: Any) -> Trajectory |
     """
     arguments = _SIGNATURE.bind(*args, threads=threads, **settings).arguments
     del arguments["threads"]
-    single, seeds = _seeds(arguments.pop("seed", SGD.seed))
+    single, seeds = seed_list(arguments.pop("seed", SGD.seed))
     steps, record = arguments.get("steps"), arguments.get("record")
     if record is None and isinstance(steps, int):
         require_memory(f"the records of {len(seeds)} seeds", 16.0 * steps * len(seeds), "fewer seeds, or a record")
@@ -250,7 +250,7 @@ def sgd_runs(
     return in_threads([partial(train_one, run) for run in runs], threads, stop, progress)
 
 
-def _seeds(seed: int | Iterable[int]) -> tuple[bool, list[int]]:
+def seed_list(seed: int | Iterable[int]) -> tuple[bool, list[int]]:
     """Return whether a single trajectory is requested, and the seeds."""
     if isinstance(seed, np.ndarray) and seed.ndim == 0:
         seed = seed.item()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, Trajectory, momentum_clock, sgd
+from snapdyn.dynamics import SYSTEMS, SequenceClasses, System, Trajectory, momentum_clock, sgd
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.user_files import load_file, loaded_files
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
@@ -26,6 +27,7 @@ from snapdyn.experiments.sweep.observables import (
     TRANSFORMER,
     CellRun,
     Values,
+    declare_own_observables,
     declared_values,
 )
 from snapdyn.experiments.sweep.store import code_hash
@@ -51,6 +53,14 @@ def models(kind: str) -> dict[str, Model]:
         LADDER: {"ladder": training_sections.LADDER},
     }
     return {"classes": CLASSES, **own[kind]}
+
+
+def load_plugins(system: Any, observables: Sequence[str] = ()) -> None:
+    """Import the plugins that a sweep names: its kind of system, which may bring observables, and observables."""
+    SYSTEMS.load_named([system])
+    if isinstance(system, str) and issubclass(SYSTEMS.get(system, System), OwnSystem):
+        declare_own_observables(SYSTEMS[system]())
+    OBSERVABLES.load_named(observables)
 
 
 class CellFailed(Exception):
@@ -115,6 +125,8 @@ def run_cells(
             "expected workers with the code of this sweep, received one with another version of snapdyn; install the "
             "same version everywhere"
         )
+    for kind_of_system in {json.loads(cell.sections.get("system", "{}")).get("kind") for cell in cells}:
+        load_plugins(kind_of_system, observables)
     outcomes = []
     for cell in cells:
         started = time.perf_counter()

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from pydantic import Field
 
 from snapdyn.errors import InputError, shown, unknown_name
-from snapdyn.experiments.sweep.cells import Cell, models
+from snapdyn.experiments.sweep.cells import Cell, load_plugins, models
 from snapdyn.experiments.sweep.design import Axis, Design, Value, build_design
 from snapdyn.experiments.sweep.observables import (
     LADDER,
@@ -135,6 +135,8 @@ def read_sweep(path: Path) -> Sweep:
     """
     values = read_toml(path)
     kind = _kind_of(path, values)
+    system, named = values.get("system"), values.get("sweep")
+    load_plugins(system.get("kind") if isinstance(system, dict) else None, _listed(named))
     known = models(kind)
     required = known.keys() - ({"classes"} if kind == ODE else set())
     check_names(path, values, (*known, "sweep", "phase"), required)
@@ -198,12 +200,18 @@ def _design(
     return design
 
 
+def _listed(section: Any) -> list[Any]:
+    """Observables that [sweep] names."""
+    named = section.get("observables") if isinstance(section, dict) else None
+    return named if isinstance(named, list) else []
+
+
 def _observables(
     kind: str, settings: SweepSection, sections: Mapping[str, dict[str, Any]], where: str
 ) -> tuple[str, ...]:
     if settings.observables is None:
         system = system_models().get(sections.get("system", {}).get("kind", ""))
-        return default_observables(kind, system is None or system.takes_classes())
+        return default_observables(kind, system is None or system.takes_classes(), system and system.system)
     (section,) = (name for name, of_section in KIND_OF_SECTION.items() if of_section == kind)
     for name in settings.observables:
         if name not in observables_of(kind):

@@ -11,6 +11,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, TransformerRun
 from snapdyn.dynamics.registry import Registry
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, shown
 from snapdyn.validation import Ladder
 from snapdyn.validation import observables as of_run
@@ -289,6 +290,25 @@ OBSERVABLES: Registry[Observable] = Registry(
 """Observables that sweep files can name; `OBSERVABLES.add` adds a user's observable."""
 
 
+def of_own_system(system: OwnSystem) -> list[Observable]:
+    """Observables of a sweep with a user's system: each of its scalar observables and state values, at the end."""
+
+    def last(name: str) -> Callable[[CellRun], Any]:
+        return lambda cell: cell.run.observable(name)[-1]
+
+    return [
+        Observable(name, (Variable(name, "", f"{name} at the end"),), {ODE: last(name)}, needs_classes=False)
+        for name in system.scalar_names()
+    ]
+
+
+def declare_own_observables(system: Any) -> None:
+    """Add the observables of a user's system to `OBSERVABLES`; another system may measure one of the same name."""
+    for observable in of_own_system(system):
+        if observable.name not in OBSERVABLES:
+            OBSERVABLES.add(observable)
+
+
 def declared_values(variables: Sequence[Variable], values: Mapping[str, Any]) -> Values:
     """Return the values of declared variables, after checking that each is what its variable holds.
 
@@ -337,8 +357,10 @@ def observables_of(kind: str) -> tuple[str, ...]:
     return tuple(name for name, observable in OBSERVABLES.items() if kind in observable.measures)
 
 
-def default_observables(kind: str, has_classes: bool = True) -> tuple[str, ...]:
-    """Names of the observables of a sweep that names none."""
+def default_observables(kind: str, has_classes: bool = True, system: Any = None) -> tuple[str, ...]:
+    """Names of the observables of a sweep that names none; of a user's system those that it has."""
+    if isinstance(system, type) and issubclass(system, OwnSystem):
+        return tuple(name for name in system().scalar_names() if name in OBSERVABLES)
     return tuple(
         name
         for name in observables_of(kind)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, write_record
+from snapdyn.dynamics.registry import plugin_versions
 from snapdyn.dynamics.storage import output_folder, source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.dynamics.user_files import loaded_files
@@ -22,8 +23,8 @@ SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors")
 
 
 def code_hash() -> str:
-    """Hash of the code that the numbers of a cell come from, with the files of the user's that were loaded."""
-    return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values())])
+    """Hash of the code that the numbers of a cell come from, with loaded files of a user's and versions of plugins."""
+    return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values()), *plugin_versions()])
 
 
 def cell_key(code: str, kind: str, observables: tuple[str, ...], sections: Mapping[str, str]) -> str:

@@ -144,7 +144,7 @@ def ladder(
     choice("form", form, ("consistent", "printed"))
     choice("branch", branch, BRANCHES)
     decoder = branch == "decoder"
-    times, steps = _rounded(t_eval, momentum, whole("max_steps", max_steps, 1))
+    times, steps = rounded_steps(t_eval, momentum, whole("max_steps", max_steps, 1))
 
     def descend(seeds: Sequence[int], batch_size: int | None, seq_len: int | None = None) -> list[Trajectory]:
         if steps is None:
@@ -265,7 +265,7 @@ def _decoder_branch(classes: SequenceClasses, eta_Y: float, eta_Z: float, times:
     ]
 
 
-def _rounded(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[Floats, Ints | None]:
+def rounded_steps(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[Floats, Ints | None]:
     """Times of the ladder and the corresponding steps; no steps (None) if more than `max_steps` are needed."""
     times = real_array("t_eval", t_eval)
     if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all() or times.min() < 0:

@@ -273,6 +273,9 @@ class Ladder:
 
 
 def _at_start(run: Trajectory) -> Trajectory:
+    if not run.has_z:  # such a run has the start as its first time
+        state = None if run.state is None else run.state[:1]
+        return run.changed(t=run.t[:1], state=state, observables={k: v[:1] for k, v in run.observables.items()})
     start = run.z_initial[run.require_classes().z_coordinates]
     Y = None if run.Y is None else np.zeros_like(run.Y[:1])
     return replace(run, t=np.zeros(1), z_support=start[None], Y=Y)

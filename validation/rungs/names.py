@@ -1,6 +1,8 @@
 """Names of the rungs, and the two branches of the ladder."""
 
 FINITE_T, SGD, DESCENT, MEAN_FIELD, CLOSED = "finite T", "SGD", "descent", "mean field", "closed form"
+# Of the ladder of any theory: `ladder_of`.
+STOCHASTIC, FLOW = "stochastic", "flow"
 
 EXACT, LEADING, ORBIT, REDUCED = "exact beta", "leading beta", "orbit", "single common token"
 

@@ -1,0 +1,54 @@
+"""Explicit steps of a rate with heavy ball: x <- x + h v, v <- mu v + rate(x)."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from snapdyn.dynamics.kernels.dormand_prince import NOW
+
+
+@njit(inline="always")
+def explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+    """Body of the functions that make steps of one rate, compiled with it.
+
+    Parameters
+    ----------
+    rate : compiled function
+        ``rate(state, change, *arguments)``; one that depends on time reads reals[NOW].
+    state, velocity, change : (n,) arrays
+        State and velocity, with which a run can pause and continue; `change` is scratch.
+    reals : array
+    size : float
+        Step size h.
+    momentum : float
+        mu.
+    steps : (2,) array of int
+        Steps made, which this function counts, and how many there should be at its end.
+    record : (N,) array of int
+        Steps after which the state is saved, all not yet passed.
+    saved : (N, n) array
+
+    Returns
+    -------
+    int
+        Number of states saved; the run has ended early, at a state that is not finite, if steps[0] < steps[1].
+    """
+    filled = 0
+    while True:
+        check = 0.0
+        for i in range(state.size):
+            check += 0.0 * state[i]
+        if check != 0.0:  # also NaN
+            return filled
+        if filled < record.size and record[filled] == steps[0]:
+            for i in range(state.size):
+                saved[filled, i] = state[i]
+            filled += 1
+        if steps[0] == steps[1]:
+            return filled
+        reals[NOW] = steps[0] * size
+        rate(state, change, *arguments)
+        for i in range(state.size):
+            velocity[i] = momentum * velocity[i] + change[i]
+            state[i] += size * velocity[i]
+        steps[0] += 1

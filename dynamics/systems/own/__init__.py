@@ -1,0 +1,1 @@
+"""Systems that a user states: in sympy, or as a function."""

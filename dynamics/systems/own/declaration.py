@@ -1,0 +1,215 @@
+"""What every system of a user's declares, and the system class made from it."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels import dormand_prince
+from snapdyn.dynamics.systems.base import System
+from snapdyn.errors import InputError, finite_array, number, shown, unknown_name
+
+# Keys of [system] in files, and the argument of every method.
+KEYS = ("kind", "classes", "self")
+# Names of the dimensions and variables that every dataset of a trajectory has.
+RESERVED = ("time", "state", "value", "loss", "z", "t")
+
+
+Own = TypeVar("Own", bound="OwnSystem")
+
+
+def checked_name(kind: str, name: Any) -> str:
+    """Return a name that can be shown, saved and, for a parameter, be a key of a file.
+
+    Raises
+    ------
+    InputError
+        Another type, an empty name, one with a slash or control characters, or a parameter that is no identifier.
+    """
+    if not isinstance(name, str) or not name or not name.isprintable() or "/" in name:
+        raise InputError(f"expected a name of the {kind} as text without '/', received {shown(name)}; choose another")
+    if kind == "parameters" and (not name.isidentifier() or keyword.iskeyword(name) or name in KEYS):
+        raise InputError(
+            f"expected names of parameters that Python and run files accept, received {name!r}; write for example "
+            f"{'lambda_' if name == 'lambda' else 'rate_1'}"
+        )
+    if kind == "observables" and name in RESERVED:
+        raise InputError(f"expected another name of an observable than {', '.join(RESERVED)}, received {name!r}")
+    return name
+
+
+def require_different(named: Iterable[tuple[str, str]]) -> None:
+    """Check that no name (kind, name) occurs twice."""
+    seen: dict[str, str] = {}
+    for kind, name in named:
+        if name in seen:
+            where = f"twice in the {kind}" if seen[name] == kind else f"in the {seen[name]} and in the {kind}"
+            raise InputError(f"expected every name once, received {name!r} {where}; rename one of them")
+        seen[name] = kind
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """What a user stated.
+
+    Attributes
+    ----------
+    name : str
+    state_shapes : mapping of str to shape
+        Parts of the state, in order.
+    value_names : tuple of str
+    defaults : mapping of str to float or array
+        Parameters with the values given first.
+    """
+
+    name: str
+    state_shapes: Mapping[str, tuple[int, ...]]
+    value_names: tuple[str, ...]
+    defaults: Mapping[str, float | Floats]
+
+
+class OwnSystem(System):
+    """A system that a user stated; its class is made by `System.from_sympy` or `System.from_function`.
+
+    The parameters are keyword arguments of the class, with the values given first as defaults: so a registered system
+    takes them from run files and sweeps.
+
+    Parameters
+    ----------
+    **parameters : float or array
+        Values that differ from the defaults.
+
+    Raises
+    ------
+    InputError
+        An unknown parameter, a value of another shape, or a rate that is not finite at the start.
+    """
+
+    declaration: ClassVar[Declaration]
+
+    def __init__(self, **parameters: Any) -> None:
+        declared = self.declaration
+        values: dict[str, Any] = dict(declared.defaults)
+        for name, value in parameters.items():
+            if name not in values:
+                raise unknown_name(f"a parameter of {declared.name}", name, values)
+            values[name] = parameter_value(name, value, np.shape(values[name]))
+        self.parameters = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()
+        }
+        self.parameter_values = np.concatenate([np.zeros(0), *(np.ravel(value) for value in values.values())])
+        self.value_names = declared.value_names
+        self._start = self._starting_state()
+        self._require_finite_start()
+
+    def __init_subclass__(cls) -> None:
+        if "declaration" in vars(cls):
+            cls.__signature__ = _signature(cls.declaration)  # type: ignore[attr-defined]
+
+    def with_parameters(self, **parameters: Any) -> OwnSystem:
+        """Return the same system with other values of some parameters.
+
+        Examples
+        --------
+        >>> import snapdyn as sd, sympy
+        >>> u, s = sympy.symbols("u s")
+        >>> growth = sd.System.from_sympy("Growth", {u: 0.1}, {u: s * u}, {s: 1.0})
+        >>> growth.with_parameters(s=2.0)
+        Growth(s=2.0)
+        """
+        return type(self)(**{**self.parameters, **parameters})
+
+    @property
+    def state_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return self.declaration.state_shapes
+
+    @cached_property
+    def argument_values(self) -> list[Any]:
+        """Parameters as functions of the user take them: numbers and arrays."""
+        return [np.array(value) if isinstance(value, list) else value for value in self.parameters.values()]
+
+    def scalar_names(self) -> list[str]:
+        """Names of the observables and of the state values that are one number at each time."""
+        measured = self.observables(self._start[None])
+        return [*(name for name, values in measured.items() if values.ndim == 1), *self.value_names]
+
+    def initial_state(self) -> Floats:
+        return self._start.copy()
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        return (self.parameter_values,)
+
+    def write_rate(self, state: Floats, out: Floats) -> float | None:
+        return self.write_rate_at(0.0, state, out)
+
+    def _starting_state(self) -> Floats:
+        raise NotImplementedError
+
+    def _rate_at_start(self) -> Floats:
+        out = np.full(self._start.size, np.nan)  # also finds entries that nobody writes
+        self.write_rate_at(0.0, self._start, out)
+        return out
+
+    def _require_finite_start(self) -> None:
+        if not np.isfinite(self._start).all():
+            bad = int(np.flatnonzero(~np.isfinite(self._start))[0])
+            raise InputError(
+                f"expected a finite start, received {self._start[bad]} for {self.value_name(bad)}; correct it"
+            )
+        rate = self._rate_at_start()
+        if not np.isfinite(rate).all():
+            bad = int(np.flatnonzero(~np.isfinite(rate))[0])
+            raise InputError(
+                f"expected a finite rate at the start, received {rate[bad]} for {self.value_name(bad)}; choose another "
+                "start or other parameters"
+            )
+
+
+def parameter_value(name: str, value: Any, shape: tuple[int, ...]) -> float | Floats:
+    """Return the value of a parameter, a finite number or an array of `shape`."""
+    if shape == ():
+        converted = number(name, value)
+        if not np.isfinite(converted):
+            raise InputError(f"expected {name} to be finite, received {converted}; give a number")
+        return converted
+    array = finite_array(name, value)
+    if array.shape != shape:
+        raise InputError(f"expected {name} of shape {shape}, received shape {array.shape}; give one entry for each")
+    return array
+
+
+def at_time(t: float) -> Floats:
+    """What a compiled rate reads the time from, outside of the integrator."""
+    reals = np.zeros(dormand_prince.NOW + 1)
+    reals[dormand_prince.NOW] = t
+    return reals
+
+
+def new_class(base: type[Own], declaration: Declaration, **attributes: Any) -> type[Own]:
+    """Make the class of one system; its name is that of the system."""
+    members = {"declaration": declaration, "__doc__": base.__doc__, **attributes}
+    return cast(type[Own], type(declaration.name, (base,), members))
+
+
+def _signature(declared: Declaration) -> inspect.Signature:
+    """Parameters as keyword arguments, with the types that run files read."""
+    kinds: dict[int, Any] = {0: float, 1: list[float], 2: ArrayLike}
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default.tolist() if isinstance(default, np.ndarray) else default,
+                annotation=kinds.get(np.ndim(default), Any),
+            )
+            for name, default in declared.defaults.items()
+        ]
+    )

@@ -1,0 +1,244 @@
+"""Linear conserved quantities of a system, found from its rate and then proved in sympy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
+from snapdyn.errors import InputError, instance, whole
+
+if TYPE_CHECKING:
+    import sympy
+
+SEED = 20131220
+NULL = 1e-10  # singular values below this share of the largest one count as 0
+ROUNDING = 1e-7  # of coefficients that are recognised as fractions
+LARGEST_DENOMINATOR = 1000
+MOST_VALUES = 2000  # of the state: the null space costs their third power
+PROVED, AT_PARAMETERS, MEASURED = "proved", "proved at these parameters", "measured"
+
+
+@dataclass(frozen=True)
+class LinearConserved:
+    """A sum of state values with constant coefficients that the flow keeps.
+
+    Attributes
+    ----------
+    coefficients : (size,) array
+        In the order of the state; the first one that is not 0 is 1.
+    expression : str
+        The sum in the names of the state values.
+    grade : str
+        "proved": its rate is 0 identically, in sympy, for all parameters. "proved at these parameters": for the values
+        of the system. "measured": its rate is 0 to rounding at sampled states, no proof was found, or the system has
+        no expressions.
+    largest_rate : float
+        Largest abs(rate of the sum) over sampled states that were not used to find it, relative to the sum of the
+        absolute values of its terms.
+    """
+
+    coefficients: Floats
+    expression: str
+    grade: str
+    largest_rate: float
+
+
+def linear_conserved(system: System, seed: int = SEED) -> list[LinearConserved]:
+    """Find every linear combination of state values that the flow conserves.
+
+    The coefficients c with c . rate = 0 are the null space of the matrix of rates at sampled states, which are drawn
+    around the start (and at sampled times, for a rate that depends on time). For a system of `System.from_sympy` each
+    is then proved: c . rate simplifies to 0 in sympy.
+
+    Parameters
+    ----------
+    system : System
+        Any system with at most 2000 state values.
+    seed : int
+        Seed of the sampled states.
+
+    Returns
+    -------
+    list of LinearConserved
+        A basis, in reduced echelon form: each has a state value that the others do not have.
+
+    Raises
+    ------
+    InputError
+        No system, too many state values, or a rate that is not finite around the start.
+
+    Examples
+    --------
+    >>> import snapdyn as sd, sympy
+    >>> x, y, k = sympy.symbols("x y k")
+    >>> reaction = sd.System.from_sympy("Reaction", {x: 1.0, y: 0.0}, {x: -k * x * y, y: k * x * y}, {k: 2.0})
+    >>> [(found.expression, found.grade) for found in sd.linear_conserved(reaction)]
+    [('x + y', 'proved')]
+    """
+    instance("system", system, System, "make it with System.from_sympy")
+    if system.size > MOST_VALUES:
+        raise InputError(
+            f"expected at most {MOST_VALUES} state values, received {system.size}; take a smaller instance"
+        )
+    rng = np.random.default_rng(whole("seed", seed, 0))
+    rates = _rates(system, rng, 2 * system.size + 20)
+    fresh = _rates(system, rng, system.size + 20)
+    found = []
+    for row in _null_space(rates):
+        recognised, exact = _recognised(row)
+        terms = fresh * recognised
+        scale = np.abs(terms).sum(axis=1)
+        largest = float(np.max(np.abs(terms.sum(axis=1)) / np.where(scale > 0, scale, 1.0)))
+        if largest > np.sqrt(NULL):
+            continue  # of the states that found it, not of the flow
+        grade = _grade(system, exact) if isinstance(system, SymbolicSystem) and exact is not None else MEASURED
+        found.append(LinearConserved(recognised, _text(system, recognised, exact), grade, largest))
+    return found
+
+
+def _rates(system: System, rng: np.random.Generator, count: int) -> Floats:
+    """Rates at states around the start, (count, size): half of them additive changes, half by factors."""
+    start = system.initial_state()
+    rows: list[Floats] = []
+    for trial in range(20 * count):
+        noise = rng.normal(size=start.size)
+        scaled = start * np.exp(0.5 * noise)
+        state = start + 0.5 * noise if trial % 2 else np.where(start == 0.0, 0.5 * noise, scaled)
+        with np.errstate(all="ignore"):
+            rate = system.derivative(float(rng.exponential(2.0)), state)
+        if np.isfinite(rate).all():
+            rows.append(rate)
+        if len(rows) == count:
+            return np.array(rows)
+    raise InputError(
+        f"expected a rate that is finite around the start, received {len(rows)} finite ones at {20 * count} states; "
+        "choose another start"
+    )
+
+
+def _null_space(rates: Floats) -> Floats:
+    """Basis of the coefficients c with rates @ c = 0, one per row, in reduced echelon form."""
+    size = np.abs(rates).max(axis=0)
+    size[size == 0.0] = 1.0
+    scaled = rates / size
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    values, vectors = np.linalg.svd(scaled / np.where(norms > 0, norms, 1.0))[1:]
+    largest = values[0] if values[0] > 0 else 1.0
+    basis = vectors[np.concatenate([values, np.zeros(len(vectors) - len(values))]) <= NULL * largest] / size
+    row = 0
+    for column in range(basis.shape[1]):
+        if row == len(basis):
+            break
+        basis /= np.abs(basis).max(axis=1, keepdims=True)
+        pivot = row + int(np.argmax(np.abs(basis[row:, column])))
+        if abs(basis[pivot, column]) < ROUNDING:
+            continue
+        basis[[row, pivot]] = basis[[pivot, row]]
+        basis[row] /= basis[row, column]
+        others = np.arange(len(basis)) != row
+        basis[others] -= np.outer(basis[others, column], basis[row])
+        row += 1
+    for i, each in enumerate(basis):
+        basis[i] = each / each[np.flatnonzero(np.abs(each) > ROUNDING)[0]]
+    return basis
+
+
+def _recognised(row: Floats) -> tuple[Floats, list[Fraction] | None]:
+    """Coefficients rounded to simple fractions, and these; as they are, and None, where one is no such fraction."""
+    exact = [Fraction(float(each)).limit_denominator(LARGEST_DENOMINATOR) for each in row]
+    rounded = np.array([float(each) for each in exact])
+    if np.abs(rounded - row).max() > ROUNDING * max(1.0, np.abs(row).max()):
+        return np.where(np.abs(row) > ROUNDING, row, 0.0), None
+    return rounded, exact
+
+
+def _text(system: System, row: Floats, exact: list[Fraction] | None) -> str:
+    terms = []
+    for i in np.flatnonzero(row):
+        factor = f"{row[i]:.6g}" if exact is None else str(exact[i])
+        terms.append({"1": "", "-1": "-"}.get(factor, f"{factor} ") + system.value_name(int(i)))
+    return " + ".join(terms).replace("+ -", "- ")
+
+
+def _grade(system: SymbolicSystem, coefficients: list[Fraction]) -> str:
+    import sympy
+
+    theory = system.theory
+    rate = sympy.Add(
+        *(sympy.Rational(c.numerator, c.denominator) * each for c, each in zip(coefficients, theory.rate, strict=True))
+    )
+    if vanishes(rate):
+        return PROVED
+    values = [Fraction(float(each)).limit_denominator(10**9) for each in system.parameter_values]
+    if not np.array_equal([float(each) for each in values], system.parameter_values):
+        return MEASURED
+    here = {
+        symbol: sympy.Rational(each.numerator, each.denominator)
+        for symbol, each in zip(theory.parameters, values, strict=True)
+    }
+    return AT_PARAMETERS if vanishes(rate.xreplace(here)) else MEASURED
+
+
+def vanishes(expression: sympy.Expr) -> bool:
+    """Whether sympy shows that an expression is 0 identically: exponentials and roots as symbols, then one fraction.
+
+    False says that no proof was found.
+    """
+    import sympy
+    from sympy.functions.elementary.hyperbolic import HyperbolicFunction
+    from sympy.functions.elementary.trigonometric import TrigonometricFunction
+
+    plain: Any = sympy.sympify(expression)
+    if plain == 0:
+        return True
+    periodic = TrigonometricFunction, HyperbolicFunction
+    plain = plain.replace(lambda each: isinstance(each, periodic), lambda each: each.rewrite(sympy.exp))
+    exponentials: dict[Any, Any] = {}
+
+    def of_exponential(argument: Any) -> Any:
+        """exp(sum of q_i x_i) as a product of powers of one positive symbol for each x_i."""
+        product = sympy.Integer(1)
+        for term in sympy.Add.make_args(sympy.expand(argument)):
+            factor, rest = term.as_coeff_Mul(rational=True)
+            if rest not in exponentials:
+                exponentials[rest] = sympy.Symbol(f"e{len(exponentials)}", positive=True)
+            product *= exponentials[rest] ** factor
+        return product
+
+    plain = plain.replace(sympy.exp, of_exponential)
+    roots: dict[Any, Any] = {}
+
+    def of_root(base: Any, exponent: Any) -> Any:
+        key = base, exponent.q
+        if key not in roots:
+            roots[key] = sympy.Symbol(f"r{len(roots)}", positive=True)
+        return roots[key] ** exponent.p
+
+    def is_root(each: Any) -> bool:
+        return bool(each.is_Pow and each.exp.is_Rational and not each.exp.is_Integer and not each.base.is_Symbol)
+
+    plain = plain.replace(is_root, lambda each: of_root(each.base, each.exp))
+    numerator = sympy.expand(sympy.numer(sympy.together(plain)))
+    for (base, order), symbol in reversed(roots.items()):
+        # r^q = base: replace whole powers of r, which lowers the degree in r below q.
+        above, below = sympy.fraction(sympy.together(base))
+        terms = sympy.Poly(numerator, symbol).terms()
+        highest = max((degree for (degree,), _ in terms), default=0) // order
+        numerator = sympy.expand(
+            sympy.Add(
+                *(
+                    factor
+                    * symbol ** (degree % order)
+                    * above ** (degree // order)
+                    * below ** (highest - degree // order)
+                    for (degree,), factor in terms
+                )
+            )
+        )
+    return bool(numerator == 0)

@@ -1,0 +1,272 @@
+"""Systems stated as a function."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate, steps_of_called_rate
+from snapdyn.dynamics.systems.own.declaration import (
+    Declaration,
+    OwnSystem,
+    at_time,
+    checked_name,
+    new_class,
+    parameter_value,
+    require_different,
+)
+from snapdyn.errors import InputError, finite_array, function, shown, text
+
+_COMPILING = threading.Lock()
+
+
+class FunctionSystem(OwnSystem):
+    """A system stated as a function; see `System.from_function`."""
+
+    plain_rate: ClassVar[Any]
+    start: ClassVar[Floats]
+    compiled_rate: ClassVar[Any]
+    measures: ClassVar[Mapping[str, Callable[..., Any]]]
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        for name in self.measures:
+            self._measured(name, self._start)
+
+    @property
+    def integrator(self) -> Any:
+        rate = self.compiled_rate
+        return lambda *arguments: advance_called_rate(rate, *arguments)
+
+    @property
+    def stepper(self) -> Any:
+        rate = self.compiled_rate
+        return lambda *arguments: steps_of_called_rate(rate, *arguments)
+
+    def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
+        self.compiled_rate(state, out, self.parameter_values, at_time(t))
+        return None
+
+    def observables(self, states: Floats) -> dict[str, Floats]:
+        return {name: np.array([self._measured(name, state) for state in states]) for name in self.measures}
+
+    def _measured(self, name: str, state: Floats) -> Floats:
+        try:
+            value = self.measures[name](state.copy(), *self.argument_values)
+        except Exception as error:
+            raise InputError(
+                f"expected the observable {name!r} to be a function (state, *parameters), received "
+                f"{type(error).__name__}: {error}; correct it"
+            ) from error
+        try:
+            return np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"expected the observable {name!r} to return a number or an array, received {shown(value)}; correct it"
+            ) from None
+
+    def _starting_state(self) -> Floats:
+        return np.array(self.start)
+
+    def _rate_at_start(self) -> Floats:
+        state, out = self._start.copy(), np.full(self._start.size, np.nan)
+        try:  # in Python, since compiled code does not notice an index beyond the state
+            with np.errstate(all="ignore"):
+                self.plain_rate(0.0, state, out, *self.argument_values)
+        except IndexError as error:
+            raise InputError(
+                f"expected a rate of {state.size} state values, as initial_state has, received one that uses another "
+                f"entry ({error}); give a start of every value"
+            ) from error
+        except Exception:  # what Python cannot do may compile
+            return super()._rate_at_start()
+        if not np.array_equal(state, self._start):
+            raise InputError("expected a rate that writes to out only, received one that changes state; copy it first")
+        return super()._rate_at_start()
+
+
+def from_function(
+    name: str,
+    rate: Callable[..., Any],
+    initial_state: ArrayLike,
+    parameters: Mapping[str, ArrayLike] | Sequence[ArrayLike] = (),
+    names: Sequence[str] | None = None,
+    observables: Mapping[str, Callable[..., Any]] | None = None,
+) -> FunctionSystem:
+    """Make a system from a function that numba compiles.
+
+    The compiled integrator calls it through a pointer: an evaluation costs 0.1 to 0.2 microseconds more than
+    that of a system of `System.from_sympy`, and a new function compiles in less than a second.
+
+    Parameters
+    ----------
+    name : str
+        Name of the system.
+    rate : callable
+        ``rate(t, state, out, *parameters)`` writes d(state)/dt to `out`; `state` and `out` are (size,) arrays, t is in
+        batch-size-1 steps. A plain function, or one decorated by `numba.njit`.
+    initial_state : (size,) array
+        State at t = 0.
+    parameters : sequence or mapping of str to float or array, optional
+        Values of the arguments after `out`, in their order; a mapping must have their names.
+    names : sequence of str, optional
+        Names of the state values.
+    observables : mapping of str to callable, optional
+        ``function(state, *parameters)`` gives a number or an array; plain Python.
+
+    Returns
+    -------
+    FunctionSystem
+        A System of a class of its own, whose keyword arguments are the parameters.
+
+    Raises
+    ------
+    InputError
+        A function with other arguments, or that does not compile (with the line), shapes that differ, names used twice,
+        or a start or rate at the start that is not finite.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> def oscillator(t, state, out, frequency):
+    ...     out[0] = state[1]
+    ...     out[1] = -(frequency**2) * state[0]
+    >>> system = sd.System.from_function("Oscillator", oscillator, [1.0, 0.0], {"frequency": 2.0}, names=["x", "v"])
+    >>> sd.integrate(system, [0.0, 1.0]).observable("x").round(4)
+    array([ 1.    , -0.4161])
+    >>> system.with_parameters(frequency=1.0)
+    Oscillator(frequency=1.0)
+    """
+    name = checked_name("system", text("name", name))
+    start = finite_array("initial_state", initial_state)
+    if start.ndim != 1 or start.size == 0:
+        raise InputError(f"expected initial_state as a list of numbers, received shape {start.shape}; write [...]")
+    defaults = _defaults(rate, parameters)
+    value_names = _names("state", names, start.size)
+    measures = {checked_name("observables", key): function(f"observable {key!r}", value)
+                for key, value in (observables or {}).items()}  # fmt: skip
+    require_different(
+        [("state", each) for each in value_names]
+        + [("parameters", each) for each in defaults]
+        + [("observables", each) for each in measures]
+    )
+    declared = Declaration(name, dict.fromkeys(value_names, ()), value_names, defaults)
+    compiled = _compiled(rate, [np.shape(value) for value in defaults.values()])
+    made = new_class(
+        FunctionSystem,
+        declared,
+        compiled_rate=staticmethod(compiled),
+        measures=measures,
+        start=start,
+        plain_rate=staticmethod(getattr(rate, "py_func", rate)),
+    )
+    return made()
+
+
+def _names(kind: str, names: Sequence[str] | None, size: int) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    if isinstance(names, str) or len(names) != size:
+        raise InputError(f"expected {size} names of the {kind}, received {shown(names)}; give one for each value")
+    return tuple(checked_name(kind, each) for each in names)
+
+
+def _defaults(rate: Any, parameters: Any) -> dict[str, float | Floats]:
+    """Parameters by the names that the function gives them."""
+    function("rate", rate)
+    try:
+        listed = list(inspect.signature(getattr(rate, "py_func", rate)).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise InputError(f"expected rate as a function (t, state, out, ...), received {shown(rate)}") from error
+    if len(listed) < 3 or any(each.kind not in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in listed):
+        raise InputError(
+            "expected a rate with arguments (t, state, out, parameters one by one), received "
+            f"({', '.join(map(str, listed))}); write rate(t, state, out, ...)"
+        )
+    expected = [each.name for each in listed[3:]]
+    if isinstance(parameters, Mapping):
+        if set(parameters) != set(expected):
+            raise InputError(
+                f"expected parameters {', '.join(expected) or 'none'}, as the rate has them after out, received "
+                f"{', '.join(map(str, parameters)) or 'none'}; give a value of each"
+            )
+        values = [parameters[each] for each in expected]
+    else:
+        try:
+            values = list(parameters)
+        except TypeError:
+            raise InputError(f"expected parameters as a list of values, received {shown(parameters)}") from None
+        if len(values) != len(expected):
+            raise InputError(
+                f"expected {len(expected)} parameters, as the rate has them after out, received {len(values)}; give a "
+                "value of each"
+            )
+    return {
+        checked_name("parameters", key): parameter_value(key, value, np.shape(value))
+        for key, value in zip(expected, values, strict=True)
+    }
+
+
+def _compiled(rate: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """Compile a rate to the signature that the integrator calls."""
+    import numba
+
+    jitted = rate if hasattr(rate, "py_func") else numba.njit(error_model="numpy")(rate)
+    values, first = [], 0
+    for shape in shapes:
+        width = int(np.prod(shape, dtype=int))
+        values.append(f"parameters[{first}:{first + width}].reshape({shape})" if shape else f"parameters[{first}]")
+        first += width
+    code = (
+        "def called(state, out, parameters, reals):\n"
+        f"    rate({', '.join(['reals[NOW]', 'state', 'out', *values])})\n"
+        "    return 0.0\n"
+    )
+    scope: dict[str, Any] = {"rate": jitted, "NOW": at_time(0.0).size - 1}
+    exec(code, scope)
+    with compiled_for_user(getattr(rate, "py_func", rate)):
+        return numba.njit(RATE, error_model="numpy")(scope["called"])
+
+
+@contextmanager
+def compiled_for_user(plain: Callable[..., Any]) -> Iterator[None]:
+    """Turn numba's error in the block into an InputError with the line of the user's function `plain`."""
+    from numba.core.errors import NumbaError
+
+    with _COMPILING:
+        try:
+            yield
+        except NumbaError as error:
+            raise InputError(_why(plain, str(error))) from error
+
+
+def _why(plain: Any, message: str) -> str:
+    """One sentence on a function that does not compile: the line of the user's file, and numba's reason."""
+    file = re.escape(plain.__code__.co_filename.rpartition("/")[2])
+    lines = re.findall(rf'File "[^"]*{file}", line (\d+)', message)
+    reasons = [each.strip() for each in message.splitlines() if each.strip()]
+    said = [each for each in reasons if not each.startswith(("Failed in", "File ", "During:", "def ", "<source"))]
+    reason = " ".join(said[0].split())[:200] if said else "no reason given"
+    line = lines[-1] if lines else _line_of_name(plain, reason)
+    return (
+        f"expected a function that numba compiles, received {plain.__name__} with an error in line {line} of "
+        f"{plain.__code__.co_filename.rpartition('/')[2]}: {reason}; write it with numbers, arrays and numpy functions"
+    )
+
+
+def _line_of_name(plain: Any, reason: str) -> int:
+    """Line that loads the name that `reason` quotes (numba gives none for an unknown name), else the first line."""
+    quoted = re.findall(r"'(\w+)'", reason)
+    for instruction in dis.get_instructions(plain):
+        if instruction.argval in quoted and instruction.positions and instruction.positions.lineno:
+            return instruction.positions.lineno
+    return int(plain.__code__.co_firstlineno)

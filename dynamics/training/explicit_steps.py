@@ -1,0 +1,290 @@
+"""Finite steps of any system: `descend` along its rate, and `descend_samples` along samples that a user draws."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.integration.recorder import Recorder
+from snapdyn.dynamics.kernels.dormand_prince import NOW
+from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
+from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics.systems.own.user_function import compiled_for_user
+from snapdyn.dynamics.threads import cores, in_threads
+from snapdyn.dynamics.training.descent import seed_list
+from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.errors import InputError, fraction, function, instance, positive, shown, whole, whole_array
+
+NUMBERS_AT_ONCE = 5_000_000  # moved by one call of a compiled function, some tens of milliseconds, for Ctrl-C
+CLOCK = "t = step_size times steps; with momentum mu the flow's time is t/(1 - mu) to first order (momentum_clock)"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a run is asked for, checked."""
+
+    system: System
+    size: float
+    momentum: float
+    record: Ints
+
+
+def descend(
+    system: System, steps: int, step_size: float, momentum: float = 0.0, record: ArrayLike | None = None
+) -> Trajectory:
+    """Make explicit steps of the rate of a system: x <- x + h v, v <- mu v + rate(x).
+
+    Parameters
+    ----------
+    system : System
+        Any system. Those of `System.from_sympy` and `System.from_function` run compiled.
+    steps : int
+        Number of steps.
+    step_size : float
+        h, in the time unit of the system: batch-size-1 steps of rates that are learning rates.
+    momentum : float
+        mu of the heavy ball, at least 0 and below 1. The effective rate is 1/(1 - mu) times larger, once the velocity
+        has built up: after i steps the flow's time is about h times `dynamics.momentum_clock(i, mu)`.
+    record : array_like of int, optional
+        Increasing numbers of steps, from 0 to `steps`, after which the state is kept; default: all.
+
+    Returns
+    -------
+    Trajectory
+        t is step_size times the number of steps made. A rate that depends on time takes this t. Status "diverged" when
+        the state stops being finite, "interrupted" after Ctrl-C, with the record until then.
+
+    Raises
+    ------
+    InputError
+        One sentence that says what was expected, what was received and what to do.
+
+    Examples
+    --------
+    >>> import snapdyn as sd, sympy
+    >>> u = sympy.Symbol("u")
+    >>> decay = sd.System.from_sympy("Decay", {u: 1.0}, {u: -u})
+    >>> sd.descend(decay, steps=2, step_size=0.5).state[:, 0]
+    array([1.  , 0.5 , 0.25])
+    """
+    plan = _plan(system, steps, step_size, momentum, record)
+    reals, move = np.zeros(NOW + 1), system.stepper
+    arguments = (*system.kernel_arguments(), reals) if move is not None else ()
+    return _run(plan, move or _interpreted(system), arguments, reals, threading.Event())
+
+
+def descend_samples(
+    system: System,
+    sample_update: Callable[..., Any],
+    steps: int,
+    step_size: float,
+    seed: int | Iterable[int] = 0,
+    momentum: float = 0.0,
+    record: ArrayLike | None = None,
+    threads: int | None = None,
+) -> Trajectory | list[Trajectory]:
+    """Make steps along random samples, the stochastic counterpart of `descend`.
+
+    Parameters
+    ----------
+    system : System
+        Gives start, observables and conserved quantities; its rate should be the mean of the samples.
+    sample_update : callable
+        ``sample_update(state, rng, out, *parameters)`` draws one sample (or batch) from `rng`, a numpy Generator, and
+        writes its direction of steepest descent to `out`, (size,). Plain or jitted; numba compiles it. The parameters
+        are those of a system of `System.from_sympy` or `System.from_function`, in their order; it may leave them all
+        out.
+    steps : int
+        Number of steps.
+    step_size : float
+        As in `descend`.
+    seed : int or iterable of int
+        Each seed has its own random stream.
+    momentum : float
+        As in `descend`.
+    record : array_like of int, optional
+        As in `descend`.
+    threads : int, optional
+        Number of threads for several seeds; default all cores. The numbers do not depend on it.
+
+    Returns
+    -------
+    Trajectory or list of Trajectory
+        A list, one for each seed, when `seed` is an iterable; otherwise as `descend`.
+
+    Raises
+    ------
+    InputError
+        As `descend`, and where `sample_update` does not compile (with its line).
+
+    Examples
+    --------
+    >>> import snapdyn as sd, sympy
+    >>> u = sympy.Symbol("u")
+    >>> decay = sd.System.from_sympy("Decay", {u: 1.0}, {u: -u})
+    >>> def noisy(state, rng, out):
+    ...     out[0] = -state[0] + rng.normal()
+    >>> runs = sd.descend_samples(decay, noisy, steps=100, step_size=0.01, seed=range(3), record=[100])
+    >>> len({float(run.state[0, 0]) for run in runs})
+    3
+    """
+    plan = _plan(system, steps, step_size, momentum, record)
+    single, seeds = seed_list(seed)
+    require_memory(
+        f"the records of {len(seeds)} seeds",
+        8.0 * len(seeds) * plan.record.size * system.size,
+        "fewer seeds or records",
+    )
+    values = tuple(system.argument_values) if isinstance(system, OwnSystem) else ()
+    function("sample_update", sample_update)
+    move, arguments = _compiled_samples(sample_update, system.initial_state(), values)
+    threads = cores() if threads is None else whole("threads", threads, 1)
+    stop = threading.Event()
+
+    def one(each: int) -> Trajectory:
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(each)))
+        return _run(plan, move, (rng, *arguments), np.zeros(NOW + 1), stop, seed=each)
+
+    runs = in_threads([partial(one, each) for each in seeds], threads, stop)
+    return runs[0] if single else runs
+
+
+def _plan(system: System, steps: int, step_size: float, momentum: float, record: ArrayLike | None) -> _Plan:
+    instance("system", system, System, "make it with System.from_sympy")
+    steps = whole("steps", steps, 0)
+    if record is None:
+        require_memory(f"{steps} recorded steps", 8.0 * steps * system.size, "a record of fewer steps")
+        kept: Ints = np.arange(steps + 1)
+    else:
+        kept = whole_array("record", record)
+        if kept.ndim != 1 or kept.size == 0 or kept[0] < 0 or kept[-1] > steps or (np.diff(kept) <= 0).any():
+            raise InputError(
+                f"expected record as increasing numbers of steps from 0 to {steps}, received {shown(record)}; sort it, "
+                "each once"
+            )
+    return _Plan(system, positive("step_size", step_size), fraction("momentum", momentum), kept)
+
+
+def _interpreted(system: System) -> Any:
+    """As the functions compiled with `explicit_steps`, for a system that has none: one call from Python a step."""
+
+    def move(
+        arguments: Any, state: Floats, velocity: Floats, change: Floats, reals: Floats, size: float, momentum: float,
+        steps: Ints, record: Ints, saved: Floats,
+    ) -> int:  # fmt: skip
+        filled = 0
+        while np.isfinite(state).all():
+            if filled < record.size and record[filled] == steps[0]:
+                saved[filled] = state
+                filled += 1
+            if steps[0] == steps[1]:
+                break
+            system.write_rate_at(float(steps[0] * size), state, change)
+            velocity *= momentum
+            velocity += change
+            state += size * velocity
+            steps[0] += 1
+        return filled
+
+    return move
+
+
+def _compiled_samples(sample_update: Any, start: Floats, values: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Compile steps along samples; the function, and the parameters that the user's function takes."""
+    import numba
+
+    plain = getattr(sample_update, "py_func", sample_update)
+    code = getattr(plain, "__code__", None)
+    count = code.co_argcount if code is not None else -1
+    if count not in (3, 3 + len(values)):
+        raise InputError(
+            f"expected sample_update with arguments (state, rng, out) or these and {len(values)} parameters, received "
+            f"{shown(plain)}; write it so"
+        )
+    jitted = sample_update if hasattr(sample_update, "py_func") else numba.njit(error_model="numpy")(sample_update)
+    arguments = values if count > 3 else ()
+    if count == 3:
+
+        @numba.njit
+        def draw(state, change, rng):  # type: ignore[no-untyped-def]
+            jitted(state, rng, change)
+
+    else:
+
+        @numba.njit
+        def draw(state, change, rng, *parameters):  # type: ignore[no-untyped-def]
+            jitted(state, rng, change, *parameters)
+
+    @numba.njit(nogil=True)
+    def move(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):  # type: ignore[no-untyped-def]
+        return explicit_steps(draw, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
+
+    rng = np.random.Generator(np.random.PCG64(0))
+    nothing = np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros((0, start.size))
+    vectors = start, np.zeros(start.size), np.zeros(start.size), np.zeros(NOW + 1)
+    with compiled_for_user(plain):
+        move((rng, *arguments), *vectors, 1.0, 0.0, *nothing)
+    return move, arguments
+
+
+def _run(
+    plan: _Plan, move: Any, arguments: tuple[Any, ...], reals: Floats, stop: threading.Event, seed: int | None = None
+) -> Trajectory:
+    """Make the steps in portions, and the trajectory."""
+    started = time.perf_counter()
+    system, record = plan.system, plan.record
+    recorder = Recorder(system, np.asarray(plan.size * record, dtype=np.float64), False, False)
+    state = system.initial_state()
+    velocity, change = np.zeros((2, state.size))
+    steps, at_once = np.zeros(2, np.int64), max(1, NUMBERS_AT_ONCE // (100 + state.size))
+    status, message = "finished", ""
+    rows = max(1, recorder.rows_at_once)
+    try:
+        with np.errstate(all="ignore"):
+            while recorder.count < record.size:
+                if stop.is_set():
+                    raise KeyboardInterrupt
+                waiting = record[recorder.count : recorder.count + rows]
+                steps[1] = min(steps[0] + at_once, waiting[-1])
+                saved = np.empty((int(np.searchsorted(waiting, steps[1], side="right")), state.size))
+                filled = move(
+                    arguments, state, velocity, change, reals, plan.size, plan.momentum, steps, waiting, saved
+                )
+                recorder.keep(saved[:filled], None)
+                if steps[0] < steps[1] or not np.isfinite(state).all():
+                    status = "diverged"
+                    bad = int(np.flatnonzero(~np.isfinite(state))[0])
+                    message = (
+                        f"diverged at step {steps[0]} in {system.value_name(bad)}; try a smaller step_size or momentum"
+                    )
+                    break
+    except KeyboardInterrupt:
+        status, message = "interrupted", f"interrupted after {steps[0]} steps; run again, or with fewer steps"
+        stop.set()
+    recorder.steps = int(steps[0])
+    made = int(steps[0])
+    stats = {
+        "method": "descent" if seed is None else "samples",
+        "compiled": seed is not None or system.stepper is not None,
+        "log_time": False,
+        "step_size": plan.size,
+        "momentum": plan.momentum,
+        "clock": CLOCK,
+        "rtol": 0.0,
+        "atol": 0.0,
+        "state_size": system.size,
+        "full_state_size": system.size,
+        "evaluations": made,
+        "steps": made,
+    } | ({} if seed is None else {"seed": seed})
+    return recorder.trajectory(status, message, stats, time.perf_counter() - started)

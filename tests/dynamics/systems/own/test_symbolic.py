@@ -1,0 +1,327 @@
+"""Systems stated in sympy: compared with closed forms, sympy's own numbers, and every solver."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.linalg
+import sympy
+
+import snapdyn as sd
+from snapdyn.dynamics.integration.cvode import is_installed
+from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
+from snapdyn.experiments.run_files import Simulation, read_simulation
+
+t, u, v, s, u0 = sympy.symbols("t u v s u_0")
+METHODS = ["DOP853", "BDF", "Radau", "LSODA", *(["CVODE"] if is_installed() else [])]
+
+
+@pytest.fixture(scope="module")
+def growth() -> SymbolicSystem:
+    """Saxe's mode, u' = 2 u (s - u), with its integral."""
+    return sd.System.from_sympy(
+        "Growth",
+        {u: u0, v: 0},
+        {u: 2 * u * (s - u), v: u},
+        {s: 1.5, u0: 0.01},
+        observables={"share": u / s, "both": sympy.Matrix([[u, v]])},
+        conserved={"first integral": sympy.log(u) / 2 + v},
+    )
+
+
+def mode(times: Any, strength: float, start: float) -> Any:
+    """The closed form of u, of Saxe, McClelland and Ganguli (2014)."""
+    grown = np.exp(2 * strength * np.asarray(times))
+    return strength * grown / (grown - 1 + strength / start)
+
+
+def test_closed_form(growth: SymbolicSystem) -> None:
+    """Assert the sigmoid of the mode, observables on it, and its parameters changed."""
+    times = np.linspace(0.0, 8.0, 9)
+    run = sd.integrate(growth, times, rtol=1e-11, atol=1e-13)
+    assert run.success
+    assert run.stats["compiled"]
+    np.testing.assert_allclose(run.observable("u"), mode(times, 1.5, 0.01), rtol=1e-9)
+    np.testing.assert_allclose(run.observable("share"), mode(times, 1.5, 0.01) / 1.5, rtol=1e-9)
+    np.testing.assert_array_equal(run.observable("both")[:, 0], run.state)
+    slower = sd.integrate(growth.with_parameters(s=0.7, u_0=0.02), times, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(slower.observable("u"), mode(times, 0.7, 0.02), rtol=1e-9)
+    # ln(u)/2 + v grows as s t, so as a conserved quantity of this flow it is monitored as violated.
+    np.testing.assert_allclose(run.invariants["first integral"], 1.5 * times, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_solvers_agree(growth: SymbolicSystem, method: str) -> None:
+    """Assert that every solver finds the sigmoid within 1000 times its tolerance."""
+    run = sd.integrate(growth, [1.0, 3.0, 200.0], method=method)
+    np.testing.assert_allclose(run.observable("u"), mode([1.0, 3.0, 200.0], 1.5, 0.01), rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_implicit_methods_use_the_derivative(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert Robertson's reaction at t = 40 as scipy finds it from a plain function, by products of the Jacobian."""
+    x, y, z = sympy.symbols("x y z")
+    slow, fast = x / 25, 10**4 * y * z
+    rate = {x: fast - slow, y: slow - fast - 3 * 10**7 * y**2, z: 3 * 10**7 * y**2}
+    system = sd.System.from_sympy("Robertson", {x: 1.0, y: 0.0, z: 0.0}, rate)
+    expected = scipy.integrate.solve_ivp(
+        lambda t, w: [
+            -0.04 * w[0] + 1e4 * w[1] * w[2],
+            0.04 * w[0] - 1e4 * w[1] * w[2] - 3e7 * w[1] ** 2,
+            3e7 * w[1] ** 2,
+        ],
+        (0.0, 40.0), [1.0, 0.0, 0.0], "Radau", rtol=1e-11, atol=1e-15,
+    ).y[:, -1]  # fmt: skip
+    products = []
+    product = SymbolicSystem.write_jacobian_product
+
+    def counted(self: SymbolicSystem, *arguments: Any) -> None:
+        products.append(1)
+        product(self, *arguments)
+
+    monkeypatch.setattr(SymbolicSystem, "write_jacobian_product", counted)
+    for log_time in (False, True):
+        products.clear()
+        run = sd.integrate(system, [40.0], method, rtol=1e-8, atol=1e-13, log_time=log_time)
+        np.testing.assert_allclose(run.state[0], expected, rtol=1e-5)
+        assert products
+
+
+def test_ensemble_does_not_depend_on_threads(growth: SymbolicSystem) -> None:
+    """Assert the same bits from one thread and from two."""
+    members = [growth.with_parameters(s=strength) for strength in np.linspace(0.5, 2.0, 7)]
+    one, two = (sd.integrate_many(members, [1.0, 5.0], threads=threads) for threads in (1, 2))
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.state, b.state)
+
+
+def test_dense_output_events_and_files(growth: SymbolicSystem, tmp_path: Path) -> None:
+    """Assert states between the saved times, a located event, and a file that brings all of it back."""
+    half = sd.Event(lambda t, state: state.values[0] - 0.75, terminal=True)
+    run = sd.integrate(growth, [0.0, 1.0, 8.0], events={"half": half}, rtol=1e-10, atol=1e-12)
+    t_half = math.log(1.5 / 0.01 - 1) / 3.0  # u = s/2
+    assert run.status == "terminated"
+    assert run.events[0].t == pytest.approx(t_half, rel=1e-8)
+    inside = np.array([0.5, 0.0, run.events[0].t, 1.0])
+    np.testing.assert_allclose(run(inside)[:, 0], mode(inside, 1.5, 0.01), rtol=1e-8)
+    np.testing.assert_array_equal(run(1.0), run.state[1])
+    with pytest.raises(sd.InputError, match="end of the run"):
+        run(7.0)
+    loaded = sd.load(run.save(tmp_path / "run.nc"))
+    for name in ("u", "share", "both"):
+        np.testing.assert_array_equal(loaded.observable(name), run.observable(name))
+    np.testing.assert_array_equal(loaded.invariants["first integral"], run.invariants["first integral"])
+    assert loaded.to_xarray()["both"].shape == (2, 1, 2)
+    with pytest.raises(sd.InputError, match="without dense output"):
+        loaded(0.5)
+    with pytest.raises(sd.InputError, match="did you mean 'share'"):
+        loaded.observable("shar")
+
+
+def test_dense_output_of_our_systems() -> None:
+    """Assert that the states between saved times are those that a run saves there."""
+    system = sd.FrozenDecoder(sd.syn_small(), 1.0)
+    run = sd.integrate(system, [1.0, 50.0])
+    other = sd.integrate(system, [20.0, 50.0], save_decoder=True)
+    assert run([20.0]).shape == (1, system.size)
+    np.testing.assert_allclose(system.decoder(run(20.0)), other.Y[0])
+
+
+def test_depends_on_time() -> None:
+    """Assert the closed form of u' = -u + sin t for each solver, and in log time."""
+    system = sd.System.from_sympy("Driven", {u: 1.0}, {u: -u + sympy.sin(t)}, time=t)
+    times = np.array([0.5, 3.0, 20.0])
+    expected = 1.5 * np.exp(-times) + 0.5 * (np.sin(times) - np.cos(times))
+    for method in ("auto", *METHODS):
+        for log_time in (False, True):
+            run = sd.integrate(system, times, method, log_time=log_time)
+            np.testing.assert_allclose(run.state[:, 0], expected, atol=1e-6)
+
+
+def test_arrays() -> None:
+    """Assert exp(A t) for a state and a parameter that are matrices, and the row sums that A keeps."""
+    Y, A = sympy.MatrixSymbol("Y", 2, 3), sympy.MatrixSymbol("A", 2, 2)
+    start, matrix = np.arange(6.0).reshape(2, 3), np.array([[-1.0, 2.0], [1.0, -2.0]])
+    system = sd.System.from_sympy(
+        "Linear", {Y: start}, {Y: A * Y}, {A: matrix}, {"trace": sympy.Trace(Y * Y.T)}, {"sums": sympy.ones(1, 2) * Y}
+    )
+    run = sd.integrate(system, [0.7], rtol=1e-12, atol=1e-13)
+    expected = scipy.linalg.expm(0.7 * matrix) @ start
+    np.testing.assert_allclose(run.observable("Y")[0], expected, rtol=1e-10)
+    np.testing.assert_allclose(run.observable("Y[1,2]")[0], expected[1, 2], rtol=1e-10)
+    np.testing.assert_allclose(run.observable("trace")[0], (expected**2).sum(), rtol=1e-10)
+    assert run.invariants["sums"].max() < 1e-13
+    faster = sd.integrate(system.with_parameters(A=(2 * matrix).tolist()), [0.35], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(faster.observable("Y"), run.observable("Y"), rtol=1e-10)
+
+
+def test_other_ways_to_name_a_state() -> None:
+    """Assert one start and one rate from symbols, a matrix of symbols, a tuple, Indexed and array symbols."""
+    from sympy.tensor.array.expressions import ArraySymbol
+
+    X, B, C = sympy.Matrix([u, v]), sympy.IndexedBase("B", shape=(2,)), ArraySymbol("C", (2,))
+    f = sympy.Function("f")(t)
+    ways: list[Any] = [
+        ([(X, [1.0, 2.0])], [(X, sympy.Matrix([v, -u]))]),
+        ({(u, v): (1.0, 2.0)}, {(u, v): (v, -u)}),
+        ({X.as_immutable(): sympy.Matrix([1, 2])}, {X.as_immutable(): sympy.Matrix([v, -u])}),
+        ({B: [1.0, 2.0]}, {B: [B[1], -B[0]]}),
+        ({C: [1.0, 2.0]}, {C: [C[1], -C[0]]}),
+        ({f: 1.0, u: 2.0}, {f: u, u: -f}),
+    ]
+    for state, rate in ways:
+        system = sd.System.from_sympy("Turn", state, rate)
+        np.testing.assert_array_equal(system.initial_state(), [1.0, 2.0])
+        np.testing.assert_array_equal(system.derivative(0.0, np.array([3.0, 5.0])), [5.0, -3.0])
+
+
+def test_generated_numbers_are_sympy_s() -> None:
+    """Assert value and derivative of every printed function against 30 digits of sympy, at points on both sides."""
+    x, y = sympy.symbols("x y", real=True)
+    functions: list[Any] = [
+        x**3 / 7 - y / 3, x**-2 + y**-1, sympy.sqrt(y) + y ** sympy.Rational(-1, 2), y ** sympy.Rational(3, 2), y**x,
+        sympy.exp(-x) * sympy.log(y), sympy.E**2 * x, sympy.pi * sympy.tanh(x), sympy.erf(x) + sympy.erfc(y),
+        sympy.atan2(x, y), sympy.asin(sympy.tanh(x)), sympy.Abs(x) * y, sympy.Max(x, y, 1) + sympy.Min(x, 0),
+        sympy.Piecewise((x**2, x > 0), (y, True)), sympy.sign(x) * y, sympy.Heaviside(x) * y,
+        sympy.sinh(x) + sympy.cosh(y),
+        10**20 * x, sympy.Float("0.1") * x, sympy.exp(sympy.exp(-(x**2)) + y) / (1 + sympy.exp(x)),
+    ]  # fmt: skip
+    names = sympy.symbols(f"w:{len(functions) - 2}")
+    state = {x: 0.3, y: 0.7} | dict.fromkeys(names, 0.0)
+    system = sd.System.from_sympy("Functions", state, dict(zip(state, functions, strict=True)))
+    direction = np.random.default_rng(7).normal(size=system.size)
+    for point in ((0.3, 0.7), (-1.2, 2.5)):
+        values = np.array([*point, *np.zeros(len(names))])
+        expected = [float(each.subs({x: point[0], y: point[1]}).evalf(30)) for each in functions]
+        np.testing.assert_allclose(system.derivative(0.0, values), expected, rtol=1e-13)
+        product = np.empty(system.size)
+        system.write_jacobian_product(0.0, values, direction, product)
+        along = [
+            float(
+                (each.diff(x) * direction[0] + each.diff(y) * direction[1]).subs({x: point[0], y: point[1]}).evalf(30)
+            )
+            for each in functions
+        ]
+        np.testing.assert_allclose(product, along, rtol=1e-11)
+
+
+def test_without_derivative() -> None:
+    """Assert that an implicit method takes differences where a derivative does not compile (loggamma)."""
+    system = sd.System.from_sympy("Factorial", {u: 1.5}, {u: -sympy.loggamma(u + 1)})
+    assert not system.has_jacobian
+    by_method = [sd.integrate(system, [2.0], method).state[0, 0] for method in ("DOP853", "BDF")]
+    assert by_method[0] == pytest.approx(by_method[1], rel=1e-6)
+
+
+def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
+    """Assert that a registered system takes its parameters from a run file, and its observables to sweeps."""
+    from snapdyn.dynamics import SYSTEMS
+    from snapdyn.experiments.sweep.observables import OBSERVABLES, default_observables
+
+    sd.register(growth)
+    try:
+        file = tmp_path / "run.toml"
+        file.write_text('[system]\nkind = "Growth"\ns = 2.0\n[run]\nfirst = 0.1\nlast = 5.0\n', encoding="utf-8")
+        simulation = read_simulation(file)
+        assert isinstance(simulation, Simulation)
+        system = simulation.build()
+        assert system.parameters == {"s": 2.0, "u_0": 0.01}
+        run = simulation.run.integrate(system)
+        np.testing.assert_allclose(run.observable("u"), mode(run.t, 2.0, 0.01), rtol=1e-6)
+        assert default_observables("ode", False, type(growth)) == ("share", "u", "v")
+        file.write_text('[system]\nkind = "Growth"\nq = 2.0\n[run]\nfirst = 0.1\nlast = 5.0\n', encoding="utf-8")
+        with pytest.raises(sd.InputError, match="received 'q'"):
+            read_simulation(file)
+    finally:
+        del SYSTEMS["Growth"]
+        for name in ("share", "u", "v"):
+            del OBSERVABLES[name]
+
+
+def test_compiled_code_is_kept(growth: SymbolicSystem, tmp_path: Path) -> None:
+    """Assert that another process takes the compiled integrator from the disk, and that observables do not matter."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, sympy, snapdyn as sd\n"
+        "u = sympy.Symbol('u')\n"
+        "system = sd.System.from_sympy('Decay', {u: 1.0}, {u: -u}, observables={'power': u ** int(sys.argv[1])})\n"
+        "sd.integrate(system, [1.0], z_only=True)\n"
+        "print(sum(system.theory.flow.advance.stats.cache_hits.values()))\n",
+        encoding="utf-8",
+    )
+    hits = [
+        subprocess.run([sys.executable, program, power], capture_output=True, text=True, check=True).stdout.strip()
+        for power in ("2", "3")
+    ]
+    assert hits == ["0", "1"]
+
+
+def stated(**changed: Any) -> SymbolicSystem:
+    """A system with one thing wrong."""
+    arguments: dict[str, Any] = {"name": "Wrong", "state": {u: 1.0}, "rate": {u: -s * u}, "parameters": {s: 1.0}}
+    return sd.System.from_sympy(**{**arguments, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rate": {u: -s * u + v}}, "the rate of u with v; add it to parameters"),
+        ({"rate": {u: -s * u * t}}, "the rate of u with t; add it"),
+        ({"rate": {}}, "received none of u; add it"),
+        ({"rate": {u: -u, v: 1}}, "received one of v"),
+        ({"rate": {u: "-s*u"}}, "without quotes"),
+        ({"rate": {u: lambda x: x}}, "as a sympy expression"),
+        ({"rate": {u: sympy.Matrix([u, u])}}, r"of shape \(\), as the state, received shape \(2, 1\)"),
+        ({"rate": {u: sympy.I * u}}, "imaginary unit"),
+        ({"rate": {u: sympy.LambertW(u)}}, "received LambertW"),
+        ({"rate": {u: sympy.Function("g")(u)}}, r"the rate of u with g\(s0\)|the rate of u with g"),
+        ({"rate": {u: sympy.log(u - 2)}}, "finite rate at the start, received nan for u"),
+        ({"rate": {u: 1 / (u - 1)}}, "finite rate at the start, received inf for u"),
+        ({"rate": u}, "mapping"),
+        ({"rate": {u: sympy.zoo}}, "to be finite"),
+        ({"state": {}}, "at least one symbol"),
+        ({"state": {"u": 1.0}}, "received 'u'; write sympy.Symbol"),
+        ({"state": {u: float("nan")}}, "to be finite"),
+        ({"state": {u: v}}, "the start of u with v"),
+        ({"state": {u: [1.0, 2.0]}}, r"of shape \(\)"),
+        ({"state": {u: 1.0, sympy.Symbol("u", positive=True): 2.0}}, "received 'u' twice in the state"),
+        ({"state": {sympy.MatrixSymbol("U", 2, sympy.Symbol("n")): 1.0}}, "lengths that are whole numbers"),
+        ({"parameters": {s: 1.0, u: 2.0}}, "received 'u' in the state and in the parameters"),
+        ({"parameters": {s: float("inf")}}, "to be finite"),
+        ({"parameters": {s: "1"}}, "real numbers"),
+        ({"parameters": {s: 1.0, sympy.Symbol("lambda"): 1.0}}, "write for example lambda_"),
+        ({"parameters": {s: 1.0, sympy.Symbol("kind"): 1.0}}, "received 'kind'"),
+        ({"observables": {"u": u}}, "received 'u' in the state and in the observables"),
+        ({"observables": {"state": u}}, "another name of an observable"),
+        ({"observables": {"w": v}}, "the observable 'w'.* with v"),
+        ({"observables": {"w": lambda state: state[0]}}, "the observable 'w'"),
+        ({"observables": {"w": u * t}, "time": t}, "a function of state and parameters.* with t"),
+        ({"conserved": {"w": u > 0}}, "numbers as values"),
+        ({"time": 3}, "the symbol of the time"),
+        ({"time": u}, "received 'u' in the state and in the time"),
+        ({"name": ""}, "a name of the system"),
+        ({"name": 3}, "name to be text"),
+    ],
+)  # fmt: skip
+def test_one_sentence(changed: dict[str, Any], message: str) -> None:
+    """Assert one sentence for each mistake."""
+    with pytest.raises(sd.InputError, match=message) as error:
+        stated(**changed)
+    assert "\n" not in str(error.value)
+
+
+def test_parameters_are_checked(growth: SymbolicSystem) -> None:
+    """Assert one sentence for a wrong parameter of a stated system."""
+    with pytest.raises(sd.InputError, match="one of s, u_0, received 'S'"):
+        growth.with_parameters(S=1.0)
+    with pytest.raises(sd.InputError, match="s to be a number"):
+        growth.with_parameters(s="fast")
+    with pytest.raises(sd.InputError, match=r"finite start|finite rate"):
+        growth.with_parameters(u_0=1e200)

@@ -1,0 +1,118 @@
+"""Systems stated as a function: the same numbers as stated in sympy, and one sentence for what does not compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import snapdyn as sd
+from snapdyn.dynamics.systems.own.user_function import FunctionSystem
+
+
+def oscillator(t: float, state: Any, out: Any, frequency: float, drive: Any) -> None:
+    """A driven oscillator; `drive` is (amplitude, frequency)."""
+    out[0] = state[1]
+    out[1] = -(frequency**2) * state[0] + drive[0] * np.cos(drive[1] * t)
+
+
+@pytest.fixture(scope="module")
+def driven() -> FunctionSystem:
+    """From rest, with the closed form of `position`."""
+    return sd.System.from_function(
+        "Driven",
+        oscillator,
+        [0.0, 0.0],
+        {"frequency": 2.0, "drive": [0.5, 1.0]},
+        names=["x", "v"],
+        observables={"energy": lambda state, frequency, drive: state[1] ** 2 + (frequency * state[0]) ** 2},
+    )
+
+
+def position(times: Any, w: float, amplitude: float, f: float) -> Any:
+    """x of x'' = -w^2 x + A cos(f t) from rest."""
+    return amplitude / (w**2 - f**2) * (np.cos(f * times) - np.cos(w * times))
+
+
+@pytest.mark.parametrize("method", ["compiled", "DOP853", "BDF"])
+def test_closed_form(driven: FunctionSystem, method: str) -> None:
+    """Assert the closed form, whoever makes the steps, in both integration variables, and with other parameters."""
+    times = np.array([0.0, 1.0, 7.0])
+    for log_time in (False, True):
+        run = sd.integrate(driven, times, method, log_time=log_time, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(run.observable("x"), position(times, 2.0, 0.5, 1.0), atol=1e-6)
+    energy = run.state[:, 1] ** 2 + 4 * run.state[:, 0] ** 2
+    np.testing.assert_allclose(run.observable("energy"), energy)
+    other = sd.integrate(driven.with_parameters(frequency=3.0, drive=[1.0, 0.5]), times, method, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(other.observable("x"), position(times, 3.0, 1.0, 0.5), atol=1e-6)
+
+
+def test_jitted_function_and_threads(driven: FunctionSystem) -> None:
+    """Assert the same bits from a jitted function, given its parameters as a list, from one thread and from two."""
+    jitted = sd.System.from_function("Jitted", numba.njit(oscillator), [0.0, 0.0], [2.0, [0.5, 1.0]])
+    expected = sd.integrate(driven, [1.0, 7.0]).state
+    for threads in (1, 2):
+        for run in sd.integrate_many([jitted, driven] * 3, [1.0, 7.0], threads=threads):
+            np.testing.assert_allclose(run.state, expected, rtol=1e-14)
+
+
+def with_attribute(t: float, state: Any, out: Any) -> None:
+    """Not numba."""
+    out[0] = state[0]
+    out[0] = state.nothing()
+
+
+def with_unknown(t: float, state: Any, out: Any) -> None:
+    """Not Python."""
+    out[0] = nowhere(state[0])  # type: ignore[name-defined]  # noqa: F821
+
+
+def decay(t: float, state: Any, out: Any) -> None:
+    """Of one value."""
+    out[0] = -state[0]
+
+
+def beyond(t: float, state: Any, out: Any) -> None:
+    """Of two values."""
+    out[0] = state[1]
+
+
+def writing(t: float, state: Any, out: Any) -> None:
+    """Changes the state."""
+    state[0] *= 2.0
+    out[0] = state[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"rate": with_attribute},
+            f"error in line {with_attribute.__code__.co_firstlineno + 3} of test_user_fu.*nothing",
+        ),
+        ({"rate": with_unknown}, f"error in line {with_unknown.__code__.co_firstlineno + 2} of test_user_fu.*nowhere"),
+        ({"rate": lambda t, state: state}, r"\(t, state, out, parameters one by one\)"),
+        ({"rate": 3}, "rate to be a function"),
+        ({"initial_state": 1.0}, "list of numbers"),
+        ({"initial_state": [np.nan]}, "to be finite"),
+        ({"parameters": [1.0]}, "expected 0 parameters"),
+        ({"parameters": {"a": 1.0}}, "expected parameters none.*received a"),
+        ({"names": ["a", "b"]}, "expected 1 names"),
+        ({"initial_state": [1.0, 2.0], "names": ["a", "a"]}, "received 'a' twice in the state"),
+        ({"names": ["a"], "observables": {"a": len}}, "in the state and in the observables"),
+        ({"observables": {"a": lambda state: state.nothing}}, "function .state, .parameters., received AttributeError"),
+        ({"observables": {"a": lambda state: "text"}}, "return a number or an array"),
+        ({"observables": {"a": 3}}, "observable 'a' to be a function"),
+        ({"initial_state": [1.0, 2.0]}, "finite rate at the start, received nan for state value 1"),
+        ({"rate": beyond}, "of 1 state values.*another entry"),
+        ({"rate": writing}, "changes state"),
+    ],
+)
+def test_one_sentence(changed: dict[str, Any], message: str) -> None:
+    """Assert one sentence for each mistake, with the line of a function that does not compile."""
+    arguments: dict[str, Any] = {"name": "Wrong", "rate": decay, "initial_state": [1.0]}
+    with pytest.raises(sd.InputError, match=message) as error:
+        sd.System.from_function(**{**arguments, **changed})
+    assert "\n" not in str(error.value)

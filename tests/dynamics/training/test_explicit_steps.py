@@ -1,0 +1,146 @@
+"""Explicit steps and steps along samples, against closed forms of linear recursions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+
+import snapdyn as sd
+from snapdyn.dynamics import momentum_clock
+
+u, t = sympy.symbols("u t")
+
+
+@pytest.fixture(scope="module")
+def decay() -> sd.System:
+    """u' = -u."""
+    return sd.System.from_sympy("Decay", {u: 1.0}, {u: -u}, observables={"square": u**2})
+
+
+def rate(t: float, state: Any, out: Any) -> None:
+    """The same as a function."""
+    out[0] = -state[0]
+
+
+class Plain(sd.System):
+    """The same, called from Python."""
+
+    def initial_state(self) -> Any:
+        return np.ones(1)
+
+    def write_rate(self, state: Any, out: Any) -> None:
+        out[:] = -state
+
+
+def noisy(state: Any, rng: Any, out: Any) -> None:
+    """A sample of the rate, with noise of variance 1."""
+    out[0] = -state[0] + rng.normal()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+@pytest.mark.parametrize("kind", ["sympy", "function", "plain"])
+def test_heavy_ball_of_a_linear_rate(decay: sd.System, kind: str, momentum: float) -> None:
+    """Assert u_i = powers of the matrix of one step, for each way to state a system."""
+    system = {"sympy": decay, "function": sd.System.from_function("F", rate, [1.0]), "plain": Plain()}[kind]
+    h = 0.3
+    run = sd.descend(system, 40, h, momentum, record=[0, 1, 7, 40])
+    step = np.array([[1 - h, h * momentum], [-1.0, momentum]])  # of (u, v), with v the velocity before the step
+    expected = [(np.linalg.matrix_power(step, i) @ [1.0, 0.0])[0] for i in (0, 1, 7, 40)]
+    assert run.success
+    np.testing.assert_allclose(run.state[:, 0], expected, rtol=1e-12)
+    np.testing.assert_allclose(run.t, h * np.array([0, 1, 7, 40]))
+    if kind == "sympy":
+        np.testing.assert_allclose(run.observable("square"), run.state[:, 0] ** 2)
+
+
+def test_clock_of_momentum(decay: sd.System) -> None:
+    """Assert that descent with momentum follows the flow at the momentum clock, to first order in the step."""
+    gaps = []
+    for h in (1e-3, 5e-4, 2.5e-4):
+        steps = round(0.2 / h)
+        u_end = sd.descend(decay, steps, h, 0.8, record=[steps]).state[0, 0]
+        gaps.append(abs(u_end - np.exp(-h * momentum_clock(steps, 0.8))))
+    ratio = np.array(gaps[:-1]) / gaps[1:]
+    np.testing.assert_allclose(ratio, 2.0, rtol=0.1)
+
+
+def test_rate_that_depends_on_time() -> None:
+    """Assert that step i takes the time i h: u' = t gives h^2 i (i - 1)/2."""
+    ramp = sd.System.from_sympy("Ramp", {u: 0.0}, {u: t}, time=t)
+    np.testing.assert_allclose(sd.descend(ramp, 5, 0.5).state[:, 0], 0.25 * np.array([0, 0, 1, 3, 6, 10]))
+
+
+def test_our_systems_make_the_steps_of_sgd() -> None:
+    """Assert that descent on the mean field is SGD on the expected loss."""
+    classes = sd.syn_small()
+    ours = sd.descend(sd.MeanField(classes, 1.0, 0.5), 20, 0.5, 0.3)
+    theirs = sd.sgd(classes, 0.5, 0.25, 20, batch_size=None, momentum=0.3)
+    np.testing.assert_allclose(ours.z, theirs.z, atol=1e-13)
+
+
+def test_samples(decay: sd.System) -> None:
+    """Assert mean and variance of an Ornstein-Uhlenbeck recursion, and the same bits whatever the threads."""
+    h, steps = 0.05, 400
+    one, two = (
+        sd.descend_samples(decay, noisy, steps, h, seed=range(2000), record=[0, steps], threads=n) for n in (1, 2)
+    )
+    assert isinstance(one, list)
+    assert isinstance(two, list)
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.state, b.state)
+    ends = np.array([run.state[1, 0] for run in one])
+    variance = h**2 / (1 - (1 - h) ** 2)
+    assert abs(ends.mean() - (1 - h) ** steps) < 4 * np.sqrt(variance / ends.size)
+    assert abs(ends.var() / variance - 1) < 4 * np.sqrt(2 / ends.size)
+    single = sd.descend_samples(decay, noisy, steps, h, seed=5, record=[0, steps])
+    np.testing.assert_array_equal(single.state, one[5].state)
+
+
+def test_samples_take_parameters() -> None:
+    """Assert that sample_update gets the parameters of the system, numbers and arrays."""
+    s, b = sympy.Symbol("s"), sympy.MatrixSymbol("b", 2, 1)
+    system = sd.System.from_sympy("Shift", {u: 0.0}, {u: s + b[0, 0] + b[1, 0]}, {s: 1.0, b: [[2.0], [3.0]]})
+
+    def update(state: Any, rng: Any, out: Any, s: float, b: Any) -> None:
+        out[0] = s + b[0, 0] + b[1, 0]
+
+    assert sd.descend_samples(system, update, 2, 0.5).state[-1, 0] == 6.0
+
+
+def test_divergence_keeps_the_record(decay: sd.System) -> None:
+    """Assert the status of a run that overflows, with what it recorded until then."""
+    for system in (decay, Plain()):
+        run = sd.descend(system, 10_000, 3.0)
+        assert run.status == "diverged"
+        assert np.isfinite(run.state).all()
+        assert run.t.size == 1024  # (-2)^1024 overflows
+        assert "try a smaller step_size" in run.message
+
+
+def missing(state: Any, rng: Any, out: Any) -> None:
+    """Not numba."""
+    out[0] = rng.nothing()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"steps": -1}, "steps"),
+        ({"step_size": 0.0}, "step_size"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"record": [3, 2]}, "increasing numbers of steps from 0 to 10"),
+        ({"record": [11]}, "increasing numbers of steps from 0 to 10"),
+        ({"system": 3}, "System.from_sympy"),
+        ({"sample_update": missing}, f"line {missing.__code__.co_firstlineno + 2} of test_explicit_steps.py.*nothing"),
+        ({"sample_update": lambda state: None}, r"\(state, rng, out\)"),
+        ({"seed": []}, "at least one seed"),
+    ],
+)
+def test_one_sentence(decay: sd.System, changed: dict[str, Any], message: str) -> None:
+    """Assert one sentence for each mistake."""
+    arguments: dict[str, Any] = {"system": decay, "sample_update": noisy, "steps": 10, "step_size": 0.1}
+    with pytest.raises(sd.InputError, match=message):
+        sd.descend_samples(**{**arguments, **changed})
