@@ -28,6 +28,8 @@ class Evidence:
         `holds`, `corrected`, `outside` and `control` add one each.
     conclusion : str
         One sentence with the numbers.
+    difference : str
+        For a claim with a headline: how far print and recomputation are apart, with the measured numbers.
     picture : Picture or None
         Picture that shows the claim.
     conditions : list of Condition
@@ -74,12 +76,13 @@ class Evidence:
     worst: str = ""
     counterexample: dict[str, Any] | None = None
     uncertified: list[str] = field(default_factory=list)
+    difference: str = ""
 
     def __post_init__(self) -> None:
         kinds = {"checks": Check, "conditions": Condition, "maps": Map, "seeds": int, "uncertified": str}
         for name, kind in kinds.items():
             setattr(self, name, list_of(name, getattr(self, name), kind))
-        for name in ("conclusion", "worst"):
+        for name in ("conclusion", "worst", "difference"):
             text(name, getattr(self, name))
         for name in ("tried", "seed", "undecided"):
             setattr(self, name, whole(name, getattr(self, name), 0))

@@ -10,8 +10,9 @@ from typing import Any, Literal, get_args
 
 from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.user_files import file_being_loaded
-from snapdyn.errors import InputError, choice, function, list_of, shown, text
+from snapdyn.errors import InputError, choice, function, instance, list_of, shown, text
 from snapdyn.validation.evidence import SEED, Evidence
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.properties import Property
 from snapdyn.validation.results import Verdict
 
@@ -43,6 +44,8 @@ class Claim:
     grade: Grade = "measured"
     domain: str = ""
     speaks_of: str = ""
+    answer: str = ""
+    headline: Headline | None = None
     chapter: str = ""
     file: str = ""
 
@@ -65,6 +68,8 @@ def claim(
     grade: Grade | None = None,
     domain: str = "",
     speaks_of: str = "",
+    answer: str = "",
+    headline: Headline | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function ``run(evidence)`` as a claim.
 
@@ -99,6 +104,11 @@ def claim(
         named settings names them here.
     speaks_of : str
         For a claim without properties: what it speaks of, if not of one instance.
+    answer : str
+        What was found, in one sentence. The report shows it below the title while the verdict is the expected one,
+        and otherwise the first sentence of `Evidence.conclusion`.
+    headline : Headline, optional
+        Print and recomputation as formulas, for the first screen of the report.
 
     Returns
     -------
@@ -122,11 +132,13 @@ def claim(
     >>> del sd.validation.CLAIMS["seven"]
     """
     texts = {"id": id, "source": source, "title": title, "statement": statement, "latex": latex, "domain": domain}
-    for name, value in {**texts, "speaks_of": speaks_of}.items():
+    for name, value in {**texts, "speaks_of": speaks_of, "answer": answer}.items():
         text(name, value)
     choice("the expected verdict", expected, get_args(Verdict))
     if grade is not None:
         choice("grade", grade, GRADES)
+    if headline is not None:
+        instance("headline", headline, Headline, "give a Headline, or None")
     assumptions, findings = list_of("assumptions", assumptions, str), list_of("findings", findings, str)
     searched = tuple(list_of("properties", [properties] if isinstance(properties, Property) else properties, Property))
 
@@ -148,6 +160,8 @@ def claim(
             grade or ("searched" if searched else "measured"),
             domain,
             speaks_of,
+            answer,
+            headline,
             chapter=_chapter(run.__module__),
             file=file_being_loaded(),
         )

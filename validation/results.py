@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check, json_number
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.pictures import Map, Picture
 
 Verdict = Literal["holds", "corrected", "conditional", "refuted"]
@@ -45,6 +47,12 @@ class ClaimResult:
         Checks of the statement, and controls.
     conclusion : str
         One sentence with the numbers.
+    answer : str
+        What was found, in one sentence, as the register states it.
+    headline : Headline or None
+        Print and recomputation as formulas, for the first screen of the report.
+    difference : str
+        For a claim with a headline: how far print and recomputation are apart, with the measured numbers.
     findings : tuple of str
         Ids of `FINDINGS` that the claim shows.
     conditions : tuple of Condition
@@ -88,6 +96,9 @@ class ClaimResult:
     verdict: Verdict
     checks: tuple[Check, ...]
     conclusion: str = ""
+    answer: str = ""
+    headline: Headline | None = None
+    difference: str = ""
     findings: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     picture: Picture | None = None
@@ -108,6 +119,13 @@ class ClaimResult:
     def as_expected(self) -> bool:
         """Whether the verdict equals that of the register and the evidence has no fault."""
         return self.verdict == self.expected and not self.fault
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence: the register's answer, or, where the verdict differs, the conclusion's."""
+        if self.answer and self.as_expected:
+            return self.answer
+        return re.split(r"(?<=[.!?])\s+(?=[A-Z(])", self.conclusion, maxsplit=1)[0]
 
     @property
     def outcome(self) -> str:
@@ -153,6 +171,8 @@ class ClaimResult:
             "domain": self.domain,
             "fault": self.fault,
             "findings": list(self.findings),
+            "answer": self.answer,
+            "difference": self.difference,
             "conclusion": self.conclusion,
             "assumptions": list(self.assumptions),
             "conditions": [condition.to_dict() for condition in self.conditions],

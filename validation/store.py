@@ -24,6 +24,7 @@ from snapdyn.errors import InputError
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import Check
 from snapdyn.validation.evidence import SEED
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult
@@ -173,6 +174,8 @@ def _result(facts: dict[str, Any]) -> ClaimResult:
         picture = facts["picture"]
         verticals = tuple((label, x) for label, x in picture["verticals"])
         facts["picture"] = Picture(**picture | {"lines": _lines(picture["lines"]), "verticals": verticals})
+    if facts["headline"] is not None:
+        facts["headline"] = Headline(**facts["headline"])
     return ClaimResult(**facts)
 
 

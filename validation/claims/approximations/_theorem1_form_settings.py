@@ -91,6 +91,11 @@ def common_logits(evidence: Evidence) -> None:
             at_most=0.11 / np.log(100),
         )
     sizes = np.array(sorted(by_size), dtype=float)
+    evidence.difference = (
+        "The logit of the common token moves "
+        + " and ".join(f"{by_size[V].modified / by_size[V].mean_field:.3g} times (V = {V:,})" for V in (1000, 100_000))
+        + f" as far as in the full mean field (K = {K})."
+    )
     evidence.conclusion = (
         "The common logit moves under Eq. (10) "
         + ", ".join(

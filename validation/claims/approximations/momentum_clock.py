@@ -110,7 +110,8 @@ def no_clock(instance: Instance) -> Measured | None:
 @claim(
     "momentum-clock",
     source="own; clock of Section 6's experiments",
-    title="Momentum runs the clock 1/(1-mu) times faster, late",
+    title="Momentum runs the clock 1/(1-mu) times faster",
+    answer="Holds late, with an error of order 1/i at step i; it does not hold in the first 1/(1-mu) steps.",
     statement="Step i of (stochastic) gradient descent with heavy-ball momentum mu is time i/(1-mu) of the mean field. "
     "It holds late, with an error of order 1/i, and not in the first 1/(1-mu) steps.",
     latex=r"t=\frac{i}{1-\mu}\quad(i\gg\tfrac{1}{1-\mu}),\qquad "

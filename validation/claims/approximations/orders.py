@@ -23,7 +23,8 @@ from snapdyn.validation.rungs.orders import (
 @claim(
     "orders",
     source="own; ladder of approximations",
-    title="Every approximation has its order",
+    title="Every approximation errs at the order that theory gives",
+    answer="Holds: the fitted orders agree, and wrong theories give others.",
     statement="At fixed eta t the gap from descent to the mean field is O(eta), the bias of sequences of length T is "
     "O(1/T), seeds spread by O(sqrt(eta/batch)) and their mean by 1/sqrt(seeds), the reduced system (13) errs by "
     "O(lambda_1). The leading beta errs by O(1/(V lambda_1)): it needs an overlap that is not too small.",

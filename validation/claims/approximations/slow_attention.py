@@ -49,7 +49,8 @@ CORRELATIONS = ("weak", "strong")
 @claim(
     "slow-attention",
     source="Assumption 1(c), Theorem 2(a)",
-    title="How slow attention has to be",
+    title="eta_Y much larger than eta_Z lets all distinct tokens gain attention",
+    answer="How much larger depends on the classes and the duration: no ratio eta_Z/eta_Y is slow enough for all.",
     statement="With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong correlation. "
     "How much larger depends on the classes and on t_end: by linear response memory must take less than xi_n. No "
     "eta_Z/eta_Y alone is slow enough for all classes and times. The tokens that fall do so in the mean field and "

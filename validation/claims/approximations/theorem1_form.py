@@ -11,6 +11,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.approximations._shared import OriginalFlow, original_flow_of
 from snapdyn.validation.claims.approximations._theorem1_form_settings import common_logits
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import (
@@ -131,7 +132,14 @@ def printed_size(instance: Instance) -> Measured | None:
 @claim(
     "theorem1-form",
     source="Theorem 1, Eqs. (9), (86)-(88)",
-    title="beta of the modified and of the original flow",
+    title="beta of the gradient is of the order of E'",
+    answer="The premise of Theorem 1, the modified decoder, changes attention strongly: under the original flow "
+    "1/(V-1) sets beta, and not E'.",
+    headline=Headline(
+        2,
+        printed=r"\beta_{nk}\approx E'_{nk}",
+        recomputed=r"\beta_{nk}\approx\frac{\iota_n}{V-1}\,\frac{U_k}{U_n},\quad U_n=\eta_Yp_n\int(1-\alpha_n)\,dt",
+    ),
     statement="The gradient g_n = gamma (iota_n f_n - sum_k beta_nk f_k) with beta_nk of the order of E'_nk drives "
     "attention. Corrected: under the original flow beta_nk = (iota_n/(V-1)) U_k/U_n times a factor between "
     "2 exp(-S) - exp(S) and 2 exp(S) - exp(-S), U_n = eta_Y p_n int (1 - alpha_n) dt (about V h_n, equal for equal "

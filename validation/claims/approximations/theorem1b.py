@@ -103,7 +103,8 @@ def order_of_run(instance: Instance) -> Measured | None:
 @claim(
     "theorem1b",
     source="Theorem 1(b), Section 6",
-    title="The logarithm of late times",
+    title="After the transition gamma = O(K ln(eta_Y t/K)/(eta_Y t))",
+    answer="The logarithm must be ln(V eta_Y t/K): with the printed one no constant suffices for all V.",
     statement="For t >= 2(1+omega_1) K ln V/eta_Y the speed control is O(K ln(eta_Y t/K)/(eta_Y t)). Corrected: "
     "O(K ln(V eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; the two differ by a factor that grows with "
     "ln V. With priors p_n each class has p_n t in place of t/K.",

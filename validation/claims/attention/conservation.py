@@ -69,7 +69,8 @@ def without_projection(instance: Instance) -> Measured | None:
 @claim(
     "conservation",
     source="own, from Lemma 1",
-    title="Row sums of Y and Z are conserved",
+    title="Row sums of Y and Z stay 0",
+    answer="Exact; integration keeps them to rounding.",
     statement="From zero start every row of Y and every row of Z sums to 0 for ever.",
     latex=r"\sum_l z_{ml}=0,\quad \sum_j Y_{lj}=0",
     grade="proved",

@@ -86,7 +86,8 @@ def printed_sign(instance: Instance) -> Measured:
 @claim(
     "lemma4",
     source="Lemma 4, Eq. (10)",
-    title="Attention dynamics under the modified decoder",
+    title="Attention follows Eq. (10) under the modified decoder",
+    answer="Holds per round, as printed; per batch-size-1 step each class carries its prior p_n.",
     statement="z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n.f_k) - f_k) per "
     "batch-size-1 step; printed without p_n, per round.",
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n\in\psi^{-1}(m)}[p_n]\,f_n\circ\sum_{k\ne n}\beta_{nk}(f_nf_n^\top-I)f_k",

@@ -23,6 +23,7 @@ from snapdyn.validation.claims.attention._shared import (
 )
 from snapdyn.validation.dense_algebra import attention_drift, growth_rate, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.instances import counterexample, weak_instances
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, response
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map
@@ -63,7 +64,15 @@ def first_peak(instance: Instance) -> float:
 @claim(
     "theorem2a",
     source="Theorem 2(a), Eq. (98)",
-    title="Distinct tokens gain attention",
+    title="Distinct tokens gain attention at all times",
+    answer="A distinct token can lose attention in the full mean field: the decoder remembers earlier attention, and "
+    "Eq. (10) leaves this memory out.",
+    headline=Headline(
+        3,
+        printed=r"\dot z_{ml}=\eta_Z\,p_nf_{nl}^2\,\xi_n>0",
+        recomputed=r"\dot z_{ml}=\eta_Z\,p_nf_{nl}^2\left(\xi_n-\int_0^t\left(1-\frac{f_{nl}(t')}{f_{nl}(t)}\right)"
+        r"w_n(t',t)\,dt'\right)",
+    ),
     statement="The logit of every distinct token rises: z_ml' = eta_Z [p_n] f_nl^2 xi_n > 0. (own: in the full mean "
     "field z_ml' = eta_Z p_n f_nl^2 (xi_n - memory), memory = int (1 - f_nl(t')/f_nl(t)) w_n(t', t) dt' with w_n >= 0: "
     "the decoder remembers attention as it was.)",
@@ -152,6 +161,10 @@ def theorem2a(evidence: Evidence) -> None:
     evidence.control(f"wrong theory: (eta_Z/eta_Y) (V h)^2 = 4.5: {name}", "mean field", max(wrong), at_most=0.1)
     evidence.maps = [distinct_fall_map(evidence.level)]
     late = whole_run(MeanField(case, 1.0, 0.3), [17.0, 120.0]).z[:, 0, 9]
+    evidence.difference = (
+        f"A logit that should only rise falls by {fall[0.3]:.0%} of the largest logit (K = {case.num_classes}, "
+        "eta_Z/eta_Y = 0.3, weak correlation)."
+    )
     evidence.conclusion = (
         "Under Eq. (10) xi_n > 0 while overlaps are small, or with a single common token whatever the overlaps and "
         "priors; at strong correlation or unequal priors it can fail. In the mean field the decoder remembers old "

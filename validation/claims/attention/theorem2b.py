@@ -52,7 +52,9 @@ def common_rate(instance: Instance) -> Measured:
 @claim(
     "theorem2b",
     source="Theorem 2(b), Eq. (100)",
-    title="The common token loses attention",
+    title="The common token loses attention at all times",
+    answer="Holds under Eq. (10) for one common token, whatever priors and correlation; in the full mean field it can "
+    "rise.",
     statement="With one common token and a class that has a distinct token, the common logit falls: "
     "z_ml' = -eta_Z sum_n [p_n] (1 - f_nl^2) xi_n < 0.",
     latex=r"\dot z_{ml}=-\eta_Z\sum_n[p_n](1-f_{nl}^2)\,\xi_n<0",

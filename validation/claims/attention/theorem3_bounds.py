@@ -172,7 +172,9 @@ RARE_COMMON = SmallOverlaps(
 @claim(
     "theorem3-bounds",
     source="Theorem 3, Eq. (12)",
-    title="Bounds on the growth of the dominant token",
+    title="The growth of the dominant token lies between exp(2 f^2 B) and exp(2 B)",
+    answer="Holds under Eq. (10) while common tokens fall; in the full mean field only where V f_n.f_k is small and "
+    "priors are equal.",
     statement="If l0 dominates the distinct tokens of class n and common tokens shrink, "
     "exp(2 f_nl0(0)^2 B_n(t)) <= chi_l0(t) <= exp(2 B_n(t)), B_n = eta_Z int [p_n] xi_n dt. (In the full mean field: "
     f"to {MISSED:.0%} of B_n, where the modified decoder's speed is the mean field's.)",

@@ -118,7 +118,9 @@ SMALL_STEPS = Requirement("small steps", "eta_Y <= 3", lambda instance: instance
 @claim(
     "corollary1",
     source="Corollary 1, Eqs. (71)-(73)",
-    title="Prediction error and the time to make it small",
+    title="The prediction error is at most epsilon after O(K/(epsilon eta_Y) ln(V/epsilon)) steps",
+    answer="Holds where eta_Y <= 2 ln(2V); the bound is loose, since a sum of 1/epsilon and ln(V/epsilon) suffices in "
+    "place of the product.",
     statement="|e_n - alpha_n| = (V-1)/(V-1+exp(V h*(N_n))) |zeta_n|; with h(N_n) for h*(N_n), as printed, it changes "
     "by a factor of at most exp((5/4 + ln(V)/4)(1 + ln(1+eta_Y s))/(2 s)), s = N_n visits, where eta_Y <= 3. It is at "
     "most eps <= 1/2 after (1/(eps eta_Y)) ln(V/eps) visits of class n, K times as many batch-size-1 steps with "

@@ -68,7 +68,8 @@ def without_growth(instance: Instance) -> Measured:
 @claim(
     "lemma10",
     source="Lemma 10, Eqs. (58)-(59)",
-    title="Batch-size-1 counts concentrate",
+    title="The counts of a class stay within sqrt(N ln(2/delta)) of their mean",
+    answer="Holds from N = 2 on; the second printed inequality needs N ln(2/delta) > 6 + 4 sqrt(2).",
     statement="After N batch-size-1 steps class n has been drawn N_n times, and "
     "|N_n - ceil(p_n N)| <= sqrt(N ln(2/delta)/2) + 1 < sqrt(N ln(2/delta)) with probability at least 1 - delta; about "
     "p_n N itself without the 1. The second inequality needs N ln(2/delta) > 6 + 4 sqrt(2); the two ends together, "

@@ -135,6 +135,7 @@ LATE = Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y"
     "lemma11",
     source="Lemma 11, Eqs. (60)-(65)",
     title="h of the count is close to h of the mean count",
+    answer="Holds for h; the error e_n - alpha_n can move up to 1 + ln(V)/4 times as much, and needs N >> K^2 ln(V)^2.",
     statement="After N batch-size-1 steps |h(N_n) - h(p_n N)| <= h(p_n N) D/(p_n N), D = sqrt(N ln(1/delta)), with "
     "probability at least 1 - delta, delta <= 1/2; p_n N = N/K for equal priors. 1/(V-1+exp(V h)) changes by a factor "
     "of at most exp(eta_Y D V/(4 (V-1))) between p_n N and p_n N +- D (own, the source of the printed 1/3: V = 4), so "

@@ -100,7 +100,8 @@ def without_lag(instance: Instance) -> Measured:
 @claim(
     "lemma12",
     source="Lemma 12, Eqs. (66)-(69)",
-    title="All classes at once, in whole steps",
+    title="All classes follow h(p_n N) within K/sqrt(N) sqrt(ln(K/delta))",
+    answer="Holds while eta_Y <= 3 + ln(N)/2: the first steps of a larger rate overshoot.",
     statement="After N batch-size-1 steps w_n = (1+theta_n) (V-1) h(p_n N) zeta_n, p_n N = N/K for equal priors, and "
     "with probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "
     "classes at once, where eta_Y <= 3 + ln(N)/2: the first steps of a larger rate overshoot. (own, at any rate: for "

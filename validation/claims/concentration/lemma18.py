@@ -49,7 +49,8 @@ def beyond(radius: Callable[[float, Floats, Floats], Floats]) -> Callable[[Insta
 @claim(
     "lemma18",
     source="Lemma 18, Eqs. (134)-(138)",
-    title="Token frequencies of finite sequences",
+    title="Token frequencies of finite sequences concentrate like 1/sqrt(T)",
+    answer="Holds; for rare tokens the bound is about 1/sqrt(4P) times too wide.",
     statement="The frequency of a token among the T-1 contextual tokens is within sqrt(ln(2/delta)/(2(T-1))) of P(l|n) "
     "with probability at least 1 - delta, for each token.",
     latex=r"\Bigl|\hat P(l|n)-P(l|n)\Bigr|\le\sqrt{\frac{\ln(2/\delta)}{2(T-1)}}\quad\text{w.p. }\ge1-\delta",

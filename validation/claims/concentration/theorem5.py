@@ -111,7 +111,9 @@ def chance_without_classes(instance: Instance) -> Measured:
 @claim(
     "theorem5",
     source="Theorem 5, Eq. (70)",
-    title="The decoder after N batch-size-1 steps",
+    title="The decoder after N steps is F (I-E')(I+Theta) Wbar, with small Theta",
+    answer="Exact with the true counts; with the mean counts it holds where eta_Y <= 3 + ln(N)/2, and Theta is "
+    "smaller than printed.",
     statement="Under the modified flow after N batch-size-1 steps Y = F (I - E')(I + Theta) Wbar, rows of Wbar "
     "(V-1) h(p_n N) zeta_n (p_n N = N/K for equal priors), Theta diagonal. With the true counts N_n in h* it is exact. "
     "With probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "

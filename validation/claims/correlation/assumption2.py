@@ -97,7 +97,8 @@ ENOUGH = Requirement(
 @claim(
     "assumption2",
     source="Assumption 2, Eq. (93)",
-    title="Weak correlation can be met only by a very large vocabulary",
+    title="V >> K^2 is enough for Assumption 2 (weak correlation)",
+    answer="It needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets meets.",
     statement="V >> K^2 (taken as V = 10 K^2), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) can hold together. "
     "Corrected: they need V > 36 K^2 (|lambda_1|/min|lambda|)^2, and then a multiple of E satisfies both bounds; that "
     "is at least 36 K^2 for any classes, 36 K^2 ((K-c)/c)^2 with c < K/2 common tokens, and 36 K^2 (K-1)^2 for equal "

@@ -60,6 +60,7 @@ def as_typical_eigenvalue(instance: Instance) -> Measured:
     "lemma13",
     source="Lemma 13, Eq. (74)",
     title="Every overlap is at most |lambda_1|",
+    answer="Holds; for K = 2 it is an equality.",
     statement="max |E_ij| <= |lambda_1(E)|.",
     latex=r"\max_{ij}|E_{ij}|\le|\lambda_1(E)|",
     assumptions=("E symmetric",),

@@ -65,7 +65,8 @@ def as_typical_eigenvalue(instance: Instance) -> Measured:
 @claim(
     "lemma15",
     source="Lemma 15, Eqs. (78), (90)",
-    title="Size of the eigenvalues of E'",
+    title="The eigenvalues of E' are at most |lambda_1|/(1-|lambda_1|)",
+    answer="Holds; two classes that overlap only each other reach equality.",
     statement="If |lambda_1(E)| <= lambda < 1, then |lambda_i(E')| <= |lambda_1|/(1-lambda) <= lambda/(1-lambda): "
     "measured at lambda = |lambda_1|, where it says most.",
     latex=r"|\lambda_i(E')|\le\frac{|\lambda_1|}{1-\lambda}\le\frac{\lambda}{1-\lambda}\quad(|\lambda_1|\le\lambda<1)",

@@ -109,6 +109,7 @@ def by_nearest(instance: Instance) -> Measured:
     "lemma16",
     source="Lemma 16, Eq. (79)",
     title="The diagonal of E' is never positive",
+    answer="Holds, and E'_nn < 0 exactly where class n overlaps another one; Assumption 2 is not needed.",
     statement="E'_ii <= 0, and E'_ii < 0 if class i overlaps any other class. (own: and only if; "
     "-E'_ii >= sum_k E_ik^2/(1+|lambda_1|); Assumption 2, which the lemma asks for, is not needed.)",
     latex=r"E'_{ii}\le0,\qquad E'_{ii}<0\iff\exists k\ne i:E_{ik}\ne0,"

@@ -101,6 +101,7 @@ def series(instance: Instance) -> Measured:
     "lemma17",
     source="Lemma 17, Eq. (80)",
     title="E' is E to leading order",
+    answer="Holds; off the diagonal half of the bound suffices.",
     statement="|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (own: for n != k half of that suffices.)",
     latex=r"|E'_{nk}-E_{nk}|\le\frac{|\lambda_1|^2}{1-|\lambda_1|}",
     assumptions=("|lambda_1(E)| < 1",),

@@ -12,6 +12,7 @@ from snapdyn.validation.claims.correlation._theorem1a_settings import along_runs
 from snapdyn.validation.claims.correlation._xi import coefficient_error, growth, printed_sign, star_growth
 from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import claim
@@ -48,7 +49,14 @@ GROWTH = "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap"
 @claim(
     "theorem1a",
     source="Theorem 1(a), Eqs. (86)-(93)",
-    title="xi_n > 0, and the sign in (88)",
+    title="xi_n > 0 at weak correlation, with beta as in (88)",
+    answer="(88) has a wrong sign; with the right one and equal priors, xi_n > 0 needs only |lambda_1| <= 1/sqrt(K-2), "
+    "and not Assumption 2.",
+    headline=Headline(
+        4,
+        printed=r"\beta_{nk}=q_1E'_{kn}+q_0\Bigl(1+\textstyle\sum_{j\ne n}E'_{kj}\Bigr)",
+        recomputed=r"\beta_{nk}=q_1E'_{kn}-q_0\Bigl(1-\textstyle\sum_{j\ne n}E'_{kj}\Bigr)",
+    ),
     statement="g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k) with iota, beta of (86)-(88), and "
     "xi_n = gamma sum_{k != n} beta_nk f_n.f_k > 0 for every class that overlaps another. Corrected: (88) reads "
     "beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj); then xi_n >= -gamma q1 E'_nn > 0 for every V and at all times "
@@ -115,13 +123,17 @@ def theorem1a(evidence: Evidence) -> None:
     broken, kept, seen = batches(evidence)
     xi_strong, xi_unequal = counterexamples(evidence)
     along_runs(evidence)
+    low, high = min(broken, key=broken.__getitem__), max(broken, key=broken.__getitem__)
+    evidence.difference = (
+        f"The printed sign makes some xi_n negative in {broken[low]:.0%} (K = {low[0]}) to {broken[high]:.0%} "
+        f"(K = {high[0]}) of {seen:,} weakly correlated instances."
+    )
     evidence.conclusion = (
         "Eliminating class n: xi_n/(gamma q1) = (G^{-1})_nn e^T y, y = G_{-n}^{-1} (e + 1/(V-1)), e the overlaps of n; "
         "where row sums of E without n are at most 1 the Neumann series of G_{-n}^{-1} 1 is positive, and they are at "
-        f"most sqrt(K-2) |lambda_1|. The printed sign makes some xi_n negative in {min(broken.values()):.0%} (K = "
-        f"{min(broken, key=broken.__getitem__)[0]}) to {max(broken.values()):.0%} (K = "
-        f"{max(broken, key=broken.__getitem__)[0]}) of {seen:,} weakly correlated instances, in none of {kept:,} under "
-        "Assumption 2. Beyond |lambda_1| = 1/sqrt(K-2) (from |lambda_1| K = 2.83, K = 4) and for priors 1:1:18 "
+        f"most sqrt(K-2) |lambda_1|. The printed sign makes some xi_n negative in {broken[low]:.0%} (K = "
+        f"{low[0]}) to {broken[high]:.0%} (K = {high[0]}) of {seen:,} weakly correlated instances, in none of {kept:,} "
+        "under Assumption 2. Beyond |lambda_1| = 1/sqrt(K-2) (from |lambda_1| K = 2.83, K = 4) and for priors 1:1:18 "
         f"xi_n can be negative: {xi_strong:.1e} and {xi_unequal:.1e} (not under the original flow)."
     )
     evidence.picture = Picture(

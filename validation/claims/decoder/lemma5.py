@@ -87,7 +87,8 @@ def steps_against(law: Law) -> Callable[[Instance], Measured]:
 @claim(
     "lemma5",
     source="Lemma 5, Eqs. (31)-(33)",
-    title="Logits after s visits",
+    title="Logits after s visits follow the recursion of h*",
+    answer="Exact to rounding, for any rate, V, overlap and order of visits.",
     statement="After s visits of class n, w_n = (V-1) h*(s) zeta_n and e_n - alpha_n = (V-1)/(V-1+exp(V h*)) zeta_n "
     "with h*(s) = h*(s-1) + eta_Y/(V-1+exp(V h*(s-1))), h*(0) = 0.",
     latex=r"w_n=(V-1)h^*(s)\,\zeta_n,\quad h^*(s)=h^*(s-1)+\frac{\eta_Y}{V-1+e^{Vh^*(s-1)}}",

@@ -97,7 +97,8 @@ def _distance(u: float, tau: float, vocab_size: float) -> float:
 @claim(
     "lemma6",
     source="Lemma 6, Eqs. (44)-(45)",
-    title="Continuous h",
+    title="Continuous h solves exp(V h) + (V-1) V h = V eta_Y s + 1",
+    answer="Holds; solved for h, it is a closed form with the Wright omega function.",
     statement="dh/ds = eta_Y/(V-1+exp(V h)) with h(0) = 0 gives exp(V h) + (V-1) V h = V eta_Y s + 1.",
     latex=r"\dot h=\frac{\eta_Y}{V-1+e^{Vh}},\quad e^{Vh}+(V-1)Vh=V\eta_Y s+1",
     grade="proved",

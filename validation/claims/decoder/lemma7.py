@@ -89,7 +89,8 @@ def shift(steps: Steps = discrete_logits) -> Callable[[Instance], Measured]:
 @claim(
     "lemma7",
     source="Lemma 7, Eqs. (46)-(49)",
-    title="Discrete and continuous h stay together",
+    title="Discrete and continuous h differ by at most 2 eta_Y/V",
+    answer="Holds, even with half of the bound; the printed proof of (b) does not cover gaps up to ln(2)/V.",
     statement="0 <= h*(s) - h(s) <= 2 eta_Y/V for all s (half of the bound is enough); for s <= ln V/eta_Y a shift "
     "c = Theta(1) has h(s+c) >= h*(s) (a third of a visit is enough); the gap tends to 0.",
     latex=r"0\le h^*(s)-h(s)\le \frac{2\eta_Y}{V}",

@@ -145,7 +145,8 @@ def attained_late(tau: Floats, vocab_size: float) -> Floats:
 @claim(
     "lemma9",
     source="Lemma 9, Eqs. (52)-(57), (85)",
-    title="Speed control before and after the transition",
+    title="gamma grows like t before the transition and falls like ln(t)/t after it",
+    answer="The bounds on gamma hold at any rate; that on exp(V h) needs V >= 5 and eta_Y of about 1/V or more.",
     statement="With s = t/K (p_n t for other priors), from the first visit to t0' = K ln V/eta_Y: exp(V h) <= min(V-1, "
     "(V-1) V h), if V >= 5 and exactly if eta_Y >= [2 (V-1) u_- - 1]/V, about 1/V (it fails while V h < u_-); h <= "
     "eta_Y s/V and gamma <= eta_Y s, at any rate. From t0 = 2 (1+omega_1) K ln V/eta_Y on: exp(V h) >= max(V-1, "

@@ -70,7 +70,8 @@ def lead_against(law: Lead) -> Callable[[Instance], Measured]:
 @claim(
     "remark2",
     source="Remark 2, after Lemma 7",
-    title="How fast the gap between steps and flow closes",
+    title="The gap between steps and flow closes like 2 eta_Y s0/(V s)",
+    answer="The gap falls like ln(eta_Y s)/(2 V s): the logarithm keeps growing, so no constant s0 bounds it.",
     statement="Late, h*(s) - h(s) is of the order of 2 eta_Y s0/(V s) = O(ln V/(V s)), s0 the time of the order of "
     "ln V/eta_Y in the proof of Lemma 7, and h*(s) <= h(s+c) with c = O(ln V). Corrected: it is "
     "[ln(eta_Y s)/2 + eta_Y (1/24 + 1/(8V))]/(V s): Euler's truncation keeps feeding it, so that no constant s0 or c "

@@ -125,7 +125,9 @@ def properties() -> Iterator[Property]:
 @claim(
     "initial-prior",
     source="Section 5 (initial value as prior), after Theorem 3",
-    title="Initial logits are a prior: who dominates is decided by P exp(z(0))",
+    title="Initial logits are a prior: P exp(z(0)) decides who dominates",
+    answer="Holds for long sequences and Y(0) = 0; short sequences shift the crossing, and a random Y(0) can overrule "
+    "it.",
     statement="Of two distinct tokens of a class, the one with the larger c~_l(0) = P(l|n) exp(z_l(0)) stays ahead for "
     "ever: initial logits swap their fates exactly where P exp(z(0)) crosses.",
     latex=r"r_{l/l'|n}(t)\gtrless0\iff P(l|n)\,e^{z_l(0)}\gtrless P(l'|n)\,e^{z_{l'}(0)}",

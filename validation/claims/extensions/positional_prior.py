@@ -99,7 +99,8 @@ def properties() -> Iterator[Property]:
 @claim(
     "positional-prior",
     source="Section 7 (positional encoding)",
-    title="A relative positional bias is a fixed exponent on the prior",
+    title="A fixed positional bias acts as a prior on tokens",
+    answer="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T.",
     statement="A fixed bias z0 added to the logits, f ~ P exp(z + z0), gives the dynamics of classes whose P is "
     "reweighted by exp(z0): it acts as a prior.",
     latex=r"f_{nl}\propto P(l|n)e^{z_{l}+z^0_{l}}\ \equiv\ \tilde P(l|n)e^{z_l},\quad "

@@ -211,6 +211,8 @@ PROPERTIES = (
     "residual",
     source="Section 7 (residual connection)",
     title="With a residual connection distinct and common become local to a query",
+    answer="Holds from the transition on, for tokens whose own query pulls clearly; before it they fall as without "
+    "the residual.",
     statement="With decoder input LN(f_n + e_psi(n)) classes of other queries hardly act on each other: as overlaps "
     "vanish beta_nk is 2/(m+1) for the m classes of one query and 0 between queries, to 2 lambda/(1-lambda), lambda = "
     "|lambda_1(E)|. So a token that is shared only with classes of other queries counts as distinct and gains "

@@ -129,7 +129,8 @@ def against_the_loss(gradient: Gradient) -> Callable[[Instance], Measured | None
 @claim(
     "lemma1",
     source="Lemma 1, Eqs. (2)-(4)",
-    title="Gradient of the loss in Y and Z",
+    title="The gradient of the loss in Y and Z is that of (3)-(4)",
+    answer="Holds: sympy verifies it, and the compiled right-hand side equals the derivative of the loss to rounding.",
     statement=(
         "The ascent direction of log softmax(Y^T f)[next] is f (x - alpha)^T for Y and "
         "f o (g - f (f.g)), g = Y (x - alpha), for the row of Z of the query."

@@ -72,7 +72,8 @@ def in_standard_errors(instance: Instance, forgotten: float = 0.0) -> Measured:
 @claim(
     "lemma2",
     source="Lemma 2, Eqs. (5)-(6)",
-    title="Attention of long sequences",
+    title="Attention of long sequences tends to c_n",
+    answer="Holds: attention tends to c_n, and its spread falls as 1/sqrt(T).",
     statement=(
         "As T grows, the attended token frequencies X^T b tend to c_n with c_n[l] proportional to "
         "P(l|n) exp(z_l), and X^T diag(b) X tends to diag(c_n)."

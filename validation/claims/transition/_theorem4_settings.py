@@ -51,6 +51,10 @@ def closed_forms(evidence: Evidence) -> None:
     ratio = _common_logit_ratio(single_common_token(K, 5, shares[0], V), times)
     evidence.outside("F4: common logit under Eq. (10) over the mean field's, V = 1e5; 1 if (10) were its slow limit",
                      "mean field", ratio, at_most=2)  # fmt: skip
+    evidence.difference = (
+        f"The printed exponent grows {last.printed_growth:.2f} times too fast (K = {K}) and starts at "
+        f"{origin['printed']:.2f} in place of 0 (rho0 = 5)."
+    )
     evidence.conclusion = (
         f"Printed B_n(0) = {origin['printed']:.3f} at rho0 = 5 in place of 0 (F1), and its growth is "
         f"{last.printed_growth:.2f} times the integrated one at K = 5, K^2/(K-1) = {K * K / (K - 1):.2f} (F3). "

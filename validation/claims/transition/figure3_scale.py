@@ -18,7 +18,8 @@ RATES = (0.5, 1.0, 2.0, 5.0)
 @claim(
     "figure3-scale",
     source="Fig. 3, Theorem 4, Eq. (14)",
-    title="The scale of Figure 3",
+    title="Figure 3: the growth factor reaches 600",
+    answer="No rho0 >= 1 gives a growth of this size; the order of the curves and the transition times are as drawn.",
     statement="Fig. 3 (K = 10, V = 1000, eta_Z = 0.5, t <= 700) draws chi on an axis that reaches 600. Corrected: no "
     "rho0 >= 1 gives that: from its own start exp(2 B) as printed grows sqrt(1 + 4 K Gamma/rho0^4) times, most at "
     "rho0 = 1; the order of the curves and the transition times are as drawn.",

@@ -103,6 +103,7 @@ def _largest_step(values: Sequence[float] | Floats) -> float:
     "insight-a",
     source="Section 6, reading (a) of Theorem 4",
     title="A larger eta_Y brings the transition forward",
+    answer="Holds on every rung from SGD to the closed form.",
     statement="The larger the decoder's rate, the earlier the transition: its time falls with eta_Y at fixed eta_Z. In "
     "the mean field twice eta_Y takes at most 0.6 times as long to half of the fall of the loss, on any classes.",
     latex=r"\eta_Y\uparrow\ \Rightarrow\ t_0=2(1+\omega_1)\frac{K\ln V}{\eta_Y}\downarrow",

@@ -121,7 +121,8 @@ AFTER = Requirement(
 @claim(
     "insight-b",
     source="Section 6, reading (b) of Theorem 4; Eqs. (132)-(133)",
-    title="Both rates up: a larger B, sparser attention",
+    title="Larger rates at fixed eta_Y/eta_Z give a larger B and sparser attention",
+    answer="Holds; in the flows it is a change of clock and nothing else.",
     statement="With eta_Y/eta_Z fixed, larger rates give a larger B and sparser attention at the same step: the flows "
     "with rates c eta at step t are those with rates eta at step c t.",
     latex=r"\nu=\eta_Y/\eta_Z\ \text{fixed},\ \eta_Z\uparrow\ \Rightarrow\ B_n(t)\uparrow",

@@ -21,6 +21,7 @@ from snapdyn.validation.claims.transition._shared import (
 from snapdyn.validation.claims.transition._snapping_settings import late_closed_form, late_runs
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import common_growth, growth_on_orbit, overlap, upper_bound
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import (
@@ -183,6 +184,14 @@ def proportional_share(instance: Instance) -> Measured:
     "snapping",
     source="Theorem 4, attention snapping; Sections 1 and 6",
     title="Snapping: after the transition attention freezes",
+    answer="Attention does not freeze at the transition: a large part of its movement can still come, and chi = O(ln "
+    "t) needs conditions.",
+    headline=Headline(
+        5,
+        printed=r"\chi=O(\ln t)\quad(t\ge t_0)",
+        recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14\ \mathrm{for\ one\ common\ token},\ "
+        r"\eta_Z\le\eta_Y",
+    ),
     statement="For t >= t0 = 2 (1+omega_1) K ln V/eta_Y the growth factor is chi = O(ln t): attention hardly moves any "
     "more. As numbers: d ln chi/d ln ln(V eta_Y t/K) <= 1, and under Eq. (10) ln chi grows like a power of t that is 2 "
     "before and at most 4/(1+u_+) after t0. Of ln chi(T) the share ln(1+x0)/ln(1+r x0) is gained by t0, within 0.05: "

@@ -15,6 +15,7 @@ from snapdyn.validation.claims.transition._shared import SYMMETRIC, SYMMETRIC_FA
 from snapdyn.validation.claims.transition._theorem4_settings import closed_forms
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import common_growth, exponent_on_orbit, overlap, profile_of
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.instances import SingleCommonProfile
 from snapdyn.validation.many_classes import growth_of_many_classes
 from snapdyn.validation.properties import Measured, Property, Requirement
@@ -141,7 +142,14 @@ def error_law(shape: Shape | None) -> Callable[[Instance], Measured]:
 @claim(
     "theorem4",
     source="Theorem 4, Eqs. (13)-(14), (118)-(131)",
-    title="Growth exponent and phase transition",
+    title="The growth exponent is B_n = (1/4) ln(C0 + 4 Gamma)",
+    answer="The printed growth exponent of attention does not start at 0, and it grows about K times too fast.",
+    headline=Headline(
+        1,
+        printed=r"B_n=\frac14\ln\left(\frac{\rho_0^4}{K}+4\Gamma\right)",
+        recomputed=r"B_n=\frac{1}{4(K+\pi)}\ln\left(1+\left(1+\frac\pi K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
+        r"\ \ (\rho_0\to\infty)",
+    ),
     statement="With one common token, B_n(t) = (1/4) ln(C0 + 4 Gamma(t)), C0 = rho0^4/K, Gamma = eta_Z int gamma dt: "
     "it grows like a logarithm of t^2 before and of ln^2 t after the transition. Corrected, on the per-step clock: "
     "were rho0 constant, B_n = (1/(4K)) ln(1 + x), x = 4 A Gamma, A = (K-1)/rho0^4. But distinct tokens grow: with "

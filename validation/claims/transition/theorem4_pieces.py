@@ -114,7 +114,8 @@ LATE = Requirement(
 @claim(
     "theorem4-pieces",
     source="Theorem 4, Eqs. (14), (130)-(131)",
-    title="The two pieces of the growth exponent against its exact form",
+    title="(14) gives the growth exponent before t0' and after t0",
+    answer="Holds: both pieces are upper bounds, exact as t -> 0 and as t grows; between t0' and t0 there is none.",
     statement="Before t0' = K ln V/eta_Y and from t0 = 2 (1+omega_1) t0' on, (14) approximates B_n, exact in h (129). "
     "Both pieces are upper bounds: the early 4 Gamma is at most (1 - 0.568/ln V)^-2 - 1 too large and exact as t -> 0, "
     "the late one at most (1 + 2 ln 2/s)^2 - 1 (s = eta_Y t/K) and exact as t grows.",
