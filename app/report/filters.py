@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -14,9 +11,11 @@ from markupsafe import Markup
 from snapdyn.figures import claim_svg
 from snapdyn.figures.validity_maps import map_svg
 from snapdyn.report.formulas import formula_html
+from snapdyn.report.pictures import figure_image, page_svg
+from snapdyn.report.prose import prose_html
 from snapdyn.validation import Check
 
-THUMBNAIL_WIDTH = 320  # pixels
+WORDS = ("no", "one", "two", "three", "four", "five")
 
 
 def number(value: float, digits: int = 3) -> Markup | str:
@@ -42,23 +41,6 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _png_address(data: bytes) -> str:
-    """Return a PNG file as a data address, so that the page needs no other file."""
-    return "data:image/png;base64," + base64.b64encode(data).decode()
-
-
-def thumbnail(path: Path) -> str:
-    """Return the picture, THUMBNAIL_WIDTH pixels wide, as a data address."""
-    from PIL import Image
-
-    small = io.BytesIO()
-    with Image.open(path) as image:
-        image.convert("RGB").resize(
-            (THUMBNAIL_WIDTH, round(image.height * THUMBNAIL_WIDTH / image.width)), Image.Resampling.LANCZOS
-        ).save(small, format="png", optimize=True)
-    return _png_address(small.getvalue())
-
-
 def outcome(check: Check) -> tuple[str, str]:
     """Return the CSS class and the words for the outcome of a check."""
     if check.role == "control":
@@ -71,12 +53,13 @@ def outcome(check: Check) -> tuple[str, str]:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "formula": lambda latex: Markup(formula_html(latex)),
-    "svg": lambda picture: Markup(claim_svg(picture)),
-    "map_svg": lambda map: Markup(map_svg(map)),
-    "png": lambda path: _png_address(path.read_bytes()),
-    "thumbnail": thumbnail,
+    "prose": lambda text: Markup(prose_html(text)),
+    "svg": lambda picture: Markup(page_svg(claim_svg(picture))),
+    "map_svg": lambda map: Markup(page_svg(map_svg(map))),
+    "image": lambda figure: Markup(figure_image(figure.png, figure.title)),
     "number": number,
     "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
     "ranges": ranges,
+    "words": lambda count: WORDS[count] if count < len(WORDS) else str(count),
     "outcome": outcome,
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 # latex2mathml was tried on all formulas of the report: a browser without a mathematics font does not stretch the
 # brackets around fractions and matrices and sets ln ln V without spaces, whereas a drawing looks the same everywhere.
@@ -12,6 +15,12 @@ from functools import cache
 # An SVG unit is a hundredth of the font size, so that whole numbers are precise enough.
 FONT_SIZE = 100.0
 MARGIN = 5.0
+# matplotlib's codes of the parts of an outline (matplotlib.path.Path), their SVG letters and numbers of points.
+CLOSED = 79
+LETTERS = {1: "M", 2: "L", 3: "Q", 4: "C", CLOSED: "Z"}
+POINTS = {1: 1, 2: 1, 3: 2, 4: 3, CLOSED: 0}
+# Outlines of the glyphs of all formulas drawn so far: formulas refer to them, and a page defines each once.
+GLYPHS: dict[str, str] = {}
 # LaTeX that mathtext does not parse, or sets too tightly, and the mathtext that replaces it.
 SPELLINGS = (
     (r"\\[td]frac(?![A-Za-z])", r"\\frac"),
@@ -41,7 +50,8 @@ def formula_html(latex: str) -> str:
     -------
     str
         The drawing has the colour and the size of the text around it; its label and its tooltip show the LaTeX
-        source. A matrix, which mathtext does not support, is a table with one drawing for each entry.
+        source. It refers to the outlines of its glyphs, which `glyph_definitions` adds to the page. A matrix, which
+        mathtext does not support, is a table with one drawing for each entry.
     """
     try:
         return "".join(
@@ -61,39 +71,90 @@ def _matrix(body: str) -> str:
 
 
 def _svg(latex: str) -> str:
-    x, y, width, height, path = _drawing(latex)
+    x, y, width, height, body = _drawing(latex)
     source = html.escape(latex.strip(), quote=True)
     em = 1 / FONT_SIZE
     return (
-        f'<svg class="formula" role="img" aria-label="{source}" viewBox="{x:.0f} {y:.0f} {width:.0f} {height:.0f}" '
+        f'<svg class="formula" role="img" fill="currentColor" aria-label="{source}" '
+        f'viewBox="{x:.0f} {y:.0f} {width:.0f} {height:.0f}" '
         f'style="width:{width * em:.2f}em;height:{height * em:.2f}em;vertical-align:{-(y + height) * em:.2f}em">'
-        f'<title>{source}</title><path fill="currentColor" d="{path}"/></svg>'
+        f"<title>{source}</title>{body}</svg>"
     )
 
 
 def _drawing(latex: str) -> tuple[float, float, float, float, str]:
-    """Return the box (x, y, width, height; y downwards, baseline at 0) and the path of a formula.
+    """Return the box (x, y, width, height; y downwards, baseline at 0) and the glyphs and bars of a formula.
 
     Raises ValueError if mathtext cannot parse the formula.
     """
     import matplotlib
+    import numpy as np
     from matplotlib.font_manager import FontProperties
-    from matplotlib.path import Path
-    from matplotlib.textpath import TextPath
+    from matplotlib.textpath import text_to_path
 
     for pattern, replacement in SPELLINGS:
         latex = re.sub(pattern, replacement, latex)
     latex = _braced(latex)
     with matplotlib.rc_context({"mathtext.fontset": "stix"}):
         font = FontProperties(family="STIXGeneral")
-        outline = TextPath((0, 0), f"${_displayed(latex)}$", size=FONT_SIZE, prop=font)
-    letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C", Path.CLOSEPOLY: "Z"}
-    parts = []
-    for points, code in outline.iter_segments(simplify=False):
-        numbers = (points.reshape(-1, 2) * (1, -1)).ravel() if code != Path.CLOSEPOLY else points[:0]
-        parts.append(letters[code] + " ".join(f"{value:.0f}" for value in numbers))
-    box = outline.get_extents()
-    return box.x0 - MARGIN, -box.y1 - MARGIN, box.width + 2 * MARGIN, box.height + 2 * MARGIN, "".join(parts)
+        # Its lengths are hundredths of the font size: FONT_SIZE.
+        placed, shapes, bars = text_to_path.get_glyphs_mathtext(font, f"${_displayed(latex)}$")
+    points, body = [], ""
+    for shape, x, y, scale in placed:
+        vertices, codes = (np.asarray(each) for each in shapes[shape])
+        if len(vertices):
+            # The last point of a closed contour is no point of the outline.
+            points.append(vertices[codes != CLOSED] * scale + (x, y))
+            place = f'x="{x:.0f}" y="{-y:.0f}"'
+            if scale != 1:
+                place = f'transform="translate({x:.0f} {-y:.0f})scale({scale:.3g})"'
+            body += f'<use href="#{_glyph(vertices, codes)}" {place}/>'
+    for corners, _ in bars:
+        (left, bottom), _, (right, top), *_ = corners
+        points.append(np.array([[left, bottom], [right, top]]))
+        body += f'<rect x="{left:.0f}" y="{-top:.0f}" width="{right - left:.0f}" height="{max(top - bottom, 4):.0f}"/>'
+    if not points:
+        raise ValueError(f"the formula {latex!r} draws nothing")
+    (left, bottom), (right, top) = (extreme(np.concatenate(points), axis=0) for extreme in (np.min, np.max))
+    return left - MARGIN, -top - MARGIN, right - left + 2 * MARGIN, top - bottom + 2 * MARGIN, body
+
+
+def _glyph(vertices: Any, codes: Any) -> str:
+    """Return the id of a glyph's outline, which is kept in GLYPHS."""
+    outline = "".join(
+        LETTERS[code] + " ".join(f"{value:.0f}" for point in contour for value in (point[0], -point[1]))
+        for code, contour in _segments(vertices, codes)
+    )
+    name = "g" + hashlib.sha256(outline.encode()).hexdigest()[:8]
+    GLYPHS[name] = outline
+    return name
+
+
+def _segments(vertices: Any, codes: Any) -> Iterator[tuple[int, Any]]:
+    at = 0
+    while at < len(codes):
+        code = int(codes[at])
+        length = POINTS[code]
+        yield code, vertices[at : at + length] if code != CLOSED else ()
+        at += max(length, 1)
+
+
+def glyph_definitions(page: str) -> str:
+    """Return the outlines of the glyphs that formulas of a page use, to be put into the page once.
+
+    Parameters
+    ----------
+    page : str
+        HTML that contains formulas of `formula_html`.
+
+    Returns
+    -------
+    str
+        An <svg> without size.
+    """
+    used = sorted(set(re.findall(r'<use href="#(g[0-9a-f]{8})"', page)))
+    outlines = "".join(f'<path id="{name}" d="{GLYPHS[name]}"/>' for name in used if name in GLYPHS)
+    return f'<svg class="glyphs" aria-hidden="true" width="0" height="0"><defs>{outlines}</defs></svg>'
 
 
 def _braced(latex: str) -> str:

@@ -18,6 +18,7 @@ from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
 from snapdyn.figures import DrawnFigure, draw
 from snapdyn.report.filters import FILTERS
+from snapdyn.report.formulas import glyph_definitions
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Report
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
@@ -33,17 +34,24 @@ VERDICTS = {
     "holds": ("✓", "Holds as printed."),
 }
 GROUPS = {
-    "Differs from the register": (),
+    "Other verdict than recorded": (),
     "Differs from the printed statement": ("corrected", "refuted"),
     "Holds under conditions": ("conditional",),
     "Holds as printed": ("holds",),
 }
+# Order inside a group, by the first words of the source; what is not named here comes last.
+IMPORTANCE = ("Theorem", "Corollary", "Assumption", "Section", "Lemma", "Eq", "Remark", "Fig")
+FIRST_SCREEN = 5
 ROLES = {
     "statement": "The statement as printed",
     "corrected": "The corrected statement",
     "outside": "The statement outside its conditions: the boundary",
     "control": "Controls: wrong theories, which must be rejected",
 }
+
+
+# Where the template leaves room for the outlines of the formulas' glyphs.
+GLYPHS_HERE = "<!-- glyphs -->"
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,7 @@ def render(
         claims=report.claims,
         counts={outcome: counts.get(outcome, 0) for outcome in VERDICTS if outcome in counts or outcome != NO_VERDICT},
         groups=_groups(report),
+        headlines=headlines(report),
         differing=[claim for claim in report.claims if not claim.as_expected],
         verdicts=VERDICTS,
         roles=ROLES,
@@ -190,16 +199,28 @@ def render(
         wall_time=wall_time,
         style=Markup((templates / "report.css").read_text(encoding="utf-8")),
     )
-    return visible(page)
+    return visible(page.replace(GLYPHS_HERE, glyph_definitions(page)))
 
 
 def _groups(report: Report) -> dict[str, list[ClaimResult]]:
     """Return the claims under each heading of the page; a heading without claims is left out."""
     groups: dict[str, list[ClaimResult]] = {heading: [] for heading in GROUPS}
-    for claim in report.by_outcome:
+    for claim in sorted(report.by_outcome, key=importance):
         fitting = (heading for heading, verdicts in GROUPS.items() if claim.as_expected and claim.verdict in verdicts)
         groups[next(fitting, next(iter(GROUPS)))].append(claim)
     return {heading: claims for heading, claims in groups.items() if claims}
+
+
+def headlines(report: Report) -> list[ClaimResult]:
+    """Return the claims of the first screen: those with a headline and the recorded verdict, by rank."""
+    ranked = [(claim.headline.rank, claim) for claim in report.claims if claim.headline and claim.as_expected]
+    return [claim for _, claim in sorted(ranked, key=lambda entry: entry[0])][:FIRST_SCREEN]
+
+
+def importance(claim: ClaimResult) -> tuple[int, int]:
+    """Return the place of a claim in its group: headlines by rank, then theorems, then what serves them."""
+    kind = next((i for i, word in enumerate(IMPORTANCE) if claim.source.startswith(word)), len(IMPORTANCE))
+    return claim.headline.rank if claim.headline else len(CLAIMS), kind
 
 
 def _equations(report: Report) -> Sequence[EquationRow]:

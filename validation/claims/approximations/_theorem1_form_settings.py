@@ -92,7 +92,7 @@ def common_logits(evidence: Evidence) -> None:
         )
     sizes = np.array(sorted(by_size), dtype=float)
     evidence.difference = (
-        "The logit of the common token moves "
+        "Under the modified decoder the common token's logit moves "
         + " and ".join(f"{by_size[V].modified / by_size[V].mean_field:.3g} times (V = {V:,})" for V in (1000, 100_000))
         + f" as far as in the full mean field (K = {K})."
     )
