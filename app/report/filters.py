@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -60,6 +61,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
     "ranges": ranges,
+    "place": lambda source: re.split(r", Eqs?\.|;", source)[0],
     "words": lambda count: WORDS[count] if count < len(WORDS) else str(count),
     "outcome": outcome,
 }

@@ -30,6 +30,7 @@ SPELLINGS = (
     (r"\\[lr]Vert\b|\\\|", r"\\Vert "),
     (r"\\[lr]vert\b", "|"),
     (r"\\top\b", r"\\mathsf{T}"),
+    ("'", r"\\prime "),
     (r"\\mathbb\{I\}", "I"),
     (r"\\[Bb]igg?[lr]?(?![a-z])", ""),
     (r"(\\sum_(?:\w|\{[^{}]*\}))", r"\1\\,"),

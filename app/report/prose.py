@@ -13,7 +13,7 @@ from collections.abc import Iterator
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
-    "sigma": "σ", "tau": "τ", "chi": "χ", "psi": "ψ", "omega": "ω",
+    "sigma": "σ", "tau": "τ", "Wbar": "W̄", "chi": "χ", "psi": "ψ", "omega": "ω",
     "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Omega": "Ω",
 }  # fmt: skip
 SIGNS = {
@@ -36,6 +36,7 @@ PIECES = re.compile(
   | \^(?P<power>{POWER})
   | (?P<dot>(?<=\w)\.(?=[a-z]_))
   | (?P<minus>(?<![\w)])-(?=\d)|(?<=[\s(])-(?=[\sA-Za-z|])|(?<=(?<![A-Za-z])[A-Z])-(?=[A-Z\d])|(?<=\b1)-(?=[A-Za-z|]))
+  | (?P<equals>[ ]=[ ](?=[-+\d.]))
   | (?P<operator>{"|".join(re.escape(sign) for sign in SIGNS)})
     """,
     re.VERBOSE,
@@ -84,7 +85,7 @@ def _piece(match: re.Match[str]) -> Iterator[Piece]:
         power = found["power"]
         yield "sup", _inner(power[1:-1] if power[0] == "(" else power)
     else:
-        signs = {"dot": "·", "minus": "−"}
+        signs = {"dot": "·", "minus": "−", "equals": "\u00a0=\u00a0"}
         kind = match.lastgroup or "reading"
         yield "text", signs.get(kind, SIGNS.get(match[0], match[0]))
 

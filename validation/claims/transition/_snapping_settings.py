@@ -73,8 +73,8 @@ def late_runs(evidence: Evidence) -> None:
                      max(each.exponent for each in paper.values()), at_most=1)  # fmt: skip
     shares = [each.share for each in paper.values()]
     evidence.difference = (
-        f"At the paper's settings attention has gone {min(shares):.0%} to {max(shares):.0%} of its way to 1e6 t0 by t0, "
-        f"and the exponent of ln t reaches {max(each.exponent for each in paper.values()):.1f} in place of 1."
+        f"At the paper's settings attention has gone {min(shares):.0%} to {max(shares):.0%} of its way to 1e6 t0 by "
+        f"t0, and the exponent of ln t reaches {max(each.exponent for each in paper.values()):.1f} in place of 1."
     )
     evidence.conclusion = (
         "chi = O(ln t) with one common token of f_nc(0)^2 <= 0.25 and eta_Z <= eta_Y; beyond, the exponent of ln t can "

@@ -184,13 +184,12 @@ def proportional_share(instance: Instance) -> Measured:
     "snapping",
     source="Theorem 4, attention snapping; Sections 1 and 6",
     title="Snapping: after the transition attention freezes",
-    answer="Attention does not freeze at the transition: a large part of its movement can still come, and chi = O(ln "
-    "t) needs conditions.",
+    answer="Attention does not freeze at the transition: much of its movement can still come, and chi = O(ln t) needs "
+    "one common token of small weight.",
     headline=Headline(
         5,
         printed=r"\chi=O(\ln t)\quad(t\ge t_0)",
-        recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14\ \mathrm{for\ one\ common\ token},\ "
-        r"\eta_Z\le\eta_Y",
+        recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14,\ \eta_Z\le\eta_Y",
     ),
     statement="For t >= t0 = 2 (1+omega_1) K ln V/eta_Y the growth factor is chi = O(ln t): attention hardly moves any "
     "more. As numbers: d ln chi/d ln ln(V eta_Y t/K) <= 1, and under Eq. (10) ln chi grows like a power of t that is 2 "
