@@ -21,7 +21,7 @@ SIGNS = {
 }  # fmt: skip
 NAMES = "|".join(sorted(GREEK, key=len, reverse=True))
 INDEX = r"\{[^{}]*\}|[A-Za-z0-9]+'?|[-+](?![\w.])"
-POWER = r"\{[^{}]*\}|\((?:[^()]|\([^()]*\))*\)|[-+]?\d+(?:\.\d+)?|[A-Za-z]+"
+POWER = r"\{[^{}]*\}|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[-+]?\d+(?:\.\d+)?|[A-Za-z]+"
 PIECES = re.compile(
     rf"""
     (?P<reading>(?<![A-Za-z])\([a-d]\))                                     # (a) of Theorem 1
@@ -30,7 +30,7 @@ PIECES = re.compile(
   | (?<![A-Za-z_])(?P<big>sum|max|min)_(?P<range>{INDEX})
   | (?P<integral>(?<![A-Za-z_])int(?![A-Za-z_]))
   | (?<![A-Za-z_'’])(?<!\b[a-z]\.)
-    (?P<base>{NAMES}|[A-Za-z])(?P<tilde>~?)(?P<digits>(?:(?<=[a-zC])\d)?)(?P<prime>'?)(?P<star>\*?)(?:_(?P<index>{INDEX}))?
+    (?P<base>{NAMES}|d[a-z](?=_)|[A-Za-z])(?P<tilde>~?)(?P<digits>(?:(?<=[a-zC])\d)?)(?P<prime>'?)(?P<star>\*?)(?:_(?P<index>{INDEX}))?
     (?![A-Za-z]|\d|_[A-Za-z]|\.[a-z](?![a-z_]))
   | (?<=[)\]])_(?P<late>{INDEX})
   | \^(?P<power>{POWER})
@@ -93,8 +93,8 @@ def _piece(match: re.Match[str]) -> Iterator[Piece]:
 def _inner(text: str) -> str:
     """Return an index or a power as characters, without indices of its own."""
     inner = text[1:-1] if text[:1] == "{" else text
-    inner = re.sub(rf"(?<![A-Za-z])({NAMES})(?![A-Za-z])", lambda match: GREEK[match[1]], inner)
-    for sign, character in SIGNS.items():
+    inner = re.sub(rf"(?<![A-Za-z])({NAMES})(?![a-z])", lambda match: GREEK[match[1]], inner)
+    for sign, character in (*SIGNS.items(), ("^2", "²"), ("^4", "⁴"), ("_", "")):
         inner = inner.replace(sign, character)
     return inner.replace("'", "′").replace("-", "−")
 

@@ -1,14 +1,21 @@
 """Formulas drawn as SVG."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from snapdyn.analytic.symbolic import derivations
-from snapdyn.report.formulas import formula_html
+from snapdyn.report.formulas import formula_html, glyph_definitions
 from snapdyn.validation import CLAIMS
 
-FORMULAS = {d.id: d.latex() for d in derivations()} | {f"claim {c.id}": c.latex for c in CLAIMS.values()}
+HEADLINES = {c.id: c.headline for c in CLAIMS.values() if c.headline}
+FORMULAS = (
+    {d.id: d.latex() for d in derivations()}
+    | {f"claim {c.id}": c.latex for c in CLAIMS.values()}
+    | {f"printed {id_}": headline.printed for id_, headline in HEADLINES.items()}
+    | {f"recomputed {id_}": headline.recomputed for id_, headline in HEADLINES.items()}
+)
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -18,11 +25,15 @@ def test_every_formula_is_drawn(name: str) -> None:
     assert "<code>" not in text
     drawings = list(ElementTree.fromstring(f"<div>{text}</div>").iter("svg"))
     assert drawings
+    outlines = {
+        path.get("id"): path.get("d", "") for path in ElementTree.fromstring(glyph_definitions(text)).iter("path")
+    }
     for drawing in drawings:
         assert drawing.get("aria-label")
-        path = drawing.find("path")
-        assert path is not None
-        assert path.get("d", "").startswith("M")
+        glyphs = [use.get("href", "").removeprefix("#") for use in drawing.iter("use")]
+        assert glyphs
+        for glyph in glyphs:
+            assert outlines[glyph].startswith("M")
 
 
 def test_box_contains_the_drawing() -> None:
@@ -35,6 +46,41 @@ def test_box_contains_the_drawing() -> None:
     assert fraction[3] > 2 * letter[3]
     for _, y, _, height in (letter, fraction):
         assert y < 0 < y + height
+
+
+def test_glyphs_are_where_matplotlib_draws_them() -> None:
+    """Assert that outlines, places and bars make the outline that matplotlib's own path of the formula has."""
+    import matplotlib
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    text = formula_html(r"\frac{x^2}{K}")
+    outlines = {
+        path.get("id"): path.get("d", "") for path in ElementTree.fromstring(glyph_definitions(text)).iter("path")
+    }
+    xs, ys = [], []
+    for use in ElementTree.fromstring(text).iter("use"):
+        x, y, scale = float(use.get("x", 0)), float(use.get("y", 0)), 1.0
+        if transform := use.get("transform"):
+            x, y, scale = (float(number) for number in re.findall(r"-?[\d.]+", transform))
+        points = [float(number) for number in re.findall(r"-?\d+", outlines[use.get("href", "")[1:]])]
+        xs += [x + scale * value for value in points[::2]]
+        ys += [y + scale * value for value in points[1::2]]
+    with matplotlib.rc_context({"mathtext.fontset": "stix"}):
+        path = TextPath((0, 0), r"$\dfrac{x^2}{K}$", size=100, prop=FontProperties(family="STIXGeneral"))
+    box = path.get_extents()
+    assert min(ys) == pytest.approx(-box.y1, abs=3)
+    assert max(ys) == pytest.approx(-box.y0, abs=3)
+    (bar,) = ElementTree.fromstring(text).iter("rect")
+    assert float(bar.get("x", "nan")) + float(bar.get("width", "nan")) == pytest.approx(box.x1, abs=3)
+
+
+def test_a_glyph_is_defined_once() -> None:
+    """Assert that formulas share the outlines of their glyphs."""
+    page = formula_html("x + x") + formula_html("x = y") + formula_html("z") * 3
+    names = re.findall(r'<path id="(\w+)"', glyph_definitions(page))
+    assert len(names) == len(set(names)) == len({"x", "+", "=", "y", "z"})
+    assert "<path" not in glyph_definitions("no formula")
 
 
 @pytest.mark.parametrize("latex", [r"\begin{cases} a \\ b \end{cases}", r"\undefined<&x", r"\left( x"])

@@ -1,27 +1,41 @@
 """The report page: complete, self-contained, well formed."""
 
 import json
+import os
+import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from shutil import which
 
+import numpy as np
 import pytest
 
 import snapdyn.figures
 import snapdyn.report.page
 import snapdyn.validation
 from snapdyn.analytic.symbolic import derivations
-from snapdyn.report.page import BuiltReport, VerifiedDerivation, build_report, render
-from snapdyn.validation import CLAIMS, Report
+from snapdyn.figures import FIGURES
+from snapdyn.report.filters import FILTERS
+from snapdyn.report.page import BuiltReport, VerifiedDerivation, build_report, headlines, render
+from snapdyn.report.prose import prose_html
+from snapdyn.validation import CLAIMS, Map, Picture, Report
 from snapdyn.validation.equations import EquationRow
+from snapdyn.validation.headlines import Headline
 from snapdyn.validation.results import VERDICTS
 from snapdyn.validation.run import check_claims
 from tests.report.helpers import invented
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
+# What a reader of the page shall not see in its sentences: mathematics as it is typed in a terminal.
+GREEK = "alpha|beta|gamma|eta|theta|iota|kappa|lambda|xi|rho|omega|zeta"
+TYPED = re.compile(rf"\b(?:{GREEK})_?\w?\b|<=|>=|!=|\de-\d|\w\^\w|\b[a-zA-Z]_\w")
+A4_PAGES = 15
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := which(name))), None)
 
 
 class Page(HTMLParser):
@@ -34,6 +48,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.headings: list[int] = []
         self.images_without_text = 0
+        self.text: list[str] = []
         self._open: list[str] = []
         self.feed(text)
         self.close()
@@ -51,6 +66,10 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
 
+    def handle_data(self, data: str) -> None:
+        if not {"style", "code", "title"} & set(self._open):
+            self.text.append(data)
+
     def _note(self, tag: str, values: dict[str, str | None]) -> None:
         assert tag not in ("script", "link", "iframe")
         if "id" in values and "svg" not in self._open:
@@ -60,7 +79,8 @@ class Page(HTMLParser):
         self.fetched += [values[name] or "" for name in ("src", "xlink:href", "srcset") if name in values]
         if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
             self.headings.append(int(tag[1]))
-        if (tag == "img" and not values.get("alt")) or (tag == "svg" and not values.get("aria-label")):
+        described = {"img": ("alt",), "svg": ("aria-label", "aria-hidden")}.get(tag)
+        if described and not any(values.get(name) for name in described):
             self.images_without_text += 1
 
 
@@ -144,7 +164,7 @@ def test_disagreements_first(page_text: str) -> None:
     assert "(refuted, expected holds)" in page_text
     assert "(no verdict, expected refuted)" in page_text
     headings = (
-        "Differs from the register",
+        "Other verdict than recorded",
         "Differs from the printed statement",
         "Holds under conditions",
         "Holds as printed",
@@ -158,11 +178,12 @@ def test_disagreements_first(page_text: str) -> None:
     "words",
     [
         # checks, by role
-        "rejected, as required", "fails outside its conditions", "≥ 1", "nan", "a &lt; b &amp; c",
+        "rejected, as required", "fails outside its conditions", "≥ 1", "nan", "a &lt; <i>b</i> &amp; <i>c</i>",
         "The statement as printed", "The corrected statement", "outside its conditions: the boundary",
         "Controls: wrong theories",
         # what it rests on
-        "Title &lt;claim-holds&gt;", "T is infinite", "F1", "It is so.", "|lambda_1| &lt; 1/K", "0.123", ">no</td>",
+        "Title &lt;claim-holds&gt;", "<i>T</i> is infinite", "F1", "It is so.",
+        "|<i>λ</i><sub>1</sub>| &lt; 1/<i>K</i>", "0.123", ">no</td>",
         # how it was computed and how to repeat it
         "snapdyn validate claim-holds --level full", "12,345", "0-2, 7", "1.4 min", "violates its bound by this factor",
         # the rest of the page
@@ -206,3 +227,122 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
     build_report(tmp_path / "report", notify=told.append)
     assert told == ["resumed: 1 of 1 claims from an interrupted run"]
     assert list((tmp_path / "cache" / "claims").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def whole_page(built: BuiltReport) -> str:
+    """The page of the whole register: its real words, formulas and tables, and for every claim a picture of usual size.
+
+    One claim's picture stands for all, one map for the maps of every second claim, and one figure for 17.
+    """
+    (checked,) = (claim for claim in built.report.claims if claim.id == "lemma8")
+    grid = np.linspace(1.0, 2.0, 20)
+    violation = np.add.outer(np.sin(9 * grid), np.cos(7 * grid)) + 2
+    map_ = Map("Where it holds, eta_Y <= 1", "V", "eta_Z/eta_Y", "violation", grid, grid, violation, 0.3)
+    line = np.geomspace(1, 1e6, 200)
+    lines = tuple(Picture.line(f"V = 1e{n}, eta_Y", line, np.log(line) / n) for n in range(1, 4))
+    claims = tuple(
+        replace(
+            checked,
+            **{name: getattr(entry, name) for name in ("id", "title", "source", "statement", "latex", "answer")},
+            headline=entry.headline, difference="It is 6.25 times too large at eta_Y <= 1.", verdict=entry.expected,
+            expected=entry.expected, picture=Picture("t", "xi_n", lines), maps=(map_,) * (number % 2),
+            assumptions=entry.assumptions, findings=entry.findings,
+        )
+        for number, entry in enumerate(CLAIMS.values())
+    )  # fmt: skip
+    (figure,) = snapdyn.figures.draw(["9"], out=built.page.parent / "figures")
+    figures = [replace(figure, id=id_) for id_ in list(FIGURES)[:17]]
+    entries = [VerifiedDerivation(derivation, True, None) for derivation in derivations()]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("svg", "map_svg"):  # one drawing of each kind for all
+            drawing = FILTERS[name](Picture("t", "xi_n", lines) if name == "svg" else map_)
+            patch.setitem(FILTERS, name, lambda data, drawing=drawing: drawing)
+        return render(Report("quick", claims, 125.0), figures, entries, 150.0)
+
+
+def test_size_of_the_whole_page(whole_page: str) -> None:
+    """Assert that the page of the whole register is one file of at most 4 MB."""
+    assert 1e6 < len(whole_page.encode()) < 4e6
+
+
+def test_first_screen(whole_page: str) -> None:
+    """Assert five findings before the counts, each with a sentence, both formulas and the measured difference."""
+    page = Page(whole_page)
+    first = whole_page[whole_page.index('id="findings"') : whole_page.index('id="verdicts"')]
+    assert first.count('<li class="finding ') == 5
+    assert first.count('<svg class="formula"') == 10
+    assert first.count(">Printed<") == first.count(">Recomputed<") == 5
+    assert first.count("6.25 times too large") == 5
+    ids = re.findall(r'<h3><a href="#([^"]+)">', first)
+    assert [CLAIMS[id_].headline.rank for id_ in ids] == [1, 2, 3, 4, 5]  # type: ignore[union-attr]
+    assert set(ids) <= set(page.ids)
+    for id_ in ids:
+        assert prose_html(CLAIMS[id_].answer) in first
+    assert whole_page.index('id="verdicts"') < whole_page.index('id="claims"') < whole_page.index('id="figures"')
+
+
+def test_mathematics_is_not_typed(whole_page: str, page_text: str) -> None:
+    """Assert that no visible text shows eta_Y, <=, xi_n, V^2 or 1e-05; code, such as ids and commands, may."""
+    for text in (whole_page, page_text):
+        assert [part for part in Page(text).text if TYPED.search(part)] == []
+    assert TYPED.search("eta_Y <= 1")
+
+
+def test_every_row_shows_its_sentence(whole_page: str) -> None:
+    """Assert that the visible row of each claim has its title and what was found."""
+    rows = re.findall(r"<summary><span class=\"row\">(.*?)</summary>", whole_page, re.DOTALL)
+    assert len(rows) == len(CLAIMS)
+    for entry in CLAIMS.values():
+        (row,) = (row for row in rows if f"<h4>{prose_html(entry.title)}</h4>" in row)
+        assert f'<span class="answer">{prose_html(entry.answer)}</span>' in row
+
+
+def test_another_verdict_than_recorded_shows_its_conclusion(page_text: str) -> None:
+    """Assert that the register's answer is not shown where the verdict differs, and that no headline is made of it."""
+    claim = replace(invented("new", "refuted", "holds"), answer="It holds.", headline=Headline(1, "x", "y"))
+    assert claim.sentence == "It is so."
+    assert replace(claim, expected="refuted").sentence == "It holds."
+    assert headlines(Report("quick", (claim,))) == []
+    assert headlines(Report("quick", (replace(claim, expected="refuted"),)))[0].id == "new"
+    assert 'id="findings"' not in page_text
+
+
+def test_skip_link_is_first(whole_page: str) -> None:
+    """Assert that the first link of the page leads to its findings."""
+    page = Page(whole_page)
+    assert page.links[0] == "#main"
+    assert "main" in page.ids
+    assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
+
+
+def test_no_script_is_needed(whole_page: str) -> None:
+    """Assert that the page has no script, no handler of events and nothing that is fetched."""
+    assert not re.search(r"<script|<iframe|\son\w+=|javascript:", whole_page)
+    assert all(address.startswith("data:") for address in Page(whole_page).fetched)
+
+
+def test_dark_mode(whole_page: str) -> None:
+    """Assert that drawings take the colours of the page, and that dark pages have rules for figures."""
+    assert "prefers-color-scheme: dark" in whole_page
+    assert '<img class="lines"' in whole_page
+    assert ".drawn .lines { filter" in whole_page
+    drawings = re.findall(r'<figure class="picture.*?</figure>', whole_page, re.DOTALL)
+    assert drawings
+    for drawing in drawings:
+        assert "currentColor" in drawing
+        assert "fill:#ffffff" not in drawing
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium, which prints the page")
+def test_pages_in_print(whole_page: str, tmp_path: Path) -> None:
+    """Assert that the printed page, details left out, has at most 15 sheets."""
+    (tmp_path / "page.html").write_text(whole_page, encoding="utf-8")
+    command = [
+        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+        f"--print-to-pdf={tmp_path / 'page.pdf'}", (tmp_path / "page.html").as_uri(),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=120, env={**os.environ, "HOME": str(tmp_path)})
+    sheets = len(re.findall(rb"/Type\s*/Page\b(?!s)", (tmp_path / "page.pdf").read_bytes()))
+    assert 3 <= sheets <= A4_PAGES
