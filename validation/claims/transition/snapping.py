@@ -70,17 +70,9 @@ SMALL_SHARE = Requirement(
 )
 NOT_FASTER = Requirement("attention not faster than the decoder", "eta_Z/eta_Y <= 1", lambda i: i.ratio, at_most=1)
 LATE_FAMILY = Family(
-    "any classes",
-    "weak",
-    uniform=False,
-    num_common=(1, 2),
-    num_distinct=(1, 4),
-    num_queries=(1, 4),
-    vocab_size=(4, 10**6),
-    ratio=(1e-6, 2.0),
-    horizon=(1e2, 1e7),
-    eta_Y=(1e-6, 1e6),
-)
+    "any classes", "weak", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),
+    vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7), eta_Y=(1e-6, 1e6),
+)  # fmt: skip
 Rate = Callable[[Instance, int, Floats, Floats], Floats]
 
 
@@ -227,7 +219,7 @@ def proportional_share(instance: Instance) -> Measured:
                 vocab_size=(4, 10**12),
                 ratio=(1e-6, 1e6),
                 horizon=(1e2, 1e12),
-            ),
+            ),  # fmt: skip
             conditions=(*ONE_COMMON, INDEPENDENT_ATTENTION, ONE_COMMON_TOKEN, UNIFORM),
             controls={WITHOUT: without_speed_control(power)},
             evaluations=(60, 2000),
