@@ -30,8 +30,7 @@ DESCENT = "descent, T infinite"
     statement="Gradient descent on embeddings moves Y = U W_V^T U^T and Z = U W_Q W_K^T U^T/sqrt(d) as if they were "
     "independent, exactly when U is fixed with orthonormal rows and W_Q W_K^T is one matrix. With W_Q and W_K "
     "apart, of Gram matrix s^2 I and product 0, eta_Z = 2 s^2 eta/d and the gap is O(d/s^4); with fixed random U and "
-    "one rate it is O(1/sqrt(d)). With W_Q and W_K of the usual size, or U trained at the same rate, a larger width "
-    "does not close it.",
+    "one rate it is O(1/sqrt(d)). With W_Q and W_K of the usual size, or U trained at the same rate, it stays.",
     latex=r"\dot Z=\frac{\eta}{d}\left[K B\,UW_KW_K^\top U^\top+UW_QW_Q^\top U^\top B\,K\right],\quad K=UU^\top",
     expected="conditional",
     assumptions=("U fixed, rows orthonormal or the width large", "W_Q, W_K large: s^4 much above d |Z|^2/2"),

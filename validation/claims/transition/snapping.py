@@ -219,7 +219,7 @@ def proportional_share(instance: Instance) -> Measured:
                 vocab_size=(4, 10**12),
                 ratio=(1e-6, 1e6),
                 horizon=(1e2, 1e12),
-            ),  # fmt: skip
+            ),
             conditions=(*ONE_COMMON, INDEPENDENT_ATTENTION, ONE_COMMON_TOKEN, UNIFORM),
             controls={WITHOUT: without_speed_control(power)},
             evaluations=(60, 2000),
