@@ -53,7 +53,8 @@ def noise_weights(covariance: Floats, squares: Floats, change: Floats, t: Floats
     independent of the other observations at its time. Averages over seeds divide C; they do not divide F.
     """
     N, m = change.shape
-    of_time = np.diagonal(covariance).reshape(N, m).sum(axis=1)
+    # Where symmetry cancels the noise, rounding and tolerances may leave a negative number.
+    of_time = np.maximum(np.diagonal(covariance).reshape(N, m).sum(axis=1), 0.0)
     f = np.sqrt(squares * of_time) + 0.5 * np.maximum.accumulate(squares) * np.linalg.norm(change, axis=1)
     f += SMALLEST * np.linalg.norm(change, axis=1).max()
     log_t = np.log(t)
