@@ -382,7 +382,7 @@ def advance_mean_field_quotient(arguments, work, save_at, saved, losses, most_st
 
 @kernel(nogil=True)
 def advance_mean_field_sensitivity(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(mean_field_sensitivity, mean_field_sensitivity, arguments, work, save_at, saved, losses, most_steps)
+    return advance(mean_field_sensitivity, mean_field_sensitivity, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)
