@@ -5,6 +5,7 @@ from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.integration.events import Event, State
+from snapdyn.dynamics.integration.sensitivities import Sensitivity, sensitivity
 from snapdyn.dynamics.integration.times import log_times
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.systems import SYSTEMS
@@ -16,6 +17,8 @@ from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.own.linear_conserved import LinearConserved, linear_conserved
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.text.text_classes import TextClasses, from_text
+from snapdyn.dynamics.traces.reading import read_trace
+from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import SGD, sgd, sgd_runs
 from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.linear_noise import Fluctuations, fluctuations
@@ -37,12 +40,14 @@ __all__ = [
     "LinearConserved",
     "MeanField",
     "ModifiedDecoder",
+    "Sensitivity",
     "SequenceClasses",
     "SingleCommonToken",
     "State",
     "SymmetricClasses",
     "System",
     "TextClasses",
+    "Trace",
     "Trajectory",
     "TransformerRun",
     "descend",
@@ -56,6 +61,8 @@ __all__ = [
     "log_times",
     "momentum_clock",
     "random_classes",
+    "read_trace",
+    "sensitivity",
     "sgd",
     "sgd_runs",
     "single_common_token",

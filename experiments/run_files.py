@@ -13,7 +13,15 @@ from snapdyn.experiments.class_sections import CLASSES, ClassSection
 from snapdyn.experiments.run_sections import RUN, Output, RunSection
 from snapdyn.experiments.system_sections import SystemSection, system_models
 from snapdyn.experiments.toml_files import read_sections, read_toml
-from snapdyn.experiments.training_sections import SGD, TRANSFORMER, CompareSection, SGDSection, TransformerSection
+from snapdyn.experiments.training_sections import (
+    SGD,
+    TRACE,
+    TRANSFORMER,
+    CompareSection,
+    SGDSection,
+    TraceSection,
+    TransformerSection,
+)
 from snapdyn.validation import comparison
 
 
@@ -69,6 +77,36 @@ def _kind(table: dict[str, Any]) -> Any:
     """What [system] of a file names."""
     section = table.get("system")
     return section.get("kind") if isinstance(section, dict) else None
+
+
+@dataclass(frozen=True)
+class TraceComparison:
+    """A file for `snapdyn compare --trace`, with the trace."""
+
+    folder: Path
+    classes: ClassSection
+    trace: TraceSection
+    compare: CompareSection
+    file: Path
+
+    def compute(self) -> xarray.Dataset:
+        """Read the trace and integrate the theory; see `snapdyn.validation.comparison.compare`."""
+        return comparison.compare(
+            self.trace.read(self.file),
+            self.classes.build(self.folder),
+            self.trace.eta_Y,
+            self.trace.eta_Z,
+            self.compare.observables(),
+            self.compare.curves,
+            self.trace.seq_len,
+        )
+
+
+def read_trace_comparison(path: Path, trace: Path) -> TraceComparison:
+    """Read and check a file for `snapdyn compare --trace`; what `read_sections` raises."""
+    names = ("classes", "trace", "compare")
+    sections = read_sections(path, {"classes": CLASSES, "trace": TRACE, "compare": CompareSection}, required=names)
+    return TraceComparison(path.parent, sections["classes"], sections["trace"], sections["compare"], trace)
 
 
 def read_comparison(path: Path) -> Comparison:

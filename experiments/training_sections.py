@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from snapdyn.dynamics import SequenceClasses, sgd, train_transformer
+from snapdyn.dynamics import SequenceClasses, Trace, read_trace, sgd, train_transformer
 from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECORD
 from snapdyn.experiments.run_sections import Times
 from snapdyn.experiments.signature_sections import section_model
@@ -76,6 +76,24 @@ class CompareSection(Section):
         for kind in ("attention", "growth_factor", "relative_gain"):
             chosen += [IndexedObservable(kind, tuple(indices)) for indices in getattr(self, kind)]
         return chosen
+
+
+class TraceSection(Section):
+    """The clock of a trace recorded elsewhere (the arguments of `read_trace`), and what the theory takes.
+
+    Rates are those of an update of the trace, over its rate_factor; seq_len is that of its sequences.
+    """
+
+    eta_Y: float
+    eta_Z: float
+    seq_len: int | None = None
+
+    def read(self, path: Path) -> Trace:
+        """Read a trace with this clock."""
+        return read_trace(path, **self.model_dump(exclude={"eta_Y", "eta_Z", "seq_len"}))
+
+
+TRACE: type[TraceSection] = section_model("Trace", read_trace, TraceSection, skip={"path"})
 
 
 class LadderSection(Times):

@@ -48,7 +48,7 @@ def draw(dataset: xarray.Dataset) -> Figure:
             residual.axis("off")
     settings = json.loads(dataset.attrs["settings"])
     momentum = settings.get("momentum", 0.0)
-    clock = f"{_optimizer(settings)} step"
+    clock = "trace step" if settings.get("recorded") else f"{_recorder(settings)} step"
     if momentum:
         at_clock = "; theory at its clock t" if dataset.sizes["curve"] else ""
         clock += f" (momentum {momentum:g}{at_clock})"
@@ -62,8 +62,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
     return figure
 
 
-def _optimizer(settings: dict[str, Any]) -> str:
-    return "Adam" if settings.get("optimizer") == "adam" else "SGD"
+def _recorder(settings: dict[str, Any]) -> str:
+    """What recorded the values: "trace" for runs made elsewhere."""
+    return str(settings.get("recorded", "Adam" if settings.get("optimizer") == "adam" else "SGD"))
 
 
 def curve_label(curve: str, seq_len: int | None) -> str:
@@ -75,13 +76,15 @@ def curve_label(curve: str, seq_len: int | None) -> str:
 
 def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
     steps, settings = data.step.values, json.loads(data.attrs["settings"])
-    optimizer = _optimizer(settings)
+    optimizer = _recorder(settings)
     low, median, high = data.sgd.quantile([LOW, 0.5, HIGH], "seed").values
     scale = max(1.0, float(steps[steps > 0].min()))
     for panel in (main, residual):
         panel.set_xscale("symlog", linthresh=scale, linscale=0.3)
         panel.set_xlim(0, steps[-1])
-    main.fill_between(steps, low, high, color="0.82", lw=0, label=f"{optimizer}, {data.sizes['seed']} seeds, 10-90 %")
+    seeds = data.sizes["seed"]
+    if seeds > 1:
+        main.fill_between(steps, low, high, color="0.82", lw=0, label=f"{optimizer}, {seeds} seeds, 10-90 %")
     main.plot(
         steps,
         median,
@@ -90,7 +93,7 @@ def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
         ms=2.2,
         lw=0,
         markevery=max(1, steps.size // 25),
-        label=f"{optimizer}, median",
+        label=f"{optimizer}, median" if seeds > 1 else optimizer,
     )
     residual.fill_between(steps, low - median, high - median, color="0.82", lw=0)
     for number, curve in enumerate(data.curve.values):
@@ -109,4 +112,4 @@ def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
     kind, *indices = str(data.observable.values).split()
     main.set_title(IndexedObservable(kind, tuple(map(int, indices))).label, pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=0.5)
-    residual.set_ylabel("minus median", fontsize=7)
+    residual.set_ylabel("minus median" if seeds > 1 else f"minus {optimizer}", fontsize=7)

@@ -21,6 +21,9 @@ from snapdyn.validation.statistics import Order, fit_order
 if TYPE_CHECKING:
     from snapdyn.validation.boundaries import boundary
     from snapdyn.validation.claims import CLAIMS, claim, load_claims
+    from snapdyn.validation.comparison import compare
+    from snapdyn.validation.fitting.estimation import IdentifiabilityWarning, fit
+    from snapdyn.validation.fitting.result import Fit
     from snapdyn.validation.instance_checks import InstanceReport, InstanceResult, check
 
 __all__ = [
@@ -32,6 +35,8 @@ __all__ = [
     "EquationRow",
     "Evidence",
     "Family",
+    "Fit",
+    "IdentifiabilityWarning",
     "Instance",
     "InstanceReport",
     "InstanceResult",
@@ -48,8 +53,10 @@ __all__ = [
     "boundary",
     "check",
     "claim",
+    "compare",
     "equation_table",
     "equation_text",
+    "fit",
     "fit_order",
     "ladder",
     "ladder_of",
@@ -62,6 +69,9 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("CLAIMS", "claim", "load_claims"), "snapdyn.validation.claims"),
     **dict.fromkeys(("InstanceReport", "InstanceResult", "check"), "snapdyn.validation.instance_checks"),
+    **dict.fromkeys(("IdentifiabilityWarning", "fit"), "snapdyn.validation.fitting.estimation"),
+    "Fit": "snapdyn.validation.fitting.result",
+    "compare": "snapdyn.validation.comparison",
     "boundary": "snapdyn.validation.boundaries",
 }
 

@@ -18,11 +18,12 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
+    Trace,
     Trajectory,
     momentum_clock,
     sgd,
 )
-from snapdyn.errors import InputError, choice, whole
+from snapdyn.errors import InputError, choice, instance, positive, whole
 from snapdyn.validation.accurate_runs import accurate_run
 from snapdyn.validation.instances import single_common_profile
 
@@ -147,11 +148,9 @@ def compute(
     seeds = [int(seed) for seed in seeds]
     if not seeds or not observables:
         raise InputError(f"expected at least one seed and one observable, received {len(seeds)} and {len(observables)}")
-    for curve in curves:
-        choice("curve", curve, CURVES)
-    for name, values in (("curves", list(curves)), ("seeds", seeds)):
-        if len(set(values)) < len(values):
-            raise InputError(f"expected {name} without repetition, received {values}; name each once")
+    _check_names(observables, curves)
+    if len(set(seeds)) < len(seeds):
+        raise InputError(f"expected seeds without repetition, received {seeds}; name each once")
     other = [name for name, wanted in OF_THEORY.items() if settings.get(name, wanted) != wanted]
     if curves and other:
         raise InputError(
@@ -171,20 +170,157 @@ def compute(
             raise InputError(
                 f"expected rates at which SGD stays finite, received a run (seed {seed}) that {run.message}"
             )
+    values = np.array([[o.evaluate(run) for o in observables] for run in runs])
     t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
+    recorded = _Recorded(values, steps_kept, t, seeds, settings)
+    return _over_theory(recorded, classes, eta_Y, eta_Z, observables, curves, with_transitions=not other)
+
+
+def compare(
+    trace: Trace,
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    observables: Sequence[IndexedObservable] | None = None,
+    curves: Sequence[str] = ("mean_field",),
+    seq_len: int | None = None,
+) -> xarray.Dataset:
+    """Lay the theory's curves over a trace that was recorded elsewhere, on the clock of the trace.
+
+    `snapdyn.figures.comparison.draw` draws the dataset; `snapdyn compare FILE.toml --trace FILE` does both.
+
+    Parameters
+    ----------
+    trace : Trace
+        One seed or several.
+    classes : SequenceClasses
+    eta_Y : float
+        Learning rate of the decoder, per update of the trace (over its `rate_factor`).
+    eta_Z : float
+        Learning rate of attention, per update of the trace.
+    observables : sequence of IndexedObservable, optional
+        Loss, entropy, attention or relative gain; entropy and relative gain are computed from attention. Default: the
+        loss, and the entropy of the first four classes, as far as the trace has them.
+    curves : sequence of str
+        Keys of `CURVES`.
+    seq_len : int, optional
+        T-1, contextual tokens per sequence of the trace, for the curve finite_length.
+
+    Returns
+    -------
+    xarray.Dataset
+        As `compute` returns it; "sgd" holds the trace.
+
+    Raises
+    ------
+    InputError
+        The trace does not fit the classes, or does not have an observable; what `compute` raises.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> run = sd.sgd(sd.syn_small(), 0.5, 0.5, steps=100, seed=[0, 1, 2], batch_size=32, record=range(0, 101, 10))
+    >>> dataset = sd.compare(sd.Trace.from_runs(run), sd.syn_small(), eta_Y=0.5, eta_Z=0.5)
+    >>> dataset.observable.values.tolist(), dict(dataset.sizes)
+    (['loss', 'entropy 0', 'entropy 1'], {'seed': 3, 'observable': 3, 'step': 11, 'curve': 1})
+    """
+    trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)").for_classes(classes)
+    if observables is None:
+        observables = [IndexedObservable("loss")] if trace.loss is not None else []
+        if trace.entropy is not None or trace.attention is not None:
+            observables += [IndexedObservable("entropy", (n,)) for n in range(min(4, classes.num_classes))]
+    _check_names(observables, curves)
+    values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
+    if trace.steps.size < 2:
+        raise InputError("expected a trace of at least two recorded steps, received one; record more")
+    clock = trace.clock
+    settings = {
+        "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
+        "seq_len": seq_len,
+    }  # fmt: skip
+    recorded = _Recorded(values, trace.steps, trace.t, list(range(trace.num_seeds)), settings)
+    return _over_theory(
+        recorded,
+        classes,
+        positive("eta_Y", eta_Y),
+        positive("eta_Z", eta_Z),
+        observables,
+        curves,
+        with_transitions=True,
+    )
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What training recorded: values (seed, observable, step), steps, the theory's time, seeds, settings."""
+
+    values: np.ndarray
+    steps: np.ndarray
+    t: np.ndarray
+    seeds: list[int]
+    settings: dict[str, Any]
+
+
+def _of_trace(trace: Trace, classes: SequenceClasses, observable: IndexedObservable, seed: int) -> np.ndarray:
+    """Values (N,) of one observable of a trace."""
+    kind, indices = observable.kind, observable.indices
+    if indices:
+        classes.check_class(indices[0])
+    if kind in ("loss", "entropy") and (given := getattr(trace, kind)) is not None:
+        return np.asarray(given[seed] if kind == "loss" else given[seed][:, indices[0]])
+    if kind in ("loss", "growth_factor") or trace.attention is None:
+        has = [name for name in ("attention", "loss", "entropy") if getattr(trace, name) is not None]
+        raise InputError(
+            f"expected observables that a trace with {', '.join(has)} gives, received {kind}; entropy and "
+            "relative_gain come from attention, growth_factor from no trace"
+        )
+    c = trace.attention[seed][:, indices[0]]
+    if kind == "entropy":
+        return np.asarray(-(c * np.log(c, out=np.zeros_like(c), where=c > 0)).sum(axis=1))
+    for l in indices[1:]:
+        if l not in classes.support(indices[0]):
+            raise InputError(
+                f"expected a token of class {indices[0]} (P(l|n) > 0), received token {l}; see classes.support"
+            )
+    if kind == "attention":
+        return np.asarray(c[:, indices[1]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0)
+
+
+def _check_names(observables: Sequence[IndexedObservable], curves: Sequence[str]) -> None:
+    if not observables:
+        raise InputError("expected at least one observable, received none; add one")
+    for curve in curves:
+        choice("curve", curve, CURVES)
+    if len(set(curves)) < len(curves):
+        raise InputError(f"expected curves without repetition, received {list(curves)}; name each once")
+
+
+def _over_theory(
+    recorded: _Recorded,
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    observables: Sequence[IndexedObservable],
+    curves: Sequence[str],
+    with_transitions: bool,
+) -> xarray.Dataset:
+    """Dataset of what was recorded and of the theory's curves on its clock."""
+    settings, t = recorded.settings, recorded.t
     try:
         theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings) for curve in curves]
     except RuntimeError as error:
         raise InputError(f"expected rates that can be integrated; the theory {error}") from error
     K, V = classes.num_classes, classes.vocab_size
     kinds: tuple[str, ...] = ("start", "peak", "end") if V >= 4 else ("start", "peak")
-    if other or np.ptp(classes.prior) > 0 or classes.next_tokens.size < K:
+    if not with_transitions or np.ptp(classes.prior) > 0 or classes.next_tokens.size < K:
         kinds = ()
     transitions = {kind: float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in kinds}
     shape = (len(observables), t.size)
     return xarray.Dataset(
         {
-            "sgd": (("seed", "observable", "step"), np.array([[o.evaluate(run) for o in observables] for run in runs])),
+            "sgd": (("seed", "observable", "step"), recorded.values),
             "theory": (
                 ("curve", "observable", "step"),
                 np.array([[o.evaluate(run) for o in observables] for run in theory]).reshape(len(theory), *shape),
@@ -192,8 +328,8 @@ def compute(
             "t": ("step", t, {"units": "batch-size-1 steps"}),
         },
         {
-            "seed": seeds,
-            "step": ("step", steps_kept, {"units": "SGD steps"}),
+            "seed": recorded.seeds,
+            "step": ("step", recorded.steps, {"units": "SGD steps"}),
             "observable": [" ".join(map(str, (o.kind, *o.indices))) for o in observables],
             "curve": np.array(list(curves), dtype=object) if curves else np.empty(0, dtype="U1"),
         },

@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from snapdyn.commands.terminal import DONE, show, show_table
 
-if TYPE_CHECKING:
-    pass
-
 
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to compare; see examples/compare_*.toml.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("out"),
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TRACE", help="Training recorded elsewhere (npz, nc, csv), on the clock of the section trace."
+        ),
+    ] = None,
 ) -> int:
-    """Lay the theory's curves over SGD: median and 10-90 % band of the seeds, residuals below, data beside.
+    """Lay the theory's curves over SGD or over a trace: median and 10-90 % band of the seeds, residuals below.
+
+    The data is saved beside the picture. With --trace, FILE.toml has a section named trace in place of sgd.
 
     Example: snapdyn compare examples/compare_syn_small.toml --out pictures
+
+    Example: snapdyn compare examples/trace_torch.toml --trace examples/trace_torch.npz
     """
     from snapdyn.dynamics.storage import output_folder
-    from snapdyn.experiments.run_files import read_comparison
+    from snapdyn.experiments.run_files import read_comparison, read_trace_comparison
     from snapdyn.figures.comparison import draw
     from snapdyn.figures.drawing import write_figure
 
     started = time.perf_counter()
-    comparison = read_comparison(file)
+    comparison = read_comparison(file) if trace is None else read_trace_comparison(file, trace)
     folder = output_folder(out)
     dataset = comparison.compute()
-    files = write_figure(folder, file.stem, dataset, draw, {"file": file.name}, started)
+    if trace is not None:
+        show(f"clock      {json.loads(dataset.attrs['settings'])['clock']}")
+    facts = {"file": file.name} if trace is None else {"file": file.name, "trace": trace.name}
+    files = write_figure(folder, file.stem, dataset, draw, facts, started)
     gap = abs(dataset.theory - dataset.sgd.median("seed")).transpose("observable", "curve", "step")
     rows = []
     for observable, gaps in zip(dataset.observable.values, gap.values, strict=True):
         for curve, values in zip(dataset.curve.values, gaps, strict=True):
             at = int(values.argmax())
-            rows.append((str(observable), str(curve), f"{values[at]:.3g}", str(int(dataset.step[at]))))
+            rows.append((str(observable), str(curve), f"{values[at]:.3g}", f"{float(dataset.step[at]):g}"))
     if rows:
         show_table(("observable", "curve", "largest |curve - median|", "at step"), rows)
     show(f"saved      {files['png']}")

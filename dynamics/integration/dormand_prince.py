@@ -20,11 +20,13 @@ from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
+from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
 
 # The systems whose right-hand side is compiled into the integrator: the compiled function, and whether the right-hand
 # side returns the loss. Subclasses are not included: they may change the right-hand side.
 COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
     MeanField: (kernel.advance_mean_field, True),
+    MeanFieldSensitivity: (kernel.advance_mean_field_sensitivity, False),
     ReducedMeanField: (kernel.advance_mean_field_quotient, True),
     FrozenDecoder: (kernel.advance_frozen_decoder, True),
     ReducedFrozenDecoder: (kernel.advance_frozen_decoder_quotient, True),

@@ -21,6 +21,7 @@ from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
 from snapdyn.dynamics.kernels.frozen_decoder_quotient import frozen_decoder_quotient
 from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field, mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.jacobian import mean_field_sensitivity
 from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
@@ -377,6 +378,11 @@ def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
 @kernel(nogil=True)
 def advance_mean_field_quotient(arguments, work, save_at, saved, losses, most_steps):
     return advance(mean_field_quotient, mean_field_quotient, arguments, work, save_at, saved, losses, most_steps)
+
+
+@kernel(nogil=True)
+def advance_mean_field_sensitivity(arguments, work, save_at, saved, losses, most_steps):
+    return advance(mean_field_sensitivity, mean_field_sensitivity, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)

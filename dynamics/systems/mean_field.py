@@ -119,31 +119,14 @@ class MeanField(System):
         return columns
 
     @cached_property
-    def _width(self) -> int:
-        L = self.layout
-        if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
-            return max(L.entry_row.size + LANES, 4 * self.classes.num_classes)
-        return max(L.max_support + LANES, L.num_columns)
-
-    @cached_property
-    def _constants(self) -> tuple[Any, ...]:
+    def _constants_and_width(self) -> tuple[tuple[Any, ...], int]:
         L = self.layout
         if self.size > LARGEST_STATE:
             raise InputError(
                 f"expected classes whose state has at most {LARGEST_STATE} values, received {self.size} "
                 f"({L.num_rows} rows of Y with {L.num_columns} columns); use fewer tokens or next tokens"
             )
-        query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
-        slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
-        return (
-            np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
-            np.stack([L.log_p, L.multiplicity]),
-            np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
-            L.prior,
-            np.array(
-                [L.num_slots, L.num_columns, L.last_column_multiplicity, self.eta_Y, self.eta_Z, slots_are_entries]
-            ),
-        )
+        return rate_arguments(L, self.eta_Y, self.eta_Z)
 
     @cached_property
     def _arguments(self) -> tuple[Any, ...]:
@@ -166,7 +149,8 @@ class MeanField(System):
         return state
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        return *self._constants, scratch(4, self._width)
+        constants, width = self._constants_and_width
+        return *constants, scratch(4, width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return mean_field(state, out, *self._arguments) if self._tiled is None else self._tiled.write(state, out)
@@ -212,3 +196,21 @@ class MeanField(System):
     def value_name(self, index: int) -> str:
         L = self.layout
         return L.slot_name(index, self.classes) if index < L.num_slots else L.decoder_name(index - L.num_slots)
+
+
+def rate_arguments(layout: Layout, eta_Y: float, eta_Z: float) -> tuple[tuple[Any, ...], int]:
+    """Arguments of `kernels.mean_field.dispatch.mean_field` after state and out, and the width of its scratch."""
+    L = layout
+    query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
+    slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
+    width = max(L.max_support + LANES, L.num_columns)
+    if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
+        width = max(L.entry_row.size + LANES, 4 * L.prior.size)
+    constants = (
+        np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
+        np.stack([L.log_p, L.multiplicity]),
+        np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
+        L.prior,
+        np.array([L.num_slots, L.num_columns, L.last_column_multiplicity, eta_Y, eta_Z, slots_are_entries]),
+    )
+    return constants, width

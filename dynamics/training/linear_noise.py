@@ -11,8 +11,11 @@ from scipy.special import ndtri
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian_columns
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.systems.layout import scratch
+from snapdyn.dynamics.systems.mean_field import rate_arguments
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, positive, whole
 
@@ -184,8 +187,10 @@ class LinearNoise(System):
         self.z_initial: Floats = mean.z_initial
         self.eta_Y, self.unit = mean.eta_Y, max(mean.eta_Y, mean.eta_Z)
         self.size = n + n * n
+        L = mean.layout
+        self._rate_arguments, width = rate_arguments(L, mean.eta_Y, mean.eta_Z)
+        self._scratch, self._vector = scratch(SCRATCH_ROWS, width), scratch(n)
         if mean.seq_len is not None:
-            L = mean.layout
             counts, self._weights = poisson_nodes(mean.seq_len * np.exp(L.log_p))  # per entry of the layout
             self._log_nodes = np.log(np.maximum(counts, np.finfo(np.float64).tiny) / mean.seq_len)
             # One class moves the rate by p_n times its step, and the step's covariance enters D with p_n.
@@ -214,6 +219,10 @@ class LinearNoise(System):
 
     def jacobian(self, x: Floats) -> Floats:
         """A = dF/dx, (n, n)."""
+        if self.mean.seq_len is None:
+            columns = np.empty((x.size, x.size))
+            mean_field_jacobian_columns(x, self._vector, columns, *self._rate_arguments, self._scratch)
+            return columns.T
         return _central_differences(self.mean.write_rate, x, x.size).T
 
     def class_noise(self, x: Floats, F: Floats) -> Floats:

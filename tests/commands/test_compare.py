@@ -73,3 +73,42 @@ def test_bad_files_are_refused(
     assert captured.err.count("\n") == 1
     assert re.search(message, captured.err)
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_a_trace_of_pytorch_is_laid_under_theory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the example draws the recorded trace, shows the conversion of its clock and lies within 0.2 %.
+
+    The gap is that of steps of 0.05 and 0.1 and of 4 seeds; the observables change by 0.03 to 0.1.
+    """
+    arguments = ["compare", str(EXAMPLES / "trace_torch.toml"), "--trace", str(EXAMPLES / "trace_torch.npz")]
+    assert main([*arguments, "--out", str(tmp_path)]) == 0
+    assert "t = [i - 0.5 (1 - 0.5^i)/0.5]/0.5 batch-size-1 steps" in capsys.readouterr().out
+    data = xarray.load_dataset(tmp_path / "trace_torch.nc", engine="h5netcdf")
+    assert data.sizes["seed"] == 4
+    assert float(abs(data.theory - data.sgd.median("seed")).max()) < 0.002
+    assert (tmp_path / "trace_torch.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[trace]", "[tracks]", "did you mean 'trace'"),
+        ('clock = "updates"', 'clock = "epochs"', "clock to be one of updates, sequences, theory"),
+        ("momentum = 0.5", "momentum = 1.5", "momentum"),
+        ("eta_Z = 0.1", "", "expected eta_Z in"),
+        ("query = [0, 0]", "query = [0, 0, 0]", "query"),
+        ("attention = [[0, 0]]", "growth_factor = [[0, 0]]", "growth_factor from no trace"),
+    ],
+)
+def test_bad_trace_files_are_refused(
+    old: str, new: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert exit code 2 and one sentence on stderr."""
+    text = (EXAMPLES / "trace_torch.toml").read_text()
+    assert old in text
+    file = tmp_path / "run.toml"
+    file.write_text(text.replace(old, new))
+    assert main(["compare", str(file), "--trace", str(EXAMPLES / "trace_torch.npz"), "--out", str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert re.search(message, captured.err), captured.err

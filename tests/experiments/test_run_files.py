@@ -9,7 +9,8 @@ from snapdyn.commands.main import main
 from tests.experiments.helpers import P_LINE, REDUCED, TABLE, refusal
 from tests.helpers import EXAMPLES
 
-FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startswith(("check_", "compare_", "sweep_")))
+OTHERS = ("check_", "compare_", "sweep_", "trace_")  # files of other commands
+FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startswith(OTHERS))
 
 
 @pytest.mark.parametrize(

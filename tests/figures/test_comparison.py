@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FiniteLengthMeanField, SequenceClasses, single_common_token, syn_small
+from snapdyn.dynamics import FiniteLengthMeanField, SequenceClasses, Trace, sgd, single_common_token, syn_small
 from snapdyn.errors import InputError
 from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
-from snapdyn.validation.comparison import IndexedObservable, compute
+from snapdyn.validation.comparison import IndexedObservable, compare, compute
 from snapdyn.validation.instances import single_common_profile
 
 COMMON = IndexedObservable("growth_factor", (0, 0))
@@ -191,3 +191,60 @@ def test_observables_are_checked(kind: str, indices: tuple[int, ...], message: s
     """Assert that an unknown observable or a wrong number of indices is refused."""
     with pytest.raises(InputError, match=message):
         IndexedObservable(kind, indices)
+
+
+CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], vocab_size=10)
+
+
+def traced(seeds: int = 3, **parts: Any) -> Trace:
+    """A trace of SGD with momentum, of several seeds."""
+    record = np.arange(0, 201, 10)
+    runs = sgd(CLASSES, 0.05, 0.05, 200, batch_size=64, momentum=0.5, seed=range(seeds), record=record)
+    return Trace(record, [run.attention for run in runs], batch_size=64, momentum=0.5, **parts)
+
+
+def test_theory_lies_over_a_trace_on_its_clock() -> None:
+    """Assert what `compute` gives for the same runs: attention, entropy and gains, time, and transition times."""
+    observables = [
+        IndexedObservable("attention", (0, 0)),
+        IndexedObservable("entropy", (1,)),
+        IndexedObservable("relative_gain", (0, 1, 0)),
+    ]
+    dataset = compare(traced(), CLASSES, 0.05, 0.05, observables)
+    record = np.arange(0, 201, 10)
+    expected = compute(CLASSES, 0.05, 0.05, 200, range(3), observables, record=record, batch_size=64, momentum=0.5)
+    assert np.allclose(dataset.sgd, expected.sgd, rtol=1e-10)
+    assert np.allclose(dataset.theory, expected.theory, rtol=1e-10)
+    assert np.array_equal(dataset.t, expected.t)
+    assert dataset.attrs["transition_times"] == expected.attrs["transition_times"]
+    gap = np.abs(dataset.theory.isel(curve=0) - dataset.sgd.median("seed")).max("step")
+    wrong = compare(Trace(record, traced().attention, batch_size=64), CLASSES, 0.05, 0.05, observables)
+    assert (np.abs(wrong.theory.isel(curve=0) - wrong.sgd.median("seed")).max("step") > 5 * gap).all()
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_trace_is_drawn_with_its_label_and_marks(seeds: int) -> None:
+    """Assert the legend, the axis and the marks of transition times; a band for several seeds only."""
+    with house_style():
+        figure = draw(compare(traced(seeds), CLASSES, 0.05, 0.05))
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert ("trace, 3 seeds, 10-90 %" in labels) == (seeds == 3)
+    assert ("trace" in labels) == (seeds == 1)
+    assert any("$t^*$" in text.get_text() for text in figure.axes[0].texts)
+    assert "trace step" in figure.axes[-2].get_xlabel() + figure.axes[-1].get_xlabel()
+
+
+@pytest.mark.parametrize(
+    ("observables", "sentence"),
+    [
+        ([IndexedObservable("loss")], "trace with attention"),
+        ([COMMON], "growth_factor"),
+        ([IndexedObservable("attention", (0, 2))], "token of class 0"),
+        ([IndexedObservable("entropy", (5,))], "a class in 0..1"),
+        ([], "at least one observable"),
+    ],
+)
+def test_observables_that_a_trace_does_not_have_are_refused(observables: Any, sentence: str) -> None:
+    """Assert one sentence for each."""
+    with pytest.raises(InputError, match=sentence):
+        compare(traced(), CLASSES, 0.05, 0.05, observables)

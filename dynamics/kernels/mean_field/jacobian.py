@@ -1,30 +1,33 @@
-"""Jacobian of the full mean field times a vector, for matrix-free implicit solvers; no residual connection."""
+"""Derivatives of the full mean field: Jacobian times a vector, and sensitivities; no residual connection."""
 
 from __future__ import annotations
 
 import math
 
-from snapdyn.dynamics.kernels.compilation import REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import exp_shifted, softmax_error
+from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field
 
 SCRATCH_ROWS = 7
 
 
 @kernel(fastmath=REASSOCIATE)
-def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constants, work):
-    """Write J v to `out`, J the derivative of `dispatch.mean_field` at `state`.
+def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constants, work, log_p_change=None):
+    """Write J v to `out`, J the derivative of `dispatch.mean_field` at `state`; return the derivative of the loss.
 
-    Arguments as there; `work` is (SCRATCH_ROWS, W).
+    Arguments as there; `work` is (SCRATCH_ROWS, W). `log_p_change` (nnz,) changes ln P as well: the attention of an
+    entry depends on ln P + z, so it is added to the change of the entry's logit.
 
-    Its equations differentiated along v = (z., Y.), class by class:
-    f. = f (z. - <f^2 z.>), r. = Y.^T f + Y^T f., alpha. = alpha (r. - <alpha r.>), g. = Y. e - Y alpha. with the
-    error e = e_n - alpha, and the same for the products f e^T and f o (g - f (f . g)).
+    Its equations differentiated along v = (z., Y.), class by class, x. the change of ln P + z:
+    f. = f (x. - <f^2 x.>), r. = Y.^T f + Y^T f., alpha. = alpha (r. - <alpha r.>), g. = Y. e - Y alpha. with the
+    error e = e_n - alpha, and the same for the products f e^T and f o (g - f (f . g)). The loss changes by -e . r.
     """
     num_slots, num_columns, last = int(constants[0]), int(constants[1]), constants[2]
     eta_Y, eta_Z = constants[3], constants[4]
     f, df, g, dg = work[0], work[1], work[2], work[3]
     error, derror, spare = work[4, :num_columns], work[5, :num_columns], work[6, :num_columns]
     out[:num_slots] = 0.0
+    dloss = 0.0
     for n in range(prior.size):
         start, end = classes[n, 0], classes[n, 1]
         m = end - start
@@ -37,14 +40,15 @@ def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constan
         for i in range(m):
             share = multiplicity[i] * f[i] * f[i]
             square += share
-            mean += share * v[slots[i]]
+            mean += share * (v[slots[i]] if log_p_change is None else v[slots[i]] + log_p_change[start + i])
         scale, mean = 1.0 / math.sqrt(square), mean / square
         for j in range(num_columns):
             error[j] = 0.0
             derror[j] = 0.0
         for i in range(m):
             f[i] *= scale
-            df[i] = f[i] * (v[slots[i]] - mean)
+            change = v[slots[i]] if log_p_change is None else v[slots[i]] + log_p_change[start + i]
+            df[i] = f[i] * (change - mean)
             y, counted, dcounted = rows[i], multiplicity[i] * f[i], multiplicity[i] * df[i]
             for j in range(num_columns):
                 error[j] += counted * state[y + j]
@@ -55,6 +59,7 @@ def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constan
         for j in range(num_columns):
             spare[j] = (1.0 if j == classes[n, 2] else 0.0) - error[j]
             total += spare[j] * derror[j] * (last if j == num_columns - 1 else 1.0)
+            dloss -= prior[n] * error[j] * derror[j] * (last if j == num_columns - 1 else 1.0)
         for j in range(num_columns):
             derror[j] = -spare[j] * (derror[j] - total)
         overlap, doverlap = 0.0, 0.0
@@ -81,3 +86,40 @@ def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constan
         for i in range(m):
             inner = g[i] - f[i] * overlap
             out[slots[i]] += pace * (df[i] * inner + f[i] * (dg[i] - df[i] * overlap - f[i] * doverlap))
+    return dloss
+
+
+@kernel(fastmath=EXACT)
+def mean_field_jacobian_columns(state, v, columns, entries, weights, classes, prior, constants, work):
+    """Write every column of J to a row of `columns` (n, n); `v` (n,) is scratch."""
+    v[:] = 0.0
+    for i in range(v.size):
+        v[i] = 1.0
+        mean_field_jacobian(state, v, columns[i], entries, weights, classes, prior, constants, work)
+        v[i] = 0.0
+
+
+@kernel(fastmath=EXACT)
+def mean_field_sensitivity(
+    state, out, size, entries, weights, classes, prior, constants, work, spare, log_p_changes, of_rates
+):
+    """Write the rates of [x, dx/dp_1, dx/dp_2, ...] to `out`, x the `size` values of the mean field; return the loss.
+
+    d(dx/dp)/dt = J dx/dp + dF/dp. A parameter is a change of ln P on the entries, log_p_changes (k, nnz), and of the
+    logarithms of eta_Y and eta_Z, of_rates (k, 2): F is proportional to eta_Y in its rows of Y, to eta_Z in those of
+    z. `work` is the scratch of the mean field, `spare` that of its Jacobian.
+    """
+    x, rate = state[:size], out[:size]
+    loss = mean_field(x, rate, entries, weights, classes, prior, constants, work)
+    slots = int(constants[0])
+    for k in range(of_rates.shape[0]):
+        start = (k + 1) * size
+        change = out[start : start + size]
+        mean_field_jacobian(
+            x, state[start : start + size], change, entries, weights, classes, prior, constants, spare, log_p_changes[k]
+        )
+        for i in range(slots):
+            change[i] += of_rates[k, 1] * rate[i]
+        for i in range(slots, size):
+            change[i] += of_rates[k, 0] * rate[i]
+    return loss

@@ -1,0 +1,207 @@
+"""A system together with its derivatives with respect to parameters: forward variational equations.
+
+With x' = F(x, p), the derivative S = dx/dp obeys S' = (dF/dx) S + dF/dp, S(0) = dx(0)/dp. The state is [x, S_1, ...].
+S belongs to a parameter in the scale of `scales`: the logarithm of a rate, a direction of largest entry 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field
+from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian, mean_field_sensitivity
+from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
+from snapdyn.dynamics.systems.mean_field import MeanField, rate_arguments
+from snapdyn.dynamics.systems.parameters import Direction, with_parameter
+from snapdyn.errors import InputError
+
+# Relative step of central differences: their truncation and rounding are both about 1e-10 of the rate.
+STEP = 1e-5
+
+
+class SensitivitySystem(System):
+    """A system with derivatives; its trajectory holds the state [x, S_1, ..., S_k].
+
+    Parameters
+    ----------
+    base : System
+    directions : list of Direction
+    """
+
+    def __init__(self, base: System, directions: list[Direction]) -> None:
+        self.base, self.directions = base, directions
+        self.parameters = base.parameters
+        self.eta_Y = base.eta_Y
+        self.base_size = base.size
+        self.scales = np.ones(len(directions))
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    @property
+    def rate_ratio(self) -> float:
+        return self.base.rate_ratio
+
+    def parts(self, states: Floats) -> tuple[Floats, Floats]:
+        """(x (..., n), dx/dp (..., k, n)) of states (..., size), p in its own units."""
+        n, k = self.base_size, len(self.directions)
+        derivatives = states[..., n:].reshape(*states.shape[:-1], k, n)
+        return states[..., :n], derivatives * self.scales[:, None]
+
+    def log_p_changes(self) -> Floats:
+        """d ln P/dp on the stored entries of P, (k, nnz), p in its own units."""
+        classes = self.base.classes
+        if classes is None:
+            return np.zeros((len(self.directions), 0))
+        rows = np.zeros((len(self.directions), classes.P.data.size))
+        for row, direction in zip(rows, self.directions, strict=True):
+            if direction.kind == "P" and direction.values is not None:
+                row[:] = direction.values[classes.class_of_entry, classes.P.indices] / classes.P.data
+        return rows
+
+    def value_name(self, index: int) -> str:
+        block, place = divmod(index, self.base_size)
+        name = self.base.value_name(place)
+        return name if block == 0 else f"the derivative of {name} with respect to {self.directions[block - 1].kind}"
+
+    def z_of(self, states: Floats) -> Floats:
+        """Attention logits on classes.z_coordinates, (..., nz), of x or of its derivatives (..., n)."""
+        return self.base.z_support(states)
+
+    def losses(self, states: Floats) -> tuple[Floats, Floats]:
+        """Loss (N,) and its derivatives (N, k) at states (N, size); NaN for a system without loss."""
+        raise NotImplementedError
+
+
+class MeanFieldSensitivity(SensitivitySystem):
+    """The mean field with derivatives, compiled into the integrator.
+
+    P enters the rate through ln P + z alone, so a direction of P acts as a change of the logit of each entry. Tokens
+    are lumped only where the parameters are rates: a direction may tell equal tokens apart.
+    """
+
+    def __init__(self, base: MeanField, directions: list[Direction]) -> None:
+        if base.residual:
+            raise InputError(
+                "expected a mean field without residual connection for its variational equations, received "
+                "residual=True; take differences of two runs"
+            )
+        super().__init__(base, directions)
+        lump = all(direction.values is None for direction in directions)
+        L: Layout = base.layout if lump else build_layout(base.classes, base.z_initial, lump=False)
+        self.layout, self.base_size = L, L.size
+        self.size = (1 + len(directions)) * L.size
+        require_memory(f"{len(directions)} derivatives of {L.size} values", 160.0 * self.size, "fewer parameters")
+        self._constants, self._width = rate_arguments(L, base.eta_Y, base.eta_Z)
+        k = len(directions)
+        self._log_p_changes, self._of_rates = np.zeros((k, L.log_p.size)), np.zeros((k, 2))
+        self._start = np.zeros((1 + k, L.size))
+        self._start[0, : L.num_slots] = L.slots(base.classes, base.z_initial)
+        for i, direction in enumerate(directions):
+            if direction.values is None:
+                self._of_rates[i] = direction.kind == "eta_Y", direction.kind == "eta_Z"
+                self.scales[i] = 1.0 / base.parameters[direction.kind]
+                continue
+            entries = self.log_p_changes()[i] if direction.kind == "P" else direction.values
+            self.scales[i] = np.abs(entries).max() or 1.0
+            if direction.kind == "P":
+                self._log_p_changes[i] = entries / self.scales[i]
+            else:
+                self._start[1 + i, : L.num_slots] = L.slots(base.classes, entries / self.scales[i])
+        self._arguments = self.kernel_arguments()
+
+    def initial_state(self) -> Floats:
+        return self._start.ravel().copy()
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        spare = scratch(SCRATCH_ROWS, self._width)
+        work = scratch(4, self._width)
+        return self.base_size, *self._constants, work, spare, self._log_p_changes, self._of_rates
+
+    def write_rate(self, state: Floats, out: Floats) -> None:
+        mean_field_sensitivity(state, out, *self._arguments)
+
+    def z_of(self, states: Floats) -> Floats:
+        return self.layout.z_support(states[..., : self.layout.num_slots])
+
+    def losses(self, states: Floats) -> tuple[Floats, Floats]:
+        n, k = self.base_size, len(self.directions)
+        arguments, spare = (*self._constants, scratch(4, self._width)), scratch(SCRATCH_ROWS, self._width)
+        out = scratch(n)
+        values, derivatives = np.empty(len(states)), np.empty((len(states), k))
+        for row, state in enumerate(np.ascontiguousarray(states)):
+            blocks = state.reshape(1 + k, n)
+            values[row] = mean_field(blocks[0], out, *arguments)
+            for i in range(k):
+                derivatives[row, i] = mean_field_jacobian(
+                    blocks[0], blocks[1 + i], out, *self._constants, spare, self._log_p_changes[i]
+                )
+        return values, derivatives * self.scales
+
+
+class DifferencedSensitivity(SensitivitySystem):
+    """Any system with derivatives: products with the Jacobian and dF/dp by central differences of the rate.
+
+    Their relative error is about 1e-9. `parameters` of the system are changed by `with_parameter`.
+    """
+
+    def __init__(self, base: System, directions: list[Direction]) -> None:
+        super().__init__(base, directions)
+        for direction in directions:
+            if direction.values is not None:
+                raise InputError(
+                    f"expected a MeanField without residual connection for wrt {direction.kind!r}, received "
+                    f"{base.name}; name parameters"
+                )
+        self.size = (1 + len(directions)) * base.size
+        self._changed: list[tuple[System, System, float]] = []
+        for i, direction in enumerate(directions):
+            value = float(base.parameters[direction.kind])
+            step = STEP * abs(value) or STEP
+            self.scales[i] = 1.0 / (abs(value) or 1.0)
+            above, below = (with_parameter(base, direction.kind, value + sign * step) for sign in (1.0, -1.0))
+            self._changed.append((above, below, 2.0 * step * self.scales[i]))
+        self._rates = np.empty((2, base.size))
+
+    def initial_state(self) -> Floats:
+        rows = [self.base.initial_state()]
+        rows += [(above.initial_state() - below.initial_state()) / step for above, below, step in self._changed]
+        return np.concatenate(rows)
+
+    def write_rate(self, state: Floats, out: Floats) -> None:
+        n = self.base_size
+        above, below = self._rates
+        x = np.ascontiguousarray(state[:n])
+        self.base.write_rate(x, above)
+        out[:n] = above
+        for i, (higher, lower, step) in enumerate(self._changed):
+            part = slice((i + 1) * n, (i + 2) * n)
+            change = state[part]
+            largest = float(np.abs(change).max())
+            h = STEP * (1.0 + float(np.abs(x).max())) / largest if largest > 0 else 0.0
+            out[part] = 0.0
+            if h > 0:
+                self.base.write_rate(x + h * change, above)
+                self.base.write_rate(x - h * change, below)
+                out[part] = (above - below) / (2.0 * h)
+            higher.write_rate(x, above)
+            lower.write_rate(x, below)
+            out[part] += (above - below) / step
+
+    def losses(self, states: Floats) -> tuple[Floats, Floats]:
+        x, derivatives = self.parts(states)
+        values, changes = np.full(len(x), np.nan), np.full(derivatives.shape[:2], np.nan)
+        if not self.base.has_loss:
+            return values, changes
+        for row, at in enumerate(np.ascontiguousarray(x)):
+            values[row] = self.base.loss(at)
+            for i, (higher, lower, step) in enumerate(self._changed):
+                change = derivatives[row, i] * (step / (2.0 * self.scales[i]))  # over half the step of the parameter
+                changes[row, i] = (higher.loss(at + change) - lower.loss(at - change)) / step * self.scales[i]
+        return values, changes

@@ -1,0 +1,1 @@
+"""Traces of training recorded elsewhere: their arrays, their clock, and files."""

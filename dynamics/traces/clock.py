@@ -1,0 +1,97 @@
+"""The clock of a trace: how many batch-size-1 steps of the theory its recorded steps are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.training.momentum import momentum_clock
+from snapdyn.errors import InputError, choice, fraction, positive, time_array, whole
+
+COUNTS = ("updates", "sequences", "theory")
+
+
+@dataclass(frozen=True)
+class TraceClock:
+    """What the recorded steps of a trace count, and what an update is.
+
+    The theory's t counts updates that move Y and z, in expectation, by eta_Y and eta_Z times the gradient of one
+    sequence's mean loss. An update on the mean loss of a batch moves as far: its clock is that of batch size 1, and the
+    batch divides the noise only. Heavy-ball momentum mu makes i updates worth [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu)
+    of them, and an update at `rate_factor` times the rates is worth as many. (A loss that is the sum over the batch has
+    the rate factor `batch_size`.)
+
+    Parameters
+    ----------
+    counts : {"updates", "sequences", "theory"}
+        What the recorded steps count: updates made; sequences seen, `batch_size` for each update; or t itself.
+    batch_size : int
+        Sequences per update.
+    momentum : float
+        mu of the heavy ball, v <- mu v + g, x <- x - eta v; at least 0 and below 1.
+    rate_factor : float
+        Rates of the recorded run over those of the theory, constant in time.
+
+    Raises
+    ------
+    InputError
+        A number out of range, or momentum with counts="theory", which includes it.
+
+    Examples
+    --------
+    >>> from snapdyn.dynamics.traces.clock import TraceClock
+    >>> clock = TraceClock("sequences", batch_size=128, momentum=0.9)
+    >>> clock.to_time([0, 128, 12800])
+    array([  0.        ,   1.        , 910.00239053])
+    >>> print(clock.sentence)
+    i = sequences/128 updates; t = [i - 0.9 (1 - 0.9^i)/0.1]/0.1 batch-size-1 steps
+    """
+
+    counts: str = "updates"
+    batch_size: int = 1
+    momentum: float = 0.0
+    rate_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        choice("clock", self.counts, COUNTS)
+        object.__setattr__(self, "batch_size", whole("batch_size", self.batch_size, 1))
+        object.__setattr__(self, "momentum", fraction("momentum", self.momentum))
+        object.__setattr__(self, "rate_factor", positive("rate_factor", self.rate_factor))
+        if self.counts == "theory" and (self.momentum or self.rate_factor != 1.0):
+            raise InputError(
+                "expected momentum 0 and rate_factor 1 with clock='theory', whose steps are converted, received "
+                f"{self.momentum:g} and {self.rate_factor:g}; give clock='updates' with the updates"
+            )
+
+    def updates(self, steps: ArrayLike) -> Floats:
+        """Return the updates made at the recorded steps."""
+        values = time_array("steps", steps)
+        return values / self.batch_size if self.counts == "sequences" else values
+
+    def to_time(self, steps: ArrayLike) -> Floats:
+        """Return t at the recorded steps, in batch-size-1 steps of the theory, in the shape of `steps`."""
+        return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum))
+
+    @property
+    def noise_factor(self) -> float:
+        """Covariance of the fluctuations at equal t, over that of batch size 1 without momentum.
+
+        An update at rate_factor r has drift r F and noise r^2 D/B; t advances by r, so the noise per t is r D/B. With
+        momentum the velocity adds up to g/(1 - mu) from each g: drift r F/(1 - mu), noise r^2 D/(B (1 - mu)^2), and t
+        advances by r/(1 - mu). This holds for t much longer than r/(1 - mu)^2.
+        """
+        return self.rate_factor / ((1.0 - self.momentum) * self.batch_size)
+
+    @property
+    def sentence(self) -> str:
+        """The conversion in words and numbers."""
+        if self.counts == "theory":
+            return "t is the recorded step, in batch-size-1 steps"
+        start = f"i = sequences/{self.batch_size} updates; " if self.counts == "sequences" else "i updates; "
+        left = 1.0 - self.momentum
+        t = f"[i - {self.momentum:g} (1 - {self.momentum:g}^i)/{left:g}]/{left:g}" if self.momentum else "i"
+        factor = f"{self.rate_factor:g} " if self.rate_factor != 1.0 else ""
+        return f"{start}t = {factor}{t} batch-size-1 steps"

@@ -1,0 +1,119 @@
+"""Covariance between times of what runs of SGD fluctuate in: the linear noise, propagated from record to record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.driver import whole_run
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.training.linear_noise import LinearNoise
+
+# The covariance itself is correct to leading order in the rates: some percent.
+RTOL = 1e-4
+
+
+class NoiseBetweenTimes(System):
+    """Mean path, covariance and propagator from one time to the next: state [x, Sigma/unit, Phi], Phi' = A Phi.
+
+    Parameters
+    ----------
+    noise : LinearNoise
+        It gives A = dF/dx and the noise of a step, D = B^T B.
+    """
+
+    def __init__(self, noise: LinearNoise) -> None:
+        self.noise, n = noise, noise.mean.size
+        self.eta_Y = noise.eta_Y
+        self.size = n + 2 * n * n
+        self.start = np.concatenate([noise.mean.initial_state(), np.zeros(n * n), np.eye(n).ravel()])
+
+    @property
+    def rate_ratio(self) -> float:
+        return self.noise.rate_ratio
+
+    def initial_state(self) -> Floats:
+        return self.start
+
+    def write_rate(self, state: Floats, out: Floats) -> None:
+        noise, n = self.noise, self.noise.mean.size
+        x, sigma, phi = self.split(state)
+        F = out[:n]
+        noise.mean.write_rate(x, F)
+        A = noise.jacobian(x)
+        half = A @ sigma
+        B = np.concatenate([noise.class_noise(x, F), noise.count_noise(x)])
+        out[n : n + n * n] = (half + half.T + B.T @ B / noise.unit).ravel()
+        out[n + n * n :] = (A @ phi).ravel()
+
+    def split(self, state: Floats) -> tuple[Floats, Floats, Floats]:
+        """(x (n,), Sigma/unit (n, n), Phi (n, n)) as views of a state."""
+        n = self.noise.mean.size
+        return state[:n], state[n : n + n * n].reshape(n, n), state[n + n * n :].reshape(n, n)
+
+    def restart(self, state: Floats) -> None:
+        """Start the next run from x and Sigma of `state`, with Phi = 1."""
+        n = self.noise.mean.size
+        self.start = state.copy()
+        self.start[n + n * n :] = np.eye(n).ravel()
+
+
+def covariance_between_times(
+    mean: FiniteLengthMeanField, times: Floats, observe: Callable[[int, Floats], Floats]
+) -> tuple[Floats, Floats]:
+    """Covariance of linear observables over runs of SGD of batch size 1, all times together.
+
+    With Phi(t, s) the propagator of the linearised mean field, Cov(x(t), x(s)) = Phi(t, s) Sigma(s) for t >= s; Sigma
+    and its derivation are in `training.linear_noise`.
+
+    Parameters
+    ----------
+    mean : FiniteLengthMeanField
+        With lump=False; seq_len None for infinite sequences.
+    times : (N,) array
+        Batch-size-1 steps, increasing, from 0 on.
+    observe : callable (k, x (n,)) -> (m, n)
+        Derivative of the m observables with respect to the state, at time k and mean state x.
+
+    Returns
+    -------
+    covariance : (N m, N m) array
+        Time after time.
+    variance : (N,) array
+        Sum of the variances of all state values.
+
+    Raises
+    ------
+    InputError
+        More than 400 state values.
+    RuntimeError
+        The integration failed.
+    """
+    system = NoiseBetweenTimes(LinearNoise(mean))
+    unit, t = system.noise.unit, 0.0
+    state = system.start
+    carried = np.empty((mean.size, 0))  # Cov(x(t), y(s)) of all earlier records s
+    blocks: list[Floats] = []
+    variance = np.empty(times.size)
+    for k, time in enumerate(times):
+        if time > t:
+            system.restart(state)
+            state = whole_run(system, [time - t], rtol=RTOL, atol=RTOL / 100).require_state()[0]
+            t = float(time)
+        else:
+            system.restart(state)
+            state = system.start
+        x, sigma, phi = system.split(state)
+        H = observe(k, x)
+        variance[k] = unit * np.trace(sigma)
+        carried = np.concatenate([phi @ carried, unit * sigma @ H.T], axis=1)
+        blocks.append(H @ carried)
+    m = blocks[0].shape[0]
+    covariance = np.zeros((times.size * m, times.size * m))
+    for k, block in enumerate(blocks):
+        covariance[k * m : (k + 1) * m, : block.shape[1]] = block
+    lower = np.tril(covariance, -1)
+    return lower + lower.T + np.diag(np.diagonal(covariance)), variance

@@ -1,0 +1,249 @@
+"""A trace: what a training run recorded elsewhere, with its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.systems.base import checked_classes
+from snapdyn.dynamics.traces.clock import TraceClock
+from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.errors import InputError, finite_array, list_of, time_array
+
+# Sums of attention that were written with four digits, and attention outside the support, may differ by so much.
+ATTENTION_TOLERANCE = 1e-3
+# Axes of each quantity after the seeds.
+AXES = {"attention": ("step", "class", "token"), "loss": ("step",), "entropy": ("step", "class")}
+
+
+class Trace:
+    """Attention, loss or entropy that a training run recorded, of one seed or several, on a stated clock.
+
+    Parameters
+    ----------
+    steps : (N,) array_like
+        Steps at which the quantities were recorded, increasing; `clock` says what they count.
+    attention : (N, S, M) or (R, N, S, M) array_like, optional
+        Attention of class n to token l for an infinite sequence (5), or averaged over sequences; it sums to 1.
+    loss : (N,) or (R, N) array_like, optional
+        Mean of -ln alpha[next token], nats.
+    entropy : (N, S) or (R, N, S) array_like, optional
+        Entropy of the attention of each class, nats.
+    clock : {"updates", "sequences", "theory"}
+        What `steps` count: updates, sequences seen, or the theory's batch-size-1 steps.
+    batch_size : int
+        Sequences per update; the loss of an update is their mean.
+    momentum : float
+        Heavy-ball momentum, at least 0 and below 1.
+    rate_factor : float
+        Rates of the run over those given to the theory, such as `batch_size` for a loss that is a sum over the batch.
+
+    Attributes
+    ----------
+    steps : (N,) array
+    t : (N,) array
+        Batch-size-1 steps of the theory.
+    attention : (R, N, S, M) array or None
+    loss : (R, N) array or None
+    entropy : (R, N, S) array or None
+    clock : TraceClock
+        The conversion; `clock.sentence` shows it.
+    num_seeds : int
+        R.
+
+    Raises
+    ------
+    InputError
+        Steps that do not increase, shapes that do not fit together, attention that is negative or does not sum to 1,
+        or a clock out of range.
+
+    See Also
+    --------
+    read_trace : Read a trace from a file.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> trace = sd.Trace([0, 10, 20], loss=[3.5, 1.2, 0.4], batch_size=32, momentum=0.9)
+    >>> trace
+    Trace(1 seed, 3 steps, t = 0..120.9, loss; i updates; t = [i - 0.9 (1 - 0.9^i)/0.1]/0.1 batch-size-1 steps)
+    """
+
+    def __init__(
+        self,
+        steps: ArrayLike,
+        attention: ArrayLike | None = None,
+        loss: ArrayLike | None = None,
+        entropy: ArrayLike | None = None,
+        *,
+        clock: str = "updates",
+        batch_size: int = 1,
+        momentum: float = 0.0,
+        rate_factor: float = 1.0,
+    ) -> None:
+        self.clock = TraceClock(clock, batch_size, momentum, rate_factor)
+        self.steps: Floats = time_array("steps", steps)
+        if self.steps.ndim != 1 or self.steps.size == 0 or (np.diff(self.steps) <= 0).any():
+            raise InputError(
+                f"expected steps as a list of increasing numbers, received {_disorder(self.steps)}; sort the records, "
+                "and leave out repetitions"
+            )
+        self.t: Floats = self.clock.to_time(self.steps)
+        given = {"attention": attention, "loss": loss, "entropy": entropy}
+        values = {name: _with_seeds(name, each, self.steps.size) for name, each in given.items() if each is not None}
+        if not values:
+            raise InputError("expected attention, loss or entropy in a trace, received none; give one of them")
+        seeds = {name: each.shape[0] for name, each in values.items()}
+        if len(set(seeds.values())) > 1:
+            received = ", ".join(f"{count} for {name}" for name, count in seeds.items())
+            raise InputError(
+                f"expected as many seeds for each quantity, received {received}; give all of the same runs"
+            )
+        self.num_seeds: int = next(iter(seeds.values()))
+        self.attention: Floats | None = values.get("attention")
+        self.loss: Floats | None = values.get("loss")
+        self.entropy: Floats | None = values.get("entropy")
+        if self.attention is not None:
+            _check_attention(self.attention, self.steps)
+        for name, each in values.items():
+            if name != "attention" and (each < -ATTENTION_TOLERANCE).any():
+                raise InputError(
+                    f"expected {name} of at least 0 nats, received {each.min():g}; give -ln and -sum c ln c"
+                )
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name in AXES if getattr(self, name) is not None)
+        seeds = f"{self.num_seeds} seed{'s' if self.num_seeds > 1 else ''}"
+        span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}"
+        return f"Trace({seeds}, {self.steps.size} steps, {span}, {names}; {self.clock.sentence})"
+
+    @classmethod
+    def from_runs(cls, runs: Trajectory | Sequence[Trajectory]) -> Trace:
+        """Return the trace of runs of `sgd` that differ in their seeds, with their clock and attention.
+
+        Parameters
+        ----------
+        runs : Trajectory or sequence of Trajectory
+            From `sgd`, with the same classes, record, batch size and momentum.
+
+        Returns
+        -------
+        Trace
+
+        Raises
+        ------
+        InputError
+            Runs of another kind, or of different records.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> sd.Trace.from_runs(sd.sgd(sd.syn_small(), 0.5, 0.5, steps=20, seed=[0, 1], record=[0, 10, 20])).num_seeds
+        2
+        """
+        listed = list_of("runs", [runs] if isinstance(runs, Trajectory) else runs, Trajectory)
+        if not listed or any("batch_size" not in run.parameters for run in listed):
+            raise InputError("expected runs of sgd, received none or others; give what sgd returns")
+        first = listed[0]
+        if any(not np.array_equal(run.t, first.t) for run in listed):
+            raise InputError("expected runs recorded at the same steps, received different ones; give one record")
+        batch_size = first.parameters["batch_size"]
+        return cls(
+            first.t,
+            attention=[run.attention for run in listed],
+            loss=[run.loss for run in listed],
+            entropy=[run.entropy() for run in listed],
+            batch_size=1 if batch_size is None else batch_size,
+            momentum=first.parameters["momentum"],
+        )
+
+    def for_classes(self, classes: SequenceClasses) -> Trace:
+        """Return the trace with attention over all tokens of `classes`, after checking that they fit together.
+
+        Parameters
+        ----------
+        classes : SequenceClasses
+
+        Returns
+        -------
+        Trace
+            Columns of zeros are added for tokens beyond the last recorded one.
+
+        Raises
+        ------
+        InputError
+            Another number of classes, more tokens, or attention to a token that does not occur in the class.
+        """
+        checked_classes(classes)
+        S, M = classes.num_classes, classes.num_tokens
+        for name in ("attention", "entropy"):
+            values = getattr(self, name)
+            if values is not None and values.shape[2] != S:
+                raise InputError(
+                    f"expected {name} of {S} classes, received {values.shape[2]}; give the classes in the order of "
+                    "SequenceClasses"
+                )
+        attention = self.attention
+        if attention is not None:
+            if attention.shape[3] > M:
+                raise InputError(
+                    f"expected attention to at most {M} tokens, received {attention.shape[3]}; leave out tokens that "
+                    "are no contextual tokens"
+                )
+            attention = np.pad(attention, [(0, 0)] * 3 + [(0, M - attention.shape[3])])
+            outside = attention.max(axis=(0, 1))
+            outside[classes.class_of_entry, classes.P.indices] = 0.0
+            if outside.max() > ATTENTION_TOLERANCE:
+                n, l = np.unravel_index(outside.argmax(), outside.shape)
+                raise InputError(
+                    f"expected no attention of class {n} to token {l}, which does not occur in it (P(l|n) = 0), "
+                    f"received {outside[n, l]:.3g}; check the order of classes and tokens"
+                )
+        clock = self.clock
+        return Trace(
+            self.steps, attention, self.loss, self.entropy, clock=clock.counts, batch_size=clock.batch_size,
+            momentum=clock.momentum, rate_factor=clock.rate_factor,
+        )  # fmt: skip
+
+    def of_seed(self, seed: int) -> dict[str, Floats]:
+        """Quantities of one seed, by name, without the axis of seeds."""
+        return {name: getattr(self, name)[seed] for name in AXES if getattr(self, name) is not None}
+
+
+def _disorder(steps: Any) -> str:
+    if steps.ndim != 1 or steps.size == 0:
+        return f"an array of shape {steps.shape}"
+    place = int(np.flatnonzero(np.diff(steps) <= 0)[0])
+    return f"{steps[place + 1]:g} after {steps[place]:g}"
+
+
+def _with_seeds(name: str, values: Any, num_steps: int) -> Floats:
+    """Return a quantity with a leading axis of seeds."""
+    array = finite_array(name, values)
+    axes = AXES[name]
+    if array.ndim == len(axes):
+        array = array[None]
+    if array.ndim != len(axes) + 1 or array.shape[1] != num_steps or array.size == 0:
+        plural = {"class": "classes", "token": "tokens"}
+        shape = ", ".join(str(num_steps) if axis == "step" else plural[axis] for axis in axes)
+        raise InputError(
+            f"expected {name} of shape ({shape}), or with a first axis of seeds, received shape {np.shape(values)}; "
+            "give one value per recorded step"
+        )
+    return array
+
+
+def _check_attention(attention: Floats, steps: Floats) -> None:
+    if (attention < 0).any():
+        raise InputError(f"expected attention of at least 0, received {attention.min():g}; give probabilities")
+    wrong = np.abs(attention.sum(axis=-1) - 1.0)
+    if wrong.max() > ATTENTION_TOLERANCE:
+        seed, step, n = np.unravel_index(wrong.argmax(), wrong.shape)
+        raise InputError(
+            f"expected attention that sums to 1 over the tokens, received {attention[seed, step, n].sum():.6g} at step "
+            f"{steps[step]:g}, class {n}, seed {seed}; give the attention itself, of all contextual tokens"
+        )

@@ -1,0 +1,74 @@
+"""Traces: shapes, seeds, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import MeanField, SequenceClasses, Trace, integrate, sgd, syn_small
+from snapdyn.errors import InputError
+
+STEPS = [0, 10]
+ATTENTION = np.array([[[0.4, 0.6, 0.0], [0.5, 0.0, 0.5]], [[0.3, 0.7, 0.0], [0.4, 0.0, 0.6]]])
+CLASSES = SequenceClasses([[0.4, 0.6, 0, 0], [0.5, 0, 0.5, 0]], query=[0, 0])
+
+
+def test_one_seed_and_several_have_one_shape() -> None:
+    """Assert a leading axis of seeds, and columns of zeros for tokens beyond the last recorded one."""
+    one, two = Trace(STEPS, ATTENTION, loss=[1.0, 0.5]), Trace(STEPS, [ATTENTION, ATTENTION])
+    assert one.attention is not None
+    assert one.attention.shape == (1, 2, 2, 3)
+    assert two.num_seeds == 2
+    fitted = two.for_classes(CLASSES).attention
+    assert fitted is not None
+    assert fitted.shape == (2, 2, 2, 4)
+    assert (fitted[..., 3] == 0).all()
+
+
+def test_runs_of_sgd_become_a_trace() -> None:
+    """Assert attention, loss, clock and seeds of runs, and that an integration is refused."""
+    runs = sgd(syn_small(), 0.5, 0.5, steps=20, seed=[3, 4], batch_size=8, momentum=0.5, record=[0, 20])
+    trace = Trace.from_runs(runs)
+    assert trace.attention is not None
+    assert trace.loss is not None
+    assert np.array_equal(trace.attention[1], runs[1].attention)
+    assert np.array_equal(trace.loss[0], runs[0].loss)
+    assert (trace.clock.batch_size, trace.clock.momentum) == (8, 0.5)
+    with pytest.raises(InputError, match="runs of sgd"):
+        Trace.from_runs(integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"steps": [0, 10, 10]}, "10 after 10"),
+        ({"steps": [10, 0]}, "increasing"),
+        ({"attention": ATTENTION * 1.01}, "sums to 1 .* received 1.01 at step 0, class 0"),
+        ({"attention": ATTENTION - 0.4}, "at least 0"),
+        ({"attention": ATTENTION[0]}, r"shape \(2, classes, tokens\)"),
+        ({"loss": [1.0, -1.0]}, "at least 0 nats"),
+        ({"loss": [[1.0, 1.0], [1.0, 1.0]]}, "as many seeds"),
+        ({"loss": [1.0, np.nan]}, "finite"),
+        ({"attention": None}, "attention, loss or entropy"),
+    ],
+)
+def test_wrong_arrays_are_refused(changes: dict[str, Any], sentence: str) -> None:
+    """Assert one sentence per wrong array."""
+    with pytest.raises(InputError, match=sentence):
+        Trace(**({"steps": STEPS, "attention": ATTENTION} | changes))
+
+
+@pytest.mark.parametrize(
+    ("classes", "sentence"),
+    [
+        (SequenceClasses([[0.4, 0.6, 0.0]], query=[0]), "attention of 1 classes, received 2"),
+        (SequenceClasses([[0.4, 0.6], [0.5, 0.5]], query=[0, 0]), "at most 2 tokens"),
+        (SequenceClasses([[0.4, 0, 0.6], [0.5, 0, 0.5]], query=[0, 0]), "class 0 to token 1"),
+    ],
+)
+def test_other_classes_are_refused(classes: SequenceClasses, sentence: str) -> None:
+    """Assert that the trace must have the classes and supports of the theory."""
+    with pytest.raises(InputError, match=sentence):
+        Trace(STEPS, ATTENTION).for_classes(classes)

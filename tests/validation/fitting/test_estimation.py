@@ -1,0 +1,203 @@
+"""Fits: traces of SGD are described, those of Adam are not, and intervals contain the truth as often as they say."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import (
+    FiniteLengthMeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    Trace,
+    read_trace,
+    sgd,
+    single_common_token,
+)
+from snapdyn.dynamics.classes import Floats
+from snapdyn.errors import InputError
+from snapdyn.validation import IdentifiabilityWarning, fit
+from tests.helpers import ROOT
+
+CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], weights=[0.35, 0.65])
+ETA_Y, ETA_Z = 0.04, 0.08
+RECORD = np.linspace(125, 1000, 8).astype(int)
+TORCH = SequenceClasses([[0.3, 0.45, 0.25, 0, 0], [0.4, 0, 0, 0.4, 0.2]], query=[0, 0], vocab_size=20)
+
+
+def ensemble(runs: int, batch_size: int, seed: int = 0) -> Floats:
+    """Attention (runs, N, S, M) of SGD on infinite sequences in plain numpy, Eqs. (3)-(4), many seeds at once."""
+    rng, P, S = np.random.default_rng(seed), CLASSES.P.toarray(), CLASSES.num_classes
+    copies = np.append(np.ones(S), CLASSES.vocab_size - S)
+    z, Y, kept = np.zeros((runs, P.shape[1])), np.zeros((runs, P.shape[1], S + 1)), []
+    for step in range(RECORD[-1] + 1):
+        if step in RECORD:
+            c = P * np.exp(z[:, None])
+            kept.append(c / c.sum(axis=-1, keepdims=True))
+        share = rng.multinomial(batch_size, CLASSES.prior, size=runs) / batch_size
+        dz, dY = np.zeros_like(z), np.zeros_like(Y)
+        for n in range(S):
+            f = P[n] * np.exp(z)
+            f /= np.linalg.norm(f, axis=1, keepdims=True)
+            alpha = np.exp((f[:, None] @ Y)[:, 0])
+            alpha /= (alpha * copies).sum(axis=1, keepdims=True)
+            error = np.eye(S + 1)[n] - alpha
+            g = (Y @ (error * copies)[:, :, None])[:, :, 0]
+            dz += share[:, n, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
+            dY += share[:, n, None, None] * f[:, :, None] * error[:, None, :]
+        z, Y = z + ETA_Z * dz, Y + ETA_Y * dY
+    return np.array(kept).transpose(1, 0, 2, 3)
+
+
+@pytest.mark.slow
+def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
+    """Assert that of 200 intervals of 90 % between 83.6 % and 96.4 % contain each rate: 3 binomial standard deviations.
+
+    Estimates of the flow alone, without the correction for finite steps, are off by five standard errors. The test of
+    the residuals rejects at most 5 of 200 at the level 0.001 (expected: 0.2).
+    """
+    truth, covered, rejected, biases = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0, []
+    for attention in ensemble(200, batch_size=2000):
+        result = fit(Trace(RECORD, attention, batch_size=2000), CLASSES, **truth)
+        intervals = result.interval(0.9)
+        covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
+        rejected += not result.describes
+        biases.append(result.finite_step_bias["eta_Z"] / result.standard_errors["eta_Z"])
+    share = np.mean(covered, axis=0)
+    assert (np.abs(share - 0.9) < 3 * np.sqrt(0.09 / 200)).all(), share
+    assert rejected <= 5
+    assert np.mean(biases) < -3
+
+
+@pytest.mark.slow
+def test_where_the_second_order_matters_intervals_are_wide_enough() -> None:
+    """Assert at least 75.8 % of 40 intervals where batches of 8 make the noise large; there is no upper bound."""
+    truth = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
+    covered = []
+    for attention in ensemble(40, batch_size=8, seed=1):
+        intervals = fit(Trace(RECORD, attention, batch_size=8), CLASSES, **truth).interval(0.9)
+        covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
+    assert (np.mean(covered, axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [1, 64])
+@pytest.mark.parametrize("eta", [0.005, 0.02])
+def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int) -> None:
+    """Assert the verdict of the residual test on runs of both optimisers at the same settings."""
+    record = np.unique(np.geomspace(40, 1200, 25).astype(int))
+    for optimizer in ("sgd", "adam"):
+        run = sgd(TORCH, eta, eta, 1200, batch_size=batch_size, optimizer=optimizer, record=record)
+        trace = Trace(record, run.attention, batch_size=batch_size)
+        if optimizer == "sgd":
+            result = fit(trace, TORCH)
+            assert result.describes, result.sentence
+            assert abs(result.estimates["eta_Y"] / eta - 1) < 0.1
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", IdentifiabilityWarning)
+                assert not fit(trace, TORCH).describes
+
+
+@pytest.mark.slow
+def test_the_trace_of_the_documentation() -> None:
+    """Assert that the PyTorch trace gives back its rates, and that the wrong clock (no momentum) is rejected."""
+    path = ROOT / "examples" / "trace_torch.npz"
+    result = fit(read_trace(path, batch_size=64, momentum=0.5), TORCH)
+    assert result.describes
+    assert result.num_seeds == 4
+    for name, value in (("eta_Y", 0.05), ("eta_Z", 0.1)):
+        assert abs(result.estimates[name] - value) < 3 * result.standard_errors[name]
+    assert "t = [i - 0.5" in result.clock
+    assert not fit(read_trace(path, batch_size=64), TORCH).describes
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    """Ten seeds of SGD, classes of one common token."""
+    runs = sgd(single_common_token(2, 2, 0.3), 0.04, 0.08, 1000, batch_size=100, seed=range(10), record=RECORD)
+    return Trace.from_runs(runs)
+
+
+@pytest.mark.slow
+def test_other_free_parameters(trace: Trace) -> None:
+    """Assert the clock with a rate fixed, the common probability from other classes, and the entropy alone."""
+    classes = single_common_token(2, 2, 0.3)
+    clock = fit(trace, classes, free=("eta_Y", "clock"), eta_Z=0.16)
+    assert abs(clock.estimates["clock"] - 0.5) < 0.02
+    assert abs(clock.estimates["eta_Y"] / 0.08 - 1) < 0.05
+    free = ("eta_Y", "eta_Z", "common_probability")
+    common = fit(trace, single_common_token(2, 2, 0.4), free=free, eta_Y=0.04, eta_Z=0.08)
+    assert abs(common.estimates["common_probability"] - 0.3) < 0.005
+    entropy = fit(trace, classes, quantity="entropy", eta_Y=0.04, eta_Z=0.08)
+    assert abs(entropy.estimates["eta_Z"] / 0.08 - 1) < 0.05
+
+
+@pytest.mark.slow
+def test_errors_from_seeds(trace: Trace) -> None:
+    """Assert the estimates by the scatter of seeds within 5 %, and that too few seeds are refused."""
+    classes = single_common_token(2, 2, 0.3)
+    result = fit(trace, classes, errors="seeds", eta_Y=0.04, eta_Z=0.08)
+    assert abs(result.estimates["eta_Y"] / 0.04 - 1) < 0.05
+    assert result.errors == "seeds"
+    few = Trace(RECORD, trace.attention[:3] if trace.attention is not None else None, batch_size=100)
+    with pytest.raises(InputError, match="at least 8 seeds"):
+        fit(few, classes, errors="seeds")
+
+
+@pytest.mark.slow
+def test_a_theory_that_is_another_one(trace: Trace) -> None:
+    """Assert that Eq. (10) with the modified decoder does not describe SGD, whatever its rates (finding F4)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        result = fit(trace, single_common_token(2, 2, 0.3), system=ModifiedDecoder, eta_Y=0.04, eta_Z=0.08)
+    assert not result.describes
+
+
+@pytest.mark.slow
+def test_what_is_not_determined_is_said() -> None:
+    """Assert the warning for the loss alone, on which the rate of attention has hardly an effect."""
+    classes = single_common_token(2, 2, 0.3)
+    run = sgd(classes, 0.04, 0.004, 500, batch_size=4, record=np.arange(0, 501, 25))
+    trace = Trace(run.t, loss=run.loss, batch_size=4)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        result = fit(trace, classes, eta_Y=0.04, eta_Z=0.004)
+    assert [str(each.message) for each in raised if each.category is IdentifiabilityWarning] == result.warnings
+    assert abs(result.estimates["eta_Y"] / 0.04 - 1) < 0.2
+    assert any("eta_Z is not determined" in sentence for sentence in result.warnings), result.warnings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"free": ("eta_Y", "eta_Z", "clock")}, "exactly degenerate"),
+        ({"free": ("eta_Y",)}, "eta_Z free or given"),
+        ({"free": ("eta_Y", "eta_Y")}, "once"),
+        ({"free": ("rate",)}, "each entry of free"),
+        ({"quantity": "loss"}, "trace with loss"),
+        ({"errors": "bootstrap"}, "errors"),
+        ({"free": ("eta_Y", "eta_Z", "common_probability")}, "the same probability of common tokens"),
+        ({"common_probability": 0.3}, "only where it is free"),
+        ({"system": FiniteLengthMeanField, "seq_len": 0}, "seq_len"),
+        ({"records": 2}, "records"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
+    """Assert one sentence per wrong argument, before anything is integrated."""
+    trace = Trace(RECORD, np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0))
+    with pytest.raises(InputError, match=sentence):
+        fit(trace, CLASSES, **arguments)
+
+
+def test_a_short_trace_is_refused() -> None:
+    """Assert at least four records, and attention above 0."""
+    P = np.repeat(CLASSES.P.toarray()[None], 4, axis=0)
+    with pytest.raises(InputError, match="at least 4 records"):
+        fit(Trace([0, 1, 2, 3], P), CLASSES)
+    P[0, 0] = [0.0, 1.0, 0.0]
+    with pytest.raises(InputError, match="attention above 0"):
+        fit(Trace([1, 2, 3, 4], P), CLASSES)

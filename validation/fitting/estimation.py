@@ -1,0 +1,329 @@
+"""`fit`: least squares of a theory on a trace, with errors from the linear noise or from seeds."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import least_squares
+
+from snapdyn.dynamics import FiniteLengthMeanField, MeanField, SequenceClasses, System, Trace
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.systems.base import checked_classes
+from snapdyn.errors import InputError, choice, instance, positive, shown, whole
+from snapdyn.validation.fitting import observations
+from snapdyn.validation.fitting.model import FREE, FitModel, common_share
+from snapdyn.validation.fitting.residuals import Weights, noise_weights, p_value_from_noise, p_value_from_seeds
+from snapdyn.validation.fitting.result import Fit
+
+LARGEST_CONDITION = 1e3
+LARGEST_RELATIVE_ERROR = 0.5
+FEWEST_SEEDS = 8
+LARGEST_SQUARE = 1.0  # of what the linear noise expands in
+# The search stays within these factors of its start, the best of the grid, and then of the unweighted estimate.
+FIRST_REACH, LATER_REACH = 5.0, 2.0
+ROUNDS = 2  # of weights and corrections at the latest estimates
+# Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
+SPANS, RATIOS = np.geomspace(1.0, 3000.0, 9), np.geomspace(0.01, 30.0, 8)
+
+
+class IdentifiabilityWarning(UserWarning):
+    """A trace does not determine a parameter, or not several apart.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> issubclass(sd.IdentifiabilityWarning, UserWarning)
+    True
+    """
+
+
+def fit(
+    trace: Trace,
+    classes: SequenceClasses,
+    system: type[System] = MeanField,
+    free: Any = ("eta_Y", "eta_Z"),
+    eta_Y: float | None = None,
+    eta_Z: float | None = None,
+    common_probability: float | None = None,
+    quantity: str | None = None,
+    errors: str = "noise",
+    seq_len: int | None = None,
+    z_initial: ArrayLike | None = None,
+    records: int = 24,
+) -> Fit:
+    """Fit parameters of a theory to a trace by least squares, and test whether the residuals are as it predicts.
+
+    Residuals of different times are correlated: a run that is ahead stays ahead. They are weighted by the covariance
+    of all records together, which the linear noise predicts (`fluctuations`), or the errors are taken from the scatter
+    of the seeds. The derivation, and how often the intervals contain the truth, are in docs/traces.md.
+
+    Parameters
+    ----------
+    trace : Trace
+    classes : SequenceClasses
+        Their common tokens' profiles are kept where common_probability is free.
+    system : type of System
+        MeanField, FiniteLengthMeanField, or another one that is built as system(classes, eta_Y, eta_Z).
+    free : sequence of str
+        Parameters to estimate, among "eta_Y", "eta_Z" (per batch-size-1 step), "clock" (time of the theory over the
+        time by the clock of the trace) and "common_probability" (of all common tokens together, the same in every
+        class). Both rates and the clock together are refused: only their products matter.
+    eta_Y : float, optional
+        Value of the rate, or where it is free: the start of the search (default: found on a grid).
+    eta_Z : float, optional
+        As eta_Y.
+    common_probability : float, optional
+        Start of the search; default that of `classes`.
+    quantity : {"attention", "entropy", "loss"}, optional
+        What is fitted; default the first of these that the trace has. Attention enters as its logarithm minus the mean
+        over each class. Loss is that of the batch of an update, or of more sequences.
+    errors : {"noise", "seeds"}
+        "noise": linear-noise covariance, for SGD with or without momentum, up to 400 state values. "seeds": scatter of
+        at least 8 seeds, for any noise; the shift of the mean by the noise, of the order of the rates, is not in it.
+    seq_len : int, optional
+        T-1, contextual tokens per sequence of the trace; None is infinite. With it, `system` is FiniteLengthMeanField.
+    z_initial : (Q, M) array_like, optional
+        Initial attention logits. Default 0.
+    records : int
+        At most so many records, evenly spaced among those after t = 0, are used; at least 4.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    InputError
+        A parameter is unknown, or neither free nor given; rates and clock are free together; the trace does not fit the
+        classes, or is too short; the covariance has more than 400 state values.
+    RuntimeError
+        The theory cannot be integrated at the rates that the search reaches.
+
+    Warns
+    -----
+    IdentifiabilityWarning
+        The trace does not determine a parameter, or not several apart.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> classes = sd.single_common_token(num_classes=2, num_distinct=2, common_probability=0.3)
+    >>> run = sd.sgd(classes, eta_Y=0.02, eta_Z=0.04, steps=2000, batch_size=10, seed=1, record=range(0, 2001, 100))
+    >>> fit = sd.fit(sd.Trace.from_runs(run), classes)
+    >>> {name: round(value, 3) for name, value in fit.estimates.items()}
+    {'eta_Y': 0.02, 'eta_Z': 0.04}
+    >>> fit.describes
+    True
+    """
+    trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
+    trace = trace.for_classes(checked_classes(classes))
+    names = _checked_free(free)
+    choice("errors", errors, ("noise", "seeds"))
+    if errors == "seeds" and trace.num_seeds < FEWEST_SEEDS:
+        raise InputError(
+            f"expected a trace of at least {FEWEST_SEEDS} seeds for errors='seeds', received {trace.num_seeds}; use "
+            "errors='noise'"
+        )
+    fixed, start = _fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
+    quantity = observations.chosen_quantity(trace, quantity)
+    if seq_len is not None:
+        seq_len = whole("seq_len", seq_len, 1)
+        system = FiniteLengthMeanField if system is MeanField else system
+        if "common_probability" in names:
+            raise InputError(
+                f"expected seq_len=None where common_probability is free, received {seq_len}; leave seq_len out"
+            )
+    used = np.flatnonzero(trace.t > 0)
+    if used.size < 4:
+        raise InputError(f"expected at least 4 records after t = 0, received {used.size}; record more often")
+    rows = used[np.unique(np.linspace(0, used.size - 1, min(whole("records", records, 4), used.size)).astype(int))]
+    data = observations.of_trace(trace, classes, quantity, rows)
+    z = None if z_initial is None else classes.check_z(z_initial)
+    model = FitModel(system, classes, names, fixed, quantity, trace.t[rows], seq_len, z)
+    updates = trace.clock.updates(trace.steps)[rows]
+
+    mean = data.mean(axis=0)
+    first = _grid_start(model, mean, start)
+    centre = x = _solve(model, mean, None, first, first, FIRST_REACH)
+    weights: Weights | None = None
+    largest_square = 0.0
+    shift, flow, correction = np.zeros_like(mean), x, None
+    for _ in range(ROUNDS):
+        if errors == "noise":
+            noise, squares = model.covariance(x, trace.clock)
+            weights = noise_weights(noise, squares, model.change(x), model.t, trace.num_seeds)
+            largest_square = float(squares.max())
+        flow = _solve(model, mean, weights, x, centre, LATER_REACH)
+        correction = model.finite_steps(x, trace.clock, updates)
+        shift = np.zeros_like(mean) if correction is None else correction
+        x = _solve(model, mean - shift, weights, flow, centre, LATER_REACH)
+    bias = np.full(x.size, np.nan) if correction is None else model.unit(x) * (flow - x)
+
+    theory, J = model.evaluate(x)
+    J = J.reshape(len(names), -1).T
+    residuals = data - (theory + shift)
+    flat = residuals.reshape(trace.num_seeds, -1)
+    if weights is not None:
+        _, sizes, axes = np.linalg.svd(weights.whiten(J), full_matrices=False)
+        sizes = np.maximum(sizes, 1e-10 * sizes[0])  # a parameter without effect has a large error, not none
+        covariance = (axes.T / sizes**2) @ axes
+        p_value, degrees = p_value_from_noise(flat, J, weights)
+    else:
+        each = np.linalg.lstsq(J, flat.T, rcond=None)[0]  # (k, R): the estimate of each seed, linearised
+        covariance = np.atleast_2d(np.cov(each)) / trace.num_seeds
+        p_value, degrees = p_value_from_seeds(flat, J)
+    deviations = np.sqrt(np.diagonal(covariance))
+    correlation = covariance / np.outer(deviations, deviations)
+    condition = float(np.linalg.cond(correlation))
+    problems = _problems(names, deviations, condition)
+    if largest_square > LARGEST_SQUARE:
+        p_value = float("nan")
+        problems.append(
+            f"the noise expected at the estimates is too large for its expansion (square {largest_square:.3g}, above "
+            f"{LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='seeds'"
+        )
+    if np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3:
+        problems.append(
+            f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the unweighted "
+            "ones; the theory or its noise does not fit"
+        )
+    for sentence in problems:
+        warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
+    values, unit = model.values(x), model.unit(x)
+    return Fit(
+        estimates={name: values[name] for name in names},
+        standard_errors=dict(zip(names, (unit * deviations).tolist(), strict=True)),
+        fixed=fixed,
+        correlation=correlation,
+        condition=condition,
+        finite_step_bias=dict(zip(names, bias.tolist(), strict=True)),
+        p_value=p_value,
+        degrees=degrees,
+        errors=errors,
+        num_seeds=trace.num_seeds,
+        clock=trace.clock.sentence,
+        t=model.t,
+        residuals=residuals,
+        trajectory=model.run(system, values, model.t),
+        warnings=problems,
+    )
+
+
+def _checked_free(free: Any) -> tuple[str, ...]:
+    names = (free,) if isinstance(free, str) else tuple(free) if isinstance(free, (list, tuple)) else ()
+    for name in names:
+        choice("each entry of free", name, FREE)
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"expected free as different names of parameters, received {shown(free)}; name each once")
+    if {"eta_Y", "eta_Z", "clock"} <= set(names):
+        raise InputError(
+            "expected at most two of eta_Y, eta_Z and clock free, received all three, which are exactly degenerate: "
+            "rates twice as large and a clock half as fast give the same trace; fix one of them"
+        )
+    return names
+
+
+def _fixed_and_start(
+    names: tuple[str, ...],
+    eta_Y: float | None,
+    eta_Z: float | None,
+    common_probability: float | None,
+    classes: SequenceClasses,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Values of the parameters that are not free, and the starts that are given or need no search."""
+    fixed: dict[str, float] = {}
+    start: dict[str, float] = {}
+    for name, value in (("eta_Y", eta_Y), ("eta_Z", eta_Z)):
+        if value is not None:
+            (start if name in names else fixed)[name] = positive(name, value)
+        elif name not in names:
+            raise InputError(f"expected {name} free or given, received neither; add it to free, or give {name}=...")
+    if "clock" in names:
+        start["clock"] = 1.0
+    if "common_probability" in names:
+        share = common_share(classes)
+        if (share <= 0).any() or (share >= 1).any():
+            raise InputError(
+                "expected common and distinct tokens in every class where common_probability is free, received class "
+                f"{int(((share <= 0) | (share >= 1)).argmax())} with tokens of one kind; leave it out of free"
+            )
+        if np.ptp(share) > 1e-6:
+            raise InputError(
+                "expected the same probability of common tokens in every class where common_probability is free, "
+                f"received {share.min():.4g} to {share.max():.4g}; leave it out of free"
+            )
+        start["common_probability"] = float(share.mean())
+        if common_probability is not None:
+            start["common_probability"] = positive("common_probability", common_probability)
+    elif common_probability is not None:
+        raise InputError(
+            f"expected common_probability only where it is free, received {shown(common_probability)}; build the "
+            "classes with it"
+        )
+    if not start.get("common_probability", 0.5) < 1.0:
+        raise InputError(f"expected common_probability below 1, received {start['common_probability']:g}; give a share")
+    return fixed, start
+
+
+def _grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats:
+    """Coordinates of the best of a grid of rates; those that are given are kept."""
+    given = {**model.fixed, **start}
+    t_end = float(model.t[-1])
+    spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS
+    best, least = None, np.inf
+    for span in spans:
+        rate = span / t_end
+        for ratio in [given["eta_Z"] / rate] if "eta_Z" in given else RATIOS:
+            trial = model.coordinates({**given, "eta_Y": rate, "eta_Z": ratio * rate})
+            try:
+                distance = float(((model.evaluate(trial)[0] - data) ** 2).sum())
+            except RuntimeError:
+                continue
+            if distance < least:
+                best, least = trial, distance
+    if best is None:
+        raise RuntimeError("the theory cannot be integrated at any rates of the start; give eta_Y and eta_Z")
+    return best
+
+
+def _solve(
+    model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
+) -> Floats:
+    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
+    kept: dict[bytes, tuple[Floats, Floats]] = {}
+
+    def evaluated(x: Floats) -> tuple[Floats, Floats]:
+        key = x.tobytes()
+        if key not in kept:
+            kept.clear()
+            values, J = model.evaluate(x)
+            residual, matrix = (values - data).ravel(), J.reshape(x.size, -1).T
+            kept[key] = (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
+        return kept[key]
+
+    lower, upper = centre - np.log(reach), centre + np.log(reach)
+    solution = least_squares(
+        lambda x: evaluated(x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(x)[1],
+        (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
+    )  # fmt: skip
+    return np.asarray(solution.x)
+
+
+def _problems(names: tuple[str, ...], deviations: Floats, condition: float) -> list[str]:
+    found = []
+    if condition > LARGEST_CONDITION:
+        found.append(
+            f"{', '.join(names)} can hardly be told apart: their correlation matrix has the condition number "
+            f"{condition:.3g}; fix one of them, or record at other times"
+        )
+    for name, deviation in zip(names, deviations, strict=True):
+        if deviation > LARGEST_RELATIVE_ERROR:
+            what = "logit" if name == "common_probability" else "logarithm"
+            found.append(
+                f"{name} is not determined: the standard error of its {what} is {deviation:.2g}; fix it, or record at "
+                "other times"
+            )
+    return found

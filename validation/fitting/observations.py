@@ -1,0 +1,118 @@
+"""What a fit compares: quantities of a trace and of the theory in which fluctuations are close to Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from snapdyn.dynamics import FiniteLengthMeanField, Sensitivity, SequenceClasses, Trace, Trajectory
+from snapdyn.dynamics.classes import Floats
+from snapdyn.errors import InputError, choice
+
+QUANTITIES = ("attention", "entropy", "loss")
+
+
+def chosen_quantity(trace: Trace, quantity: str | None) -> str:
+    """Return the quantity to fit: the one asked for, or the first that the trace has."""
+    has = [name for name in QUANTITIES if getattr(trace, name) is not None]
+    if quantity is None:
+        return has[0]
+    choice("quantity", quantity, QUANTITIES)
+    if quantity not in has:
+        raise InputError(f"expected a trace with {quantity}, received one with {', '.join(has)}; fit one of these")
+    return quantity
+
+
+def centred(classes: SequenceClasses, entries: Floats) -> Floats:
+    """Values on the entries of P, (..., nnz), minus their mean over each class."""
+    starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
+    means = np.add.reduceat(entries, starts, axis=-1) / lengths
+    return np.asarray(entries - np.repeat(means, lengths, axis=-1))
+
+
+def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Floats) -> Floats:
+    """Observations (R, N, m) at the records `rows`: ln attention minus its mean over each class, entropy or loss.
+
+    ln c_n[l] is ln P(l|n) + z_l minus a number of the class, so the centred logarithm is linear in z.
+    """
+    if quantity == "loss":
+        assert trace.loss is not None
+        return trace.loss[:, rows, None]
+    if quantity == "entropy":
+        assert trace.entropy is not None
+        return trace.entropy[:, rows]
+    assert trace.attention is not None
+    c = trace.attention[:, rows][..., classes.class_of_entry, classes.P.indices]
+    if (c <= 0).any():
+        seed, step, entry = np.unravel_index(c.argmin(), c.shape)
+        raise InputError(
+            f"expected attention above 0 to every token of a class, received {c[seed, step, entry]:g} for class "
+            f"{classes.class_of_entry[entry]}, token {classes.P.indices[entry]}; write more digits, or fit quantity="
+            "'entropy'"
+        )
+    return centred(classes, np.log(c))
+
+
+def of_theory(run: Trajectory, quantity: str) -> Floats:
+    """The same of a trajectory, (N, m)."""
+    if quantity == "loss":
+        return run.loss[:, None]
+    if quantity == "entropy":
+        return run.entropy()
+    return centred(run.require_classes(), np.log(run.attention_entries))
+
+
+def derivatives(result: Sensitivity, quantity: str) -> Floats:
+    """Their derivatives with respect to k parameters, (N, k, m)."""
+    if quantity == "loss":
+        return result.loss[..., None]
+    if quantity == "entropy":
+        return result.entropy()
+    run = result.trajectory
+    return centred(run.require_classes(), result.attention_entries / run.attention_entries[:, None])
+
+
+def of_state(mean: FiniteLengthMeanField, quantity: str) -> Callable[[int, Floats], Floats]:
+    """Function (k, state (n,)) -> (m, n): derivative of the observations with respect to the state of `mean`."""
+    classes, L = mean.classes, mean.layout
+    nnz, n = classes.P.data.size, mean.size
+    of_entry = np.zeros((nnz, n))  # of ln P + z on the entries
+    of_entry[np.arange(nnz), L.slot_of_z[classes.z_of_entry]] = 1.0
+    constant = centred(classes, of_entry.T).T
+
+    def row(k: int, state: Floats) -> Floats:
+        if quantity == "attention":
+            return constant
+        if quantity == "loss":
+            # The flow follows the gradient: z' = -eta_Z dL/dz, Y' = -eta_Y dL/dY; the last column stands for several.
+            rate = np.empty(n)
+            mean.write_rate(state, rate)
+            gradient = -rate / mean.eta_Y
+            gradient[: L.num_slots] *= mean.eta_Y / mean.eta_Z
+            gradient[L.num_slots :].reshape(L.num_rows, L.num_columns)[:, -1] *= L.last_column_multiplicity
+            return gradient[None]
+        c = classes.attention_from_support(mean.z_support(state))
+        log_c = np.log(c)
+        starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
+        entropy = -np.add.reduceat(c * log_c, starts)
+        weights = -c * (log_c + np.repeat(entropy, lengths))  # dH/d(ln P + z)
+        return np.asarray(np.add.reduceat(weights[:, None] * of_entry, starts, axis=0))
+
+    return row
+
+
+def batch_variance(mean: FiniteLengthMeanField, decoder: Floats, z_support: Floats) -> float:
+    """Variance of the loss of one sequence over the draw of its class, infinite sequences, nats^2."""
+    classes, L = mean.classes, mean.layout
+    c = classes.attention_from_support(z_support)
+    starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
+    f = c / np.repeat(np.sqrt(np.add.reduceat(c * c, starts)), lengths)
+    logits = np.add.reduceat(f[:, None] * decoder[L.entry_row], starts, axis=0)
+    counts = np.ones(L.num_columns)
+    counts[-1] = L.last_column_multiplicity
+    largest = logits.max(axis=1)
+    own = logits[np.arange(classes.num_classes), L.column]
+    losses = largest + np.log((counts * np.exp(logits - largest[:, None])).sum(axis=1)) - own
+    average = classes.prior @ losses
+    return float(classes.prior @ (losses - average) ** 2)

@@ -1,0 +1,136 @@
+"""What a fit returns: estimates with their errors, the test of the residuals, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from snapdyn.dynamics import Trajectory
+from snapdyn.dynamics.classes import Floats
+from snapdyn.errors import InputError, positive
+
+# Below this probability of residuals as large, the theory does not describe the trace.
+LEVEL_OF_TEST = 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A theory fitted to a trace.
+
+    Attributes
+    ----------
+    estimates : dict of str to float
+        Free parameters: rates per batch-size-1 step, "clock" (time of the theory over time of the trace), and
+        "common_probability". Corrected for finite steps where `finite_step_bias` is not NaN.
+    standard_errors : dict of str to float
+        In the units of the parameters.
+    fixed : dict of str to float
+        The parameters that were given.
+    correlation : (k, k) array
+        Of the estimates, in the order of `estimates`.
+    condition : float
+        Condition number of `correlation`; above 1000 the parameters can hardly be told apart.
+    finite_step_bias : dict of str to float
+        What the flow alone would add to each estimate, from descent on the expectation with the steps of the trace; NaN
+        where it is not known.
+    p_value : float
+        Probability of residuals as large as these if the theory describes the trace; NaN where the noise at the
+        estimates is too large for the test.
+    degrees : int
+        Number of directions of the residuals that are tested, minus the free parameters.
+    errors : str
+        "noise": from the linear-noise covariance over all times; "seeds": from the scatter of the seeds.
+    num_seeds : int
+    clock : str
+        Conversion of the trace's steps, in words.
+    t : (N,) array
+        Times that are fitted, batch-size-1 steps.
+    residuals : (R, N, m) array
+        Trace minus theory, of each seed.
+    trajectory : Trajectory
+        The theory at the estimates, at `t` times the clock factor.
+    warnings : list of str
+        Sentences about parameters that the trace does not determine.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> classes = sd.single_common_token(num_classes=2, num_distinct=2, common_probability=0.3)
+    >>> run = sd.sgd(classes, eta_Y=0.02, eta_Z=0.04, steps=2000, batch_size=10, seed=1, record=range(0, 2001, 250))
+    >>> result = sd.fit(sd.Trace.from_runs(run), classes, eta_Y=0.02, eta_Z=0.04)
+    >>> lower, upper = result.interval(0.9)["eta_Y"]
+    >>> bool(lower < 0.02 < upper)
+    True
+    """
+
+    estimates: dict[str, float]
+    standard_errors: dict[str, float]
+    fixed: dict[str, float]
+    correlation: Floats
+    condition: float
+    finite_step_bias: dict[str, float]
+    p_value: float
+    degrees: int
+    errors: str
+    num_seeds: int
+    clock: str
+    t: Floats
+    residuals: Floats
+    trajectory: Trajectory
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def describes(self) -> bool:
+        """Whether the residuals are as the theory predicts: p_value of at least 0.001."""
+        return self.p_value >= LEVEL_OF_TEST
+
+    @property
+    def sentence(self) -> str:
+        """The verdict of the test of the residuals."""
+        if np.isnan(self.p_value):
+            return "this theory cannot be tested on this trace: at the estimates its noise is not linear"
+        verdict = "describes" if self.describes else "does not describe"
+        return f"this theory {verdict} this trace (p = {self.p_value:.2g}, {self.degrees} degrees of freedom)"
+
+    def interval(self, level: float = 0.9) -> dict[str, tuple[float, float]]:
+        """Confidence intervals of the estimates, symmetric in the logarithm (common_probability: in the logit).
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        dict of str to (lower, upper)
+
+        Raises
+        ------
+        InputError
+            `level` is not between 0 and 1.
+        """
+        from scipy.special import expit, logit
+        from scipy.stats import norm, t
+
+        level = positive("level", level)
+        if level >= 1.0:
+            raise InputError(f"expected level between 0 and 1, received {level:g}; 0.9 is usual")
+        of = norm if self.errors == "noise" else t(self.num_seeds - 1)
+        quantile = float(of.ppf(0.5 + 0.5 * level))
+        found = {}
+        for name, value in self.estimates.items():
+            odds = name == "common_probability"
+            half = quantile * self.standard_errors[name] / (value * (1.0 - value) if odds else value)
+            ends = [(logit(value) if odds else np.log(value)) + sign * half for sign in (-1.0, 1.0)]
+            found[name] = tuple(float(expit(x) if odds else np.exp(x)) for x in ends)
+        return found  # type: ignore[return-value]
+
+    def __str__(self) -> str:
+        intervals = self.interval()
+        lines = [
+            f"{name} = {value:.6g} ± {self.standard_errors[name]:.2g} (90 %: {intervals[name][0]:.6g} to "
+            f"{intervals[name][1]:.6g}; the flow alone: {self.finite_step_bias[name]:+.2g})"
+            for name, value in self.estimates.items()
+        ]
+        return "\n".join([*lines, self.sentence, *self.warnings])
