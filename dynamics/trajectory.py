@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.labels import labelled
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
 from snapdyn.dynamics.storage import provenance
@@ -614,14 +615,12 @@ class Trajectory:
         Large symmetric classes (`SymmetricClasses.is_large`) have z, attention (time, kind, token) and entropy (time,
         kind) of one class of each kind, as in `of_class`; a class with fewer tokens than another has NaN in the rest.
         """
-        import xarray
-
         if isinstance(self.classes, SymmetricClasses) and self.classes.is_large and self.representatives:
             return self._kinds_to_xarray(self.classes)
         data: dict[str, Any] = {}
-        coordinates: dict[str, Any] = {"time": ("time", self.t, {"units": "batch-size-1 SGD steps"})}
+        coordinates: dict[str, Any] = {"time": self.t}
         if self.has_loss:
-            data["loss"] = ("time", self.loss, {"units": "nats"})
+            data["loss"] = ("time", self.loss)
         if self.has_z:
             data["z"] = (("time", "query", "token"), self.z)
             coordinates["token"] = np.arange(self.z_initial.shape[1])
@@ -631,21 +630,27 @@ class Trajectory:
                 coordinates["value"] = list(self.value_names)
         if self.classes:
             coordinates["query"] = np.array(self.classes.queries)
-            coordinates["next_token"] = ("class", np.array(self.classes.next_token))
-            data["attention"] = (("time", "class", "token"), self.attention)
-            data["entropy"] = (("time", "class"), self.entropy(), {"units": "nats"})
+            coordinates["next_token"] = ("sequence_class", np.array(self.classes.next_token))
+            coordinates["prior"] = ("sequence_class", np.array(self.classes.prior))
+            words = getattr(self.classes, "words", ())  # of a text
+            if len(words) == self.classes.num_tokens:
+                coordinates["word"] = ("token", list(words))
+            data["attention"] = (("time", "sequence_class", "token"), self.attention)
+            data["entropy"] = (("time", "sequence_class"), self.entropy())
         for name, values in self.extra.items():
             data[name] = (("time", f"{name}_index"), values)
         for name, values in self.observables.items():
             data[name] = (_dims(name, values), values)
-        for name, values in self.invariants.items():
-            data[f"violation of {name}"] = ("time", values)
-        return xarray.Dataset(data, coordinates, attrs={"system": repr(self), "status": self.status})
+        return labelled(data | self._violations(), coordinates, self._settings())
+
+    def _violations(self) -> dict[str, Any]:
+        return {f"violation of {name}": ("time", values) for name, values in self.invariants.items()}
+
+    def _settings(self) -> dict[str, Any]:
+        return {"system": self.system, "status": self.status, **self.parameters}
 
     def _kinds_to_xarray(self, classes: SymmetricClasses) -> xarray.Dataset:
         """Dataset of one class of each kind."""
-        import xarray
-
         runs = [self.of_class(kind) for kind in range(len(classes.kinds))]
         widest = max(run.z_support.shape[1] for run in runs)
 
@@ -656,20 +661,18 @@ class Trajectory:
             return wide
 
         data: dict[str, Any] = {
-            "loss": ("time", self.loss, {"units": "nats"}),
+            "loss": ("time", self.loss),
             "z": (("time", "kind", "token"), stacked([run.z_support for run in runs])),
             "attention": (("time", "kind", "token"), stacked([run.attention_entries for run in runs])),
-            "entropy": (("time", "kind"), np.concatenate([run.entropy() for run in runs], axis=1), {"units": "nats"}),
+            "entropy": (("time", "kind"), np.concatenate([run.entropy() for run in runs], axis=1)),
         }
-        for name, values in self.invariants.items():
-            data[f"violation of {name}"] = ("time", values)
         coordinates = {
-            "time": ("time", self.t, {"units": "batch-size-1 SGD steps"}),
+            "time": self.t,
             "kind": np.arange(len(runs)),
             "token": np.arange(widest),
             "classes_per_query": ("kind", np.array([kind.classes_per_query for kind in classes.kinds])),
         }
-        return xarray.Dataset(data, coordinates, attrs={"system": repr(self), "status": self.status})
+        return labelled(data | self._violations(), coordinates, self._settings())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trajectory to a netCDF file that `load` reads back exactly.

@@ -388,11 +388,14 @@ def test_to_xarray_is_labelled(run: Trajectory) -> None:
     np.testing.assert_array_equal(data["time"], TIMES)
     np.testing.assert_array_equal(data["next_token"], INSTANCE.next_token)
     np.testing.assert_array_equal(data["z"].sel(query=5, token=3).sel(time=10.0), run.z[2, 1, 3])
-    np.testing.assert_array_equal(data["attention"].isel({"class": 2}), run.attention[:, 2])
+    np.testing.assert_array_equal(data["attention"].isel(sequence_class=2), run.attention[:, 2])
     np.testing.assert_array_equal(data["entropy"], run.entropy())
     np.testing.assert_array_equal(data["loss"], run.loss)
     assert data["loss"].attrs["units"] == "nats"
-    assert "SGD steps" in data["time"].attrs["units"]
+    assert "SGD steps" in data["time"].attrs["long_name"]
+    assert all({"long_name", "units"} <= variable.attrs.keys() for variable in data.variables.values())
+    np.testing.assert_array_equal(data["prior"], INSTANCE.prior)
+    assert (data.attrs["system"], data.attrs["eta_Y"]) == (run.system, run.parameters["eta_Y"])
     assert "violation of row sum of Z" in data
 
 
