@@ -169,6 +169,10 @@ class SymmetricClasses(SequenceClasses):
         return self.num_common + self.num_queries * of_query
 
     @property
+    def num_next_tokens(self) -> int:
+        return self.num_classes
+
+    @property
     def num_entries(self) -> int:
         """Number of probabilities P(l|n) > 0."""
         return self.num_tokens + (self.num_classes - 1) * self.num_common
@@ -187,12 +191,6 @@ class SymmetricClasses(SequenceClasses):
     def from_json(cls, content: Mapping[str, Any]) -> SymmetricClasses:
         """Classes from what `to_json` gives."""
         return cls(**{**content, "kinds": [_kind(each) for each in content["kinds"]]})
-
-    def __repr__(self) -> str:
-        return (
-            f"SequenceClasses({self.num_classes} classes, {self.num_tokens} contextual tokens, "
-            f"{self.num_queries} queries, {self.num_classes} next tokens, V = {self.vocab_size})"
-        )
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, SymmetricClasses):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from snapdyn.dynamics.html import html_table
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.errors import LARGEST_WHOLE, InputError, flag, real_array, whole, whole_array
 
@@ -127,8 +128,18 @@ class SequenceClasses:
     def __repr__(self) -> str:
         return (
             f"SequenceClasses({self.num_classes} classes, {self.num_tokens} contextual tokens, "
-            f"{self.queries.size} queries, {self.next_tokens.size} next tokens, V = {self.vocab_size})"
+            f"{self.num_queries} queries, {self.num_next_tokens} next tokens, V = {self.vocab_size})"
         )
+
+    def _repr_html_(self) -> str:
+        """Table of the sizes, for notebooks."""
+        return html_table(
+            type(self).__name__,
+            {
+                "classes": self.num_classes, "contextual tokens": self.num_tokens, "queries": self.num_queries,
+                "next tokens": self.num_next_tokens, "outputs V": self.vocab_size,
+            },
+        )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SequenceClasses):
@@ -161,6 +172,16 @@ class SequenceClasses:
     def num_tokens(self) -> int:
         """M, number of contextual token ids (columns of P)."""
         return int(self.P.shape[1])
+
+    @cached_property
+    def num_queries(self) -> int:
+        """Q, number of query tokens."""
+        return int(self.queries.size)
+
+    @property
+    def num_next_tokens(self) -> int:
+        """Number of different next tokens."""
+        return int(self.next_tokens.size)
 
     # -- supports ------------------------------------------------------------------------------------------
     def support(self, n: int) -> Ints:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.html import html_table
 from snapdyn.dynamics.labels import labelled
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
@@ -275,6 +276,18 @@ class Trajectory:
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no saved times"
         return f"Trajectory({self.system}, {self.t.size} times, {span}, {self.status})"
+
+    def _repr_html_(self) -> str:
+        """Table of the run, for notebooks."""
+        rows: dict[str, Any] = {**self.parameters, "status": self.status, "saved times": self.t.size}
+        if self.t.size:
+            rows["t, in batch-size-1 steps"] = f"{self.t[0]:.6g} to {self.t[-1]:.6g}"
+            if self.has_loss:
+                rows["loss, nats"] = f"{self.loss[0]:.6g} to {self.loss[-1]:.6g}"
+            rows |= {f"largest violation of {name}": float(each.max()) for name, each in self.invariants.items()}
+        return html_table(
+            self.system, rows | {name: self.stats[name] for name in ("method", "steps") if name in self.stats}
+        )
 
     # -- observables ---------------------------------------------------------------------------------------
     def require_classes(self) -> SequenceClasses:
