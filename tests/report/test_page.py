@@ -91,7 +91,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltReport:
         patch.setattr(
             snapdyn.report.page, "check_claims", lambda only, *rest: check_claims(["lemma8", "lemma5"], *rest)
         )
-        patch.setattr(snapdyn.report.page, "draw", partial(snapdyn.figures.draw, ["9"]))
+        patch.setattr(snapdyn.report.page, "write", partial(snapdyn.figures.write, ["9"]))
         patch.setattr(snapdyn.report.page, "derivations", lambda: derivations()[-6:])
         return build_report(tmp_path_factory.mktemp("report") / "new", jobs=1)
 
