@@ -40,5 +40,7 @@ def read_figures(path: Path, known: Collection[str]) -> dict[str, dict[str, Any]
         if name not in known:
             raise unknown("figure", name, known, where)
         if not isinstance(section, dict):
-            raise InputError(f"expected a section [figures.{name}] in {str(path)!r}, received {shown(section)}; write one")
+            raise InputError(
+                f"expected a section [figures.{name}] in {str(path)!r}, received {shown(section)}; write one"
+            )
     return figures

@@ -6,6 +6,7 @@ Importing this package loads no plotting library; drawing does.
 from snapdyn.figures.claim_pictures import claim_svg
 from snapdyn.figures.drawing import compute, draw
 from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.plotting import plot
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style, new_figure
 from snapdyn.figures.text_boxes import overlaps
@@ -22,5 +23,6 @@ __all__ = [
     "house_style",
     "new_figure",
     "overlaps",
+    "plot",
     "write",
 ]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 TITLE = "Attention entropy of transformers on text against the learning rate"
 CAPTION = (
     "Mean attention entropy of 1-layer transformers on the validation text after training; bars: standard deviation "
-    "over seeds. The heading gives the settings of the runs. Dashed (control): training on the same text after all its words were permuted at random. Dotted: "
-    "uniform attention."
+    "over seeds. The heading gives the settings of the runs. Dashed (control): training on the same text after all "
+    "its words were permuted at random. Dotted: uniform attention."
 )
 FROM_RUNS = True
 WIDTH = SINGLE_COLUMN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
@@ -25,9 +25,9 @@ CAPTION = (
     "Attention of two classes of one query in the mean field, K = 2, V = 100, eta_Y = eta_Z = 1. Tokens a-c are "
     "distinct tokens of class 0, d-f of class 1; token * is common and starts with attention 0.6. Stage 1: start. "
     "Stage 2: the common token has lost half of what it loses in the whole run. Stage 3: the dominant token passes "
-    "the common one. Stage 4: t = 1e5; attention moves slowly, and the common token still falls. The dominant token's lead over the next distinct token "
-    "rises from 1.67 to 1.79 and comes back to 1.75: at eta_Z = eta_Y the decoder of the mean field remembers earlier "
-    "attention; the decoder of Eq. (10) does not."
+    "the common one. Stage 4: t = 1e5; attention moves slowly, and the common token still falls. The dominant token's "
+    "lead over the next distinct token rises from 1.67 to 1.79 and comes back to 1.75: at eta_Z = eta_Y the decoder "
+    "of the mean field remembers earlier attention; the decoder of Eq. (10) does not."
 )
 
 # Two classes of one query: three distinct tokens each and one common token, the most frequent of all. How the distinct
@@ -81,7 +81,8 @@ def compute(
     half = int(np.argmax(common <= (common[0] + common[-1]) / 2))
     if dominant[-1] <= common[-1]:
         raise InputError(
-            f"expected the dominant token to pass the common one by last_time, received last_time = {last_time:g}, when "
+            "expected the dominant token to pass the common one by last_time, received last_time = "
+            f"{last_time:g}, when "
             f"it has {dominant[-1]:.3g} against {common[-1]:.3g}; give a later one"
         )
     ahead = int(np.argmax(dominant > common))
@@ -100,7 +101,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     columns = fitting_columns(width, 4, 1.3)
     blocks = 4 // columns
     figure = new_figure(width, 1.9 + 1.9 * blocks + 0.8 / blocks)
-    bars, curves = figure.subfigures(2, 1, height_ratios=[2.1 * blocks, 2.3])
+    parts: Any = figure.subfigures(2, 1, height_ratios=[2.1 * blocks, 2.3])
+    bars, curves = parts
     grid = bars.subplots(2 * blocks, columns, sharex=True, sharey=True, squeeze=False)
     grid[0, 0].set_ylim(0, 1.1 * float(dataset.attention.max()))
     grid[0, 0].set_xlim(-0.6, 6.6)

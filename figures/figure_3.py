@@ -12,7 +12,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, note_size
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, new_figure, note_size
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
@@ -38,7 +38,6 @@ POINTS = {"quick": 701, "full": 2801}
 CHECKED = np.concatenate([[0, 10, 25], np.arange(50, 701, 50)])
 PAPER_AXIS = 600  # where the printed axis of exp(2B) ends
 EARLY = 10  # before all transitions, in the same unit
-STYLES = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
 GENERAL = (
     "u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative",
     "closed form against (13) integrated, relative",
@@ -126,7 +125,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     values = dataset.attrs
     chosen = " ($\\rho_0 = K^{1/4}$)" if values["rho0"] == values["num_classes"] ** 0.25 else ""
     rates = [
-        Line2D([], [], color=f"C{number}", linestyle=STYLES[number % len(STYLES)], label=f"$\\eta_Y$ = {eta_Y:g}")
+        Line2D(
+            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Y$ = {eta_Y:g}"
+        )
         for number, eta_Y in enumerate(dataset.eta_Y.values)
     ]
     kinds = [
@@ -136,17 +137,18 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     ]
     handles = rates + kinds
     title = (
-        f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']}, $\\eta_Z$ = {values['eta_Z']:g}; chosen: $C_0$ = "
+        f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']}, $\\eta_Z$ = {values['eta_Z']:g}; chosen: "
+        "$C_0$ = "
         f"{values['C0']:.3g}{chosen}"
     )
-    legend_above(figure, handles, [handle.get_label() for handle in handles], title=title, most_columns=4)
+    legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=title, most_columns=4)
     return figure
 
 
 def _draw_form(axes: Axes, data: xarray.Dataset) -> None:
     for number, eta_Y in enumerate(data.eta_Y.values):
         curve, color = data.sel(eta_Y=eta_Y), f"C{number}"
-        axes.plot(curve.time, curve.chi, linestyle=STYLES[number % len(STYLES)], color=color)
+        axes.plot(curve.time, curve.chi, linestyle=LINE_STYLES[number % len(LINE_STYLES)], color=color)
         axes.plot(
             curve.checked_time, curve.chi_integrated, "o", color=color, markerfacecolor="white", clip_on=False, zorder=3
         )

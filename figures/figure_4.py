@@ -128,7 +128,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         if number % 2:  # one colour bar for two strips
             shown = grid[block * len(cases) : (block + 1) * len(cases), column - 1 : column + 1]
             label = "attention $c_n(l)$" if number == 1 else "difference of attention"
-            where = {"orientation": "horizontal", "aspect": 40, "pad": 0.02}
+            where: dict[str, Any] = {"orientation": "horizontal", "aspect": 40, "pad": 0.02}
             bar = figure.colorbar(mesh, ax=shown, label=label, **where)
             bar.ax.minorticks_off()
             if number > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
@@ -21,13 +21,13 @@ TITLE = "Entropy of attention on Syn-Medium against the ratio of the rates"
 CAPTION = (
     "Entropy of attention over the distinct tokens of a class, renormalised, mean over classes, after 100 steps of "
     "SGD (momentum 0.9, batch 128, T = 128, start uniform in +-1/sqrt(V)) on Syn-Medium. Lines and bands: our runs; "
-    "markers with bars: published values, 10 seeds; one range of entropy in all panels. For three or more queries the entropy is smallest at eta_Y/eta_Z "
-    "= 2; for one query it rises with the ratio."
+    "markers with bars: published values, 10 seeds; one range of entropy in all panels. For three or more queries the "
+    "entropy is smallest at eta_Y/eta_Z = 2; for one query it rises with the ratio."
 )
 
 FAMILY_LEVEL = 0.05
 MARKERS = ("o", "s", "^", "D")
-STYLES = ("-", "--", "-.", ":")
+STYLES: tuple[Any, ...] = ("-", "--", "-.", ":")
 
 
 def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_size: BatchSize = 128) -> xarray.Dataset:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 TITLE = "Attention of transformers on text during training"
 CAPTION = (
-    "Attention of the lowest layer on one validation sequence; the heading gives the settings of the runs. The title of each map gives the "
-    "iteration and the mean attention entropy on the validation text. Below, over the whole run: that entropy, and "
-    "the share of attention that moves to other tokens per 100 iterations. Dashed (control): the same training on the "
-    "same text after all its words were permuted at random, where the next word is unpredictable."
+    "Attention of the lowest layer on one validation sequence; the heading gives the settings of the runs. The title "
+    "of each map gives the iteration and the mean attention entropy on the validation text. Below, over the whole "
+    "run: that entropy, and the share of attention that moves to other tokens per 100 iterations. Dashed (control): "
+    "the same training on the same text after all its words were permuted at random, where the next word is "
+    "unpredictable."
 )
 FROM_RUNS = True
 
@@ -67,7 +68,8 @@ def compute(
     if runs is None:
         if learning_rate != STORED_RATE:
             raise InputError(
-                f"expected learning_rate {STORED_RATE:g}, that of the runs that snapdyn has, received {learning_rate:g}; "
+                f"expected learning_rate {STORED_RATE:g}, that of the runs that snapdyn has, received "
+                f"{learning_rate:g}; "
                 "give runs at this rate with --runs"
             )
         return stored_data("figure_7")
@@ -175,7 +177,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     pace.set_ylabel(f"attention that moves per {PACE} iterations")
     for axes in (entropy, pace):
         axes.set_title(f"({next(letters)})", loc="left")
-    legend_above(below, *entropy.get_legend_handles_labels(), loc="outside lower center")
+    handles, labels = entropy.get_legend_handles_labels()
+    legend_above(below, handles, labels, loc="outside lower center")
     return figure
 
 

@@ -12,7 +12,7 @@ from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, new_figure
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 TITLE = "Growth of the decoder: whole steps against the continuous form"
 CAPTION = (
-    "Growth of the decoder after s visits of a class: h* in whole SGD steps (circles at every fifth step, Eq. 33) and its continuous form "
-    "h (lines, Eq. 45). At whole visits h <= h* <= h + 2 eta_Y/V (Lemma 7); the gap is largest in the transition, 9 "
-    "to 11 % of that bound."
+    "Growth of the decoder after s visits of a class: h* in whole SGD steps (circles at every fifth step, Eq. 33) and "
+    "its continuous form h (lines, Eq. 45). At whole visits h <= h* <= h + 2 eta_Y/V (Lemma 7); the gap is largest in "
+    "the transition, 9 to 11 % of that bound."
 )
 
 POINTS_PER_VISIT = {"quick": 4, "full": 20}
-# One colour and one line style per eta_Y, the same in both panels.
-LINES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)), ":")
 GENERAL = (
     "smallest (h* - h) V/(2 eta_Y)",
     "largest (h* - h) V/(2 eta_Y)",
@@ -108,7 +106,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
                 data.visit,
                 data.h.isel(curve=curve),
                 color=f"C{number}",
-                linestyle=LINES[number % len(LINES)],
+                linestyle=LINE_STYLES[number % len(LINE_STYLES)],
                 linewidth=1,
             )
             axes.plot(
@@ -128,7 +126,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel("growth $h$, $h^*$ of the decoder")
     handles = [
-        Line2D([], [], color=f"C{number}", linestyle=LINES[number % len(LINES)], label=f"$\\eta_Y$ = {rate:g}")
+        Line2D(
+            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Y$ = {rate:g}"
+        )
         for number, rate in enumerate(rates)
     ]
     handles += [

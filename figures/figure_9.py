@@ -12,7 +12,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, new_figure
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ CAPTION = (
 )
 
 POINTS = {"quick": 251, "full": 2001}
-STYLES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)))
 GENERAL = ("smallest step of B from one eta_Z to the next", "spread of B(t0) over eta_Z, relative")
 
 
@@ -115,7 +114,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         data = dataset.isel(panel=panel)
         for number, eta_Z in enumerate(data.eta_Z.values):
             curve, color = data.sel(eta_Z=eta_Z), f"C{number}"
-            axes.plot(curve.time, curve.B.sel(form="printed"), color=color, linestyle=STYLES[number % len(STYLES)])
+            axes.plot(
+                curve.time, curve.B.sel(form="printed"), color=color, linestyle=LINE_STYLES[number % len(LINE_STYLES)]
+            )
             axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=color)
             axes.plot(curve.t0, curve.B_t0, "o", color=color, markeredgecolor="black", zorder=3)
         for consistent in (
@@ -131,7 +132,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel("growth exponent $B(t)$")
     handles = [
-        Line2D([], [], color=f"C{number}", linestyle=STYLES[number % len(STYLES)], label=f"$\\eta_Z$ = {eta_Z:g}")
+        Line2D(
+            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Z$ = {eta_Z:g}"
+        )
         for number, eta_Z in enumerate(dataset.eta_Z.values)
     ]
     handles += [

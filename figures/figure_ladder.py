@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
@@ -111,7 +111,7 @@ def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
     for number, rung in enumerate(shown.rung.values):
         pair = shown.sel(rung=rung, observable=observable)
         gap = np.where(pair.gap > 0, pair.gap, np.nan)
-        style = {"linestyle": STYLES[number % len(STYLES)], "color": f"C{number}"}
+        style: dict[str, Any] = {"linestyle": STYLES[number % len(STYLES)], "color": f"C{number}"}
         axes.plot(pair.t, gap, linewidth=0.5, **style)
         known = np.where(pair.resolved > 0.5 * pair.gap, gap, np.nan)
         axes.plot(pair.t, known, label=f"{pair.finer.item()} $\\rightarrow$ {rung}", **style)

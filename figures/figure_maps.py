@@ -97,7 +97,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
 
 def _typeset(map: Map) -> Map:
     """Return the map with formulas in its texts as mathtext."""
-    texts = {name: as_mathtext(getattr(map, name)) for name in ("title", "xlabel", "ylabel", "quantity")}
+    texts: dict[str, Any] = {
+        name: as_mathtext(getattr(map, name)) for name in ("title", "xlabel", "ylabel", "quantity")
+    }
     lines = tuple(replace(line, label=as_mathtext(line.label)) for line in map.boundaries)
     return replace(map, boundaries=lines, **texts)
 

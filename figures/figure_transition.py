@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 TITLE = "Speed control, common logit and growth exponent through the phase transition"
 CAPTION = (
     "K = 10, V = 1000, eta_Y = 1, eta_Z = 0.5, rho0 = K^(1/4), so that C0 = 1. Lines: closed forms; circles: gamma "
-    "from the logits of the modified flow, z_c and B from Eq. (13), consistent form, integrated. Vertical lines: the peak t* "
-    "of gamma, t0' = K ln V/eta_Y and t0 = 2(1+omega_1) K ln V/eta_Y. Scanning ends and snapping begins between these "
-    "times: the common logit continues to fall, but only as ln ln t. The printed B has the same shape and is about K "
-    "times as large."
+    "from the logits of the modified flow, z_c and B from Eq. (13), consistent form, integrated. Vertical lines: the "
+    "peak t* of gamma, t0' = K ln V/eta_Y and t0 = 2(1+omega_1) K ln V/eta_Y. Scanning ends and snapping begins "
+    "between these times: the common logit continues to fall, but only as ln ln t. The printed B has the same shape "
+    "and is about K times as large."
 )
 
 WIDTH = SINGLE_COLUMN

@@ -96,7 +96,7 @@ def write_figure(
     ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
     # fontTools logs remarks on the dates of the fonts that it embeds.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
-    resolution = {} if dpi is None else {"dpi": positive("dpi", dpi)}
+    resolution: dict[str, Any] = {} if dpi is None else {"dpi": positive("dpi", dpi)}
     with house_style(style=style, tex=tex):
         write_netcdf(ordered, files["data"], FORMAT)
         figure = draw_dataset(dataset)
@@ -107,7 +107,8 @@ def write_figure(
                 except (FileNotFoundError, RuntimeError) as error:
                     if kind == "pgf" or tex:  # LaTeX is missing, or refuses a text
                         raise InputError(
-                            f"expected LaTeX to set the texts of {files[kind].name}, received an error: {error}; install "
+                            f"expected LaTeX to set the texts of {files[kind].name}, received an error: {error}; "
+                            "install "
                             "LaTeX, or choose another format"
                         ) from error
                     raise

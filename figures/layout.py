@@ -1,9 +1,10 @@
-"""Layout of figures at any width: columns that fit, panel letters, legends and texts that are not wider than their place."""
+"""Layout of figures at any width: columns that fit, panel letters, and texts that are not wider than their place."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.figures.style import text_scale
@@ -12,7 +13,7 @@ from snapdyn.figures.text_boxes import tick_labels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure, FigureBase
+    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
     from matplotlib.text import Text
 
@@ -34,7 +35,7 @@ def letter_panels(panels: Iterable[Axes]) -> None:
 
 
 def legend_above(
-    figure: FigureBase, handles: Sequence[Any], labels: Sequence[str], loc: str = "outside upper center", **options: Any
+    figure: Any, handles: Sequence[Any], labels: Sequence[str], loc: str = "outside upper center", **options: Any
 ) -> Legend:
     """Draw a legend outside the panels with as many columns as fit into the width of the figure."""
     room = 0.98 * figure.bbox.width
@@ -55,12 +56,13 @@ def fit_texts(figure: Figure) -> None:
         Laid out again after each change, at most ROUNDS times.
     """
     # Before the first layout, which long titles would squeeze to nothing.
-    for axes in figure.findobj(_is_axes):
+    panels: list[Any] = figure.findobj(_is_axes)
+    for axes in panels:
         _fit_labels(axes)
     for _ in range(ROUNDS):
         figure.draw_without_rendering()
         # All are tried in each round: no short-circuit.
-        if not any([_fit_axes(axes) for axes in figure.findobj(_is_axes)] + [_fit_headings(figure)]):
+        if not any([_fit_axes(axes) for axes in panels] + [_fit_headings(figure)]):
             return
     figure.draw_without_rendering()
 
@@ -102,7 +104,7 @@ def _fit_labels(axes: Axes) -> bool:
 
 
 def _same(axis: Axis, sibling: Axes) -> Axis:
-    return sibling.xaxis if axis.axis_name == "x" else sibling.yaxis
+    return sibling.xaxis if axis is axis.axes.xaxis else sibling.yaxis
 
 
 def _title(axes: Axes, place: str) -> Text:
@@ -159,15 +161,15 @@ def thin_ticks(axis: Axis) -> bool:
     shown = tick_labels(axis)
     if len(shown) < 3:
         return False
-    along = 0 if axis.axis_name == "x" else 1
+    along = 0 if axis is axis.axes.xaxis else 1
     boxes = sorted(((text.get_window_extent(), text) for text in shown), key=lambda entry: entry[0].p0[along])
     gap = 2.0 * axis.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
-    if all(next_.p0[along] - box.p1[along] >= gap for (box, _), (next_, _) in zip(boxes, boxes[1:], strict=False)):
+    if all(next_.p0[along] - box.p1[along] >= gap for (box, _), (next_, _) in pairwise(boxes)):
         return False
     locator: Any = axis.get_major_locator()
     if isinstance(locator, FixedLocator):
         written = {tick.get_loc(): tick.label1.get_text() or tick.label2.get_text() for tick in axis.get_major_ticks()}
-        places = [place for place in locator.locs if place in written]
+        places = [place for place in locator() if place in written]
         labelled = [place for place in places if written[place]]
         axis.set_ticks(places, labels=[written[place] if place in labelled[::2] else "" for place in places])
     elif isinstance(locator, LogLocator):

@@ -22,6 +22,8 @@ PRESETS = ("neurips", "icml", "jmlr", "slides")
 NARROWEST, WIDEST = 2.0, 40.0  # inches
 # The time of theory: attributes of data, label of an axis.
 CLOCK = {"units": "batch-size-1 steps"}
+# Line styles that are told apart without colour, in the order of the colours.
+LINE_STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)), ":")
 TIME_LABEL = "$t$ (batch-size-1 steps)"
 
 Style = str | os.PathLike[str] | Mapping[str, Any]
@@ -79,7 +81,7 @@ def style_settings(style: Style | None) -> dict[str, Any]:
     if isinstance(style, Mapping):
         source, read = "style", lambda: matplotlib.RcParams(style)
     elif style in PRESETS:
-        return dict(
+        return _plain(
             matplotlib.rc_params_from_file(Path(__file__).with_name(f"{style}.mplstyle"), use_default_template=False)
         )
     else:
@@ -94,7 +96,7 @@ def style_settings(style: Style | None) -> dict[str, Any]:
             lambda: matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False),
         )
     try:
-        return dict(read())
+        return _plain(read())
     except OSError as error:
         raise InputError(
             f"expected a style file that can be read, received {source!r} ({error.strerror}); check the path"
@@ -103,6 +105,10 @@ def style_settings(style: Style | None) -> dict[str, Any]:
         raise InputError(
             f"expected settings of matplotlib in {source!r}, received one that it refuses ({error}); correct it"
         ) from error
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    return dict(settings)
 
 
 def figure_width(width: float | None, style: Style | None, default: float) -> float:

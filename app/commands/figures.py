@@ -45,7 +45,9 @@ def figures(
     ] = None,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default short runs of snapdyn."),
+        typer.Option(
+            metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default short runs of snapdyn."
+        ),
     ] = None,
     unverified: Annotated[
         bool, typer.Option("--unverified", help="Also read data and runs without a digest, of earlier versions.")
