@@ -147,7 +147,8 @@ def _curves(
     n = classes.check_class(n)
     probability = classes.P.toarray()[n]
     distinct = sorted(map(int, classes.distinct_tokens(n)), key=lambda token: -probability[token])
-    label, further = f"{KINDS[what][0].partition(',')[0]}, class {n}", ()
+    further: tuple[int, ...] = ()
+    label = f"{KINDS[what][0].partition(',')[0]}, class {n}"
     chosen = [int(token) for token in np.flatnonzero(probability)]
     if what == "relative_gain":
         if l0 is None and not distinct:

@@ -158,7 +158,7 @@ def power_of_ten(value: float, digits: int = 3) -> str:
     ('$10^{5}$', '0.25', '$3.2\\\\times10^{-7}$')
     """
     if value == 0 or 1e-3 <= abs(value) < 1e5:
-        if abs(value) >= 1000:
+        if abs(value) >= 999.5:
             return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
         return f"{value:.{digits}g}"
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
