@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import fit_texts, fitting_columns, legend_above, letter_panels
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size, text_scale
 from snapdyn.validation.comparison import CURVES, IndexedObservable
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
         panel.tick_params(labelbottom=True)
     legend_above(figure, *panels[0, 0].get_legend_handles_labels())
     if count > 1:
-        letter_panels([panels[2 * (position // columns), position % columns] for position in range(count)])
+        pad = 12 * text_scale() if json.loads(dataset.attrs["transition_times"]) else None
+        letter_panels([panels[2 * (position // columns), position % columns] for position in range(count)], pad)
     fit_texts(figure)
     return figure
 

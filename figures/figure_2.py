@@ -12,7 +12,7 @@ from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
@@ -124,7 +124,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     _draw_curves(below, dataset)
     letter_panels(top)
     # Above the numbers of the stages.
-    below.set_title("(e) stages 1 to 4 over time", loc="left", pad=14)
+    below.set_title("(e) stages 1 to 4 over time", loc="left", pad=14 * text_scale())
     curves.legend(loc="outside lower center", ncols=fitting_columns(width, 4, 1.6))
     return figure
 

@@ -26,12 +26,12 @@ def fitting_columns(width: float, count: int, least: float) -> int:
     return -(-count // -(-count // columns))  # no emptier last row than needed
 
 
-def letter_panels(panels: Iterable[Axes]) -> None:
-    """Write (a), (b), ... before the titles of panels, at their left edge."""
+def letter_panels(panels: Iterable[Axes], pad: float | None = None) -> None:
+    """Write (a), (b), ... before the titles of panels, at their left edge, `pad` points above the axes."""
     for number, axes in enumerate(panels):
         title = axes.get_title()
         axes.set_title("")
-        axes.set_title(f"({chr(ord('a') + number)}) {title}".strip(), loc="left")
+        axes.set_title(f"({chr(ord('a') + number)}) {title}".strip(), loc="left", pad=pad)
 
 
 def legend_above(

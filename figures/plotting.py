@@ -9,7 +9,8 @@ import numpy as np
 
 from snapdyn.dynamics import Trajectory
 from snapdyn.errors import InputError, choice, shown, text, whole
-from snapdyn.figures.style import LINE_STYLES, SINGLE_COLUMN, TIME_LABEL, Style, house_style, note_size
+from snapdyn.figures.layout import fit_texts
+from snapdyn.figures.style import LINE_STYLES, SINGLE_COLUMN, TIME_LABEL, Style, house_style, note_size, text_scale
 from snapdyn.validation import InstanceReport, Ladder
 from snapdyn.validation.comparison import KINDS, IndexedObservable
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STATUS_COLOURS = {"holds": "C0", "fails": "C1", "outside": "C4", "undecided": "0.6"}
+SMALLEST_MARGIN = 1e-6  # smaller ones stand here
 LOW, HIGH = 0.1, 0.9  # quantiles of the band of seeds
 
 
@@ -63,11 +65,14 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     text("what", what)
     draw = _drawing(thing)
     with house_style(style=style):
-        if ax is None:
-            from matplotlib import pyplot
+        if ax is not None:
+            draw(ax, thing, what, **options)
+            return ax
+        from matplotlib import pyplot
 
-            _, ax = pyplot.subplots(figsize=(SINGLE_COLUMN, 2.5))
+        figure, ax = pyplot.subplots(figsize=(SINGLE_COLUMN, 2.5 * text_scale()))
         draw(ax, thing, what, **options)
+        fit_texts(figure)
     return ax
 
 
@@ -173,7 +178,7 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
         ratio = 1 / ratio if result.relation == ">=" and ratio else ratio
         if np.isfinite(ratio) and ratio > 0:
             shown_results.append(result)
-            margins.append(ratio)
+            margins.append(max(ratio, SMALLEST_MARGIN))
     if not margins:
         raise InputError("expected a report with numbers and bounds, received none; plot the report of more claims")
     rows = np.arange(len(margins))
@@ -192,7 +197,7 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
     axes.set_yticks(rows, [result.id for result in shown_results])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y")
-    axes.set_xlabel("measured number over its bound (at most 1: holds)")
+    axes.set_xlabel("measured number over its bound (at most 1: holds; smallest shown: $10^{-6}$)")
     axes.legend(fontsize=note_size())
     figure: Any = axes.get_figure(root=True)
     figure.set_figheight(max(figure.get_figheight(), 0.8 + 0.16 * len(rows)))

@@ -57,7 +57,7 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
 
 
 def test_rho0_follows_the_number_of_classes() -> None:
-    """Assert that in Figure 3 rho0 is K^(1/4) for every K, so that lines and circles stay together; and may be given."""
+    """Assert that in Figure 3 rho0 is K^(1/4) for every K, so that lines and circles stay together."""
     six = sd.figures.compute("3", num_classes=6)
     assert six.attrs["rho0"] == 6**0.25
     assert float(six.chi.sel(form="printed").isel(time=0).max()) == pytest.approx(1.0)
@@ -133,7 +133,7 @@ def test_settings_without_name_or_value_are_refused(written: str) -> None:
 def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:
     """Assert that arguments with a default are parameters, with types from annotations or from defaults."""
 
-    def compute(level: str, K: int = 3, rates=(1.0, 2.0), name: str = "x", limit: float | None = None): ...  # type: ignore[no-untyped-def]
+    def compute(level: str, K: int = 3, rates: Any = (1.0, 2.0), name: str = "x", limit: float | None = None): ...
 
     declared = parameters_of(compute)
     assert list(declared) == ["K", "rates", "name", "limit"]
@@ -144,7 +144,7 @@ def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:
 
 
 def test_the_command_line_sets_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that --set, a TOML file and Python give the same data, that --set takes precedence, and what --check says."""
+    """Assert that --set, a TOML file and Python give the same data, and that --set takes precedence."""
     out = tmp_path / "out"
     assert main(["figures", "3", "--set", "num_classes=6", "--set", "eta_Z=0.2", "--out", str(out), "--check"]) == 0
     assert "speaks of the defaults only" in capsys.readouterr().out
