@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
     from matplotlib.text import Text
 
-ROUNDS = 4  # of changing texts and laying out again
+CORNER, MOST_PAD = 2.0, 20.0  # points
+ROUNDS = 6  # of changing texts and laying out again
 
 
 def fitting_columns(width: float, count: int, least: float) -> int:
@@ -89,7 +90,18 @@ def _fit_axes(axes: Axes) -> bool:
         labelled = [sibling for sibling in shared.get_siblings(axes) if tick_labels(_same(axis, sibling))]
         if labelled and labelled[0] is axes:
             changed |= thin_ticks(axis)
-    return changed
+    return changed | _clear_corner(axes)
+
+
+def _clear_corner(axes: Axes) -> bool:
+    """Move the tick labels of the x axis down where one overlaps a label of the y axis; return whether they moved."""
+    beside = [label.get_window_extent() for label in tick_labels(axes.yaxis)]
+    below = [label.get_window_extent() for label in tick_labels(axes.xaxis)]
+    if not any(box.overlaps(other) for box in beside for other in below):
+        return False
+    pad = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()][0].get_pad()
+    axes.tick_params(axis="x", which="both", pad=pad + CORNER)
+    return pad < MOST_PAD
 
 
 def _fit_labels(axes: Axes) -> bool:

@@ -16,7 +16,7 @@ TOLERANCE = 1.0  # points by which boxes may reach into each other: they are a l
 def tick_labels(axis: Axis) -> list[Text]:
     """Return the tick labels that are drawn: those with a text whose tick lies within the axis."""
     low, high = sorted(axis.get_view_interval())
-    slack = 1e-9 * (high - low)
+    slack = 1e-9 * min(high - low, abs(low) or high - low)  # of rounding; on a logarithmic axis of the lower end
     ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
     inside = [tick for tick in ticks if low - slack <= tick.get_loc() <= high + slack and tick.get_visible()]
     labels = [label for tick in inside for label in (tick.label1, tick.label2)]
