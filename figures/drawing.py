@@ -59,6 +59,7 @@ def compute(
     >>> dataset.h.shape, dataset.vocab_size.values.tolist()
     ((2, 5, 321), [50, 200])
     """
+    FIGURES.load_named([id])
     entry, level = FIGURES[choice("figure", id, FIGURES)], choice("level", level, LEVELS)
     values = entry.read_parameters(parameters)
     if isinstance(runs, (str, os.PathLike)):
@@ -106,6 +107,7 @@ def draw(
     """
     import xarray
 
+    FIGURES.load_named([id])
     entry = FIGURES[choice("figure", id, FIGURES)]
     instance("dataset", dataset, xarray.Dataset, "compute it with snapdyn.figures.compute")
     width = figure_width(width, style, entry.width)

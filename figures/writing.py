@@ -173,6 +173,7 @@ def write(
     look = _Look(width, style, tex, chosen_formats(formats), None if dpi is None else positive("dpi", dpi))
     saved = None if source is None else saved_data(file_path("source", source), unverified)
     transformers = None if runs is None else load_transformer_runs(file_path("runs", runs), unverified)
+    FIGURES.load_named([ids] if isinstance(ids, str) else ids if isinstance(ids, list | tuple) else [])
     chosen = [FIGURES[id_] for id_ in chosen_ids("figure", saved or FIGURES if ids is None else ids, FIGURES)]
     values = _values(chosen, parameters or {}, saved is not None)
     for entry in chosen:

@@ -96,6 +96,7 @@ def _parameters(
     from snapdyn.figures.parameters import read_setting
     from snapdyn.validation.run import chosen_ids
 
+    FIGURES.load_named(ids or [])
     parameters = {} if config is None else read_figures(config, FIGURES)
     chosen = list(parameters) if ids is None and parameters else ids
     given = dict(map(read_setting, settings))
@@ -109,6 +110,7 @@ def _list(ids: list[str] | None) -> int:
     from snapdyn.figures import FIGURES
     from snapdyn.validation.run import chosen_ids
 
+    FIGURES.load_named(ids or [])
     rows = []
     for id_ in chosen_ids("figure", ids or FIGURES, FIGURES):
         entry = FIGURES[id_]
