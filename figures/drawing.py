@@ -102,7 +102,7 @@ def draw(
     --------
     >>> import snapdyn as sd
     >>> figure = sd.figures.draw("8", sd.figures.compute("8"), width=3.25, style="icml")
-    >>> figure.get_figwidth()
+    >>> float(figure.get_figwidth())
     3.25
     """
     import xarray

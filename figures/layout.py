@@ -99,7 +99,8 @@ def _clear_corner(axes: Axes) -> bool:
     below = [label.get_window_extent() for label in tick_labels(axes.xaxis)]
     if not any(box.overlaps(other) for box in beside for other in below):
         return False
-    pad = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()][0].get_pad()
+    tick: Any = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()][0]
+    pad = float(tick.get_pad())
     axes.tick_params(axis="x", which="both", pad=pad + CORNER)
     return pad < MOST_PAD
 

@@ -143,6 +143,26 @@ def new_figure(width: float, height: float, dpi: float | None = None) -> Figure:
     """Return an empty figure, `width` inches wide; `height` grows with the text of the current style.
 
     matplotlib is loaded here, at the first drawing, so that the register of figures can be read without it.
+
+    Parameters
+    ----------
+    width : float
+        Inches.
+    height : float
+        Inches, for the 8 point text of the house style.
+    dpi : float, optional
+        Dots per inch of bitmaps.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> from snapdyn.figures import house_style, new_figure
+    >>> with house_style(style="slides"):  # 16 points
+    ...     new_figure(5.0, 2.0).get_size_inches().tolist()
+    [5.0, 4.0]
     """
     from matplotlib.figure import Figure
 
