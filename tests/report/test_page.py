@@ -219,11 +219,11 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(snapdyn.report.page, "check_claims", lambda only, *rest: check_claims("lemma8", *rest))
     monkeypatch.setattr(snapdyn.report.page, "derivations", list)
-    monkeypatch.setattr(snapdyn.report.page, "draw", interrupted)
+    monkeypatch.setattr(snapdyn.report.page, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         build_report(tmp_path / "report")
     told: list[str] = []
-    monkeypatch.setattr(snapdyn.report.page, "draw", lambda **options: [])
+    monkeypatch.setattr(snapdyn.report.page, "write", lambda **options: [])
     build_report(tmp_path / "report", notify=told.append)
     assert told == ["resumed: 1 of 1 claims from an interrupted run"]
     assert list((tmp_path / "cache" / "claims").iterdir()) == []
