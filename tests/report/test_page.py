@@ -251,7 +251,7 @@ def whole_page(built: BuiltReport) -> str:
         )
         for number, entry in enumerate(CLAIMS.values())
     )  # fmt: skip
-    (figure,) = snapdyn.figures.draw(["9"], out=built.page.parent / "figures")
+    (figure,) = snapdyn.figures.write(["9"], out=built.page.parent / "figures")
     figures = [replace(figure, id=id_) for id_ in list(FIGURES)[:17]]
     entries = [VerifiedDerivation(derivation, True, None) for derivation in derivations()]
     with pytest.MonkeyPatch.context() as patch:
