@@ -29,6 +29,7 @@ fuzz: setup
 test-all: test
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
+	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest tests/figures/test_text_boxes.py
 
 # Wheel and source distribution: the fast tests of the unpacked source run against the installed wheel, in each of
 # PYTHONS that is present.

@@ -9,6 +9,7 @@ The public names, loaded on first use, so that importing the package compiles no
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,9 @@ __all__ = sorted([*_ROOMS, *_HOMES, "__version__"])
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(f"snapdyn.{name}")  # the import itself sets the attribute
+        room = import_module(f"snapdyn.{name}")  # the import itself sets the attribute
+        _attach_plot()
+        return room
     value: Any
     if name == "__version__":
         from importlib import metadata
@@ -122,12 +125,29 @@ def __getattr__(name: str) -> Any:
         value = metadata.version("snapdyn")
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
+        _attach_plot()
     else:
         from snapdyn.errors import suggest
 
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{suggest(name, __all__)}")
     globals()[name] = value
     return value
+
+
+def _attach_plot() -> None:
+    """Give trajectories and reports their method `plot`: drawing belongs to a room that theirs may not import."""
+    for room, kind in (("snapdyn.dynamics", "Trajectory"), ("snapdyn.validation", "InstanceReport")):
+        if room in sys.modules and hasattr(sys.modules[room], kind):
+            owner = getattr(sys.modules[room], kind)
+            if not hasattr(owner, "plot"):
+                owner.plot = _plot
+
+
+def _plot(self: Any, what: str, ax: Any = None, **options: Any) -> Any:
+    """Draw one quantity of this result; see `snapdyn.figures.plot`."""
+    from snapdyn.figures import plot
+
+    return plot(self, what, ax, **options)
 
 
 def __dir__() -> list[str]:

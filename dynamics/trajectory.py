@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -145,6 +145,8 @@ class Trajectory:
         Seconds; not stored in files, so that the same run gives the same bytes.
     """
 
+    if TYPE_CHECKING:
+        plot: ClassVar[Callable[..., Any]]  # attached by `snapdyn`: drawing belongs to another room
     classes: SequenceClasses | None
     t: Floats
     z_support: Floats  # a run on one value for all that stay equal gives them as `Lifted`

@@ -4,7 +4,25 @@ Importing this package loads no plotting library; drawing does.
 """
 
 from snapdyn.figures.claim_pictures import claim_svg
-from snapdyn.figures.drawing import DrawnFigure, draw
+from snapdyn.figures.drawing import compute, draw
+from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.plotting import plot
 from snapdyn.figures.register import FIGURES, FigureEntry
+from snapdyn.figures.style import house_style, new_figure
+from snapdyn.figures.text_boxes import overlaps
+from snapdyn.figures.writing import DrawnFigure, write
 
-__all__ = ["FIGURES", "DrawnFigure", "FigureEntry", "claim_svg", "draw"]
+__all__ = [
+    "FIGURES",
+    "DrawnFigure",
+    "FigureEntry",
+    "Parameter",
+    "claim_svg",
+    "compute",
+    "draw",
+    "house_style",
+    "new_figure",
+    "overlaps",
+    "plot",
+    "write",
+]

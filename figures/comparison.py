@@ -9,34 +9,37 @@ import numpy as np
 import xarray
 
 from snapdyn.figures.axes import label_above
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.layout import fit_texts, fitting_columns, legend_above, letter_panels
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size, text_scale
 from snapdyn.validation.comparison import CURVES, IndexedObservable
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STYLES = {"mean_field": "-", "finite_length": "-.", "modified_decoder": "--", "closed_form": ":"}
 LOW, HIGH = 0.1, 0.9
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
     """Draw a panel per observable, and below it the residuals (curve - median of SGD).
 
     Parameters
     ----------
     dataset : xarray.Dataset
         From `snapdyn.validation.comparison.compute`.
+    width : float, optional
+        Inches; default 7, or 3.5 for one observable.
 
     Returns
     -------
     matplotlib Figure
     """
-    from matplotlib.figure import Figure
-
     count = dataset.sizes["observable"]
-    columns = min(count, 2)
+    width = (DOUBLE_COLUMN if count > 1 else DOUBLE_COLUMN / 2) if width is None else width
+    columns = fitting_columns(width, min(count, 2), 2.6)
     rows = -(-count // columns)
-    figure = Figure(figsize=(DOUBLE_COLUMN if columns == 2 else DOUBLE_COLUMN / 2, 0.45 + 2.9 * rows))
+    figure = new_figure(width, 0.45 + 2.9 * rows)
     panels = figure.subplots(2 * rows, columns, sharex=True, squeeze=False, height_ratios=[3, 1] * rows)
     for position in range(rows * columns):
         row, column = divmod(position, columns)
@@ -55,10 +58,11 @@ def draw(dataset: xarray.Dataset) -> Figure:
     for panel in panels[1 + 2 * ((count - 1 - np.arange(columns)) // columns), np.arange(columns)]:
         panel.set_xlabel(clock)
         panel.tick_params(labelbottom=True)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    # About 16 characters of the legend's size to an inch, and a handle takes 6.
-    fitting = int(16 * figure.get_figwidth() / (max(map(len, labels)) + 6))
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), max(1, fitting)))
+    legend_above(figure, *panels[0, 0].get_legend_handles_labels())
+    if count > 1:
+        pad = 12 * text_scale() if json.loads(dataset.attrs["transition_times"]) else None
+        letter_panels([panels[2 * (position // columns), position % columns] for position in range(count)], pad)
+    fit_texts(figure)
     return figure
 
 
@@ -74,32 +78,42 @@ def curve_label(curve: str, seq_len: int | None) -> str:
     return f"{CURVES[curve]}, T = ∞"
 
 
-def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
+def draw_curves(axes: Axes, data: xarray.Dataset) -> None:
+    """Draw the band and the median of SGD and the theory's curves of one observable."""
     steps, settings = data.step.values, json.loads(data.attrs["settings"])
-    optimizer = _recorder(settings)
+    optimizer, seeds = _recorder(settings), data.sizes["seed"]
     low, median, high = data.sgd.quantile([LOW, 0.5, HIGH], "seed").values
-    scale = max(1.0, float(steps[steps > 0].min()))
-    for panel in (main, residual):
-        panel.set_xscale("symlog", linthresh=scale, linscale=0.3)
-        panel.set_xlim(0, steps[-1])
-    seeds = data.sizes["seed"]
+    _set_clock(axes, steps)
     if seeds > 1:
-        main.fill_between(steps, low, high, color="0.82", lw=0, label=f"{optimizer}, {seeds} seeds, 10-90 %")
-    main.plot(
-        steps,
-        median,
-        color="0.35",
-        marker="o",
-        ms=2.2,
-        lw=0,
-        markevery=max(1, steps.size // 25),
-        label=f"{optimizer}, median" if seeds > 1 else optimizer,
-    )
+        axes.fill_between(steps, low, high, color="0.82", lw=0, label=f"{optimizer}, {seeds} seeds, 10-90 %")
+    every = max(1, steps.size // 25)
+    recorded = f"{optimizer}, median" if seeds > 1 else optimizer
+    axes.plot(steps, median, color="0.35", marker="o", ms=2.2, lw=0, markevery=every, label=recorded)
+    for number, curve in enumerate(data.curve.values):
+        values, label = data.theory.sel(curve=curve).values, curve_label(curve, settings.get("seq_len"))
+        axes.plot(steps, values, STYLES[curve], color=f"C{number}", label=label)
+
+
+def _set_clock(axes: Axes, steps: np.ndarray) -> None:
+    """Scale the axis of steps: linear up to the first step, then logarithmic, with a tick every decade or two."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    scale = max(1.0, float(steps[steps > 0].min()))
+    axes.set_xscale("symlog", linthresh=scale, linscale=0.3)
+    axes.set_xlim(0, steps[-1])
+    powers = np.arange(np.ceil(np.log10(scale)), np.floor(np.log10(max(float(steps[-1]), scale))) + 1)
+    axes.xaxis.set_major_locator(FixedLocator([0.0, *(10.0 ** powers[:: 1 + len(powers) // 6])]))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
+    draw_curves(main, data)
+    steps = data.step.values
+    low, median, high = data.sgd.quantile([LOW, 0.5, HIGH], "seed").values
+    _set_clock(residual, steps)
     residual.fill_between(steps, low - median, high - median, color="0.82", lw=0)
     for number, curve in enumerate(data.curve.values):
-        values, color = data.theory.sel(curve=curve).values, f"C{number}"
-        main.plot(steps, values, STYLES[curve], color=color, label=curve_label(curve, settings.get("seq_len")))
-        residual.plot(steps, values - median, STYLES[curve], color=color)
+        residual.plot(steps, data.theory.sel(curve=curve).values - median, STYLES[curve], color=f"C{number}")
     names = {"start": "$t_0'$", "peak": "$t^*$", "end": "$t_0$"}
     transitions = json.loads(data.attrs["transition_times"])
     for kind, t in transitions.items():
@@ -108,8 +122,9 @@ def _draw_observable(main: Any, residual: Any, data: xarray.Dataset) -> None:
             main.axvline(at, color="0.5", lw=0.6, ls=(0, (1, 2)))
             residual.axvline(at, color="0.5", lw=0.6, ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
-            label_above(main, at, names[kind], side, fontsize=7)
+            label_above(main, at, names[kind], side, fontsize=note_size())
     kind, *indices = str(data.observable.values).split()
     main.set_title(IndexedObservable(kind, tuple(map(int, indices))).label, pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=0.5)
-    residual.set_ylabel("minus median" if seeds > 1 else f"minus {optimizer}", fontsize=7)
+    subtracted = "median" if data.sizes["seed"] > 1 else _recorder(json.loads(data.attrs["settings"]))
+    residual.set_ylabel(f"minus {subtracted}", fontsize=note_size())

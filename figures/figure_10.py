@@ -10,7 +10,9 @@ import xarray
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
+from snapdyn.figures.layout import legend_above, wrap
 from snapdyn.figures.style import SINGLE_COLUMN, new_figure
+from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -19,24 +21,25 @@ if TYPE_CHECKING:
 TITLE = "Attention entropy of transformers on text against the learning rate"
 CAPTION = (
     "Mean attention entropy of 1-layer transformers on the validation text after training; bars: standard deviation "
-    "over seeds. Dashed (control): training on the same text after all its words were permuted at random. Dotted: "
-    "uniform attention."
+    "over seeds. The heading gives the settings of the runs. Dashed (control): training on the same text after all "
+    "its words were permuted at random. Dotted: uniform attention."
 )
 FROM_RUNS = True
+WIDTH = SINGLE_COLUMN
 
 MARKERS = ("o", "s", "^", "D")
 TEXTS = ("as written", "words exchanged")
 
 
-def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
+def compute(level: str, runs: Sequence[TransformerRun] | None = None) -> xarray.Dataset:
     """Take the final entropy of every saved 1-layer run.
 
     Parameters
     ----------
     level : "quick" or "full"
         Level of the saved runs; not used here.
-    runs : sequence of TransformerRun
-        Runs on text with permuted words are the control.
+    runs : sequence of TransformerRun, optional
+        Default the short runs that snapdyn has. Runs on text with permuted words are the control.
 
     Returns
     -------
@@ -44,6 +47,8 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
         entropy (corpus, text, learning_rate, seed), nats: after the last iteration, NaN without such a run;
         uniform (): entropy of uniform attention, nats.
     """
+    if runs is None:
+        return stored_data("figure_10")
     shallow = [run for run in runs if run.num_layers == 1]
     written = [run for run in shallow if not run.shuffled]
     rates = sorted({run.learning_rate for run in written})
@@ -76,12 +81,13 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
             "uniform": ((), np.log(attended).mean(), {"units": "nats"}),
         },
         {"corpus": corpora, "text": list(TEXTS), "learning_rate": rates, "seed": seeds},
+        {"settings": settings_text(written[0])},
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     """Draw mean and standard deviation over seeds against the rate, a curve per corpus and text."""
-    figure = new_figure(SINGLE_COLUMN, 2.8)
+    figure = new_figure(width, 3.2)
     axes = figure.subplots()
     for number, corpus in enumerate(dataset.corpus.values):
         for text, line in zip(TEXTS, ("-", "--"), strict=True):
@@ -103,7 +109,9 @@ def draw(dataset: xarray.Dataset) -> Figure:
     axes.set_xlabel("learning rate of SGD")
     axes.set_ylabel("attention entropy (nats)")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="best")
+    handles, labels = axes.get_legend_handles_labels()
+    legend = legend_above(figure, handles, labels, most_columns=2, title=dataset.attrs.get("settings", ""))
+    wrap(legend.get_title(), 0.95 * figure.bbox.width)
     return figure
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import xarray
 
 from snapdyn.figures.figure_4 import in_errors
+from snapdyn.figures.layout import fitting_columns, legend_above
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
-from snapdyn.figures.syn_medium import SEEDS, final_states
+from snapdyn.figures.syn_medium import SEEDS, BatchSize, Momentum, Seeds, final_states
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TITLE = "Recall of distinct tokens by the ratio of the rates"
@@ -19,20 +22,22 @@ CAPTION = (
     "Share of a query's distinct tokens (those of its classes) whose softmax(z_m) over all V ids exceeds a threshold "
     "near 1/V, mean over queries, after the runs of Figure 6. Rows: numbers of queries and next tokens; columns: "
     "eta_Z; curves: eta_Y/eta_Z. A larger ratio gives a steeper curve: the attention weights of the distinct tokens "
-    "lie closer together."
+    "lie closer together. Bands: standard errors of the mean over seeds."
 )
 
 STYLES = ("-", "--", "-.", ":")
 NAMES = {"ratio": "\\eta_Y/\\eta_Z", "eta_Z": "\\eta_Z"}
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_size: BatchSize = 128) -> xarray.Dataset:
     """Measure the recall at the end of the runs of Figure 6.
 
     Parameters
     ----------
     level : "quick" or "full"
         10 or 100 seeds.
+    seeds, momentum, batch_size
+        As in the annotations.
 
     Returns
     -------
@@ -40,40 +45,54 @@ def compute(level: str) -> xarray.Dataset:
         recall (num_queries, eta_Z, ratio, seed, point) at threshold (num_queries, point): share of a query's distinct
         tokens with softmax(z_m)_l over all V ids above the threshold, mean over queries.
     """
-    return final_states(SEEDS[level])[["recall", "threshold"]]
+    return final_states(SEEDS[level] if seeds is None else seeds, momentum, batch_size)[["recall", "threshold"]]
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a row per number of queries, a column per eta_Z, a curve per ratio."""
-    return draw_recall(dataset, columns="eta_Z", curves="ratio")
+    return draw_recall(dataset, "eta_Z", "ratio", width)
 
 
-def draw_recall(dataset: xarray.Dataset, columns: str, curves: str) -> Figure:
-    """Draw mean and standard deviation over seeds, panels over num_queries and `columns`."""
-    settings = dataset.num_queries.values, dataset[columns].values
-    figure = new_figure(DOUBLE_COLUMN, 6.6)
-    panels = figure.subplots(len(settings[0]), len(settings[1]), sharex="row", sharey=True)
-    for row, Q in zip(panels, settings[0], strict=True):
-        threshold = dataset.threshold.sel(num_queries=Q)
-        for axes, column in zip(row, settings[1], strict=True):
-            panel = dataset.recall.sel({"num_queries": Q, columns: column})
-            for number, value in enumerate(dataset[curves].values):
-                recall = panel.sel({curves: value})
-                mean, spread = recall.mean("seed"), recall.std("seed", ddof=1)
-                label = f"${NAMES[curves]}$ = {value:g}"
-                axes.plot(threshold, mean, STYLES[number], color=f"C{number}", label=label)
-                axes.fill_between(threshold, mean - spread, mean + spread, color=f"C{number}", alpha=0.12, linewidth=0)
-            axes.set(xlim=(threshold[0], threshold[-1]), ylim=(0.1, 1))
-            axes.locator_params(axis="x", nbins=3)
-        row[0].set_ylabel(f"recall, {Q}/{2 * Q}")
-    for axes, column in zip(panels[0], settings[1], strict=True):
-        axes.set_title(f"${NAMES[columns]}$ = {column:g}")
-    for axes in panels[-1]:
-        axes.set_xlabel("threshold")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    title = f"mean of {dataset.sizes['seed']} seeds, band $\\pm$ std; rows: #last/next tokens"
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, title=title)
+def draw_recall(dataset: xarray.Dataset, columns: str, curves: str, width: float) -> Figure:
+    """Draw mean and standard deviation over seeds, panels over num_queries and `columns`.
+
+    In a narrow figure two columns of panels follow below the other two.
+    """
+    count = dataset.sizes[columns]
+    shown = count if fitting_columns(width, count, 1.25) == count else 2
+    blocks, queries = -(-count // shown), dataset.sizes["num_queries"]
+    figure = new_figure(width, 0.7 + 1.45 * queries * blocks)
+    grid = figure.subplots(queries * blocks, shown, sharey=True, squeeze=False)
+    for number, value in enumerate(dataset[columns].values):
+        block, column = divmod(number, shown)
+        for row, Q in enumerate(dataset.num_queries.values):
+            axes = grid[block * queries + row, column]
+            _draw_panel(axes, dataset.sel({"num_queries": Q, columns: value}), curves)
+            if row == 0:
+                axes.set_title(f"({chr(ord('a') + number)}) ${NAMES[columns]}$ = {value:g}", loc="left")
+            if row == queries - 1:
+                axes.set_xlabel("threshold / $10^{-3}$")
+            if column == 0:
+                axes.set_ylabel(f"recall, {Q} {'query' if Q == 1 else 'queries'}")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    legend_above(figure, handles, labels, title=f"mean of {dataset.sizes['seed']} seeds, band: standard error")
     return figure
+
+
+def _draw_panel(axes: Axes, panel: xarray.Dataset, curves: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    threshold = 1e3 * panel.threshold  # so that the labels of ticks are short
+    for number, value in enumerate(panel[curves].values):
+        recall = panel.recall.sel({curves: value})
+        # The bands of single runs would merge; the standard error says how well the mean is known.
+        mean, error = recall.mean("seed"), recall.std("seed", ddof=1) / np.sqrt(panel.sizes["seed"])
+        label = f"${NAMES[curves]}$ = {value:g}"
+        axes.plot(threshold, mean, STYLES[number], color=f"C{number}", label=label)
+        axes.fill_between(threshold, mean - error, mean + error, color=f"C{number}", alpha=0.2, linewidth=0)
+    axes.set(xlim=(threshold[0], threshold[-1]), ylim=(0.1, 1))
+    axes.xaxis.set_major_locator(MaxNLocator(3, prune="both"))
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

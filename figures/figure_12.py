@@ -8,6 +8,7 @@ import xarray
 
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.figure_11 import compute, draw_recall
+from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ CAPTION = (
 )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a row per number of queries, a column per ratio of the rates, a curve per eta_Z."""
-    return draw_recall(dataset, columns="ratio", curves="eta_Z")
+    return draw_recall(dataset, "ratio", "eta_Z", width)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, SequenceClasses
+from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.figures.layout import fitting_columns, letter_panels
+from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TITLE = "The four stages of attention"
@@ -21,35 +25,48 @@ CAPTION = (
     "Attention of two classes of one query in the mean field, K = 2, V = 100, eta_Y = eta_Z = 1. Tokens a-c are "
     "distinct tokens of class 0, d-f of class 1; token * is common and starts with attention 0.6. Stage 1: start. "
     "Stage 2: the common token has lost half of what it loses in the whole run. Stage 3: the dominant token passes "
-    "the common one. Stage 4: t = 1e5, attention hardly moves. The dominant token's lead over the next distinct token "
-    "rises from 1.67 to 1.79 and comes back to 1.75: at eta_Z = eta_Y the decoder of the mean field remembers earlier "
-    "attention; the decoder of Eq. (10) does not."
+    "the common one. Stage 4: t = 1e5; attention moves slowly, and the common token still falls. The dominant token's "
+    "lead over the next distinct token rises from 1.67 to 1.79 and comes back to 1.75: at eta_Z = eta_Y the decoder "
+    "of the mean field remembers earlier attention; the decoder of Eq. (10) does not."
 )
 
-# Two classes of one query: three distinct tokens each and one common token, the most frequent of all.
-DISTINCT, COMMON_PROBABILITY = (0.2, 0.12, 0.08), 0.6
-VOCAB_SIZE, ETA_Y, ETA_Z = 100, 1.0, 1.0
-FIRST_TIME, LAST_TIME = 0.1, 1e5
+# Two classes of one query: three distinct tokens each and one common token, the most frequent of all. How the distinct
+# tokens share what the common one leaves:
+SHARES = np.array([0.2, 0.12, 0.08])
+FIRST_TIME = 0.1
 POINTS = {"quick": 241, "full": 961}
 COMMON = 3
-STAGES = ("start", "common token suppressed", "dominant tokens ahead", "frozen")
+STAGES = ("start", "common token suppressed", "dominant tokens ahead", "slow movement")
+GENERAL = (
+    "largest step of the common token",
+    "smallest step of the dominant token",
+)
 
 
-def classes() -> SequenceClasses:
+def classes(vocab_size: int, common_probability: float) -> SequenceClasses:
     """Build the classes: tokens 0-2 of class 0, 3 common, 4-6 of class 1; tokens 0 and 4 are dominant."""
     P = np.zeros((2, 7))
-    P[0, :3] = P[1, 4:] = DISTINCT
-    P[:, COMMON] = COMMON_PROBABILITY
-    return SequenceClasses(P, query=[0, 0], vocab_size=VOCAB_SIZE)
+    P[0, :3] = P[1, 4:] = SHARES * ((1 - common_probability) / 0.4)
+    P[:, COMMON] = common_probability
+    return SequenceClasses(P, query=[0, 0], vocab_size=vocab_size)
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", above=0)] = 1.0,
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 1.0,
+    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=7)] = 100,
+    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.95)] = 0.6,
+    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=100)] = 1e5,
+) -> xarray.Dataset:
     """Integrate the mean field and find the times of the stages.
 
     Parameters
     ----------
     level : "quick" or "full"
         241 or 961 times on the logarithmic axis.
+    eta_Y, eta_Z, vocab_size, common_probability, last_time
+        As in the annotations.
 
     Returns
     -------
@@ -58,10 +75,16 @@ def compute(level: str) -> xarray.Dataset:
         of what it loses; the first saved time at which the dominant token has more attention than the common one; the
         last. Times in batch-size-1 steps.
     """
-    time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
-    attention = accurate_run(MeanField(classes(), ETA_Y, ETA_Z), time).attention
+    time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, last_time, POINTS[level])])
+    attention = accurate_run(MeanField(classes(vocab_size, common_probability), eta_Y, eta_Z), time).attention
     common, dominant = attention[:, 0, COMMON], attention[:, 0, 0]
     half = int(np.argmax(common <= (common[0] + common[-1]) / 2))
+    if dominant[-1] <= common[-1]:
+        raise InputError(
+            "expected the dominant token to pass the common one by last_time, received last_time = "
+            f"{last_time:g}, when "
+            f"it has {dominant[-1]:.3g} against {common[-1]:.3g}; give a later one"
+        )
     ahead = int(np.argmax(dominant > common))
     return xarray.Dataset(
         {
@@ -69,48 +92,68 @@ def compute(level: str) -> xarray.Dataset:
             "stage_time": ("stage", time[[0, half, ahead, -1]], CLOCK),
         },
         {"time": ("time", time, CLOCK), "token": np.arange(7), "stage": list(STAGES)},
-        {"eta_Y": ETA_Y, "eta_Z": ETA_Z, "vocab_size": VOCAB_SIZE, **TOLERANCES},
+        {"eta_Y": eta_Y, "eta_Z": eta_Z, "vocab_size": vocab_size, **TOLERANCES},
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw attention as bars at the four times, a row per class, and over time below."""
-    figure = new_figure(DOUBLE_COLUMN, 4.6)
-    grid = figure.add_gridspec(3, 4, height_ratios=[1, 1, 1.5])
-    names = ["dominant", "distinct", "distinct", "common"]
-    styles = [("C0", ""), ("C5", ""), ("C5", ""), ("C1", "////")]
-    by_token = [0, 1, 2, 3, 0, 1, 2]
-    highest = 1.1 * float(dataset.attention.max())
-    for column, stage in enumerate(dataset.stage.values):
+    columns = fitting_columns(width, 4, 1.3)
+    blocks = 4 // columns
+    figure = new_figure(width, 1.9 + 1.9 * blocks + 0.8 / blocks)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[2.1 * blocks, 2.3])
+    bars, curves = parts
+    grid = bars.subplots(2 * blocks, columns, sharex=True, sharey=True, squeeze=False)
+    grid[0, 0].set_ylim(0, 1.1 * float(dataset.attention.max()))
+    grid[0, 0].set_xlim(-0.6, 6.6)
+    top = []
+    for number, stage in enumerate(dataset.stage.values):
         time = dataset.stage_time.sel(stage=stage).item()
+        block, column = divmod(number, columns)
         for n in (0, 1):
-            axes = figure.add_subplot(grid[n, column])
-            values = dataset.attention.sel(time=time).isel({"class": n}).values
-            for token, value in enumerate(values):
-                color, hatch = styles[by_token[token]]
-                axes.bar(token, value, 0.8, facecolor=color, hatch=hatch, edgecolor="white", linewidth=0)
-            axes.set(ylim=(0, highest), xlim=(-0.6, 6.6))
-            axes.set_xticks(range(7), [] if n == 0 else list("abc*def"))
-            axes.tick_params(axis="x", length=0)
-            if column:
-                axes.set_yticklabels([])
-            else:
+            axes = grid[2 * block + n, column]
+            _draw_bars(axes, dataset.attention.sel(time=time).isel({"class": n}).values)
+            if column == 0:
                 axes.set_ylabel(f"class {n}\n$c_n(l)$")
             if n == 0:
-                axes.set_title(f"{column + 1}: {stage}\n$t$ = {time:.3g}")
-    below = figure.add_subplot(grid[2, :])
+                axes.set_title(f"stage {number + 1}: {stage}, $t$ = {power_of_ten(time)}")
+                top.append(axes)
+    for axes in grid[-1]:
+        axes.set_xlabel("token $l$")
+    below = curves.subplots()
+    _draw_curves(below, dataset)
+    letter_panels(top)
+    # Above the numbers of the stages.
+    below.set_title("(e) stages 1 to 4 over time", loc="left", pad=14 * text_scale())
+    curves.legend(loc="outside lower center", ncols=fitting_columns(width, 4, 1.6))
+    return figure
+
+
+NAMES = ("dominant", "distinct", "distinct", "common")
+STYLES = (("C0", ""), ("C5", ""), ("C5", ""), ("C1", "////"))
+
+
+def _draw_bars(axes: Axes, values: np.ndarray) -> None:
+    for token, value in enumerate(values):
+        color, hatch = STYLES[token % 4]
+        axes.bar(token, value, 0.8, facecolor=color, hatch=hatch, edgecolor="white", linewidth=0)
+    axes.set_xticks(range(7), list("abc*def"))
+    axes.tick_params(axis="x", length=0)
+
+
+def _draw_curves(axes: Axes, dataset: xarray.Dataset) -> None:
     late = dataset.isel(time=slice(1, None))
+    first, last = late.time.values[[0, -1]]
     for token, style in ((0, "-"), (1, "--"), (2, ":"), (COMMON, "-.")):
         curve = late.attention.sel(token=token).isel({"class": 0})
-        name = f"token {'abc*'[token]} ({names[token]})"
-        below.plot(late.time, curve, style, color=styles[token][0], label=name)
-    below.set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), ylim=(0, None), xlabel=TIME_LABEL)
-    below.set_ylabel("class 0: $c_0(l)$")
-    for number, time in enumerate(dataset.stage_time.values[1:-1], start=2):
-        below.axvline(time, color="0.5", linestyle=":", linewidth=0.8)
-        label_above(below, time, f"{number}")
-    below.legend(loc="upper right", ncols=2)
-    return figure
+        axes.plot(late.time, curve, style, color=STYLES[token][0], label=f"{'abc*'[token]} ({NAMES[token]})")
+    axes.set(xscale="log", xlim=(first, last), ylim=(0, None), xlabel=TIME_LABEL)
+    axes.set_ylabel("class 0: $c_0(l)$")
+    # t = 0 has no place on a logarithmic axis: stage 1 is its left end.
+    for number, time in enumerate([first, *dataset.stage_time.values[1:]], start=1):
+        if 1 < number < 4:
+            axes.axvline(time, color="0.5", linestyle=":", linewidth=0.8)
+        label_above(axes, time, f"{number}")
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
@@ -118,7 +161,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     attention = dataset.attention.isel({"class": 0})
     steps = attention.diff("time")
     lead = attention.sel(token=0) / attention.sel(token=1)
-    decades = xarray.DataArray(np.geomspace(1, LAST_TIME, 6), dims="decade")
+    decades = xarray.DataArray(np.geomspace(1, dataset.time.values[-1], 6), dims="decade")
     moved = np.abs(attention.interp(time=decades).diff("decade")).max("token")
     return [
         Check("largest step of the common token", "mean field", float(steps.sel(token=COMMON).max()), 0.0),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, new_figure, note_size
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TITLE = "Growth factor of the dominant token through the phase transition"
@@ -28,22 +32,37 @@ CAPTION = (
     "printed form grows by at most a factor 143 from its value at t = 0."
 )
 
-NUM_CLASSES, VOCAB_SIZE, ETA_Z = 10, 1000, 0.5
-DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
-LAST_TIME = 700.0
-# The paper gives no rho0. With C0 = rho0^4/K = 1, and no other value, the printed B starts at 0.
-RHO0 = NUM_CLASSES**0.25
 FORMS = ("printed", "consistent")
 POINTS = {"quick": 701, "full": 2801}
+# Where (13) is integrated as well, in 700ths of the time axis (so many steps at the default).
+CHECKED = np.concatenate([[0, 10, 25], np.arange(50, 701, 50)])
+PAPER_AXIS = 600  # where the printed axis of exp(2B) ends
+EARLY = 10  # before all transitions, in the same unit
+GENERAL = (
+    "u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative",
+    "closed form against (13) integrated, relative",
+    "wrong theory: each form's circles on the other form's lines",
+)
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 10,
+    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=4)] = 1000,
+    eta_Y: Annotated[Sequence[float], Parameter("rates of the decoder", "per step", above=0)] = (0.5, 1.0, 2.0, 5.0),
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 0.5,
+    rho0: Annotated[float | None, Parameter("start of Eq. (13), K^(1/4) unless given", above=0)] = None,
+    last_time: Annotated[float, Parameter("end of the axis", "batch-size-1 steps", above=0)] = 700.0,
+) -> xarray.Dataset:
     """Evaluate exp(2 B) in both closed forms, and by integration of (13) at a few times.
 
     Parameters
     ----------
     level : "quick" or "full"
         701 or 2801 times, the checked ones among them.
+    num_classes, vocab_size, eta_Y, eta_Z, rho0, last_time
+        As in the annotations. The paper gives no rho0. With C0 = rho0^4/K = 1, and no other value, the printed B starts
+        at 0; this is the default for every K.
 
     Returns
     -------
@@ -51,105 +70,100 @@ def compute(level: str) -> xarray.Dataset:
         chi = exp(2 B) (form, eta_Y, time) from the closed forms; chi_integrated (form, eta_Y, checked_time)
         from the reduced system, which shares no code with them; t0 (eta_Y). Times in batch-size-1 steps.
     """
-    time = np.linspace(0, LAST_TIME, POINTS[level])
-    checked_time = np.concatenate([[0, 10, 25], np.arange(50, LAST_TIME + 1, 50)])
+    rho0 = num_classes**0.25 if rho0 is None else rho0
+    time = np.linspace(0, last_time, POINTS[level])
+    checked_time = time[CHECKED * (POINTS[level] - 1) // CHECKED[-1]]
 
-    def integrated(form: str, eta_Y: float) -> np.ndarray:
-        system = SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, eta_Y, ETA_Z, RHO0, form)
+    def integrated(form: str, rate: float) -> np.ndarray:
+        system = SingleCommonToken(num_classes, vocab_size, rate, eta_Z, rho0, form)
         return np.exp(2 * accurate_run(system, checked_time).extra["B"][:, 0])
 
-    eta_Y = DECODER_RATES[:, None]
-    exponents = [growth_exponent(time, eta_Y, ETA_Z, VOCAB_SIZE, NUM_CLASSES, RHO0, form) for form in FORMS]
+    rates = np.array(eta_Y)
+    exponents = [growth_exponent(time, rates[:, None], eta_Z, vocab_size, num_classes, rho0, form) for form in FORMS]
     return xarray.Dataset(
         {
             "chi": (("form", "eta_Y", "time"), np.exp(2 * np.array(exponents))),
             "chi_integrated": (
                 ("form", "eta_Y", "checked_time"),
-                np.array([[integrated(form, rate) for rate in DECODER_RATES] for form in FORMS]),
+                np.array([[integrated(form, rate) for rate in rates] for form in FORMS]),
             ),
-            "t0": ("eta_Y", transition_time(NUM_CLASSES, VOCAB_SIZE, DECODER_RATES, kind="end"), CLOCK),
+            "t0": ("eta_Y", transition_time(num_classes, vocab_size, rates, kind="end"), CLOCK),
         },
         {
             "form": list(FORMS),
-            "eta_Y": DECODER_RATES,
+            "eta_Y": rates,
             "time": ("time", time, CLOCK),
             "checked_time": ("checked_time", checked_time, CLOCK),
         },
         {
-            "num_classes": NUM_CLASSES,
-            "vocab_size": VOCAB_SIZE,
-            "eta_Z": ETA_Z,
-            "rho0": RHO0,
-            "C0": RHO0**4 / NUM_CLASSES,
+            "num_classes": num_classes,
+            "vocab_size": vocab_size,
+            "eta_Z": eta_Z,
+            "rho0": rho0,
+            "C0": rho0**4 / num_classes,
             **TOLERANCES,
         },
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the closed forms as lines, the integrated system as circles, t0 dotted; one panel per form."""
     from matplotlib.lines import Line2D
 
-    figure = new_figure(DOUBLE_COLUMN, 2.8)
+    columns = fitting_columns(width, 2, 2.6)
+    figure = new_figure(width, 0.5 + 2.55 * (2 // columns) + 0.3 * (columns < 2))
     titles = {
         "printed": "as printed: $B = \\frac{1}{4}\\,\\ln(C_0 + 4\\Gamma)$",
         "consistent": "consistent: $B = \\frac{1}{4K}\\,\\ln(1 + 4A\\Gamma)$",
     }
-    for axes, form in zip(figure.subplots(1, 2), dataset.form.values, strict=True):
-        for eta_Y in dataset.eta_Y.values:
-            curve = dataset.sel(form=form, eta_Y=eta_Y)
-            (line,) = axes.plot(curve.time, curve.chi)
-            axes.plot(
-                curve.checked_time,
-                curve.chi_integrated,
-                "o",
-                color=line.get_color(),
-                markerfacecolor="white",
-                clip_on=False,
-                zorder=3,
-            )
-            axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=line.get_color())
-            axes.annotate(
-                f"$\\eta_Y$ = {eta_Y:g}",
-                (curve.time.values[-1], curve.chi.values[-1]),
-                xytext=(5, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=7,
-                color=line.get_color(),
-            )
-        axes.set_xlim(0, dataset.time.values[-1])
-        axes.set_xlabel(TIME_LABEL)
+    panels = figure.subplots(2 // columns, columns, squeeze=False).flat
+    for axes, form in zip(panels, dataset.form.values, strict=True):
+        _draw_form(axes, dataset.sel(form=form))
         axes.set_title(titles[form])
-    left, right = figure.axes
-    left.set_ylabel("$\\exp(2B)$")
+    letter_panels(figure.axes)
     # The paper gives no rho0, so the picture itself says which one was chosen.
     values = dataset.attrs
-    left.annotate(
-        f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']},\n"
-        f"$\\eta_Z$ = {values['eta_Z']:g}; chosen:\n"
-        f"$\\rho_0 = K^{{1/4}}$, so $C_0$ = {values['C0']:g}",
-        (0.56, 0.06),
-        xycoords="axes fraction",
-        fontsize=7,
+    chosen = " ($\\rho_0 = K^{1/4}$)" if values["rho0"] == values["num_classes"] ** 0.25 else ""
+    rates = [
+        Line2D(
+            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Y$ = {eta_Y:g}"
+        )
+        for number, eta_Y in enumerate(dataset.eta_Y.values)
+    ]
+    kinds = [
+        Line2D([], [], color="black", label="closed form"),
+        Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="(13) integrated"),
+        Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$"),
+    ]
+    handles = rates + kinds
+    title = (
+        f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']}, $\\eta_Z$ = {values['eta_Z']:g}; chosen: "
+        "$C_0$ = "
+        f"{values['C0']:.3g}{chosen}"
     )
-    right.legend(
-        handles=[
-            Line2D([], [], color="black", label="closed form"),
-            Line2D(
-                [],
-                [],
-                color="black",
-                marker="o",
-                markerfacecolor="white",
-                linestyle="",
-                label="(13) integrated",
-            ),
-            Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$"),
-        ],
-        loc="lower right",
-    )
+    legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=title, most_columns=4)
     return figure
+
+
+def _draw_form(axes: Axes, data: xarray.Dataset) -> None:
+    for number, eta_Y in enumerate(data.eta_Y.values):
+        curve, color = data.sel(eta_Y=eta_Y), f"C{number}"
+        axes.plot(curve.time, curve.chi, linestyle=LINE_STYLES[number % len(LINE_STYLES)], color=color)
+        axes.plot(
+            curve.checked_time, curve.chi_integrated, "o", color=color, markerfacecolor="white", clip_on=False, zorder=3
+        )
+        axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=color)
+    axes.set_xlim(0, data.time.values[-1])
+    axes.set_xlabel(TIME_LABEL)
+    axes.set_ylabel("$\\exp(2B)$")
+    if data.form == "printed" and float(data.chi.max()) < PAPER_AXIS:
+        axes.annotate(
+            f"the paper's axis\ngoes to {PAPER_AXIS}",
+            (0.98, 0.04),
+            xycoords="axes fraction",
+            ha="right",
+            fontsize=note_size(),
+        )
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
@@ -158,12 +172,22 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
     other = dataset.chi.sel(time=dataset.checked_time).assign_coords(form=dataset.form.values[::-1])
     after = dataset.chi.sel(time=dataset.time > dataset.t0.max())
-    early, late = dataset.chi.sel(time=10.0).diff("eta_Y").min(), after.diff("eta_Y").max()
+    # One rate, or transitions beyond the axis, leave nothing to compare.
+    empty = xarray.DataArray(0.0)
+    early = dataset.chi.isel(time=EARLY * (dataset.sizes["time"] - 1) // CHECKED[-1]).diff("eta_Y")
+    late = after.diff("eta_Y")
+    lowest, highest = (late.min(), late.max()) if late.size else (empty, empty)
     u = dataset.t0 * dataset.eta_Y / (2 * dataset.attrs["num_classes"])
     balance = np.abs(np.exp(u) / ((dataset.attrs["vocab_size"] - 1) * u) - 1).max()
     return [
-        Check("smallest step of exp(2B) from one eta_Y to the next at t = 10", "closed form", float(early), 0.0, ">="),
-        Check("largest such step after the last t0", "closed form", float(late), 0.0),
+        Check(
+            "smallest step of exp(2B) from one eta_Y to the next at t = 10",
+            "closed form",
+            float(early.min() if early.size else empty),
+            0.0,
+            ">=",
+        ),
+        Check("largest such step after the last t0", "closed form", float(highest), 0.0),
         Check("u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative", "closed form", float(balance), 1e-12),
         Check("closed form against (13) integrated, relative", "closed form", float(circles.max()), tolerance),
         Check(
@@ -176,7 +200,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
         Check(
             "wrong theory: larger eta_Y ahead at all times: smallest step after the last t0",
             "closed form",
-            float(after.diff("eta_Y").min()),
+            float(lowest),
             0.0,
             ">=",
             role="control",

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
+from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
-from snapdyn.figures.syn_medium import SEEDS, final_states
+from snapdyn.figures.syn_medium import SEEDS, BatchSize, Momentum, Seeds, final_states
 from snapdyn.validation.checks import Check
 from snapdyn.validation.published import against_published, published_cells
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TITLE = "Entropy of attention on Syn-Medium against the ratio of the rates"
 CAPTION = (
     "Entropy of attention over the distinct tokens of a class, renormalised, mean over classes, after 100 steps of "
     "SGD (momentum 0.9, batch 128, T = 128, start uniform in +-1/sqrt(V)) on Syn-Medium. Lines and bands: our runs; "
-    "markers with bars: published values, 10 seeds. For three or more queries the entropy is smallest at eta_Y/eta_Z "
-    "= 2; for one query it rises with the ratio."
+    "markers with bars: published values, 10 seeds; one range of entropy in all panels. For three or more queries the "
+    "entropy is smallest at eta_Y/eta_Z = 2; for one query it rises with the ratio."
 )
 
 FAMILY_LEVEL = 0.05
 MARKERS = ("o", "s", "^", "D")
+STYLES: tuple[Any, ...] = ("-", "--", "-.", ":")
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_size: BatchSize = 128) -> xarray.Dataset:
     """Run all 64 cells and add the published numbers.
 
     Parameters
     ----------
     level : "quick" or "full"
         10 or 100 seeds per cell.
+    seeds, momentum, batch_size
+        As in the annotations.
 
     Returns
     -------
@@ -41,7 +46,7 @@ def compute(level: str) -> xarray.Dataset:
         entropy (num_queries, eta_Z, ratio, seed), published and published_std (num_queries, eta_Z, ratio), nats: mean
         over classes of the entropy of attention over the class's distinct tokens, renormalised, after 100 steps.
     """
-    dataset = final_states(SEEDS[level])[["entropy"]].copy()
+    dataset = final_states(SEEDS[level] if seeds is None else seeds, momentum, batch_size)[["entropy"]].copy()
     for name, column in (("published", "entropy_mean"), ("published_std", "entropy_std")):
         values = {(r["num_queries"], r["eta_Z"], r["eta_Y_over_eta_Z"]): r[column] for r in published_cells()}
         grid = [
@@ -52,46 +57,55 @@ def compute(level: str) -> xarray.Dataset:
     return dataset
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a panel per number of queries: ours as lines, published as markers with their error bars."""
-    figure = new_figure(DOUBLE_COLUMN, 5.0)
-    for axes, Q in zip(figure.subplots(2, 2, sharex=True).flat, dataset.num_queries.values, strict=True):
+    from matplotlib.lines import Line2D
+
+    columns = fitting_columns(width, 2, 2.4)
+    figure = new_figure(width, 0.8 + 2.1 * (4 // columns))
+    panels = figure.subplots(4 // columns, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, Q in zip(panels.flat, dataset.num_queries.values, strict=True):
         panel = dataset.sel(num_queries=Q)
         for number, eta_Z in enumerate(dataset.eta_Z.values):
-            curve = panel.sel(eta_Z=eta_Z)
-            mean, spread = curve.entropy.mean("seed"), curve.entropy.std("seed", ddof=1)
-            place = curve.ratio * (1 + 0.03 * (number - 1.5))  # side by side, so that bars can be told apart
-            color = f"C{number}"
-            axes.fill_between(place, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
-            axes.plot(place, mean, color=color, label=f"$\\eta_Z$ = {eta_Z:g}")
-            axes.errorbar(
-                place,
-                curve.published,
-                curve.published_std,
-                fmt=MARKERS[number],
-                color=color,
-                markerfacecolor="white",
-                elinewidth=0.8,
-                capsize=1.5,
-                label="published" if number == 0 else None,
-            )
-        axes.set(xscale="log", title=f"#last/next tokens = {Q}/{2 * Q}")
+            _draw_curve(axes, panel.sel(eta_Z=eta_Z), number)
+        axes.set(xscale="log", title=f"{Q} {'query' if Q == 1 else 'queries'}, {2 * Q} next tokens")
         axes.set_xticks(dataset.ratio.values, [f"{r:g}" for r in dataset.ratio.values])
         axes.minorticks_off()
-    for axes in figure.axes[2:]:
+    letter_panels(panels.flat)
+    for axes in panels[-1]:
         axes.set_xlabel("$\\eta_Y/\\eta_Z$")
-    for axes in figure.axes[::2]:
+    for axes in panels[:, 0]:
         axes.set_ylabel("entropy of distinct tokens (nats)")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    labels = [label if label != "published" else "published, $\\pm$ std" for label in labels]
-    figure.legend(
-        handles,
-        labels,
-        loc="outside upper center",
-        ncols=5,
-        title=f"lines: ours, mean of {dataset.sizes['seed']} seeds, band $\\pm$ std",
-    )
+    rates = [
+        Line2D([], [], color=f"C{number}", linestyle=STYLES[number], marker=MARKERS[number], markerfacecolor="white",
+               label=f"$\\eta_Z$ = {eta_Z:g}")
+        for number, eta_Z in enumerate(dataset.eta_Z.values)
+    ]  # fmt: skip
+    kinds = [
+        Line2D([], [], color="black", label=f"ours, mean of {dataset.sizes['seed']} seeds, band $\\pm$ std"),
+        Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="published, $\\pm$ std"),
+    ]
+    handles = rates + kinds
+    legend_above(figure, handles, [str(handle.get_label()) for handle in handles])
     return figure
+
+
+def _draw_curve(axes: Axes, curve: xarray.Dataset, number: int) -> None:
+    mean, spread = curve.entropy.mean("seed"), curve.entropy.std("seed", ddof=1)
+    place = curve.ratio * (1 + 0.03 * (number - 1.5))  # side by side, so that bars can be told apart
+    color = f"C{number}"
+    axes.fill_between(place, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+    axes.plot(place, mean, color=color, linestyle=STYLES[number])
+    axes.errorbar(
+        place,
+        curve.published,
+        curve.published_std,
+        fmt=MARKERS[number],
+        color=color,
+        markerfacecolor="white",
+        elinewidth=0.8,
+        capsize=1.5,
+    )
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

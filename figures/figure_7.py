@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
+from snapdyn.figures.layout import fitting_columns, legend_above
+from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -19,14 +22,15 @@ if TYPE_CHECKING:
 
 TITLE = "Attention of transformers on text during training"
 CAPTION = (
-    "Attention of the lowest layer on one validation sequence, learning rate 5. The title of each map gives the "
-    "iteration and the mean attention entropy on the validation text. Below, over the whole run: that entropy, and "
-    "the share of attention that moves to other tokens per 100 iterations. Dashed (control): the same training on the "
-    "same text after all its words were permuted at random, where the next word is unpredictable."
+    "Attention of the lowest layer on one validation sequence; the heading gives the settings of the runs. The title "
+    "of each map gives the iteration and the mean attention entropy on the validation text. Below, over the whole "
+    "run: that entropy, and the share of attention that moves to other tokens per 100 iterations. Dashed (control): "
+    "the same training on the same text after all its words were permuted at random, where the next word is "
+    "unpredictable."
 )
 FROM_RUNS = True
 
-LEARNING_RATE = 5.0
+STORED_RATE = 5.0  # of the runs that snapdyn has
 SHOWN = 4  # iterations; the paper shows 0, 500, 1000 and 1500
 WRITTEN, SHUFFLED = "as written", "words exchanged"
 TEXTS = (WRITTEN, SHUFFLED)
@@ -35,8 +39,12 @@ SPARSE = -np.log(2)  # attention on half as many words, counted as exp(entropy)
 FROZEN = 0.5  # of the fastest pace
 
 
-def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
-    """Choose from the saved runs those at rate 5, one per depth (its smallest seed), with their controls.
+def compute(
+    level: str,
+    runs: Sequence[TransformerRun] | None = None,
+    learning_rate: Annotated[float, Parameter("of the runs that are shown", "per step", above=0)] = STORED_RATE,
+) -> xarray.Dataset:
+    """Choose from the saved runs those at one rate, one per depth (its smallest seed), with their controls.
 
     A control is a run with the same settings on a text whose words were permuted at random.
 
@@ -44,7 +52,10 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
     ----------
     level : "quick" or "full"
         Level of the saved runs; not used here.
-    runs : sequence of TransformerRun
+    runs : sequence of TransformerRun, optional
+        Default the short runs that snapdyn has, at rate 5.
+    learning_rate
+        As in the annotation.
 
     Returns
     -------
@@ -54,14 +65,22 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
         iteration, entropy (nats) and pace (share of attention that moves per 100 iterations, since the record before)
         (num_layers, text, record): all records; NaN where a run has fewer.
     """
+    if runs is None:
+        if learning_rate != STORED_RATE:
+            raise InputError(
+                f"expected learning_rate {STORED_RATE:g}, that of the runs that snapdyn has, received "
+                f"{learning_rate:g}; "
+                "give runs at this rate with --runs"
+            )
+        return stored_data("figure_7")
     chosen: dict[int, TransformerRun] = {}
     for run in sorted(runs, key=lambda run: run.seed):
-        if run.learning_rate == LEARNING_RATE and run.iteration.size >= SHOWN and not run.shuffled:
+        if run.learning_rate == learning_rate and run.iteration.size >= SHOWN and not run.shuffled:
             chosen.setdefault(run.num_layers, run)
     if not chosen:
         rates = sorted({run.learning_rate for run in runs})
         raise InputError(
-            f"expected saved runs at learning rate {LEARNING_RATE:g} with at least {SHOWN} iterations for figure 7, "
+            f"expected saved runs at learning rate {learning_rate:g} with at least {SHOWN} iterations for figure 7, "
             f"received rates {rates}"
         )
     lengths = {len(run.tokens) for run in chosen.values()}
@@ -94,7 +113,11 @@ def compute(level: str, runs: Sequence[TransformerRun]) -> xarray.Dataset:
             **{name: (("num_layers", "text", "record"), s, {"units": units[name]}) for name, s in series.items()},
         },
         {"num_layers": depths, "text": list(TEXTS)},
-        {"corpus": pairs[0][0].corpus, "learning_rate": LEARNING_RATE},
+        {
+            "corpus": pairs[0][0].corpus,
+            "learning_rate": learning_rate,
+            "settings": f"{settings_text(pairs[0][0])}, seed {pairs[0][0].seed}",
+        },
     )
 
 
@@ -115,35 +138,47 @@ def _frames(run: TransformerRun) -> list[int]:
     return [int(np.argmin(np.abs(run.iteration - i))) for i in wanted]
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw attention maps, a row per depth, a column per iteration; below entropy and pace over the whole run."""
     from matplotlib.colors import PowerNorm
 
-    rows = dataset.sizes["num_layers"]
-    figure = new_figure(DOUBLE_COLUMN, 2.5 + 1.75 * rows)
-    parts: Any = figure.subfigures(2, 1, height_ratios=[0.35 + 1.75 * rows, 2.15])
+    rows, frames = dataset.sizes["num_layers"], dataset.sizes["frame"]
+    columns = frames if fitting_columns(width, frames, 1.25) == frames else 2
+    blocks, wide = -(-frames // columns), fitting_columns(width, 2, 2.4)
+    # A map is a square in its column.
+    tall = 0.35 + rows * blocks * (0.82 * min(width, DOUBLE_COLUMN) / columns + 0.35), 0.4 + 1.9 * (2 // wide)
+    figure = new_figure(width, sum(tall) + 0.3)
+    parts: Any = figure.subfigures(2, 1, height_ratios=tall)
     maps, below = parts
-    panels = maps.subplots(rows, dataset.sizes["frame"], sharex=True, sharey=True, squeeze=False)
+    panels = maps.subplots(rows * blocks, columns, sharex=True, sharey=True, squeeze=False)
     # The square root keeps attention that is spread over 30 words visible beside attention on one word.
     colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
-    for row, depth in zip(panels, dataset.num_layers.values, strict=True):
-        for frame, axes in enumerate(row):
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    for row, depth in enumerate(dataset.num_layers.values):
+        for frame in range(frames):
+            block, column = divmod(frame, columns)
+            axes = panels[row * blocks + block, column]
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
             mesh = axes.imshow(shown.attention, norm=colours, aspect="equal", interpolation="nearest")
-            axes.set_title(
-                f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats", fontsize="small"
-            )
-        row[0].set_ylabel(f"{_layers(depth)}\nquery position")
+            title = f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats"
+            axes.set_title(f"({next(letters)}) {title}", loc="left")
+            if column == 0:
+                axes.set_ylabel(f"{_layers(depth)}\nquery position")
     for axes in panels[-1]:
         axes.set_xlabel("key position")
     maps.colorbar(mesh, ax=panels, label="attention", aspect=30, pad=0.01)
-    entropy, pace = below.subplots(1, 2)
+    settings = dataset.attrs.get("settings", dataset.attrs["corpus"])
+    figure.suptitle(f"{settings}; learning rate {dataset.attrs['learning_rate']:g}", fontsize="medium")
+    entropy, pace = below.subplots(2 // wide, wide, squeeze=False).flat
     _draw_series(entropy, dataset, "entropy")
     entropy.set_ylabel("entropy of attention (nats)")
     _draw_series(pace, dataset, "pace")
-    pace.set_ylabel(f"attention that moves\nper {PACE} iterations")
-    below.legend(*entropy.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    pace.set_ylabel(f"attention that moves per {PACE} iterations")
+    for axes in (entropy, pace):
+        axes.set_title(f"({next(letters)})", loc="left")
+    handles, labels = entropy.get_legend_handles_labels()
+    legend_above(below, handles, labels, loc="outside lower center")
     return figure
 
 

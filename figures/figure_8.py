@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 
 from snapdyn.analytic import discrete_h, h
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.errors import InputError
+from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, new_figure
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -16,24 +20,39 @@ if TYPE_CHECKING:
 
 TITLE = "Growth of the decoder: whole steps against the continuous form"
 CAPTION = (
-    "Growth of the decoder after s visits of a class: h* in whole SGD steps (dashed, Eq. 33) and its continuous form "
-    "h (lines, Eq. 45). At whole visits h <= h* <= h + 2 eta_Y/V (Lemma 7); the gap is largest in the transition, 9 "
-    "to 11 % of that bound."
+    "Growth of the decoder after s visits of a class: h* in whole SGD steps (circles at every fifth step, Eq. 33) and "
+    "its continuous form h (lines, Eq. 45). At whole visits h <= h* <= h + 2 eta_Y/V (Lemma 7); the gap is largest in "
+    "the transition, 9 to 11 % of that bound."
 )
 
-VOCAB_SIZES = (50, 1000)
-RATES = ((0.1, 0.2, 0.5, 1.0, 2.0), (0.2, 0.5, 1.0, 2.0, 4.0))
-LAST_VISIT = (80, 70)
 POINTS_PER_VISIT = {"quick": 4, "full": 20}
+GENERAL = (
+    "smallest (h* - h) V/(2 eta_Y)",
+    "largest (h* - h) V/(2 eta_Y)",
+    "h* against one step of (33) from the step before",
+)
+
+Rates = Annotated[Sequence[float], Parameter("rates of the decoder, as many in both panels", "per step", above=0)]
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=2, entries=2)] = (
+        50,
+        1000,
+    ),
+    eta_Y_a: Rates = (0.1, 0.2, 0.5, 1.0, 2.0),
+    eta_Y_b: Rates = (0.2, 0.5, 1.0, 2.0, 4.0),
+    last_visit: Annotated[Sequence[int], Parameter("ends of the axes", "visits", at_least=2, entries=2)] = (80, 70),
+) -> xarray.Dataset:
     """Evaluate h* at whole visits and h between them, for both panels.
 
     Parameters
     ----------
     level : "quick" or "full"
         4 or 20 points per visit on the curve h.
+    vocab_size, eta_Y_a, eta_Y_b, last_visit
+        As in the annotations.
 
     Returns
     -------
@@ -41,9 +60,13 @@ def compute(level: str) -> xarray.Dataset:
         h_star (panel, curve, step) and h (panel, curve, visit), dimensionless; eta_Y (panel, curve). Both
         panels reach the last visit of the longer one; last_visit (panel) is where the paper's axis ends.
     """
-    last = max(LAST_VISIT)
+    if len(eta_Y_a) != len(eta_Y_b):
+        raise InputError(
+            f"expected as many rates in eta_Y_a as in eta_Y_b, received {len(eta_Y_a)} and {len(eta_Y_b)}; give both"
+        )
+    last = max(last_visit)
     visit = np.linspace(0, last, last * POINTS_PER_VISIT[level] + 1)
-    panels = list(zip(VOCAB_SIZES, RATES, strict=True))
+    panels = list(zip(vocab_size, (eta_Y_a, eta_Y_b), strict=True))
     clock = {"units": "visits of the class (batch-size-1 steps, K = 1)"}
     return xarray.Dataset(
         {
@@ -55,11 +78,11 @@ def compute(level: str) -> xarray.Dataset:
                 ("panel", "curve", "visit"),
                 np.array([[h(visit, rate, V) for rate in rates] for V, rates in panels]),
             ),
-            "last_visit": ("panel", np.array(LAST_VISIT)),
+            "last_visit": ("panel", np.array(last_visit)),
         },
         {
-            "vocab_size": ("panel", np.array(VOCAB_SIZES)),
-            "eta_Y": (("panel", "curve"), np.array(RATES)),
+            "vocab_size": ("panel", np.array(vocab_size)),
+            "eta_Y": (("panel", "curve"), np.array([eta_Y_a, eta_Y_b])),
             "step": ("step", np.arange(last + 1), clock),
             "visit": ("visit", visit, clock),
         },
@@ -67,30 +90,54 @@ def compute(level: str) -> xarray.Dataset:
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
-    """Draw h* as steps and h as a curve, one panel per V."""
-    figure = new_figure(DOUBLE_COLUMN, 2.7)
-    for axes, panel in zip(figure.subplots(1, 2), dataset.panel.values, strict=True):
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
+    """Draw h* as circles at whole visits and h as a curve, one panel per V, one colour per eta_Y."""
+    from matplotlib.lines import Line2D
+
+    columns = fitting_columns(width, 2, 2.4)
+    figure = new_figure(width, 0.6 + 2.2 * (2 // columns))
+    rates = sorted(set(dataset.eta_Y.values.flat))
+    panels = figure.subplots(2 // columns, columns, squeeze=False)
+    for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
-        # Largest rate first, so that the legend lists the curves from top to bottom.
-        for curve in reversed(dataset.curve.values):
-            (line,) = axes.plot(
-                data.visit, data.h.isel(curve=curve), label=f"{data.eta_Y.values[curve]:g}", linewidth=0.9
+        for curve, rate in enumerate(data.eta_Y.values):
+            number = rates.index(rate)
+            axes.plot(
+                data.visit,
+                data.h.isel(curve=curve),
+                color=f"C{number}",
+                linestyle=LINE_STYLES[number % len(LINE_STYLES)],
+                linewidth=1,
             )
-            axes.step(
+            axes.plot(
                 data.step,
                 data.h_star.isel(curve=curve),
-                where="post",
-                color=line.get_color(),
-                linewidth=0.7,
-                linestyle=(0, (3, 1)),
+                linestyle="",
+                marker="o",
+                markevery=5,
+                markerfacecolor="white",
+                color=f"C{number}",
             )
         axes.set_xlim(0, data.last_visit)
         axes.set_ylim(0, None)
         axes.set_xlabel("visits $s$ of the class (steps)")
         axes.set_title(f"$V$ = {int(data.vocab_size)}")
-        axes.legend(title="$\\eta_Y$", loc="lower right")
-    figure.axes[0].set_ylabel("$h$ (lines) and $h^*$ (dashed steps)")
+    letter_panels(panels.flat)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("growth $h$, $h^*$ of the decoder")
+    handles = [
+        Line2D(
+            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Y$ = {rate:g}"
+        )
+        for number, rate in enumerate(rates)
+    ]
+    handles += [
+        Line2D([], [], color="black", label="$h$, continuous (45)"),
+        Line2D(
+            [], [], color="black", linestyle="", marker="o", markerfacecolor="white", label="$h^*$, every 5th step (33)"
+        ),
+    ]
+    legend_above(figure, handles, [str(handle.get_label()) for handle in handles])
     return figure
 
 

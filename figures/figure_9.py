@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.errors import InputError
+from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, new_figure
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -23,22 +27,39 @@ CAPTION = (
     "with Eqs. (98)-(100) has the factor K-1 and is 0 throughout: a single class shares no token with another class."
 )
 
-NUM_CLASSES = 1
-RHO0 = 1.0  # C0 = rho0^4/K = 1
-ATTENTION_RATES = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-RATIOS = np.array([10.0, 1.0])  # nu = eta_Y/eta_Z
-VOCAB_SIZES = np.array([100, 10_000])
-LAST_TIME = np.array([5.0, 50.0])
 POINTS = {"quick": 251, "full": 2001}
+GENERAL = ("smallest step of B from one eta_Z to the next", "spread of B(t0) over eta_Z, relative")
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    num_classes: Annotated[int, Parameter("classes K", at_least=1)] = 1,
+    eta_Z: Annotated[Sequence[float], Parameter("rates of attention, increasing", "per step", above=0)] = (
+        0.5,
+        1.0,
+        2.0,
+        4.0,
+        8.0,
+    ),
+    ratio: Annotated[Sequence[float], Parameter("eta_Y/eta_Z of panels a, b", above=0, entries=2)] = (10.0, 1.0),
+    vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=4, entries=2)] = (
+        100,
+        10_000,
+    ),
+    last_time: Annotated[Sequence[float], Parameter("ends of the axes", "batch-size-1 steps", above=0, entries=2)] = (
+        5.0,
+        50.0,
+    ),
+    rho0: Annotated[float | None, Parameter("start of Eq. (13), K^(1/4) unless given", above=0)] = None,
+) -> xarray.Dataset:
     """Evaluate B(t) in the printed and in the consistent form, and both at the end t0 of the transition.
 
     Parameters
     ----------
     level : "quick" or "full"
         251 or 2001 times per panel.
+    num_classes, eta_Z, ratio, vocab_size, last_time, rho0
+        As in the annotations. With rho0 = K^(1/4), C0 = rho0^4/K is 1.
 
     Returns
     -------
@@ -47,15 +68,18 @@ def compute(level: str) -> xarray.Dataset:
         in the printed form; t0_inverse_ratio (panel, eta_Z): t0 if nu meant eta_Z/eta_Y. Times in
         batch-size-1 steps.
     """
-    time = np.linspace(0, LAST_TIME, POINTS[level], axis=1)
-    nu, V = RATIOS[:, None], VOCAB_SIZES[:, None]
+    if list(eta_Z) != sorted(set(eta_Z)):
+        raise InputError(f"expected increasing rates of attention eta_Z, received {list(eta_Z)}; sort them")
+    rho0 = num_classes**0.25 if rho0 is None else rho0
+    time = np.linspace(0, np.array(last_time), POINTS[level], axis=1)
+    rates, nu, V = np.array(eta_Z), np.array(ratio)[:, None], np.array(vocab_size)[:, None]
 
     def B(t: np.ndarray, form: str) -> np.ndarray:
         """Return B at t (panel, eta_Z or 1, any number of times)."""
-        eta_Z = ATTENTION_RATES[:, None]
-        return growth_exponent(t, nu[..., None] * eta_Z, eta_Z, V[..., None], NUM_CLASSES, RHO0, form)
+        slow = rates[:, None]
+        return growth_exponent(t, nu[..., None] * slow, slow, V[..., None], num_classes, rho0, form)
 
-    t0 = transition_time(NUM_CLASSES, V, nu * ATTENTION_RATES, kind="end")
+    t0 = transition_time(num_classes, V, nu * rates, kind="end")
     forms = ["printed", "consistent"]
     return xarray.Dataset(
         {
@@ -64,51 +88,62 @@ def compute(level: str) -> xarray.Dataset:
             "B_t0": (("panel", "eta_Z"), B(t0[..., None], "printed")[..., 0]),
             "t0_inverse_ratio": (
                 ("panel", "eta_Z"),
-                transition_time(NUM_CLASSES, V, ATTENTION_RATES / nu, kind="end"),
+                transition_time(num_classes, V, rates / nu, kind="end"),
                 CLOCK,
             ),
         },
         {
             "form": forms,
-            "eta_Z": ATTENTION_RATES,
-            "nu": ("panel", RATIOS),
-            "vocab_size": ("panel", VOCAB_SIZES),
+            "eta_Z": rates,
+            "nu": ("panel", np.array(ratio)),
+            "vocab_size": ("panel", np.array(vocab_size)),
             "time": (("panel", "point"), time, CLOCK),
         },
-        {"num_classes": NUM_CLASSES, "rho0": RHO0, "C0": RHO0**4 / NUM_CLASSES, "nu": "eta_Y/eta_Z"},
+        {"num_classes": num_classes, "rho0": rho0, "C0": rho0**4 / num_classes, "nu": "eta_Y/eta_Z"},
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw B(t) with t0 dotted and a dot at B(t0), one panel per nu and V."""
-    figure = new_figure(DOUBLE_COLUMN, 2.7)
-    for axes, panel in zip(figure.subplots(1, 2), dataset.panel.values, strict=True):
+    from matplotlib.lines import Line2D
+
+    columns = fitting_columns(width, 2, 2.4)
+    figure = new_figure(width, 0.7 + 2.2 * (2 // columns))
+    panels = figure.subplots(2 // columns, columns, squeeze=False)
+    for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
-        # Largest rate first, so that the legend lists the curves from top to bottom.
-        for eta_Z in reversed(data.eta_Z.values):
-            curve = data.sel(eta_Z=eta_Z)
-            (line,) = axes.plot(curve.time, curve.B.sel(form="printed"), label=f"{eta_Z:g}")
-            axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=line.get_color())
-            axes.plot(curve.t0, curve.B_t0, "o", color=line.get_color(), markeredgecolor="black", zorder=3)
-        axes.plot(data.time, data.B.sel(form="consistent", eta_Z=data.eta_Z[0]), color="0.6", linestyle="--")
-        axes.annotate(
-            "consistent form ($K$ = 1)",
-            (0.71, 0),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            color="0.35",
-        )
+        for number, eta_Z in enumerate(data.eta_Z.values):
+            curve, color = data.sel(eta_Z=eta_Z), f"C{number}"
+            axes.plot(
+                curve.time, curve.B.sel(form="printed"), color=color, linestyle=LINE_STYLES[number % len(LINE_STYLES)]
+            )
+            axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=color)
+            axes.plot(curve.t0, curve.B_t0, "o", color=color, markeredgecolor="black", zorder=3)
+        for consistent in (
+            data.B.sel(form="consistent")
+            if dataset.attrs["num_classes"] > 1
+            else (data.B.sel(form="consistent", eta_Z=data.eta_Z[0]),)
+        ):
+            axes.plot(data.time, consistent, color="0.55", linewidth=2.4, alpha=0.7, zorder=1.5)
         axes.set_xlim(0, data.time.values[-1])
         axes.set_xlabel(TIME_LABEL)
-        axes.set_title(
-            f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:g}, "
-            f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}"
+        axes.set_title(f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}")
+    letter_panels(panels.flat)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("growth exponent $B(t)$")
+    handles = [
+        Line2D(
+            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Z$ = {eta_Z:g}"
         )
-        axes.legend(title="$\\eta_Z$", loc="center", bbox_to_anchor=(0.7, 0.36))
-    figure.axes[0].set_ylabel("growth exponent $B(t)$")
+        for number, eta_Z in enumerate(dataset.eta_Z.values)
+    ]
+    handles += [
+        Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$, end of the transition"),
+        Line2D([], [], color="0.5", linestyle="", marker="o", markeredgecolor="black", label="$B(t_0)$"),
+        Line2D([], [], color="0.55", linewidth=2.4, alpha=0.7, label="consistent form"),
+    ]
+    settings = f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:.3g}; lines: as printed, Eq. (129)"
+    legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=settings, most_columns=4)
     return figure
 
 
@@ -116,12 +151,12 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     """Check that B grows with eta_Z, B(t0) depends on the ratio only, and every t0 lies on the printed axis."""
     printed = dataset.B.sel(form="printed").isel(point=slice(1, None))
     spread = dataset.B_t0.max("eta_Z") / dataset.B_t0.min("eta_Z") - 1
-    end = xarray.DataArray(LAST_TIME, dims="panel")
+    end = dataset.time.isel(point=-1)
     return [
         Check(
             "smallest step of B from one eta_Z to the next",
             "closed form",
-            float(printed.diff("eta_Z").min()),
+            float(printed.diff("eta_Z").min()) if dataset.sizes["eta_Z"] > 1 else 0.0,
             0.0,
             ">=",
         ),

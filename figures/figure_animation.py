@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
+from snapdyn.figures.layout import fitting_columns
+from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, power_of_ten
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -31,52 +35,68 @@ CAPTION = (
     "is still 0.34 of its largest value."
 )
 
-DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0
-FIRST_TIME, LAST_TIME = 1.0, 1e5
+FIRST_TIME = 1.0
+GENERAL = (
+    "sum of attention from 1",
+    "largest step of a common token",
+    "smallest step of the dominant token",
+)
 FRAMES = {"quick": 60, "full": 120}
 TOKENS = 20  # of class 0: common 0-9, distinct 10-19
 STRIP = 4  # frames in the printed strip
 FRAMES_PER_SECOND = 12
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    eta_Y: Annotated[Sequence[float], Parameter("rates of the decoder", "per step", above=0, entries=2)] = (1.0, 10.0),
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 1.0,
+    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=10)] = 1e5,
+) -> xarray.Dataset:
     """Integrate the mean field for both decoder rates.
 
     Parameters
     ----------
     level : "quick" or "full"
         60 or 120 frames.
+    eta_Y, eta_Z, last_time
+        As in the annotations.
 
     Returns
     -------
     xarray.Dataset
         attention c_0(l) (eta_Y, time, token) of class 0; times 0 and then log-spaced, in batch-size-1 steps.
     """
-    time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, FRAMES[level] - 1)])
-    runs = [accurate_run(MeanField(syn_small(), eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
+    time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, last_time, FRAMES[level] - 1)])
+    runs = [accurate_run(MeanField(syn_small(), rate, eta_Z), time) for rate in eta_Y]
     return xarray.Dataset(
         {"attention": (("eta_Y", "time", "token"), np.array([run.attention[:, 0, :TOKENS] for run in runs]))},
         {
-            "eta_Y": DECODER_RATES,
+            "eta_Y": np.array(eta_Y),
             "time": ("time", time, CLOCK),
             "token": np.arange(TOKENS),
         },
-        {"eta_Z": ETA_Z, "vocab_size": syn_small().vocab_size, **TOLERANCES},
+        {"eta_Z": eta_Z, "vocab_size": syn_small().vocab_size, **TOLERANCES},
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a strip of frames, a row per rate, for print."""
-    figure = new_figure(DOUBLE_COLUMN, 2.8)
+    columns = fitting_columns(width, STRIP, 1.3)
+    blocks, rates = -(-STRIP // columns), dataset.sizes["eta_Y"]
+    figure = new_figure(width, 0.4 + 1.2 * blocks * rates)
     shown = np.linspace(0, dataset.sizes["time"] - 1, STRIP).round().astype(int)
-    panels = figure.subplots(dataset.sizes["eta_Y"], STRIP, sharex=True, sharey=True)
-    for row, eta_Y in zip(panels, dataset.eta_Y.values, strict=True):
-        for axes, frame in zip(row, shown, strict=True):
+    grid = figure.subplots(blocks * rates, columns, sharex=True, sharey=True, squeeze=False)
+    for number, frame in enumerate(shown):
+        block, column = divmod(number, columns)
+        for row, eta_Y in enumerate(dataset.eta_Y.values):
+            axes = grid[block * rates + row, column]
             bars(axes, dataset.attention.sel(eta_Y=eta_Y).isel(time=frame), float(dataset.attention.max()))
-        row[0].set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\n$c_0(l)$")
-    for axes, frame in zip(panels[0], shown, strict=True):
-        axes.set_title(f"$t$ = {dataset.time.values[frame]:.3g}")
-    for axes in panels[-1]:
+            if column == 0:
+                axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\n$c_0(l)$")
+        title = f"({chr(ord('a') + number)}) $t$ = {power_of_ten(dataset.time.values[frame])}"
+        grid[block * rates, column].set_title(title, loc="left")
+    for axes in grid[-1]:
         axes.set_xlabel("token (0-9 common)")
     return figure
 
@@ -99,12 +119,14 @@ def bars(axes: Axes, attention: xarray.DataArray, highest: float) -> BarContaine
 
 
 def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, caption: str) -> list[Path]:
-    """Write NAME.gif and NAME.html, a self-contained page with a slider."""
-    gif, page = folder / f"{name}.gif", folder / f"{name}.html"
-    with replacing(gif) as temporary, TemporaryDirectory() as scratch:  # the writer takes the format from the name
-        drawn = Path(scratch) / "frames.gif"
-        write_gif(dataset, drawn)
-        temporary.write_bytes(drawn.read_bytes())
+    """Write NAME.gif, NAME.html (a self-contained page with a slider), and NAME.mp4 where ffmpeg is installed."""
+    page = folder / f"{name}.html"
+    films = [folder / f"{name}.{kind}" for kind in ("gif", *(["mp4"] if which("ffmpeg") else []))]
+    for film in films:
+        with replacing(film) as temporary, TemporaryDirectory() as scratch:  # the writer takes the format from the name
+            drawn = Path(scratch) / film.name
+            write_film(dataset, drawn)
+            temporary.write_bytes(drawn.read_bytes())
     from jinja2 import Template
 
     template = Template(
@@ -128,12 +150,12 @@ def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, c
     with replacing(page) as temporary:
         text = template.render(title=title, caption=caption, frames=dataset.sizes["time"], data=json.dumps(data))
         temporary.write_text(text + "\n", encoding="utf-8")
-    return [gif, page]
+    return [*films, page]
 
 
-def write_gif(dataset: xarray.Dataset, path: Path) -> None:
-    """Write the frames as a GIF, both rates side by side."""
-    from matplotlib.animation import FuncAnimation, PillowWriter
+def write_film(dataset: xarray.Dataset, path: Path) -> None:
+    """Write the frames as a GIF or MP4, by the ending of `path`, both rates side by side."""
+    from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
     figure = new_figure(6.0, 2.4, dpi=100)
     highest = float(dataset.attention.max())
@@ -150,10 +172,11 @@ def write_gif(dataset: xarray.Dataset, path: Path) -> None:
         for container, eta_Y in zip(drawn, dataset.eta_Y.values, strict=True):
             for bar, height in zip(container, dataset.attention.sel(eta_Y=eta_Y).isel(time=frame).values, strict=True):
                 bar.set_height(height)
-        clock.set_text(f"$t$ = {dataset.time.values[frame]:.3g} batch-size-1 steps")
+        clock.set_text(f"$t$ = {power_of_ten(dataset.time.values[frame])} batch-size-1 steps")
 
     animation = FuncAnimation(figure, show, frames=dataset.sizes["time"])
-    animation.save(path, writer=PillowWriter(fps=FRAMES_PER_SECOND), dpi=100)
+    writer: Any = (PillowWriter if path.suffix == ".gif" else FFMpegWriter)(fps=FRAMES_PER_SECOND)
+    animation.save(path, writer=writer, dpi=100)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, momentum_clock, syn_small
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.figures.layout import fitting_columns, letter_panels
+from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, note_size
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TITLE = "Attention on Syn-Small over time, mean field"
@@ -27,19 +31,29 @@ CAPTION = (
     "eta_Y/eta_Z leaves attention denser."
 )
 
-DECODER_RATES, ETA_Z = np.array([1.0, 10.0]), 1.0
-MOMENTUM = 0.9
 FIRST_TIME, LAST_TIME = 1.0, 1000.0
+GENERAL = (
+    "largest step of a common token",
+    "smallest step of the dominant token",
+    "sum of attention over the tokens of a class, from 1",
+)
 POINTS = {"quick": 61, "full": 301}
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    eta_Y: Annotated[Sequence[float], Parameter("rates of the decoder", "per step", above=0, entries=2)] = (1.0, 10.0),
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 1.0,
+    momentum: Annotated[float, Parameter("of the paper's SGD, for the upper axis", at_least=0, at_most=0.99)] = 0.9,
+) -> xarray.Dataset:
     """Integrate the mean field for both decoder rates.
 
     Parameters
     ----------
     level : "quick" or "full"
         61 or 301 times on the logarithmic axis.
+    eta_Y, eta_Z, momentum
+        As in the annotations.
 
     Returns
     -------
@@ -50,7 +64,7 @@ def compute(level: str) -> xarray.Dataset:
     """
     classes = syn_small()
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
-    runs = [accurate_run(MeanField(classes, eta_Y, ETA_Z), time) for eta_Y in DECODER_RATES]
+    runs = [accurate_run(MeanField(classes, rate, eta_Z), time) for rate in eta_Y]
     P = classes.P.toarray()
     return xarray.Dataset(
         {
@@ -63,66 +77,79 @@ def compute(level: str) -> xarray.Dataset:
                 np.stack([run.entropy() for run in runs]),
                 {"units": "nats"},
             ),
-            "t_of_iteration": ("iteration", momentum_clock(ITERATIONS, MOMENTUM), CLOCK),
+            "t_of_iteration": ("iteration", momentum_clock(ITERATIONS, momentum), CLOCK),
         },
         {
-            "eta_Y": DECODER_RATES,
+            "eta_Y": np.array(eta_Y),
             "time": ("time", time, CLOCK),
             "token": np.arange(classes.num_tokens),
             "iteration": ITERATIONS,
         },
-        {"eta_Z": ETA_Z, "momentum": MOMENTUM, "vocab_size": classes.vocab_size, **TOLERANCES},
+        {"eta_Z": eta_Z, "momentum": momentum, "vocab_size": classes.vocab_size, **TOLERANCES},
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw token x time maps, one row per class, one column per rate; a logarithmic time axis."""
-    figure = new_figure(DOUBLE_COLUMN, 4.6)
-    panels = figure.subplots(dataset.sizes["class"], dataset.sizes["eta_Y"], sharex=True, sharey=True)
+    classes, rates = dataset.sizes["class"], dataset.sizes["eta_Y"]
+    columns = fitting_columns(width, rates, 2.2)
+    figure = new_figure(width, 0.4 + 2.1 * classes * rates / columns)
+    grid = figure.subplots(classes * rates // columns, columns, sharex=True, sharey=True, squeeze=False)
     data = dataset.isel(time=slice(1, None))  # t = 0 has no place on a logarithmic axis
     highest = float(data.attention.max())
-    shown = dataset.t_of_iteration.values >= FIRST_TIME
-    for n, row in enumerate(panels):
-        for axes, eta_Y in zip(row, data.eta_Y.values, strict=True):
-            attention = data.attention.sel(eta_Y=eta_Y).isel({"class": n})
-            axes.set_facecolor("0.9")
-            mesh = axes.pcolormesh(
-                data.time, data.token, attention.T, shading="nearest", vmin=0, vmax=highest, rasterized=True
-            )
-            axes.hlines([9.5, 19.5], FIRST_TIME, LAST_TIME, color="white", linewidth=0.8)
-            absent = attention.token.values[np.isnan(attention.isel(time=0))]
-            axes.annotate(
-                "not in this class",
-                (0.5, absent.mean()),
-                xycoords=("axes fraction", "data"),
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="0.35",
-            )
-            axes.set(xscale="log", xlim=(FIRST_TIME, LAST_TIME))
-            axes.set_yticks(
-                [4.5, 14.5, 24.5],
-                ["common\n0–9", "distinct\n10–19", "distinct\n20–29"],
-                rotation=90,
-                va="center",
-                multialignment="center",
-            )
-            axes.tick_params(axis="y", length=0)
-            iterations = axes.secondary_xaxis("top")
-            iterations.set_xticks(
-                dataset.t_of_iteration.values[shown],
-                [f"{i}" for i in dataset.iteration.values[shown]] if n == 0 else [],
-            )
-            iterations.xaxis.minorticks_off()
-            if n == 0:
-                iterations.set_xlabel("iterations with momentum 0.9")
-                axes.set_title(f"$\\eta_Y$ = {eta_Y:g}, $\\eta_Z$ = {dataset.attrs['eta_Z']:g}")
-            else:
-                axes.set_xlabel(TIME_LABEL)
-        row[0].set_ylabel(f"class {n}: token")
-    figure.colorbar(mesh, ax=panels, label="attention $c_n(l)$", aspect=40, pad=0.01)
+    # Rates side by side, or one below the other with both classes of a rate together.
+    cases = [(n, rate) for n in range(classes) for rate in range(rates)]
+    order = sorted(cases, key=lambda case: case[1]) if columns == 1 else cases
+    for axes, (n, rate) in zip(grid.flat, order, strict=True):
+        attention = data.attention.isel({"eta_Y": rate, "class": n})
+        axes.set_facecolor("0.9")
+        mesh = axes.pcolormesh(
+            data.time, data.token, attention.T, shading="nearest", vmin=0, vmax=highest, rasterized=True
+        )
+        axes.hlines([9.5, 19.5], FIRST_TIME, LAST_TIME, color="white", linewidth=0.8)
+        _label_groups(axes, attention)
+        axes.set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), ylabel=f"class {n}: token")
+        if n == 0:
+            _iteration_axis(axes, dataset)
+            axes.set_title(f"$\\eta_Y$ = {data.eta_Y.values[rate]:g}, $\\eta_Z$ = {dataset.attrs['eta_Z']:g}")
+    letter_panels(axes for axes, (n, _) in zip(grid.flat, order, strict=True) if n == 0)
+    for axes in grid[-1]:
+        axes.set_xlabel(TIME_LABEL)
+    figure.colorbar(mesh, ax=grid, label="attention $c_n(l)$", aspect=40, pad=0.01)
     return figure
+
+
+def _label_groups(axes: Axes, attention: xarray.DataArray) -> None:
+    absent = attention.token.values[np.isnan(attention.isel(time=0))]
+    axes.annotate(
+        "not in this class",
+        (0.5, absent.mean()),
+        xycoords=("axes fraction", "data"),
+        ha="center",
+        va="center",
+        fontsize=note_size(),
+        color="0.35",
+    )
+    axes.set_yticks(
+        [4.5, 14.5, 24.5],
+        ["common\n0–9", "distinct\n10–19", "distinct\n20–29"],
+        rotation=90,
+        va="center",
+        multialignment="center",
+    )
+    axes.tick_params(axis="y", length=0)
+
+
+def _iteration_axis(axes: Axes, dataset: xarray.Dataset) -> None:
+    shown: list[tuple[float, int]] = []
+    for time, iteration in zip(dataset.t_of_iteration.values, dataset.iteration.values, strict=True):
+        # Neighbours closer than a factor of 1.8 would touch.
+        if FIRST_TIME <= time <= LAST_TIME and (not shown or time > 1.8 * shown[-1][0]):
+            shown.append((float(time), int(iteration)))
+    iterations = axes.secondary_xaxis("top")
+    iterations.set_xticks([time for time, _ in shown], [str(iteration) for _, iteration in shown])
+    iterations.xaxis.minorticks_off()
+    iterations.set_xlabel(f"iterations with momentum {dataset.attrs['momentum']:g}")
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
@@ -130,7 +157,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     attention = dataset.attention
     rise = [attention.isel({"class": n}).sel(token=DOMINANT[n]).diff("time").min() for n in (0, 1)]
     fall = attention.sel(token=COMMON).diff("time").max()
-    denser = (dataset.entropy.sel(eta_Y=10.0) - dataset.entropy.sel(eta_Y=1.0)).sel(time=slice(50, None))
+    denser = (dataset.entropy.isel(eta_Y=1) - dataset.entropy.isel(eta_Y=0)).sel(time=slice(50, None))
     rarest = attention.isel({"class": 0}).sel(token=DOMINANT[0] - 9)
     return [
         Check("largest step of a common token", "mean field", float(fall), 0.0),

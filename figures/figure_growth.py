@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
@@ -10,6 +10,8 @@ import xarray
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, sgd, single_common_token
 from snapdyn.figures.axes import label_above
+from snapdyn.figures.layout import legend_above
+from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -26,26 +28,38 @@ CAPTION = (
     "less than a tenth as much as Eq. (10) (F4), and SGD (batch 32, T infinite) follows the mean field."
 )
 
-NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE = 5, 3, 0.3, 1000
-ETA = 0.1  # both rates
-STEPS, BATCH_SIZE = 30_000, 32
 POINTS = 61
 SEEDS = {"quick": 10, "full": 50}
 THEORIES = {
-    "printed": ("printed (129)", ":"),
-    "consistent": ("consistent form", "-"),
-    "modified decoder": ("Eq. (10)", "--"),
-    "mean field": ("mean field", "-."),
+    "printed": ("$B$ as printed, Eq. (129)", ":"),
+    "consistent": ("$B$ consistent with Eqs. (98)-(100)", "-"),
+    "modified decoder": ("decoder of Eq. (10)", "--"),
+    "mean field": ("mean field of SGD", "-."),
 }
+WIDTH = SINGLE_COLUMN
+GENERAL = ("(1/2) ln chi of Eq. (10) over B of the consistent form, largest",)
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 5,
+    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=1)] = 3,
+    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.3,
+    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
+    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", above=0)] = 0.1,
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 0.1,
+    steps: Annotated[int, Parameter("steps of SGD", at_least=10)] = 30_000,
+    batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 32,
+    seeds: Annotated[int | None, Parameter("number of seeds, 10 or 50 by the level", at_least=2)] = None,
+) -> xarray.Dataset:
     """Evaluate, integrate and train on the same classes at the same times.
 
     Parameters
     ----------
     level : "quick" or "full"
         10 or 50 seeds of SGD.
+    num_classes, num_distinct, common_probability, vocab_size, eta_Y, eta_Z, steps, batch_size, seeds
+        As in the annotations.
 
     Returns
     -------
@@ -54,33 +68,33 @@ def compute(level: str) -> xarray.Dataset:
         which bounds it); f0_squared: its share f^2 at the start; t0. Times in batch-size-1 steps, which a batch of
         any size moves by one.
     """
-    classes = single_common_token(NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE)
+    classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)
     P, dominant = classes.P.toarray()[0], dominant_token(classes)
-    rho0 = float(np.linalg.norm(P) / COMMON_PROBABILITY)
-    time = np.unique(np.geomspace(1, STEPS, POINTS).round()).astype(int)
+    rho0 = float(np.linalg.norm(P) / common_probability)
+    time = np.unique(np.geomspace(1, steps, POINTS).round()).astype(int)
     closed = [
-        growth_exponent(time, ETA, ETA, VOCAB_SIZE, NUM_CLASSES, rho0, form) for form in ("printed", "consistent")
+        growth_exponent(time, eta_Y, eta_Z, vocab_size, num_classes, rho0, form) for form in ("printed", "consistent")
     ]
-    runs = [accurate_run(system(classes, ETA, ETA), time) for system in (ModifiedDecoder, MeanField)]
-    seeds = np.arange(SEEDS[level])
-    noisy = sgd(classes, ETA, ETA, STEPS, batch_size=BATCH_SIZE, seed=list(seeds), record=time)
+    runs = [accurate_run(system(classes, eta_Y, eta_Z), time) for system in (ModifiedDecoder, MeanField)]
+    numbers = np.arange(SEEDS[level] if seeds is None else seeds)
+    noisy = sgd(classes, eta_Y, eta_Z, steps, batch_size=batch_size, seed=list(numbers), record=time)
     return xarray.Dataset(
         {
             "exponent": (("theory", "time"), np.array([*closed, *(half_log_growth(run, dominant) for run in runs)])),
             "sgd": (("seed", "time"), np.array([half_log_growth(run, dominant) for run in noisy])),
             "f0_squared": float((P[dominant] / np.linalg.norm(P)) ** 2),
-            "t0": ((), float(transition_time(NUM_CLASSES, VOCAB_SIZE, ETA, kind="end")), CLOCK),
+            "t0": ((), float(transition_time(num_classes, vocab_size, eta_Y, kind="end")), CLOCK),
         },
-        {"theory": list(THEORIES), "seed": seeds, "time": ("time", time, CLOCK)},
+        {"theory": list(THEORIES), "seed": numbers, "time": ("time", time, CLOCK)},
         {
-            "num_classes": NUM_CLASSES,
-            "num_distinct": NUM_DISTINCT,
-            "common_probability": COMMON_PROBABILITY,
-            "vocab_size": VOCAB_SIZE,
-            "eta_Y": ETA,
-            "eta_Z": ETA,
+            "num_classes": num_classes,
+            "num_distinct": num_distinct,
+            "common_probability": common_probability,
+            "vocab_size": vocab_size,
+            "eta_Y": eta_Y,
+            "eta_Z": eta_Z,
             "rho0": rho0,
-            "batch_size": BATCH_SIZE,
+            "batch_size": batch_size,
             **TOLERANCES,
         },
     )
@@ -91,9 +105,11 @@ def half_log_growth(run: Trajectory, token: int) -> np.ndarray:
     return np.asarray(0.5 * np.log(run.growth_factor(0, token)))
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     """Draw all curves on logarithmic axes, SGD as circles (median) in a band (10-90 %)."""
-    figure = new_figure(SINGLE_COLUMN, 3.3)
+    from matplotlib.patches import Patch
+
+    figure = new_figure(width, 3.4)
     axes = figure.subplots()
     low, median, high = dataset.sgd.quantile([0.1, 0.5, 0.9], "seed").values
     smallest = 0.3 * float(dataset.exponent.sel(theory="mean field").min())
@@ -101,13 +117,16 @@ def draw(dataset: xarray.Dataset) -> Figure:
         axes.plot(dataset.time, dataset.exponent.sel(theory=theory), style, color=f"C{number}", label=label)
     axes.fill_between(dataset.time, low, high, where=low > smallest, color="0.85", linewidth=0)
     drawable = np.where(median > smallest, median, np.nan)
-    axes.plot(dataset.time, drawable, "o", color="0.3", markerfacecolor="white", markevery=3, label="SGD, 10-90 %")
+    axes.plot(dataset.time, drawable, "o", color="0.3", markerfacecolor="white", markevery=3, label="SGD, median")
     axes.axvline(dataset.t0.item(), color="0.5", linestyle=":", linewidth=0.8)
     label_above(axes, dataset.t0.item(), "$t_0$")
-    axes.set(xscale="log", yscale="log", ylim=(smallest, 10), xlim=(1, dataset.time.values[-1]))
+    highest = 2 * float(dataset.exponent.max())
+    axes.set(xscale="log", yscale="log", ylim=(smallest, highest), xlim=(1, dataset.time.values[-1]))
     axes.set_xlabel(TIME_LABEL)
     axes.set_ylabel("$B$, $\\frac{1}{2}\\,\\ln\\chi$ of the dominant token")
-    figure.legend(loc="outside upper center", ncols=2)
+    handles, labels = axes.get_legend_handles_labels()
+    label = f"SGD, 10-90 % of {dataset.sizes['seed']} seeds"
+    legend_above(figure, [*handles, Patch(facecolor="0.85")], [*labels, label], most_columns=3)
     return figure
 
 

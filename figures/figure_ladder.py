@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics import single_common_token
+from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs import ladder
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TITLE = "Error of each approximation, from SGD to the closed form"
@@ -24,24 +27,36 @@ CAPTION = (
     "steps and noise do not matter here."
 )
 
-NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE = 5, 4, 0.05, 1000
-ETA = 0.1  # both rates
-SEQ_LEN, BATCH_SIZE = 127, 64
-LAST_TIME, POINTS = 3000, 40
+POINTS = 40
 SEEDS = {"quick": 16, "full": 64}
 OBSERVABLES = {"z": "attention logits $z$", "entropy": "entropy of attention"}
 STYLES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 2)))
 # The orbit is the leading beta in closed form: its gap is of the solver's tolerance and is not drawn.
 SMALLEST_SHOWN = 1e-6
+GENERAL = ("leading beta to its closed form, in z", "Eq. (13) to its closed form, in z")
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 5,
+    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=2)] = 4,
+    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.05,
+    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
+    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", above=0)] = 0.1,
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 0.1,
+    seq_len: Annotated[int, Parameter("contextual tokens of finite sequences", at_least=1)] = 127,
+    batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 64,
+    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=50)] = 3000.0,
+    seeds: Annotated[int | None, Parameter("number of seeds, 16 or 64 by the level", at_least=4)] = None,
+) -> xarray.Dataset:
     """Run the ladder on symmetric classes with one common token.
 
     Parameters
     ----------
     level : "quick" or "full"
         16 or 64 seeds of SGD.
+    num_classes, num_distinct, common_probability, vocab_size, eta_Y, eta_Z, seq_len, batch_size, last_time, seeds
+        As in the annotations.
 
     Returns
     -------
@@ -50,42 +65,59 @@ def compute(level: str) -> xarray.Dataset:
         units of the largest change in the run; `resolved` is the part that noise of the seeds does not explain. Times
         in batch-size-1 steps.
     """
-    classes = single_common_token(NUM_CLASSES, NUM_DISTINCT, COMMON_PROBABILITY, VOCAB_SIZE)
-    times = np.geomspace(1, LAST_TIME, POINTS)
-    rungs = ladder(classes, ETA, ETA, times, seeds=SEEDS[level], seq_len=SEQ_LEN, batch_size=BATCH_SIZE)
+    count = SEEDS[level] if seeds is None else seeds
+    classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)
+    times = np.geomspace(1, last_time, POINTS)
+    rungs = ladder(classes, eta_Y, eta_Z, times, seeds=count, seq_len=seq_len, batch_size=batch_size)
     return rungs.gaps.assign_attrs(
-        num_classes=NUM_CLASSES,
-        num_distinct=NUM_DISTINCT,
-        common_probability=COMMON_PROBABILITY,
-        vocab_size=VOCAB_SIZE,
-        eta_Y=ETA,
-        eta_Z=ETA,
-        seq_len=SEQ_LEN,
-        batch_size=BATCH_SIZE,
-        seeds=SEEDS[level],
+        num_classes=num_classes,
+        num_distinct=num_distinct,
+        common_probability=common_probability,
+        vocab_size=vocab_size,
+        eta_Y=eta_Y,
+        eta_Z=eta_Z,
+        seq_len=seq_len,
+        batch_size=batch_size,
+        seeds=count,
         tolerance=rungs.tolerance,
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the gaps between neighbouring rungs over time, a panel per observable; thin where noise explains them."""
-    figure = new_figure(DOUBLE_COLUMN, 3.4)
-    shown = dataset.isel(rung=(dataset.gap.max(["observable", "t"]) > SMALLEST_SHOWN).values)
-    for axes, (name, label) in zip(figure.subplots(1, 2, sharey=True), OBSERVABLES.items(), strict=True):
-        for number, rung in enumerate(shown.rung.values):
-            pair = shown.sel(rung=rung, observable=name)
-            gap = np.where(pair.gap > 0, pair.gap, np.nan)
-            text = f"{pair.finer.item()} $\\rightarrow$ {rung}"
-            axes.plot(pair.t, gap, linestyle=STYLES[number % len(STYLES)], color=f"C{number}", linewidth=0.5)
-            known = np.where(pair.resolved > 0.5 * pair.gap, gap, np.nan)
-            axes.plot(pair.t, known, linestyle=STYLES[number % len(STYLES)], color=f"C{number}", label=text)
-        axes.axhline(dataset.attrs["tolerance"], color="0.5", linestyle=":", linewidth=0.8)
-        axes.set(xscale="log", yscale="log", xlim=(1, LAST_TIME), ylim=(SMALLEST_SHOWN, None), title=label)
-        axes.set_xlabel(TIME_LABEL)
-    figure.axes[0].set_ylabel("gap relative to the largest change")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3)
+    from matplotlib.lines import Line2D
+
+    columns = fitting_columns(width, 2, 2.4)
+    figure = new_figure(width, 1.0 + 2.3 * (2 // columns) + 0.5 * (columns < 2))
+    panels = figure.subplots(2 // columns, columns, sharey=True, squeeze=False)
+    for axes, (name, label) in zip(panels.flat, OBSERVABLES.items(), strict=True):
+        draw_gaps(axes, dataset, name)
+        axes.set_title(label)
+    letter_panels(panels.flat)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("gap relative to the largest change")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    handles += [
+        Line2D([], [], color="0.3", linewidth=0.5, label="explained by the noise of the seeds"),
+        Line2D([], [], color="0.5", linestyle=":", linewidth=0.8, label=f"tolerance {dataset.attrs['tolerance']:g}"),
+    ]
+    legend_above(figure, handles, [*labels, *(str(handle.get_label()) for handle in handles[-2:])], most_columns=3)
     return figure
+
+
+def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
+    """Draw the gap of each rung from the next finer one: thin where the noise of the seeds explains it."""
+    shown = dataset.isel(rung=(dataset.gap.max(["observable", "t"]) > SMALLEST_SHOWN).values)
+    for number, rung in enumerate(shown.rung.values):
+        pair = shown.sel(rung=rung, observable=observable)
+        gap = np.where(pair.gap > 0, pair.gap, np.nan)
+        style: dict[str, Any] = {"linestyle": STYLES[number % len(STYLES)], "color": f"C{number}"}
+        axes.plot(pair.t, gap, linewidth=0.5, **style)
+        known = np.where(pair.resolved > 0.5 * pair.gap, gap, np.nan)
+        axes.plot(pair.t, known, label=f"{pair.finer.item()} $\\rightarrow$ {rung}", **style)
+    axes.axhline(dataset.attrs["tolerance"], color="0.5", linestyle=":", linewidth=0.8)
+    axes.set(xscale="log", yscale="log", xlim=dataset.t.values[[0, -1]], ylim=(SMALLEST_SHOWN, None))
+    axes.set_xlabel(TIME_LABEL)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

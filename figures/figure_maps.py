@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.layout import fitting_columns, letter_panels
+from snapdyn.figures.mathtext import as_mathtext
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 from snapdyn.figures.validity_maps import draw_map
 from snapdyn.validation.checks import Check
 from snapdyn.validation.maps.common_logit import common_logit_maps
@@ -68,17 +71,37 @@ def maps_of(dataset: xarray.Dataset) -> list[Map]:
     return maps
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the maps, each with its colours and legend."""
-    maps = maps_of(dataset)
-    rows = -(-len(maps) // 2)
-    figure = new_figure(DOUBLE_COLUMN, 3.1 * rows)
-    for part, map in zip(figure.subfigures(rows, 2, squeeze=False).flat, maps, strict=False):
+    from matplotlib.gridspec import GridSpec
+
+    maps = [_typeset(map) for map in maps_of(dataset)]
+    columns = fitting_columns(width, 2, 2.6)
+    rows = -(-len(maps) // columns)
+    figure = new_figure(width, 2.7 * rows)
+    # An odd last map fills its row.
+    grid: GridSpec = figure.add_gridspec(rows, columns)
+    panels = []
+    for number, map in enumerate(maps):
+        row, column = divmod(number, columns)
+        place = grid[row, :] if number == len(maps) - 1 and column == 0 else grid[row, column]
+        part = figure.add_subfigure(place)
         axes = part.subplots()
         axes.spines[["top", "right"]].set_visible(True)
         handles, texts = draw_map(axes, map)
-        part.legend(handles, texts, loc="outside lower center", fontsize=6.5)
+        part.legend(handles, texts, loc="outside lower center", fontsize=note_size(0.95))
+        panels.append(axes)
+    letter_panels(panels)
     return figure
+
+
+def _typeset(map: Map) -> Map:
+    """Return the map with formulas in its texts as mathtext."""
+    texts: dict[str, Any] = {
+        name: as_mathtext(getattr(map, name)) for name in ("title", "xlabel", "ylabel", "quantity")
+    }
+    lines = tuple(replace(line, label=as_mathtext(line.label)) for line in map.boundaries)
+    return replace(map, boundaries=lines, **texts)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

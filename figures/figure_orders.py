@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray
 
-from snapdyn.figures.axes import readable_axis
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, power_of_ten
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from snapdyn.validation.rungs.orders import Fit
@@ -95,32 +97,54 @@ def fits_of(dataset: xarray.Dataset) -> list[Fit]:
     return fits
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a small panel per fit: measured gaps as circles, the expected order as a line through the smallest gap."""
-    columns = 4
-    rows = -(-dataset.sizes["fit"] // columns)
-    figure = new_figure(DOUBLE_COLUMN, 1.9 * rows)
-    for axes, fit in zip(figure.subplots(rows, columns).flat, fits_of(dataset), strict=False):
-        axes.errorbar(
-            fit.parameter, fit.gap, fit.error, fmt="o", color="C0", markerfacecolor="white", elinewidth=0.8, capsize=1.5
-        )
-        at = int(np.argmin(fit.gap))
-        line = fit.gap[at] * (fit.parameter / fit.parameter[at]) ** fit.expected
-        axes.plot(fit.parameter, line, color="C1", label=f"order {fit.expected:g}")
-        what, parameter = fit.name.split(", in ")
-        axes.set(
-            xscale="log", yscale="log", xlabel=parameter.replace("lambda_1", "$\\lambda_1$").replace("eta", "$\\eta$")
-        )
-        axes.set_title(f"{what}\nfitted {fit.order.corrected:.3f} $\\pm$ {fit.order.standard_error:.1g}", fontsize=7)
-        axes.tick_params(labelsize=6)
-        axes.minorticks_off()
-        readable_axis(axes.yaxis, axes.get_ylim())
-        axes.legend(handlelength=1.2)
-    for axes in figure.axes[::columns]:
+    count = dataset.sizes["fit"]
+    columns = fitting_columns(width, count, 1.55)
+    rows = -(-count // columns)
+    figure = new_figure(width, 0.4 + 1.75 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for axes, fit in zip(panels.flat, fits_of(dataset), strict=False):
+        _draw_fit(axes, fit)
+    for axes in panels[:, 0]:
         axes.set_ylabel("gap")
-    for axes in figure.axes[dataset.sizes["fit"] :]:
+    for axes in panels.flat[count:]:
         axes.axis("off")
+    letter_panels(panels.flat[:count])
+    handles, _ = panels[0, 0].get_legend_handles_labels()
+    legend_above(figure, handles, ["expected order, through the smallest gap", "measured gap"])
     return figure
+
+
+def _draw_fit(axes: Axes, fit: Fit) -> None:
+    axes.errorbar(
+        fit.parameter,
+        fit.gap,
+        fit.error,
+        fmt="o",
+        color="C0",
+        markerfacecolor="white",
+        elinewidth=0.8,
+        capsize=1.5,
+        label="measured",
+    )
+    at = int(np.argmin(fit.gap))
+    line = fit.gap[at] * (fit.parameter / fit.parameter[at]) ** fit.expected
+    axes.plot(fit.parameter, line, color="C1", label="expected")
+    what, parameter = fit.name.split(", in ")
+    what, parameter = (re.sub(r"\b(lambda_1|eta|beta)\b", r"$\\\1$", text) for text in (what, parameter))
+    axes.set(xscale="log", yscale="log", xlabel=parameter)
+    error = fit.order.standard_error
+    # An error below the last digit shown is not shown.
+    uncertainty = f" $\\pm$ {error:.1g}" if error >= 5e-4 else ""
+    orders = f"order {fit.order.corrected:.3f}{uncertainty}, expected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
+    axes.set_title(f"{what}: {orders}")
+    axes.minorticks_off()
+    shown = fit.parameter[[0, fit.parameter.size // 2, -1]]
+    axes.set_xticks(shown, [power_of_ten(value, 2) for value in shown])
+    ends = [fit.gap.min(), fit.gap.max()]
+    axes.set_yticks(ends, [power_of_ten(value, 2) for value in ends])
+    axes.margins(x=0.12)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import xarray
 
+from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.phase_checks import check
 from snapdyn.figures.phase_panels import PANELS, compute, panel_of
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,15 +38,23 @@ CAPTION = (
 )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the eight diagrams, each with its colours and legend."""
     from snapdyn.figures.phase_diagrams import draw_panel
 
-    figure = new_figure(DOUBLE_COLUMN, 12.8)
-    parts = figure.subfigures(4, 2, squeeze=False).flat
+    columns = fitting_columns(width, 2, 2.6)
+    rows = len(PANELS) // columns
+    figure = new_figure(width, 2.7 * rows)
+    parts = figure.subfigures(rows, columns, squeeze=False).flat
+    panels = []
     for part, (name, panel) in zip(parts, PANELS.items(), strict=True):
         axes = part.subplots()
         handles = draw_panel(axes, panel_of(dataset, name), panel.x, panel.y, panel.variable)
         axes.set_title(panel.title)
-        part.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=6.5)
+        legend_above(
+            part, handles, [str(handle.get_label()) for handle in handles], "outside lower center",
+            fontsize=note_size(0.93), most_columns=2,
+        )  # fmt: skip
+        panels.append(axes)
+    letter_panels(panels)
     return figure

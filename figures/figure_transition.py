@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
-from snapdyn.figures.axes import label_above
+from snapdyn.figures.layout import legend_above, letter_panels
+from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -20,26 +21,45 @@ if TYPE_CHECKING:
 TITLE = "Speed control, common logit and growth exponent through the phase transition"
 CAPTION = (
     "K = 10, V = 1000, eta_Y = 1, eta_Z = 0.5, rho0 = K^(1/4), so that C0 = 1. Lines: closed forms; circles: gamma "
-    "from the logits of the modified flow, z_c and B from Eq. (13), consistent form, integrated. Dotted: the peak of "
-    "gamma, t0' = K ln V/eta_Y and t0 = 2(1+omega_1) K ln V/eta_Y. Scanning ends and snapping begins between these "
-    "times: the common logit continues to fall, but only as ln ln t. The printed B has the same shape and is about K "
-    "times as large."
+    "from the logits of the modified flow, z_c and B from Eq. (13), consistent form, integrated. Vertical lines: the "
+    "peak t* of gamma, t0' = K ln V/eta_Y and t0 = 2(1+omega_1) K ln V/eta_Y. Scanning ends and snapping begins "
+    "between these times: the common logit continues to fall, but only as ln ln t. The printed B has the same shape "
+    "and is about K times as large."
 )
 
-NUM_CLASSES, VOCAB_SIZE, ETA_Y, ETA_Z = 10, 1000, 1.0, 0.5
-RHO0 = NUM_CLASSES**0.25  # C0 = 1, as in Figure 3
-FIRST_TIME, LAST_TIME = 1.0, 1e5
+WIDTH = SINGLE_COLUMN
+FIRST_TIME = 1.0
 POINTS = {"quick": 201, "full": 801}
-KINDS = {"peak": "$t^*$", "start": "$t_0'$", "end": "$t_0$"}
+GENERAL = (
+    "|ln(time of the largest gamma/t*)|",
+    "B against -z_c/K, relative (conservation)",
+    "gamma: closed form against integration, relative",
+    "z_common: closed form against integration, relative",
+    "B: closed form against integration, relative",
+    "wrong theory: the printed B for the integrated one, relative",
+    "wrong theory: gamma peaks at t0",
+)
+KINDS = {"peak": "$t^*$, peak of $\\gamma$", "start": "$t_0'$", "end": "$t_0$"}
+LINES = {"peak": ":", "start": "-.", "end": (0, (5, 2))}
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 10,
+    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=14)] = 1000,
+    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", above=0)] = 1.0,
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 0.5,
+    rho0: Annotated[float | None, Parameter("start of Eq. (13), K^(1/4) unless given", above=0)] = None,
+    last_time: Annotated[float, Parameter("end of the axis", "batch-size-1 steps", at_least=100)] = 1e5,
+) -> xarray.Dataset:
     """Evaluate the closed forms, and integrate the systems they solve at a few times.
 
     Parameters
     ----------
     level : "quick" or "full"
         201 or 801 times on the logarithmic axis.
+    num_classes, vocab_size, eta_Y, eta_Z, rho0, last_time
+        As in the annotations. With rho0 = K^(1/4), C0 = 1, as in Figure 3.
 
     Returns
     -------
@@ -48,23 +68,24 @@ def compute(level: str) -> xarray.Dataset:
         _integrated (checked_time): gamma from the decoder's logits under the modified flow, z and B from (13).
         transition_time (kind). Times in batch-size-1 steps.
     """
-    time = np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])
-    checked = np.geomspace(FIRST_TIME, LAST_TIME, 21)
-    A = (NUM_CLASSES - 1) / RHO0**4
+    rho0 = num_classes**0.25 if rho0 is None else rho0
+    time = np.geomspace(FIRST_TIME, last_time, POINTS[level])
+    checked = np.geomspace(FIRST_TIME, last_time, 21)
+    A = (num_classes - 1) / rho0**4
     exponents = {
-        form: growth_exponent(time, ETA_Y, ETA_Z, VOCAB_SIZE, NUM_CLASSES, RHO0, form)
+        form: growth_exponent(time, eta_Y, eta_Z, vocab_size, num_classes, rho0, form)
         for form in ("consistent", "printed")
     }
     decoder = accurate_run(
-        FrozenDecoder(single_common_token(NUM_CLASSES, 3, 0.1, VOCAB_SIZE), ETA_Y, modified=True), checked
+        FrozenDecoder(single_common_token(num_classes, 3, 0.1, vocab_size), eta_Y, modified=True), checked
     )
-    logit = accurate_run(SingleCommonToken(NUM_CLASSES, VOCAB_SIZE, ETA_Y, ETA_Z, RHO0, "consistent"), checked)
+    logit = accurate_run(SingleCommonToken(num_classes, vocab_size, eta_Y, eta_Z, rho0, "consistent"), checked)
     return xarray.Dataset(
         {
-            "gamma": ("time", gamma(time, ETA_Y, VOCAB_SIZE, NUM_CLASSES)),
+            "gamma": ("time", gamma(time, eta_Y, vocab_size, num_classes)),
             "z_common": (
                 "time",
-                -0.25 * np.log1p(4 * A * ETA_Z * gamma_integral(time, ETA_Y, VOCAB_SIZE, NUM_CLASSES)),
+                -0.25 * np.log1p(4 * A * eta_Z * gamma_integral(time, eta_Y, vocab_size, num_classes)),
             ),
             "B": ("time", exponents["consistent"]),
             "B_printed": ("time", exponents["printed"]),
@@ -74,25 +95,25 @@ def compute(level: str) -> xarray.Dataset:
             "B_integrated": ("checked_time", logit.extra["B"][:, 0]),
             "transition_time": (
                 "kind",
-                [float(transition_time(NUM_CLASSES, VOCAB_SIZE, ETA_Y, kind=kind)) for kind in KINDS],
+                [float(transition_time(num_classes, vocab_size, eta_Y, kind=kind)) for kind in KINDS],
                 CLOCK,
             ),
         },
         {"time": ("time", time, CLOCK), "checked_time": ("checked_time", checked, CLOCK), "kind": list(KINDS)},
         {
-            "num_classes": NUM_CLASSES,
-            "vocab_size": VOCAB_SIZE,
-            "eta_Y": ETA_Y,
-            "eta_Z": ETA_Z,
-            "rho0": RHO0,
+            "num_classes": num_classes,
+            "vocab_size": vocab_size,
+            "eta_Y": eta_Y,
+            "eta_Z": eta_Z,
+            "rho0": rho0,
             **TOLERANCES,
         },
     )
 
 
-def draw(dataset: xarray.Dataset) -> Figure:
+def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     """Draw three panels over one time axis: lines closed forms, circles integrated systems."""
-    figure = new_figure(SINGLE_COLUMN, 4.4)
+    figure = new_figure(width, 5.2)
     panels = figure.subplots(3, 1, sharex=True)
     labels = {"gamma": "speed control $\\gamma$", "z_common": "common logit $z_c$", "B": "growth exponent $B$"}
     for axes, (name, label) in zip(panels, labels.items(), strict=True):
@@ -105,16 +126,14 @@ def draw(dataset: xarray.Dataset) -> Figure:
             color="C0",
             label="integrated",
         )
-        for time in dataset.transition_time.values:
-            axes.axvline(time, color="0.5", linestyle=":", linewidth=0.8)
+        for kind, time in zip(dataset.kind.values, dataset.transition_time.values, strict=True):
+            axes.axvline(time, color="0.5", linestyle=LINES[kind], linewidth=0.9, label=KINDS[kind])
         axes.set_ylabel(label)
-    panels[2].plot(dataset.time, dataset.B_printed / 10, "--", color="C1", label="printed $B$, divided by 10")
-    panels[2].legend(loc="lower right")
-    for kind, time, side in zip(
-        dataset.kind.values, dataset.transition_time.values, ("right", "left", "left"), strict=True
-    ):
-        label_above(panels[0], time, KINDS[kind], side)
-    panels[-1].set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), xlabel=TIME_LABEL)
+    K = dataset.attrs["num_classes"]
+    panels[2].plot(dataset.time, dataset.B_printed / K, "--", color="C1", label=f"printed $B$, divided by $K$ = {K}")
+    letter_panels(panels)
+    legend_above(figure, *panels[2].get_legend_handles_labels(), most_columns=3)
+    panels[-1].set(xscale="log", xlim=dataset.time.values[[0, -1]], xlabel=TIME_LABEL)
     figure.align_ylabels(panels)
     return figure
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -19,8 +18,9 @@ from matplotlib.patheffects import withStroke
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
+from snapdyn.figures.layout import fit_texts, legend_above, wrap
 from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
-from snapdyn.figures.style import SINGLE_COLUMN, new_figure
+from snapdyn.figures.style import SINGLE_COLUMN, new_figure, note_size
 from snapdyn.validation.observables import PHASES
 
 MESH = 200  # points along each axis at which the theory's lines are computed
@@ -50,7 +50,7 @@ TIME_LINES: tuple[tuple[str, str, Literal["-", "--", ":"]], ...] = (
 LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
 
 
-def draw(dataset: xarray.Dataset, x: str, y: str, variable: str) -> Figure:
+def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 1.3 * SINGLE_COLUMN) -> Figure:
     """Draw the diagram of one variable of a sweep.
 
     Parameters
@@ -63,21 +63,34 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str) -> Figure:
         Dimension on the vertical axis.
     variable : str
         Variable to colour.
+    width : float
+        Inches.
 
     Returns
     -------
     matplotlib Figure
+        Titled by the variable and the system; the settings stand below in small letters.
 
     Raises
     ------
     InputError
         The dataset lacks one of the names or has further dimensions.
     """
-    figure = new_figure(1.3 * SINGLE_COLUMN, 1.25 * SINGLE_COLUMN)
-    axes = figure.subplots()
+    figure = new_figure(width, 1.3 * SINGLE_COLUMN)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[10, 1])
+    main, below = parts
+    axes = main.subplots()
     handles = draw_panel(axes, dataset, x, y, variable)
-    axes.set_title(textwrap.fill(settings_text(dataset), 80), fontsize=6.5)
-    figure.legend(handles=handles, loc="outside lower center", ncols=1 if len(handles) < 3 else 2, fontsize=6.5)
+    system, _, settings = settings_text(dataset).partition(": ")
+    title = LABELS.get(variable, dataset[variable].attrs.get("long_name", variable))
+    axes.set_title(f"{str(title).partition(' (')[0]}, {system}", loc="left")
+    if handles:
+        legend_above(
+            main, handles, [str(handle.get_label()) for handle in handles], "outside lower center", most_columns=2
+        )
+    note = below.text(0.5, 0.5, settings, ha="center", va="center", fontsize=note_size(0.85), color="0.35")
+    wrap(note, 0.96 * figure.bbox.width)
+    fit_texts(figure)
     return figure
 
 

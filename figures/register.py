@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.registry import Registry
 from snapdyn.figures import (
@@ -30,6 +32,8 @@ from snapdyn.figures import (
     figure_phase,
     figure_transition,
 )
+from snapdyn.figures.parameters import Declared, parameters_of, read_parameters
+from snapdyn.figures.style import DOUBLE_COLUMN
 
 if TYPE_CHECKING:
     import xarray
@@ -51,14 +55,20 @@ class FigureEntry:
     caption : str
         The text below the picture. Tests assert its numbers on the data.
     compute : callable
-        ``compute(level)`` gives the data as an xarray.Dataset; level is "quick" or "full". With `from_runs` it is
-        ``compute(level, runs)``.
+        ``compute(level, **parameters)`` gives the data as an xarray.Dataset; level is "quick" or "full". With
+        `from_runs` it is ``compute(level, runs, **parameters)``. Its other arguments with a default are the parameters
+        of the figure; `Parameter` in an annotation gives meaning, unit and bounds.
     draw : callable
-        ``draw(dataset)`` gives a matplotlib Figure. It is called inside the project's style.
+        ``draw(dataset, width)``, or ``draw(dataset)``, gives a matplotlib Figure, `width` inches wide. It is called
+        inside the project's style.
     check : callable
         ``check(dataset)`` gives a list of Check: the claims of the figure on its data, and wrong theories as controls.
     from_runs : bool, optional
-        The data come from saved runs of transformers.
+        The data come from runs of transformers: `runs` is a sequence of them, or None for those that snapdyn has.
+    general : tuple of str, optional
+        Names of the checks that hold for all parameters. The others speak of the defaults only.
+    width : float, optional
+        Width in inches where none is asked for.
     write_extras : callable, optional
         ``write_extras(dataset, folder, name, title, caption)`` writes further files and gives their paths.
 
@@ -85,10 +95,12 @@ class FigureEntry:
     title: str
     caption: str
     compute: Callable[..., xarray.Dataset]
-    draw: Callable[[xarray.Dataset], Figure]
+    draw: Callable[..., Figure]
     check: Callable[[xarray.Dataset], list[Check]]
     from_runs: bool = False
     write_extras: Callable[[xarray.Dataset, Path, str, str, str], list[Path]] | None = None
+    general: tuple[str, ...] = ()
+    width: float = DOUBLE_COLUMN
 
     @classmethod
     def from_module(cls, module: ModuleType) -> FigureEntry:
@@ -97,8 +109,8 @@ class FigureEntry:
         Parameters
         ----------
         module : module
-            Named figure_ID, with TITLE, CAPTION, compute, draw and check, and where they apply FROM_RUNS and
-            write_extras.
+            Named figure_ID, with TITLE, CAPTION, compute, draw and check, and where they apply GENERAL, WIDTH,
+            FROM_RUNS and write_extras.
 
         Returns
         -------
@@ -113,12 +125,31 @@ class FigureEntry:
             module.check,
             getattr(module, "FROM_RUNS", False),
             getattr(module, "write_extras", None),
+            getattr(module, "GENERAL", ()),
+            getattr(module, "WIDTH", DOUBLE_COLUMN),
         )
 
     @property
     def name(self) -> str:
         """Name of the files: figure_3."""
         return f"figure_{self.id}"
+
+    @cached_property
+    def parameters(self) -> dict[str, Declared]:
+        """Parameters by name, as `compute` declares them."""
+        return parameters_of(self.compute)
+
+    def read_parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return every parameter with its value, after a check; InputError for an unknown name or a wrong value."""
+        return read_parameters(self.parameters, values, f"figure {self.id}")
+
+    def figure(self, dataset: xarray.Dataset, width: float) -> Figure:
+        """Draw the data, `width` inches wide."""
+        if "width" in inspect.signature(self.draw).parameters:
+            return self.draw(dataset, width=width)
+        figure = self.draw(dataset)
+        figure.set_size_inches(width, figure.get_figheight())
+        return figure
 
 
 # In the order of reports.

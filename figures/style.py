@@ -1,35 +1,187 @@
-"""The style that all figures share, and the widths of the printed page."""
+"""The style that all figures share, the widths of the printed page, and styles for journals and slides."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any
+
+from snapdyn.errors import InputError, file_path, positive, shown, suggest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLE = "snapdyn.figures.snapdyn"
 SINGLE_COLUMN, DOUBLE_COLUMN = 3.4, 7.0  # inches
+TEXT_SIZE = 8.0  # points, of the house style: heights and least widths of panels are meant for this size
+# Styles by name, each a file NAME.mplstyle beside this one.
+PRESETS = ("neurips", "icml", "jmlr", "slides")
+NARROWEST, WIDEST = 2.0, 40.0  # inches
 # The time of theory: attributes of data, label of an axis.
 CLOCK = {"units": "batch-size-1 steps"}
+# Line styles that are told apart without colour, in the order of the colours.
+LINE_STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)), ":")
 TIME_LABEL = "$t$ (batch-size-1 steps)"
+
+Style = str | os.PathLike[str] | Mapping[str, Any]
 
 
 @contextmanager
-def house_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Draw and save in the project's style with `changes`, whatever the user's own matplotlib settings."""
+def house_style(
+    changes: Mapping[str, Any] | None = None, style: Style | None = None, tex: bool = False
+) -> Iterator[None]:
+    """Draw and save in the project's style, whatever the user's own matplotlib settings.
+
+    Parameters
+    ----------
+    changes : mapping, optional
+        Settings of matplotlib (rcParams) that differ from the style's.
+    style : str, path or mapping, optional
+        "neurips", "icml", "jmlr", "slides", a .mplstyle file, or a mapping of rcParams; applied on top of the house
+        style (8 point sans-serif, colours of Okabe and Ito).
+    tex : bool
+        Let LaTeX set the texts. It must be installed.
+
+    Raises
+    ------
+    InputError
+        The style is unknown, its file cannot be read or has a line that matplotlib does not understand, or LaTeX is
+        not installed.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from snapdyn.figures import house_style
+    >>> with house_style(style="icml"):
+    ...     matplotlib.rcParams["font.family"]
+    ['serif']
+    """
     import matplotlib.style
 
-    with matplotlib.style.context([STYLE, dict(changes or {})], after_reset=True):
+    settings = style_settings(style)
+    if tex:
+        if which("latex") is None:
+            raise InputError(
+                "expected LaTeX to be installed for tex, received no program latex; install it, or draw without"
+            )
+        settings["text.usetex"] = True
+    with matplotlib.style.context([STYLE, settings, dict(changes or {})], after_reset=True):
         yield
 
 
+def style_settings(style: Style | None) -> dict[str, Any]:
+    """Return the rcParams of a style: those of a preset, of a .mplstyle file, or the mapping itself."""
+    import matplotlib
+
+    if style is None:
+        return {}
+    if isinstance(style, Mapping):
+        source, read = "style", lambda: matplotlib.RcParams(style)
+    elif style in PRESETS:
+        return _plain(
+            matplotlib.rc_params_from_file(Path(__file__).with_name(f"{style}.mplstyle"), use_default_template=False)
+        )
+    else:
+        path = file_path("style", style)
+        if path.suffix != ".mplstyle":
+            raise InputError(
+                f"expected style to be one of {', '.join(PRESETS)}, or a .mplstyle file, received {shown(str(style))}"
+                f"{suggest(str(style), PRESETS)}"
+            )
+        source, read = (
+            str(path),
+            lambda: matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False),
+        )
+    try:
+        return _plain(read())
+    except OSError as error:
+        raise InputError(
+            f"expected a style file that can be read, received {source!r} ({error.strerror}); check the path"
+        ) from error
+    except Exception as error:  # what matplotlib raises depends on the line
+        raise InputError(
+            f"expected settings of matplotlib in {source!r}, received one that it refuses ({error}); correct it"
+        ) from error
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    return dict(settings)
+
+
+def figure_width(width: float | None, style: Style | None, default: float) -> float:
+    """Return the width in inches: the given one, else that of the style (figure.figsize), else `default`."""
+    if width is None:
+        size = style_settings(style).get("figure.figsize")
+        return float(size[0]) if size is not None else default
+    width = positive("width", width)
+    if not NARROWEST <= width <= WIDEST:
+        raise InputError(
+            f"expected width between {NARROWEST:g} and {WIDEST:g} inches, received {width:g}; give such a width"
+        )
+    return width
+
+
+def text_scale() -> float:
+    """Return the size of the current style's text over that of the house style."""
+    import matplotlib
+
+    return float(matplotlib.rcParams["font.size"]) / TEXT_SIZE
+
+
+def note_size(factor: float = 1.0) -> float:
+    """Return the size of notes in a figure, points: that of legends, times `factor`."""
+    import matplotlib
+    from matplotlib.font_manager import FontProperties
+
+    return factor * FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
+
+
 def new_figure(width: float, height: float, dpi: float | None = None) -> Figure:
-    """Return an empty figure of this size in inches.
+    """Return an empty figure, `width` inches wide; `height` grows with the text of the current style.
 
     matplotlib is loaded here, at the first drawing, so that the register of figures can be read without it.
+
+    Parameters
+    ----------
+    width : float
+        Inches.
+    height : float
+        Inches, for the 8 point text of the house style.
+    dpi : float, optional
+        Dots per inch of bitmaps.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> from snapdyn.figures import house_style, new_figure
+    >>> with house_style(style="slides"):  # 16 points
+    ...     new_figure(5.0, 2.0).get_size_inches().tolist()
+    [5.0, 4.0]
     """
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), dpi=dpi)
+    return Figure(figsize=(width, height * text_scale()), dpi=dpi)
+
+
+def power_of_ten(value: float, digits: int = 3) -> str:
+    """Write a number as mathtext: 1 890, 0.25, 10^5, 3.2 x 10^-7 with raised exponents.
+
+    Examples
+    --------
+    >>> power_of_ten(1e5), power_of_ten(0.25), power_of_ten(3.2e-7)
+    ('$10^{5}$', '0.25', '$3.2\\\\times10^{-7}$')
+    """
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        if abs(value) >= 999.5:
+            return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
+        return f"{value:.{digits}g}"
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    mantissa = f"{float(mantissa):g}"
+    power = f"10^{{{int(exponent)}}}"
+    return f"${power}$" if mantissa == "1" else f"${mantissa}\\times{power}$"

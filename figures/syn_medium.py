@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics import SequenceClasses, syn_medium
+from snapdyn.figures.parameters import Parameter
 from snapdyn.validation.published import FIGURE_6, distinct_entropy, figure_6_runs
 
 NUM_QUERIES = (1, 3, 5, 10)
@@ -17,17 +19,24 @@ SEEDS = {"quick": 10, "full": 100}
 # Where the printed axes of Figures 11 and 12 begin and end, by number of queries.
 THRESHOLDS = {1: (0.028, 0.038), 3: (0.012, 0.016), 5: (0.0075, 0.0105), 10: (0.0040, 0.0050)}
 NUM_THRESHOLDS = 41
+# Parameters of all three figures.
+Momentum = Annotated[float, Parameter("momentum of SGD", at_least=0, at_most=0.99)]
+BatchSize = Annotated[int, Parameter("sequences per step", at_least=1)]
+Seeds = Annotated[int | None, Parameter("seeds per cell, 10 or 100 by the level", at_least=2)]
 SETUP = {name: value for name, value in FIGURE_6.items() if value is not None}
 
 
-@cache
-def final_states(num_seeds: int) -> xarray.Dataset:
+@lru_cache(maxsize=4)
+def final_states(num_seeds: int, momentum: float, batch_size: int) -> xarray.Dataset:
     """Measure entropy and recall at the end of the runs of Fig. 6, seeds 0, 1, ...
 
     Parameters
     ----------
     num_seeds : int
         Seeds per cell.
+    momentum : float
+        Of SGD.
+    batch_size : int
 
     Returns
     -------
@@ -37,11 +46,12 @@ def final_states(num_seeds: int) -> xarray.Dataset:
         share of a query's distinct tokens (those of its classes) with softmax(z_m)_l over all V ids above the
         threshold, mean over queries. Computed once per process: three figures show it.
     """
+    changes: dict[str, Any] = {"momentum": momentum, "batch_size": batch_size}
     entropies, recalls, thresholds = [], [], []
     for Q in NUM_QUERIES:
         classes = syn_medium(Q)
         cells = [(classes, ratio * eta_Z, eta_Z) for eta_Z in ATTENTION_RATES for ratio in RATIOS]
-        runs = [run for cell in figure_6_runs(cells, range(num_seeds)) for run in cell]
+        runs = [run for cell in figure_6_runs(cells, range(num_seeds), **changes) for run in cell]
         threshold = np.linspace(*THRESHOLDS[Q], NUM_THRESHOLDS)
         shape = (len(ATTENTION_RATES), len(RATIOS), num_seeds)
         entropies.append(np.reshape([distinct_entropy(run) for run in runs], shape))
@@ -59,7 +69,7 @@ def final_states(num_seeds: int) -> xarray.Dataset:
             "ratio": list(RATIOS),
             "seed": np.arange(num_seeds),
         },
-        SETUP,
+        SETUP | changes,
     )
 
 

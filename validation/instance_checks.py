@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,6 +129,8 @@ class InstanceReport:
     Not applicable: it speaks of the 64 published cells of Fig. 6.
     """
 
+    if TYPE_CHECKING:
+        plot: ClassVar[Callable[..., Any]]  # attached by `snapdyn`: drawing belongs to another room
     claims: tuple[InstanceResult, ...]
     settings: dict[str, Any]
 

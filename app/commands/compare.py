@@ -33,7 +33,7 @@ def compare(
     from snapdyn.dynamics.storage import output_folder
     from snapdyn.experiments.run_files import read_comparison, read_trace_comparison
     from snapdyn.figures.comparison import draw
-    from snapdyn.figures.drawing import write_figure
+    from snapdyn.figures.files import write_figure
 
     started = time.perf_counter()
     comparison = read_comparison(file) if trace is None else read_trace_comparison(file, trace)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,45 +12,121 @@ from snapdyn.commands.options import Level, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show, show_table
 
 if TYPE_CHECKING:
+    from snapdyn.figures import DrawnFigure
     from snapdyn.validation import Check
 
 
 def figures(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Figures; default all.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Figures; default all, or those of --config.")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("out"),
     level: Level = "quick",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of every chosen figure. May be repeated."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.toml", help="Parameters in sections [figures.ID]; --set takes precedence."),
+    ] = None,
+    width: Annotated[float | None, typer.Option(metavar="IN", help="Width in inches, such as 3.25, 5.5, 7.")] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="neurips, icml, jmlr, slides, or a .mplstyle file."),
+    ] = None,
+    tex: Annotated[bool, typer.Option("--tex", help="Set texts with LaTeX, which must be installed.")] = False,
+    formats: Annotated[
+        str, typer.Option("--format", metavar="LIST", help="Formats of the pictures: pdf,svg,png,pgf.")
+    ] = "png,pdf",
+    dpi: Annotated[float | None, typer.Option(metavar="N", help="Dots per inch of PNG; default 200.")] = None,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="DATA", help="Draw from a saved .nc, or a folder of them.")
     ] = None,
     runs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Saved transformer runs, for figures 7 and 10.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default short runs of snapdyn."
+        ),
     ] = None,
     unverified: Annotated[
         bool, typer.Option("--unverified", help="Also read data and runs without a digest, of earlier versions.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List ids, titles and parameters; draw nothing.")] = False,
     load: Load = None,
 ) -> int:
     """Draw figures: picture (PDF, PNG), data (netCDF) and provenance.
 
     Exit code 1, with --check: the data of a figure contradict its claims.
 
-    Example: snapdyn figures 3 8 9 --out pictures --check
+    Example: snapdyn figures 3 --set num_classes=6 --set eta_Z=0.2 --width 3.25 --style icml --out pictures --check
     """
-    from snapdyn.figures import draw
+    from snapdyn.figures import write
 
+    if listed:
+        return _list(ids)
+    chosen, parameters = _parameters(ids or None, settings or [], config, source is not None)
     with progress_bar("drawing") as update:
-        drawn = draw(
-            ids or None, out=out, level=level, progress=update, source=source, runs=runs, unverified=unverified
+        drawn = write(
+            chosen,
+            out=out,
+            level=level,
+            progress=update,
+            source=source,
+            runs=runs,
+            unverified=unverified,
+            parameters=parameters,
+            width=width,
+            style=style,
+            tex=tex,
+            formats=[name.strip() for name in formats.split(",")],
+            dpi=dpi,
         )
-    show_table(("id", "title", "picture"), [(figure.id, figure.title, str(figure.png)) for figure in drawn])
-    if not check:
-        return DONE
+    show_table(("id", "title", "picture"), [(f.id, f.title, str(next(iter(f.pictures.values())))) for f in drawn])
+    return _show_checks(drawn) if check else DONE
+
+
+def _parameters(
+    ids: list[str] | None, settings: Iterable[str], config: Path | None, saved: bool
+) -> tuple[list[str] | None, dict[str, dict[str, Any]]]:
+    """Return the chosen figures and their parameters: those of the file, then those of --set for every figure."""
+    from snapdyn.experiments.figure_files import read_figures
+    from snapdyn.figures import FIGURES
+    from snapdyn.figures.parameters import read_setting
+    from snapdyn.validation.run import chosen_ids
+
+    FIGURES.load_named(ids or [])
+    parameters = {} if config is None else read_figures(config, FIGURES)
+    chosen = list(parameters) if ids is None and parameters else ids
+    given = dict(map(read_setting, settings))
+    if chosen is None and (saved or not given):
+        return None, {"": given} if given else {}
+    names = list(chosen_ids("figure", FIGURES if chosen is None else chosen, FIGURES))
+    return names, {id_: parameters.get(id_, {}) | given for id_ in names}
+
+
+def _list(ids: list[str] | None) -> int:
+    from snapdyn.figures import FIGURES
+    from snapdyn.validation.run import chosen_ids
+
+    FIGURES.load_named(ids or [])
+    rows = []
+    for id_ in chosen_ids("figure", ids or FIGURES, FIGURES):
+        entry = FIGURES[id_]
+        parameters = [parameter.describe() for parameter in entry.parameters.values()] or ["no parameters"]
+        rows += [(id_ if not n else "", entry.title if not n else "", text) for n, text in enumerate(parameters)]
+    show_table(("id", "title", "parameters with their defaults"), rows)
+    return DONE
+
+
+def _show_checks(drawn: list[DrawnFigure]) -> int:
     rows = [(figure.id, *_check_row(check)) for figure in drawn for check in figure.checks]
+    rows += [(figure.id, name, "", "speaks of the defaults only") for figure in drawn for name in figure.not_applicable]
     show_table(("id", "claim of the figure", "measured", ""), rows)
     failed = [figure.id for figure in drawn if not figure.as_claimed]
     outcome = f"data contradict the claims of: {', '.join(failed)}" if failed else "all figures show what they claim"
-    show(f"{len(rows)} checks; {outcome}")
+    show(f"{sum(len(figure.checks) for figure in drawn)} checks; {outcome}")
     return DIFFERS if failed else DONE
 
 

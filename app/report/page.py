@@ -16,7 +16,7 @@ from markupsafe import Markup
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
-from snapdyn.figures import DrawnFigure, draw
+from snapdyn.figures import DrawnFigure, write
 from snapdyn.report.filters import FILTERS
 from snapdyn.report.formulas import glyph_definitions
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Report
@@ -133,7 +133,7 @@ def build_report(
         report = report_of(level, results, started, finished)
         with replacing(folder / "report.json") as temporary:
             temporary.write_text(report.to_json(), encoding="utf-8")
-        figures = draw(out=folder / "figures", level=level, progress=progress)
+        figures = write(out=folder / "figures", level=level, progress=progress)
         verified = [_verify(derivation) for derivation in derivations()]
         page = folder / "index.html"
         text = render(report, figures, verified, time.perf_counter() - started)

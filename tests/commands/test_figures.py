@@ -64,7 +64,7 @@ def test_interrupt_of_figures(
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snapdyn.figures.draw", interrupted)
+    monkeypatch.setattr("snapdyn.figures.write", interrupted)
     assert main(["figures", "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err.startswith("snapdyn: interrupted")
 

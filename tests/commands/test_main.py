@@ -31,7 +31,7 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
         (["check", "a.toml"], "snapdyn.experiments.check_files.read_check"),
         (["compare", "a.toml"], "snapdyn.experiments.run_files.read_comparison"),
         (["equations"], "snapdyn.validation.equation_text"),
-        (["figures"], "snapdyn.figures.draw"),
+        (["figures"], "snapdyn.figures.write"),
         (["report"], "snapdyn.report.page.build_report"),
         (["simulate", "a.toml"], "snapdyn.experiments.run_files.read_simulation"),
         (["sweep", "a.toml"], "snapdyn.experiments.sweep.files.read_sweep"),

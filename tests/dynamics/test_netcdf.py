@@ -125,7 +125,7 @@ def save():
         TextClasses(sparse.eye_array(500, format="csr"), n, n, n + 1, [f"w{i}" for i in n], 1, 9, 1, 9).save(path)
     elif kind == "figure":
         from snapdyn.figures.register import FIGURES
-        from snapdyn.figures.drawing import write_figure
+        from snapdyn.figures.files import write_figure
         entry = FIGURES["8"]
         write_figure(path.parent, path.stem, entry.compute("quick"), entry.draw, {}, 0.0)
     else:

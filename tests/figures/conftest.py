@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 import xarray
 
-from snapdyn.figures import DrawnFigure, draw
+from snapdyn.figures import DrawnFigure, write
 
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DrawnFigure]:
     """Files of every figure, by id."""
     folder: Path = tmp_path_factory.mktemp("figures")
-    return {figure.id: figure for figure in draw(out=folder)}
+    return {figure.id: figure for figure in write(out=folder)}
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 
@@ -16,10 +18,10 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics import System, Trajectory, integrate
 from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, DrawnFigure, draw
-from snapdyn.figures.drawing import FORMAT
+from snapdyn.figures import FIGURES, DrawnFigure, write
+from snapdyn.figures.saved_data import FORMAT
 
-COMPUTED = [id_ for id_, entry in FIGURES.items() if not entry.from_runs]
+COMPUTED = list(FIGURES)
 
 
 @pytest.mark.slow
@@ -66,6 +68,16 @@ def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
+def refusing(compute: Callable[..., xarray.Dataset]) -> Callable[..., xarray.Dataset]:
+    """A function with the same parameters that must not be called."""
+
+    @wraps(compute)
+    def refuse(*arguments: object, **parameters: object) -> xarray.Dataset:
+        raise AssertionError("computed again")
+
+    return refuse
+
+
 @pytest.mark.parametrize("id_", COMPUTED)
 def test_saved_data_give_the_same_picture(
     id_: str, drawn: dict[str, DrawnFigure], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -73,9 +85,9 @@ def test_saved_data_give_the_same_picture(
     """Assert equal bytes when drawn from the data in another folder, without computing, under a user's own settings."""
     monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 9.0)
     monkeypatch.setitem(matplotlib.rcParams, "savefig.dpi", 50)
-    monkeypatch.setitem(FIGURES, id_, replace(FIGURES[id_], compute=None))
+    monkeypatch.setitem(FIGURES, id_, replace(FIGURES[id_], compute=refusing(FIGURES[id_].compute)))
     first = drawn[id_]
-    (again,) = draw(id_, tmp_path, source=first.data)
+    (again,) = write(id_, tmp_path, source=first.data)
     for kind in ("png", "pdf", "data"):
         assert getattr(again, kind).read_bytes() == getattr(first, kind).read_bytes(), kind
     assert [path.read_bytes() for path in again.extras] == [path.read_bytes() for path in first.extras]
@@ -86,7 +98,7 @@ def test_saved_data_give_the_same_picture(
 @pytest.mark.parametrize("id_", ["2", "3", "4", "attention"])
 def test_same_inputs_give_the_same_data(id_: str, drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
     """Assert equal bytes when computed again: closed forms, flows, and SGD with its seeds."""
-    (again,) = draw(id_, tmp_path)
+    (again,) = write(id_, tmp_path)
     assert again.data.read_bytes() == drawn[id_].data.read_bytes()
     assert again.png.read_bytes() == drawn[id_].png.read_bytes()
 
@@ -97,10 +109,10 @@ def test_a_folder_of_data_is_drawn_whole(drawn: dict[str, DrawnFigure], tmp_path
     folder.mkdir()
     for id_ in ("9", "3"):
         (folder / drawn[id_].data.name).write_bytes(drawn[id_].data.read_bytes())
-    assert [figure.id for figure in draw(out=tmp_path / "all", source=folder)] == ["3", "9"]
-    assert [figure.id for figure in draw("9", tmp_path / "one", source=folder)] == ["9"]
+    assert [figure.id for figure in write(out=tmp_path / "all", source=folder)] == ["3", "9"]
+    assert [figure.id for figure in write("9", tmp_path / "one", source=folder)] == ["9"]
     with pytest.raises(InputError, match=r"expected data of figure 8 in .*, received those of 3, 9"):
-        draw("8", tmp_path / "none", source=folder)
+        write("8", tmp_path / "none", source=folder)
 
 
 def test_data_that_are_not_a_figures_are_refused(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
@@ -119,7 +131,7 @@ def test_data_that_are_not_a_figures_are_refused(drawn: dict[str, DrawnFigure], 
         (write_netcdf(xarray.Dataset({"x": 1.0}), tmp_path / "id.nc", FORMAT), "expected the data of a figure"),
     ):
         with pytest.raises(InputError, match=message):
-            draw(out=tmp_path / "out", source=source)
+            write(out=tmp_path / "out", source=source)
     assert not (tmp_path / "out").exists()
 
 
@@ -129,16 +141,16 @@ def test_data_without_a_digest_are_drawn_when_asked(drawn: dict[str, DrawnFigure
     saved = xarray.load_dataset(drawn["8"].data, engine="h5netcdf")
     del saved.attrs["format"]
     saved.to_netcdf(old, engine="h5netcdf")
-    (again,) = draw(out=tmp_path / "out", source=old, unverified=True)
+    (again,) = write(out=tmp_path / "out", source=old, unverified=True)
     assert again.data.read_bytes() == drawn["8"].data.read_bytes()
     saved.drop_vars("h").to_netcdf(poor, engine="h5netcdf")
     with pytest.raises(InputError, match="from which it cannot be drawn"):
-        draw(out=tmp_path / "out", source=poor, unverified=True)
+        write(out=tmp_path / "out", source=poor, unverified=True)
 
 
 def test_full_level_has_more_points_on_the_same_curves(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
     """Assert that "full" refines the curves and agrees with "quick" where both have a value."""
-    (full,) = draw(["8"], tmp_path, level="full")
+    (full,) = write(["8"], tmp_path, level="full")
     fine = xarray.load_dataset(full.data, engine="h5netcdf")
     coarse = xarray.load_dataset(drawn["8"].data, engine="h5netcdf")
     assert fine.sizes["visit"] > 4 * coarse.sizes["visit"]
@@ -150,7 +162,7 @@ def test_full_level_has_more_points_on_the_same_curves(drawn: dict[str, DrawnFig
 def test_progress_is_reported_before_each_figure_and_at_the_end(tmp_path: Path) -> None:
     """Assert the calls (done, total, id), in the order of the register whatever the order of the request."""
     calls: list[tuple[int, int, str]] = []
-    draw(["9", "8"], tmp_path, progress=lambda *call: calls.append(call))
+    write(["9", "8"], tmp_path, progress=lambda *call: calls.append(call))
     assert calls == [(0, 2, "8"), (1, 2, "9"), (2, 2, "")]
 
 
@@ -164,7 +176,7 @@ def test_progress_is_reported_before_each_figure_and_at_the_end(tmp_path: Path) 
 def test_unknown_names_are_refused_with_the_nearest(ids: list[str], level: str, message: str, tmp_path: Path) -> None:
     """Assert that an unknown figure or level is named, with a suggestion, before anything is drawn."""
     with pytest.raises(InputError, match=message):
-        draw(ids, tmp_path / "out", level)
+        write(ids, tmp_path / "out", level)
     assert not (tmp_path / "out").exists()
 
 
@@ -173,7 +185,7 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     in_the_way = tmp_path / "out"
     in_the_way.write_text("precious", encoding="utf-8")
     with pytest.raises(InputError, match="expected a folder that can be written to"):
-        draw("8", in_the_way)
+        write("8", in_the_way)
     assert in_the_way.read_text(encoding="utf-8") == "precious"
 
 
@@ -181,7 +193,7 @@ def test_failure_while_writing_leaves_no_half_file(tmp_path: Path) -> None:
     """Assert that a folder in the place of the PNG is refused by name and that no temporary file stays behind."""
     (tmp_path / "figure_8.png").mkdir()
     with pytest.raises(InputError, match=r"figure_8\.png"):
-        draw("8", tmp_path)
+        write("8", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"figure_8.png", "figure_8.nc"}
 
 
@@ -196,18 +208,19 @@ def test_no_figure_is_drawn_from_half_a_run(
 
     monkeypatch.setattr(import_module("snapdyn.dynamics.integration.driver"), "integrate", half)
     with pytest.raises(raised):
-        draw("attention", tmp_path)
+        write("attention", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_interruption_keeps_finished_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that Ctrl-C in the second figure leaves the first whole and nothing of the second."""
 
-    def interrupt(level: str) -> xarray.Dataset:
+    @wraps(FIGURES["9"].compute)
+    def interrupt(*arguments: object, **parameters: object) -> xarray.Dataset:
         raise KeyboardInterrupt
 
     monkeypatch.setitem(FIGURES, "9", replace(FIGURES["9"], compute=interrupt))
     with pytest.raises(KeyboardInterrupt):
-        draw(["8", "9"], tmp_path)
+        write(["8", "9"], tmp_path)
     assert {path.name.split(".", 1)[0] for path in tmp_path.iterdir()} == {"figure_8"}
     assert len(list(tmp_path.iterdir())) == 4

@@ -10,7 +10,7 @@ import pytest
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, draw, figure_7, figure_10
+from snapdyn.figures import FIGURES, figure_7, figure_10, write
 
 
 def learning(
@@ -62,9 +62,9 @@ def runs(backwards: bool = False) -> list[TransformerRun]:
 def test_figures_are_drawn_from_saved_runs_and_again_from_their_data(tmp_path: Path) -> None:
     """Assert that both show what they claim, and that drawing from the data gives the same picture."""
     folder = save(runs(), tmp_path / "runs")
-    figures = draw(["7", "10"], tmp_path / "out", runs=folder)
+    figures = write(["7", "10"], tmp_path / "out", runs=folder)
     assert [figure.as_claimed for figure in figures] == [True, True]
-    again = draw(out=tmp_path / "again", source=tmp_path / "out")
+    again = write(out=tmp_path / "again", source=tmp_path / "out")
     assert [a.png.read_bytes() for a in again] == [a.png.read_bytes() for a in figures]
 
 
@@ -118,14 +118,24 @@ def test_runs_with_fewer_records_than_others() -> None:
     assert measured == pytest.approx(short.entropy[-1] - short.entropy[0])
 
 
-def test_without_runs_they_are_left_out_or_refused(tmp_path: Path) -> None:
-    """Assert that asking for them without runs says what to give, and that runs of other rates are refused by name."""
-    assert FIGURES["7"].from_runs
-    assert FIGURES["10"].from_runs
-    with pytest.raises(InputError, match="give it with --runs"):
-        draw("7", tmp_path)
+def test_without_runs_they_show_the_short_runs_of_snapdyn(tmp_path: Path) -> None:
+    """Assert that both are drawn without PyTorch and runs, name the settings, and show what they claim."""
+    figures = write(["7", "10"], tmp_path / "short")
+    assert [figure.as_claimed for figure in figures] == [True, True]
+    for id_ in ("7", "10"):
+        settings = FIGURES[id_].compute("quick").attrs["settings"]
+        assert "WikiText-2" in settings
+        assert "iterations" in settings
+    with pytest.raises(InputError, match="received 2; give runs at this rate with --runs"):
+        write("7", tmp_path / "none", parameters={"7": {"learning_rate": 2.0}})
+
+
+def test_runs_of_other_rates_are_refused(tmp_path: Path) -> None:
+    """Assert that runs that a figure cannot show are refused by name, and that Figure 7 shows another rate if asked."""
     folder = save([learning(1, 2.0, 0)], tmp_path / "runs")
     with pytest.raises(InputError, match=r"at learning rate 5 .*received rates \[2\.0\]"):
-        draw("7", tmp_path / "out", runs=folder)
+        write("7", tmp_path / "out", runs=folder)
     with pytest.raises(InputError, match="at least two learning rates"):
-        draw("10", tmp_path / "out", runs=folder)
+        write("10", tmp_path / "out", runs=folder)
+    (figure,) = write("7", tmp_path / "two", runs=folder, parameters={"7": {"learning_rate": 2.0}})
+    assert figure.png.name == "figure_7_learning_rate=2.png"

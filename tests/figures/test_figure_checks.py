@@ -32,15 +32,17 @@ def exchanged(first: str, second: str) -> Callable[[xarray.Dataset], xarray.Data
     )
 
 
-COMPUTED = [id_ for id_, entry in FIGURES.items() if not entry.from_runs]
+COMPUTED = list(FIGURES)
 WRONG_DATA = {
     "2": backwards("attention", "time"),
     "3": backwards("chi", "eta_Y"),
     "4": backwards("sgd", "iteration"),
     "5": backwards("attention", "rate"),
     "6": backwards("entropy", "ratio"),
+    "7": backwards("entropy", "record"),
     "8": scaled("h", 1.2),
     "9": backwards("B", "eta_Z"),
+    "10": backwards("entropy", "learning_rate"),
     "11": backwards("recall", "ratio"),
     "12": backwards("recall", "eta_Z"),
     "attention": backwards("attention", "time"),

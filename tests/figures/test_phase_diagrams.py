@@ -27,7 +27,7 @@ from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.design import Axis, Design
 from snapdyn.experiments.sweep.execution import run_in_process
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.figures import FIGURES, phase_runs
+from snapdyn.figures import FIGURES, house_style, overlaps, phase_runs
 from snapdyn.figures.phase_checks import EXCESS
 from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.figures.phase_panels import PANELS
@@ -292,14 +292,20 @@ def test_lines_belong_to_what_is_run(changes: dict[str, dict[str, Any]], variabl
         assert part in label
 
 
-def test_the_title_has_what_all_cells_share() -> None:
-    """Assert the settings of all cells in the title, none that is swept, and what an axis of one value holds."""
+def test_the_note_has_what_all_cells_share() -> None:
+    """Assert a short title, and below the settings of all cells, none that is swept, and axes of one value."""
     data = diagram().isel(eta_Z=[1])
     data["eta_Z"].attrs["parameter"] = "system.eta_Z"
-    title = draw(diagram(), "eta_Y", "eta_Z", "entropy").axes[0].get_title()
-    assert " ".join(title.split()) == (
+    with house_style():
+        figure = draw(diagram(), "eta_Y", "eta_Z", "entropy")
+        assert overlaps(figure) == []
+    title = " ".join(figure.axes[0].get_title("left").split())
+    assert title == "entropy of attention, MeanField of single_common_token"
+    assert settings_text(diagram()) == (
         "MeanField of single_common_token: num_distinct 3, num_classes 3, common_probability 0.2, last 50"
     )
+    (note,) = figure.subfigs[1].texts
+    assert " ".join(note.get_text().split()) == settings_text(diagram()).partition(": ")[2]
     assert settings_text(data).endswith("last 50, eta_Z 0.1")
 
 

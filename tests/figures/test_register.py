@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.commands.main import main
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, FigureEntry, draw
+from snapdyn.figures import FIGURES, FigureEntry, write
 
 TOY = """
 import xarray
@@ -59,15 +59,15 @@ def test_every_module_of_a_figure_is_in_the_register() -> None:
 
 def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path) -> None:
     """Assert that an added module is drawn with its texts, read back from its data, and named in error messages."""
-    (drawn,) = draw("toy", tmp_path / "out")
+    (drawn,) = write("toy", tmp_path / "out")
     assert (drawn.id, drawn.title, drawn.caption, drawn.label) == ("toy", "A toy", "The line y = x.", "Toy")
     assert drawn.as_claimed
     assert drawn.png.name == "figure_toy.png"
     assert xarray.load_dataset(drawn.data, engine="h5netcdf").y.values.tolist() == [0.0, 1.0, 2.0]
-    (again,) = draw(out=tmp_path / "again", source=drawn.data)
+    (again,) = write(out=tmp_path / "again", source=drawn.data)
     assert again.png.read_bytes() == drawn.png.read_bytes()
     with pytest.raises(InputError, match=r"expected figure to be one of 2, 3, .*, toy, received 'toi'; did you mean"):
-        draw("toi", tmp_path / "none")
+        write("toi", tmp_path / "none")
 
 
 def test_the_command_draws_an_added_figure(
@@ -99,5 +99,5 @@ def test_a_figure_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     eight = FIGURES["8"]
     entry = FigureEntry("own", "Growth", "As 8.", eight.compute, eight.draw, eight.check, write_extras=write_extras)
     monkeypatch.setitem(FIGURES, "own", entry)
-    (drawn,) = draw("own", tmp_path)
+    (drawn,) = write("own", tmp_path)
     assert [path.read_text(encoding="utf-8") for path in drawn.extras] == ["Growth: As 8."]

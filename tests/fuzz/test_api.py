@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray
 
 import snapdyn as sd
 from snapdyn import analytic, dynamics, errors, figures, validation
@@ -27,7 +28,7 @@ SECONDS = 120
 # Integration at extreme rates may take days. It is stopped as by Ctrl-C after so many seconds.
 PATIENCE = 1
 # Calls that would take long, and so name what does not exist.
-REFUSED = ("load_claims", "train_transformer", "figures.draw")
+REFUSED = ("load_claims", "train_transformer", "figures.write", "figures.compute", "figures.draw")
 
 
 class Hangs(BaseException):
@@ -389,8 +390,8 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "equation_table": Call(validation.equation_table, {"results": ()}, integrates=True),
         "equation_text": Call(validation.equation_text, {"rows": ()}),
-        "figures.draw": Call(
-            figures.draw,
+        "figures.write": Call(
+            figures.write,
             {
                 "ids": ["none"],
                 "out": folder / "figures",
@@ -398,7 +399,16 @@ def calls(folder: Path) -> dict[str, Call]:
                 "progress": None,
                 "source": None,
                 "runs": None,
+                "parameters": None,
+                "width": 5.0,
+                "style": "icml",
+                "formats": ["png"],
+                "dpi": 50.0,
             },
+        ),
+        "figures.compute": Call(figures.compute, {"id": "none", "level": "quick", "runs": None, "eta_Z": 1.0}),
+        "figures.draw": Call(
+            figures.draw, {"id": "none", "dataset": xarray.Dataset(), "width": 5.0, "style": "icml", "tex": False}
         ),
         "errors.choice": Call(lambda value: errors.choice("n", value, ("a", "b")), {"value": "a"}),
         "errors.positive": Call(partial(errors.positive, "n"), {"value": 1.0}),

@@ -17,7 +17,8 @@ from snapdyn.dynamics.netcdf import TRAILER_SIZE
 from snapdyn.dynamics.unverified import read_unverified
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES
-from snapdyn.figures.drawing import read_data, write_figure
+from snapdyn.figures.files import write_figure
+from snapdyn.figures.saved_data import read_data
 
 Trials = Callable[[int, int], int]
 HANG = 120.0  # seconds for all trials of a small run; a trial that never returns is ended and counted

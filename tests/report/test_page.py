@@ -91,7 +91,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltReport:
         patch.setattr(
             snapdyn.report.page, "check_claims", lambda only, *rest: check_claims(["lemma8", "lemma5"], *rest)
         )
-        patch.setattr(snapdyn.report.page, "draw", partial(snapdyn.figures.draw, ["9"]))
+        patch.setattr(snapdyn.report.page, "write", partial(snapdyn.figures.write, ["9"]))
         patch.setattr(snapdyn.report.page, "derivations", lambda: derivations()[-6:])
         return build_report(tmp_path_factory.mktemp("report") / "new", jobs=1)
 
@@ -219,11 +219,11 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(snapdyn.report.page, "check_claims", lambda only, *rest: check_claims("lemma8", *rest))
     monkeypatch.setattr(snapdyn.report.page, "derivations", list)
-    monkeypatch.setattr(snapdyn.report.page, "draw", interrupted)
+    monkeypatch.setattr(snapdyn.report.page, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         build_report(tmp_path / "report")
     told: list[str] = []
-    monkeypatch.setattr(snapdyn.report.page, "draw", lambda **options: [])
+    monkeypatch.setattr(snapdyn.report.page, "write", lambda **options: [])
     build_report(tmp_path / "report", notify=told.append)
     assert told == ["resumed: 1 of 1 claims from an interrupted run"]
     assert list((tmp_path / "cache" / "claims").iterdir()) == []
@@ -251,7 +251,7 @@ def whole_page(built: BuiltReport) -> str:
         )
         for number, entry in enumerate(CLAIMS.values())
     )  # fmt: skip
-    (figure,) = snapdyn.figures.draw(["9"], out=built.page.parent / "figures")
+    (figure,) = snapdyn.figures.write(["9"], out=built.page.parent / "figures")
     figures = [replace(figure, id=id_) for id_ in list(FIGURES)[:17]]
     entries = [VerifiedDerivation(derivation, True, None) for derivation in derivations()]
     with pytest.MonkeyPatch.context() as patch:

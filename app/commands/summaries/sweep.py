@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from snapdyn.commands.terminal import say, show, show_table
 from snapdyn.experiments.sweep.execution import SweepResult
-from snapdyn.figures.drawing import write_figure
+from snapdyn.figures.files import write_figure
 from snapdyn.figures.phase_diagrams import draw
 
 LISTED_FAILURES = 10

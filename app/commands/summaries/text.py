@@ -13,7 +13,7 @@ from snapdyn.analytic import transition_time
 from snapdyn.commands.terminal import of_integration, progress_bar, show, show_table
 from snapdyn.dynamics import MeanField, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.drawing import write_figure
+from snapdyn.figures.files import write_figure
 from snapdyn.figures.words import compute, draw, shown_classes
 from snapdyn.validation.text_theorems import (
     NEXT_WORDS,

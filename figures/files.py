@@ -1,0 +1,118 @@
+"""Files of a figure: pictures, data and provenance."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.errors import InputError, list_of, positive, unknown_name
+from snapdyn.figures.saved_data import FORMAT
+from snapdyn.figures.style import Style, house_style
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+# Without dates and, in the PNG, the version of matplotlib, the same inputs give the same bytes.
+FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"metadata": {"Software": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+    "svg": {"metadata": {"Date": None}},
+    "pgf": {},
+}
+DEFAULT_FORMATS = ("png", "pdf")
+
+
+def chosen_formats(formats: Sequence[str]) -> tuple[str, ...]:
+    """Return formats of pictures, each once, after checking that each is known."""
+    names = list_of("formats", [formats] if isinstance(formats, str) else formats, str)
+    for name in names:
+        if name not in FORMATS:
+            raise unknown_name("a format", name, FORMATS)
+    if not names:
+        raise InputError(f"expected at least one format, received none; give some of {', '.join(FORMATS)}")
+    return tuple(dict.fromkeys(names))
+
+
+def write_figure(
+    folder: Path,
+    name: str,
+    dataset: xarray.Dataset,
+    draw_dataset: Callable[[xarray.Dataset], Figure],
+    facts: dict[str, Any],
+    started: float,
+    style: Style | None = None,
+    tex: bool = False,
+    formats: Sequence[str] = DEFAULT_FORMATS,
+    dpi: float | None = None,
+) -> dict[str, Path]:
+    """Write the data, the pictures and the provenance of a figure.
+
+    Parameters
+    ----------
+    folder : Path
+        An existing folder.
+    name : str
+        The files are NAME.nc, NAME.png, NAME.pdf and NAME.provenance.json.
+    dataset : xarray.Dataset
+        The data; its attributes are the parameters in the provenance.
+    draw_dataset : callable
+        ``draw_dataset(dataset)`` gives a matplotlib Figure.
+    facts : dict
+        Further entries of the provenance.
+    started : float
+        time.perf_counter() at the start of the computation, for the wall time in the provenance.
+    style : str, path or mapping, optional
+        As in `house_style`.
+    tex : bool
+        As in `house_style`.
+    formats : sequence of str
+        Some of "png", "pdf", "svg", "pgf".
+    dpi : float, optional
+        Dots per inch of PNG and of bitmaps inside the others; default that of the style (200).
+
+    Returns
+    -------
+    dict
+        Paths by "data", "provenance" and format.
+
+    Raises
+    ------
+    InputError
+        Unknown formats or styles; a program that a format needs is missing; the folder cannot be written to.
+    """
+    formats = chosen_formats(formats)
+    ends = {"data": "nc", **{kind: kind for kind in formats}, "provenance": "provenance.json"}
+    files = {kind: folder / f"{name}.{end}" for kind, end in ends.items()}
+    import xarray
+
+    # Variables before coordinates: a dataset that was read back is then written with the same bytes.
+    ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
+    # fontTools logs remarks on the dates of the fonts that it embeds.
+    logging.getLogger("fontTools").setLevel(logging.ERROR)
+    resolution: dict[str, Any] = {} if dpi is None else {"dpi": positive("dpi", dpi)}
+    with house_style(style=style, tex=tex):
+        write_netcdf(ordered, files["data"], FORMAT)
+        figure = draw_dataset(dataset)
+        for kind in formats:
+            with replacing(files[kind]) as temporary:
+                try:
+                    figure.savefig(temporary, format=kind, **resolution, **FORMATS[kind])
+                except (FileNotFoundError, RuntimeError) as error:
+                    if kind == "pgf" or tex:  # LaTeX is missing, or refuses a text
+                        raise InputError(
+                            f"expected LaTeX to set the texts of {files[kind].name}, received an error: {error}; "
+                            "install "
+                            "LaTeX, or choose another format"
+                        ) from error
+                    raise
+    record = provenance(**facts, parameters=dataset.attrs, wall_time=time.perf_counter() - started)
+    with replacing(files["provenance"]) as temporary:
+        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    return files

@@ -1,0 +1,208 @@
+"""Parameters of figures: declared, checked, followed through, and kept in names, captions and provenance."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import snapdyn as sd
+from snapdyn.commands.main import main
+from snapdyn.errors import InputError
+from snapdyn.figures import FIGURES, Parameter, write
+from snapdyn.figures.parameters import parameters_of, read_setting
+
+# Other values for figures that are quick to compute.
+OTHERS: dict[str, dict[str, Any]] = {
+    "2": {"eta_Z": 0.5, "vocab_size": 200},
+    "3": {"num_classes": 6, "eta_Z": 0.2},
+    "8": {"vocab_size": [20, 500], "eta_Y_a": [0.3, 1.0], "eta_Y_b": [0.3, 3.0]},
+    "9": {"ratio": [5.0, 2.0], "eta_Z": [1.0, 3.0]},
+    "transition": {"num_classes": 4, "eta_Y": 0.5, "rho0": 2.0},
+    "attention": {"eta_Y": [2.0, 3.0], "momentum": 0.5},
+    "animation": {"eta_Z": 0.5, "last_time": 1e4},
+}
+
+
+def test_every_figure_declares_its_parameters() -> None:
+    """Assert a meaning for each parameter, and a default that the parameter itself accepts."""
+    without = {id_ for id_, entry in FIGURES.items() if not entry.parameters}
+    assert without <= {"10", "orders", "maps", "phase"}
+    for id_, entry in FIGURES.items():
+        for parameter in entry.parameters.values():
+            assert parameter.note.meaning, (id_, parameter.name)
+            assert parameter.read(parameter.default, f"figure {id_}") == parameter.default
+
+
+@pytest.mark.parametrize("id_", OTHERS)
+def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None:
+    """Assert that what holds for all parameters holds, and that name, caption and provenance say which were used.
+
+    The general checks compare closed forms with integrations, so a rho0 or a rate that stayed behind would fail them.
+    """
+    (figure,) = write(id_, tmp_path, parameters={id_: OTHERS[id_]})
+    assert figure.as_claimed
+    assert figure.checks
+    assert {check.name for check in figure.checks} == set(FIGURES[id_].general)
+    assert len(figure.checks) + len(figure.not_applicable) == len(FIGURES[id_].check(sd.figures.compute(id_)))
+    assert figure.png.name != f"figure_{id_}.png"
+    assert "Drawn here with" in figure.caption
+    record = json.loads(figure.provenance.read_text(encoding="utf-8"))
+    assert set(record["changed_parameters"]) == set(OTHERS[id_])
+    assert record["claims_of_the_defaults_only"] == list(figure.not_applicable)
+    (again,) = write(out=tmp_path / "again", source=figure.data)
+    assert again.png.read_bytes() == figure.png.read_bytes()
+    assert again.caption == figure.caption
+
+
+def test_rho0_follows_the_number_of_classes() -> None:
+    """Assert that in Figure 3 rho0 is K^(1/4) for every K, so that lines and circles stay together."""
+    six = sd.figures.compute("3", num_classes=6)
+    assert six.attrs["rho0"] == 6**0.25
+    assert float(six.chi.sel(form="printed").isel(time=0).max()) == pytest.approx(1.0)
+    assert sd.figures.compute("3", rho0=2.0).attrs["rho0"] == 2.0
+    stale = sd.figures.compute("3", num_classes=6, rho0=10**0.25)  # what a constant of K = 10 would give
+    assert float(np.abs(stale.chi / six.chi - 1).max()) > 0.01
+
+
+def test_defaults_are_not_part_of_the_name(tmp_path: Path) -> None:
+    """Assert that a parameter equal to its default leaves name, caption and checks as they are."""
+    (figure,) = write("8", tmp_path, parameters={"8": {"vocab_size": [50, 1000]}})
+    assert figure.png.name == "figure_8.png"
+    assert figure.caption == FIGURES["8"].caption
+    assert figure.not_applicable == ()
+
+
+def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> None:
+    """Assert that a folder with the data of two settings gives both pictures."""
+    for V in (20, 30):
+        write("8", tmp_path / "data", parameters={"8": {"vocab_size": [V, 1000]}})
+    again = write(out=tmp_path / "again", source=tmp_path / "data")
+    assert [figure.png.name for figure in again] == [
+        "figure_8_vocab_size=20,1000.png",
+        "figure_8_vocab_size=30,1000.png",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("id_", "values", "message"),
+    [
+        ("3", {"num_clases": 6}, "parameter of figure 3 to be one of num_classes, .*; did you mean 'num_classes'"),
+        ("3", {"num_classes": 1}, "num_classes of figure 3 to be whole number at least 2, received 1"),
+        ("3", {"num_classes": 2.5}, "whole number"),
+        ("3", {"eta_Z": -0.1}, "number above 0"),
+        ("3", {"eta_Z": float("nan")}, "number above 0"),
+        ("3", {"eta_Y": []}, "list of numbers above 0"),
+        ("3", {"eta_Y": "fast"}, "list of numbers above 0"),
+        ("9", {"ratio": [1.0]}, "list of 2 numbers above 0"),
+        ("9", {"eta_Z": [2.0, 1.0]}, "increasing rates"),
+        ("2", {"last_time": 100.0}, "give a later one"),
+        ("8", {"eta_Y_a": [1.0]}, "as many rates"),
+        ("orders", {"K": 5}, "no parameters for figure orders"),
+    ],
+)
+def test_wrong_parameters_are_refused(id_: str, values: dict[str, Any], message: str) -> None:
+    """Assert one sentence that names the parameter, what is expected and what was received."""
+    with pytest.raises(InputError, match=message):
+        sd.figures.compute(id_, **values)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("eta_Z=0.2", ("eta_Z", 0.2)),
+        (" K = 6 ", ("K", 6)),
+        ("eta_Y=0.5,1,2", ("eta_Y", [0.5, 1, 2])),
+        ("eta_Y=[1.0]", ("eta_Y", [1.0])),
+        ("name=plain words", ("name", "plain words")),
+    ],
+)
+def test_settings_of_the_command_line(written: str, read: tuple[str, Any]) -> None:
+    """Assert numbers, lists and texts as they are written after --set."""
+    assert read_setting(written) == read
+
+
+@pytest.mark.parametrize("written", ["eta_Z", "=1", "eta_Z="])
+def test_settings_without_name_or_value_are_refused(written: str) -> None:
+    """Assert one sentence with an example."""
+    with pytest.raises(InputError, match="expected --set NAME=VALUE"):
+        read_setting(written)
+
+
+def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:
+    """Assert that arguments with a default are parameters, with types from annotations or from defaults."""
+
+    def compute(level: str, K: int = 3, rates: Any = (1.0, 2.0), name: str = "x", limit: float | None = None): ...
+
+    declared = parameters_of(compute)
+    assert list(declared) == ["K", "rates", "name", "limit"]
+    assert declared["rates"].read([3], "figure own") == (3.0,)
+    assert declared["limit"].read(None, "figure own") is None
+    assert declared["name"].read("y", "figure own") == "y"
+    assert Parameter("rate").unit == ""
+
+
+def test_the_command_line_sets_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that --set, a TOML file and Python give the same data, and that --set takes precedence."""
+    out = tmp_path / "out"
+    assert main(["figures", "3", "--set", "num_classes=6", "--set", "eta_Z=0.2", "--out", str(out), "--check"]) == 0
+    assert "speaks of the defaults only" in capsys.readouterr().out
+    config = tmp_path / "figures.toml"
+    config.write_text("[figures.3]\nnum_classes = 6\neta_Z = 0.9\n", encoding="utf-8")
+    of_file = ["figures", "--config", str(config), "--set", "eta_Z=0.2", "--out", str(tmp_path / "file")]
+    assert main(of_file) == 0
+    name = "figure_3_num_classes=6,eta_Z=0.2.nc"
+    assert (tmp_path / "file" / name).read_bytes() == (out / name).read_bytes()
+    (figure,) = write("3", tmp_path / "python", parameters={"3": {"num_classes": 6, "eta_Z": 0.2}})
+    assert figure.data.read_bytes() == (out / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["3", "8", "--set", "num_classes=6"], ["figure 8", "'num_classes'"]),
+        (["3", "--set", "num_classes"], ["--set NAME=VALUE"]),
+        (["3", "--width", "0.5"], ["width between 2 and 40"]),
+        (["3", "--style", "nurips"], ["did you mean 'neurips'"]),
+        (["3", "--format", "png,gif"], ["png, pdf, svg, pgf", "'gif'"]),
+        (["3", "--dpi", "-1"], ["dpi"]),
+        (["--config", "none.toml"], ["none.toml"]),
+        (["phase", "--set", "no_such=1"], ["phase"]),
+    ],
+)
+def test_bad_settings_are_bad_input(
+    arguments: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert exit code 2 and one sentence, before anything is drawn."""
+    assert main(["figures", *arguments, "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in words), error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[figures.33]\n", "expected only known figures"),
+        ("[figure.3]\n", "expected only known sections"),
+        ("figures = 3\n", "sections such as [figures.3]"),
+        ("[figures]\n3 = 1\n", "a section [figures.3]"),
+    ],
+)
+def test_wrong_files_of_parameters(
+    content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert exit code 2 and one sentence for sections that are none."""
+    config = tmp_path / "figures.toml"
+    config.write_text(content, encoding="utf-8")
+    assert main(["figures", "--config", str(config), "--out", str(tmp_path / "out")]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_list_names_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert ids, titles, parameters with defaults, and that nothing is drawn."""
+    assert main(["figures", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert "num_classes = 10: classes K (whole number at least 2)" in shown
+    assert all(entry.title in shown for entry in FIGURES.values())

@@ -1,0 +1,105 @@
+"""Styles: presets, files, widths, LaTeX, formats."""
+
+from pathlib import Path
+from shutil import which
+
+import matplotlib
+import numpy as np
+import pytest
+
+import snapdyn as sd
+from snapdyn.errors import InputError
+from snapdyn.figures import house_style, new_figure, write
+from snapdyn.figures.style import PRESETS, figure_width, power_of_ten
+
+
+@pytest.mark.parametrize(
+    ("style", "width"), [("neurips", 5.5), ("icml", 3.25), ("jmlr", 6.0), ("slides", 12.0), (None, 7.0)]
+)
+def test_presets_have_their_width(style: str | None, width: float) -> None:
+    """Assert the width of each preset where none is asked for, and the asked one otherwise."""
+    assert figure_width(None, style, 7.0) == width
+    assert figure_width(4.0, style, 7.0) == 4.0
+
+
+@pytest.mark.parametrize("style", PRESETS)
+def test_presets_keep_the_colours(style: str) -> None:
+    """Assert that a preset changes fonts and sizes and keeps the palette of the house style."""
+    with house_style():
+        colours = matplotlib.rcParams["axes.prop_cycle"]
+    with house_style(style=style):
+        assert matplotlib.rcParams["axes.prop_cycle"] == colours
+        assert matplotlib.rcParams["font.size"] > 8
+
+
+def test_a_style_file_is_read_and_checked(tmp_path: Path) -> None:
+    """Assert that a .mplstyle file is applied on the house style, and that wrong lines and files are refused."""
+    good, bad = tmp_path / "own.mplstyle", tmp_path / "bad.mplstyle"
+    good.write_text("lines.linewidth: 3\nfigure.figsize: 4.5, 3\n", encoding="utf-8")
+    bad.write_text("lines.linewidth: thick\n", encoding="utf-8")
+    with house_style(style=good):
+        assert matplotlib.rcParams["lines.linewidth"] == 3
+        assert matplotlib.rcParams["font.size"] == 8
+    assert figure_width(None, good, 7.0) == 4.5
+    for style, message in (
+        (bad, "which|refuses"),
+        (tmp_path / "none.mplstyle", "can be read"),
+        ("icmll", "did you mean 'icml'"),
+        ({"no.such": 1}, "refuses"),
+    ):
+        with pytest.raises(InputError, match=message), house_style(style=style):
+            pass
+
+
+def test_heights_grow_with_the_text() -> None:
+    """Assert that a style with letters twice as large gives a figure twice as high."""
+    with house_style({"font.size": 16}):
+        assert new_figure(5.0, 2.0).get_size_inches().tolist() == [5.0, 4.0]
+
+
+@pytest.mark.skipif(which("latex") is not None, reason="LaTeX is installed")
+def test_latex_that_is_missing_is_named(tmp_path: Path) -> None:
+    """Assert one sentence for --tex and for the format pgf, which LaTeX must measure."""
+    with pytest.raises(InputError, match="install it, or draw without"), house_style(tex=True):
+        pass
+    with pytest.raises(InputError, match="install LaTeX, or choose another format"):
+        write("8", tmp_path, formats=["pgf"])
+
+
+def test_formats_and_resolution(tmp_path: Path) -> None:
+    """Assert the files of the asked formats only, the same bytes twice, and pixels that follow the resolution."""
+    from PIL import Image
+
+    first, again = (
+        write("8", tmp_path / name, formats=["svg", "png"], dpi=50, width=4.0)[0] for name in ("first", "again")
+    )
+    assert {path.name for path in (tmp_path / "first").iterdir()} == {
+        "figure_8.svg", "figure_8.png", "figure_8.nc", "figure_8.provenance.json",
+    }  # fmt: skip
+    assert first.pictures["svg"].read_bytes() == again.pictures["svg"].read_bytes()
+    with Image.open(first.png) as image:
+        assert image.size[0] == 200
+
+
+def test_drawing_leaves_the_users_settings(tmp_path: Path) -> None:
+    """Assert that settings of matplotlib are as before after drawing in another style."""
+    before = dict(matplotlib.rcParams)
+    sd.figures.draw("8", sd.figures.compute("8"), style="slides")
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (43.42, "43.4"),
+        (1887.4, "1\N{THIN SPACE}887"),
+        (1e5, "$10^{5}$"),
+        (2.5e-7, "$2.5\\times10^{-7}$"),
+        (999.9, "1\N{THIN SPACE}000"),
+    ],
+)
+def test_numbers_in_figures(value: float, text: str) -> None:
+    """Assert digits in groups of three, and raised exponents where a number is very large or small."""
+    assert power_of_ten(value) == text
+    assert np.isfinite(value)

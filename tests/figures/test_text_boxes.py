@@ -1,0 +1,94 @@
+"""No two texts of a figure overlap and none leaves the page: every figure, in a column and across the page."""
+
+import os
+
+import numpy as np
+import pytest
+import xarray
+from matplotlib.figure import Figure
+
+import snapdyn as sd
+from snapdyn.figures import FIGURES, overlaps
+from snapdyn.figures.layout import fit_texts, fitting_columns, words_of
+from snapdyn.figures.mathtext import as_mathtext
+from snapdyn.figures.style import PRESETS, house_style
+
+WIDTHS = (3.25, 5.5)
+EVERY_PRESET = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make test-all
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("id_", FIGURES)
+def test_texts_of_figures_do_not_overlap(id_: str, width: float, data: dict[str, xarray.Dataset]) -> None:
+    """Assert that boxes of titles, labels, notes, legends and tick labels are apart, and the width is as asked."""
+    figure = sd.figures.draw(id_, data[id_], width=width)
+    with house_style():
+        assert overlaps(figure) == []
+    assert figure.get_figwidth() == width
+
+
+@pytest.mark.skipif(not EVERY_PRESET, reason="make test-all draws every figure in every preset")
+@pytest.mark.parametrize("style", PRESETS)
+@pytest.mark.parametrize("id_", FIGURES)
+def test_texts_do_not_overlap_in_presets(id_: str, style: str, data: dict[str, xarray.Dataset]) -> None:
+    """Assert the same in the width and with the fonts of each preset."""
+    figure = sd.figures.draw(id_, data[id_], style=style)
+    with house_style(style=style):
+        assert overlaps(figure) == []
+
+
+def two_panels(title: str) -> Figure:
+    """Two panels side by side in 3 inches, with titles and many tick labels."""
+    figure = Figure(figsize=(3.0, 2.0), layout="constrained")
+    for axes in figure.subplots(1, 2):
+        axes.set_title(title, loc="left")
+        axes.plot(np.linspace(0, 1e6, 5), np.arange(5))
+        axes.ticklabel_format(style="plain")
+        axes.set_xticks(np.linspace(0, 1e6, 6))
+    return figure
+
+
+def test_overlaps_are_found_and_mended() -> None:
+    """Assert that long titles and crowded ticks are found, and that fitting mends them: the test can fail."""
+    with house_style():
+        crowded = two_panels("a title that is far longer than its panel")
+        assert overlaps(crowded)
+        fitted = two_panels("a title that is far longer than its panel")
+        fit_texts(fitted)
+        assert overlaps(fitted) == []
+
+
+def test_a_text_beyond_the_page_is_found() -> None:
+    """Assert that a text that is cut off is reported as such."""
+    figure = Figure(figsize=(2, 2))
+    figure.text(0.9, 0.5, "cut off by the edge")
+    assert overlaps(figure) == [("cut off by the edge", "edge of the page")]
+
+
+def test_formulas_and_equations_stay_whole() -> None:
+    """Assert that lines break between words, not inside $...$ or K = 10."""
+    assert words_of("at $a + b$ and K = 10") == ["at", "$a + b$", "and", "K\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}10"]
+
+
+@pytest.mark.parametrize(("width", "columns"), [(3.25, 1), (5.5, 2), (7.0, 2), (20.0, 4)])
+def test_columns_that_fit(width: float, columns: int) -> None:
+    """Assert the number of columns of 2.5 inches for four panels; three would leave an emptier row."""
+    with house_style():
+        assert fitting_columns(width, 4, 2.5) == columns
+    with house_style({"font.size": 16}):
+        assert fitting_columns(2 * width, 4, 2.5) == columns
+
+
+@pytest.mark.parametrize(
+    ("plain", "typeset"),
+    [
+        ("printed: |lambda_1| < 1/K", r"printed: $|\lambda_1| < 1/K$"),
+        ("t eta_Y (batch-size-1 steps)", r"$t\,\eta_Y$ (batch-size-1 steps)"),
+        ("share of distinct tokens that fall", "share of distinct tokens that fall"),
+        ("the same at rho = 0.001", r"the same at $\rho = 0.001$"),
+        ("already $\\eta$", "already $\\eta$"),
+    ],
+)
+def test_formulas_become_mathtext(plain: str, typeset: str) -> None:
+    """Assert formulas between $, and words left alone."""
+    assert as_mathtext(plain) == typeset
