@@ -20,9 +20,9 @@ def html_table(title: str, rows: Mapping[str, Any]) -> str:
     -------
     str
     """
+    left = 'style="text-align:left"'
     cells = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(_text(value))}</td></tr>'
-        for name, value in rows.items()
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(_text(value))}</td></tr>" for name, value in rows.items()
     )
     return f"<table><caption><b>{escape(title)}</b></caption>{cells}</table>"
 
