@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -217,10 +218,19 @@ def _defaults(rate: Any, parameters: Any) -> dict[str, float | Floats]:
 
 
 def _compiled(rate: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
-    """Compile a rate to the signature that the integrator calls."""
+    """Compile a rate to the signature that the integrator calls, once for a jitted rate."""
     import numba
 
-    jitted = rate if hasattr(rate, "py_func") else numba.njit(error_model="numpy")(rate)
+    if hasattr(rate, "py_func"):
+        return _called(rate, tuple(shapes))
+    return _called.__wrapped__(numba.njit(error_model="numpy")(rate), tuple(shapes))
+
+
+# A jitted rate keeps its own machine code, too; a plain one is compiled anew, because it may see other globals by now.
+@lru_cache(maxsize=64)
+def _called(jitted: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    import numba
+
     values, first = [], 0
     for shape in shapes:
         width = int(np.prod(shape, dtype=int))
@@ -233,7 +243,7 @@ def _compiled(rate: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
     )
     scope: dict[str, Any] = {"rate": jitted, "NOW": at_time(0.0).size - 1}
     exec(code, scope)
-    with compiled_for_user(getattr(rate, "py_func", rate)):
+    with compiled_for_user(jitted.py_func):
         return numba.njit(RATE, error_model="numpy")(scope["called"])
 
 
