@@ -9,10 +9,9 @@ Flow. As N -> infinity, |xi|^2 / N -> 1, and the overlaps Q = J J^T, R = J B^T (
 eta = 0 is the gradient flow of the mean loss. State: Q, then R, row by row. The fields h = (x, y) are Gaussian with
 covariance C = [[Q, R], [R^T, 1]]. The factor g'(h_i) = sqrt(2/pi) exp(-h_i^2 / 2) leaves sqrt(2/pi) / sqrt(1 + C_ii)
 times a Gaussian average with C' = C - C_.i C_i. / (1 + C_ii) ("tilted" by i). With the means of g(h_a) g(h_b),
-(2/pi) arcsin(C_ab / sqrt((1 + C_aa)(1 + C_bb))), and of h_b g(h_a), sqrt(2/pi) C_ab / sqrt(1 + C_aa):
+(2/pi) arcsin c_ab, c_ab = C_ab / sqrt((1 + C_aa)(1 + C_bb)), and of h_b g(h_a), sqrt(2/pi) C_ab / sqrt(1 + C_aa):
     <g'(h_i) h_b g(h_a)> = (2/pi) C'_ab / sqrt((1 + C_ii)(1 + C'_aa)),   and, with C'' tilted by i, then by k,
-    <g'(h_i) g'(h_k) g(h_a) g(h_b)> = (4/pi^2) arcsin(C''_ab / sqrt((1 + C''_aa)(1 + C''_bb)))
-                                      / sqrt((1 + C_ii)(1 + C'_kk)).
+    <g'(h_i) g'(h_k) g(h_a) g(h_b)> = (4/pi^2) arcsin(c''_ab) / sqrt((1 + C_ii)(1 + C'_kk)).
 Closed forms, derived here; the test repeats them from the flow's Jacobian:
 - Plateau, eta = 0: all R_in = 1/sqrt(K(2K-1)), all Q_ik = 1/(2K-1), loss (K/pi)(pi/6 - K asin(1/(2K))). It has an
   eigenvalue 0 (different student parts outside the teacher): such a start comes near as a power of t.
@@ -29,17 +28,10 @@ from itertools import product
 
 import numba
 import numpy as np
+import scipy
 import xarray
-from scipy.linalg import expm
-from scipy.special import erf
 
 import snapdyn as sd
-
-
-@numba.njit
-def tilted(C, i):
-    """Covariance (n, n) of fields weighted by exp(-h_i^2 / 2)."""
-    return C - np.outer(C[:, i], C[i]) / (1 + C[i, i])
 
 
 @numba.njit
@@ -58,15 +50,15 @@ def rate(t, state, out, eta):
     sign = np.concatenate((-np.ones(K), np.ones(K)))
     Q_rate[:] = 0.0
     for i in range(K):
-        once, drift = tilted(C, i), np.zeros(2 * K)  # <delta_i h>
-        for a in range(2 * K):
-            drift += sign[a] * 2 / math.pi * once[a] / math.sqrt((1 + C[i, i]) * (1 + once[a, a]))
+        once = C - np.outer(C[:, i], C[i]) / (1 + C[i, i])
+        drift = 2 / math.pi * (sign * once / np.sqrt((1 + C[i, i]) * (1 + np.diag(once)))).sum(1)  # <delta_i h>
         R_rate[i] = drift[K:]
         Q_rate[i] += drift[:K]
         Q_rate[:, i] += drift[:K]
         for k in range(K):
             norm = math.pi**2 / 4 * math.sqrt((1 + C[i, i]) * (1 + once[k, k]))
-            Q_rate[i, k] += eta * asin_sum(tilted(once, k), sign) / norm
+            twice = once - np.outer(once[:, k], once[k]) / (1 + once[k, k])
+            Q_rate[i, k] += eta * asin_sum(twice, sign) / norm
 
 
 def loss(states):
@@ -104,14 +96,12 @@ def end_matrix(K, eta):
     h = m1**2  # <g'_i g'_k>
     G_p = [m4 + (K - 1) * m2**2, 2 * m3 * m1 + (K - 2) * m2 * h]
     G_c = [2 * (K - 1) * m3 * m1 + (K - 1) * (K - 2) * m2 * h, 2 * m2**2 + (K - 2) * (4 * m2 * h + (K - 3) * h**2)]
-    matrix = eta * np.transpose([G_p, G_c]) - 2 * np.array([[m2, (K - 1) * h], [h, m2 + (K - 2) * h]])
-    return matrix if K > 1 else matrix[:1, :1]
+    return (eta * np.transpose([G_p, G_c]) - 2 * np.array([[m2, (K - 1) * h], [h, m2 + (K - 2) * h]]))[:K, :K]
 
 
 def critical_eta(K):
     """Smallest learning rate with a zero eigenvalue at the end of learning."""
-    free, full = end_matrix(K, 0.0), end_matrix(K, 1.0)
-    return 1 / np.linalg.eigvals(np.linalg.solve(free, free - full)).real.max()
+    return 1 / (1 - np.linalg.eigvals(np.linalg.solve(end_matrix(K, 0.0), end_matrix(K, 1.0))).real.min())
 
 
 def train(N, eta, times, start, seeds, rng):
@@ -124,7 +114,7 @@ def train(N, eta, times, start, seeds, rng):
             states.append([np.concatenate([(each @ each.T).ravel(), each[:, :K].ravel()]) for each in J])
         xi = rng.standard_normal((seeds, N))
         x = np.einsum("sin,sn->si", J, xi)
-        error = erf(xi[:, :K] / math.sqrt(2)).sum(1) - erf(x / math.sqrt(2)).sum(1)
+        error = scipy.special.erf(xi[:, :K] / math.sqrt(2)).sum(1) - scipy.special.erf(x / math.sqrt(2)).sum(1)
         delta = math.sqrt(2 / math.pi) * np.exp(-(x**2) / 2) * error[:, None]
         J += eta / N * delta[..., None] * xi[:, None, :]
     return np.array(states)
@@ -139,8 +129,8 @@ OWN = {"source": "Saad, Solla 1995; own derivation"}
 def at_plateau(evidence):
     for K in (2, 3):
         run = sd.integrate(student(np.repeat([[0.1] * K + [0.5]], K, axis=0)), [0.0, 200.0], **PRECISE)
-        linear = loss(packed(np.full((K, K), 1 / K))[None])[0]  # linear students end at the mean of the teacher's rows
-        error, wrong = np.abs(loss(run.state)[1] - [plateau(K)[2], linear])
+        linear = np.full((K, K), 1 / K)  # linear students end at the mean of the teacher's rows
+        error, wrong = np.abs(loss(run.state)[1] - [plateau(K)[2], *loss(packed(linear)[None])])
         evidence.holds(f"K = {K}: loss at t = 200 minus closed form", "flow", error, at_most=1e-9)
         evidence.control(f"wrong theory: K = {K}, linear units", "flow", wrong, at_most=1e-9)
 
@@ -162,7 +152,7 @@ def end(evidence):
         eta, what = share * critical_eta(K), f"K = {K}, eta = {share} eta_c: D_11 at t = 40, relative"
         run = sd.integrate(student(np.hstack([np.eye(K), 1e-3 * np.eye(K)]), eta), [0.0, 40.0], **PRECISE)
         found = (run.state[1, 0] - 2 * run.state[1, K * K] + 1) / 1e-6
-        error, wrong = (abs(found / expm(40.0 * end_matrix(K, each))[0, 0] - 1) for each in (eta, 0.0))
+        error, wrong = (abs(found / scipy.linalg.expm(40.0 * end_matrix(K, each))[0, 0] - 1) for each in (eta, 0.0))
         evidence.holds(what, "flow", error, at_most=1e-2)
         evidence.control(f"wrong theory: no noise term, {what}", "flow", wrong, at_most=1e-2)
 
@@ -173,8 +163,9 @@ def finite(evidence):
     flows = [sd.integrate(student(PARTS, eta), times).state[:, None] for eta in (1.0, 0.0)]
     runs = [train(each, 1.0, times, PARTS, seeds, np.random.default_rng(each)) for each in N]
     squares = np.array([[((run - flow) ** 2).sum(2).mean(0) for run in runs] for flow in flows])  # (2, N, seeds)
-    weights = np.log(N / np.exp(np.log(N).mean()))
-    weights /= 2 * weights @ weights  # slope of log(distance) = weights @ log(squared distance)
+    weights = (
+        0.5 * np.linalg.pinv(np.vander(np.log(N), 2))[0]
+    )  # slope of log(distance) = weights @ log(squared distance)
     slope, other = np.log(squares.mean(2)) @ weights
     errors = np.sqrt((squares.var(2, ddof=1) / squares.mean(2) ** 2 / seeds) @ weights**2)
     error, wrong = np.abs([slope + 0.5, other + 0.5]) / errors
@@ -193,8 +184,7 @@ def curves(level):
 
 def draw(data):
     """Draw theory as lines, SGD as markers."""
-    figure = sd.figures.style.new_figure(3.4, 2.6)
-    axes = figure.subplots()
+    axes = (figure := sd.figures.style.new_figure(3.4, 2.6)).subplots()
     for marker, N in zip("o^", data.N.values, strict=True):
         axes.plot(data.time, data.sgd.sel(N=N), marker, markersize=3, markerfacecolor="white", label=f"SGD, N = {N}")
     axes.plot(data.time, data.flow, "k-", label="flow, $\\eta = 1$")

@@ -116,3 +116,15 @@ def test_one_sentence(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(sd.InputError, match=message) as error:
         sd.System.from_function(**{**arguments, **changed})
     assert "\n" not in str(error.value)
+
+
+def test_systems_of_one_jitted_rate_share_its_code() -> None:
+    """Assert that a second start compiles nothing and is its own, and that a plain function is compiled anew."""
+    jitted = numba.njit(oscillator)
+    parameters = {"frequency": 2.0, "drive": [0.5, 1.0]}
+    first, second = (sd.System.from_function("Driven", jitted, [x, 0.0], parameters) for x in (0.0, 1.0))
+    assert first.compiled_rate is second.compiled_rate
+    assert first.initial_state()[0] == 0.0
+    assert second.initial_state()[0] == 1.0
+    plain = [sd.System.from_function("Driven", oscillator, [0.0, 0.0], parameters) for _ in range(2)]
+    assert plain[0].compiled_rate is not plain[1].compiled_rate
