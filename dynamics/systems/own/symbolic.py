@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import ModuleType
 from typing import Any, ClassVar
@@ -86,6 +86,10 @@ class SymbolicTheory:
             found.append(self._measure("measure", entries, "@kernel(fastmath=EXACT, nogil=True)") if entries else None)
         return found[0], found[1]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the generated modules, which another process makes or finds for itself.
+        return SymbolicTheory, tuple(getattr(self, field.name) for field in fields(self))
+
     def _loads(self) -> list[tuple[str, str]]:
         loads = [(str(each), f"state[{i}]") for i, each in enumerate(self.state)]
         loads += [(str(each), f"parameters[{i}]") for i, each in enumerate(self.parameters)]
@@ -103,6 +107,10 @@ class SymbolicSystem(OwnSystem):
     """A system stated in sympy; see `System.from_sympy`."""
 
     theory: ClassVar[SymbolicTheory]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The class is not in any module, so that another process has to make it again.
+        return _made_again, (self.declaration, self.theory, self.parameters)
 
     @property
     def integrator(self) -> Any:
@@ -291,6 +299,10 @@ def from_sympy(
     shapes = {part.name: part.shape for part in states.parts}
     names = tuple(each for part in states.parts for each in part.names)
     return new_class(SymbolicSystem, Declaration(name, shapes, names, defaults), theory=theory)()
+
+
+def _made_again(declaration: Declaration, theory: SymbolicTheory, parameters: dict[str, Any]) -> SymbolicSystem:
+    return new_class(SymbolicSystem, declaration, theory=theory)(**parameters)
 
 
 def _time_symbol(time: Any) -> Any:

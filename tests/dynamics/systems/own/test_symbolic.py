@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import sympy
 
 import snapdyn as sd
 from snapdyn.dynamics.integration.cvode import is_installed
+from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.experiments.run_files import Simulation, read_simulation
 
@@ -325,3 +327,19 @@ def test_parameters_are_checked(growth: SymbolicSystem) -> None:
         growth.with_parameters(s="fast")
     with pytest.raises(sd.InputError, match=r"finite start|finite rate"):
         growth.with_parameters(u_0=1e200)
+
+
+def test_another_process_makes_the_same_system() -> None:
+    """Assert that a system that was run has the same run in a fresh process, as claims in parallel need."""
+    x, y, a = sympy.symbols("x y a")
+    system = sd.System.from_sympy("Sent", {x: 2.0, y: a}, {x: x * (a - y), y: y * (x - 1)}, {a: 1}).with_parameters(
+        a=1.5
+    )
+    here = sd.integrate(system, [1.0, 5.0]).require_state()
+    pool = WorkerPool(1)
+    try:
+        there = pool.submit(sd.integrate, system, [1.0, 5.0]).result(timeout=120).require_state()
+    finally:
+        pool.shutdown(kill_workers=True)
+    assert np.array_equal(here, there)
+    assert repr(pickle.loads(pickle.dumps(system))) == repr(system)
