@@ -1,6 +1,5 @@
 """In-context linear regression by linear attention: one drop of the loss, or one per eigenvalue.
 
-Statements of Zhang, Singh, Latham, Saxe (2025), arXiv:2501.16265, derived here.
 Data. A prompt has a task w ~ N(0, I), (D,), N examples x_n ~ N(0, L), (N, D), with y_n = w.x_n, and a query x. With
 beta = sum_n y_n x_n / N, (D,), attention without softmax predicts beta^T W x. Merged key and query: W = v U, with
 v a number and U (D, D). Separate: W = sum_i v_i k_i q_i^T over H heads, v (H,), columns of K and Q (D, H).
@@ -11,11 +10,11 @@ Gaussians). The squared error is tr L - 2 tr(L W L) + tr(M W L W^T); minus half 
 Chain rule: v' = tr(U^T G), U' = v G; or v_i' = k_i^T G q_i, k_i' = v_i G q_i, q_i' = v_i G^T k_i.
 Merged, L = I, start v = w0, U = w0 I / sqrt(D): U = v I / sqrt(D) stays, and sigma = v^2 / sqrt(D) = tr(W)/D solves
 sigma' = 2 sqrt(D) sigma (1 - c sigma), c = 1 + (1 + D)/N, so sigma = g/[c(g - 1) + sqrt(D)/w0^2], g = e^{2 sqrt(D) t}.
-Separate. W = 1/(lambda_d c_d) on the eigenvectors e_d, d in A, and 0 on the others, c_d = 1 + (1 + tr L/lambda_d)/N, has
+Separate. W = 1/(lambda_d c_d) on the eigenvectors e_d, d in A, 0 on others, c_d = 1 + (1 + tr L/lambda_d)/N, has the
 loss tr L - sum_A lambda_d/c_d. Made by heads along e_d, d in A, it is a fixed point, for each of the 2^D sets A.
 A head v = |k| = |q| = u along e_d has u' = lambda^2 u^2 (1 - a u^3), a = lambda c: with the hypergeometric function F,
 lambda^2 t = phi(u) - phi(u0), phi(u) = -1/u + (a u^2/2) F(1, 2/3; 5/3; a u^3). It is small for a time 1/(lambda^2 u0).
-Print against recomputation: sigma(t) and the plateaus agree. Two conditions are needed.
+Print (Zhang, Singh, Latham, Saxe 2025, arXiv:2501.16265): sigma(t) and the plateaus agree. Two conditions are needed.
 - The drops come in the order of the eigenvalues if small starts differ by less than (lambda_1/lambda_2)^2, 1.78 for 0.4
   and 0.3. A head along e_2 that starts 1.9 times larger is first: the loss waits at 0.7368, not at 0.6406. Of 100
   random Gaussian starts 97 are in order at standard deviation 0.1, and all at 0.01.
