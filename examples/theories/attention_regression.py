@@ -196,5 +196,5 @@ def figure():
         right.plot(0.02 * record, [squared_error(each).mean() for each in states], "o", color="C1", label="SGD")
         right.hlines(plateaus(), 0, 1200, color="0.6", linestyle=":", zorder=0, label="plateaus")
         right.set(xlabel="$t$ (step size x prompts), separate", ylabel="squared error")
-        _ = left.legend(), right.legend()
+        _ = left.legend(), right.legend(loc=(0.65, 0.63))
     return drawn
