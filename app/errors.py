@@ -79,7 +79,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if not isinstance(name, str):
         return ""
     by_lower_case = {entry.lower(): entry for entry in known}
-    near = difflib.get_close_matches(name[:100].lower(), by_lower_case, n=3, cutoff=0.62)
+    cutoff = 0.62 if len(name) > 3 else 0.5  # one wrong letter of two still counts
+    near = difflib.get_close_matches(name[:100].lower(), by_lower_case, n=3, cutoff=cutoff)
     *others, last = [repr(by_lower_case[each]) for each in near] or [""]
     return f"; did you mean {', '.join(others) + ' or ' if others else ''}{last}?" if last else ""
 
