@@ -71,6 +71,7 @@ class Colouring:
         return values
 
 
+@np.errstate(over="ignore")  # without the JIT: sums are modulo 2**64 on purpose
 def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
     """Whether at least half of the classes have an equivalent one: equal prior, weights and starting logits.
 
@@ -88,6 +89,7 @@ def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
     return bool(members[members > 1].sum() >= classes.size / 2)
 
 
+@np.errstate(over="ignore")
 def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None = None) -> Colouring | None:
     """Refine colours until their number is stable.
 
