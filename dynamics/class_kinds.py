@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import ROW_SUM_TOLERANCE, SequenceClasses, checked_vocab_size
+from snapdyn.dynamics.classes import ROW_SUM_TOLERANCE, SequenceClasses, checked_vocab_size, require_comparable
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.errors import InputError, positive, positive_array, shown, whole
 
@@ -132,6 +132,7 @@ class SymmetricClasses(SequenceClasses):
         self.kinds: tuple[ClassKind, ...] = tuple(kinds)
         if not self.kinds:
             raise InputError("expected at least one kind of classes, received none; give a ClassKind")
+        require_comparable(np.array([kind.weight for kind in self.kinds]))
         self.num_common = len(self.kinds[0].common)
         for number, kind in enumerate(self.kinds):
             if (found := len(kind.common)) != self.num_common:
@@ -286,7 +287,7 @@ class SymmetricClasses(SequenceClasses):
     def one_of_kind(self, kind: int) -> SequenceClasses:
         """One class of a kind by itself: tokens 0, 1, ... are the common ones, then its distinct tokens."""
         row = np.array(self.kinds[self.check_kind(kind)].probabilities)
-        one = SequenceClasses(row[None], [row.size], [0], vocab_size=max(self.vocab_size, row.size + 1))
+        one = SequenceClasses(row[None], [0], [0], vocab_size=self.vocab_size)
         omega = np.ones(row.size, dtype=np.int64)
         omega[: self.num_common] = self.num_classes
         vars(one)["omega_size"] = omega  # common tokens stay common, though the other classes are left out

@@ -550,6 +550,13 @@ def checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int:
     return V
 
 
+def require_comparable(weights: Floats) -> None:
+    """Raise when positive weights differ so much that their quotients leave the range of numbers."""
+    least, most = weights.min(), weights.max()
+    if least / most < np.finfo(np.float64).tiny:
+        raise InputError(f"expected weights within a factor 1e307, received {least}..{most}; rescale them")
+
+
 def _checked_prior(weights: ArrayLike | None, S: int) -> Floats:
     if weights is None:
         return np.full(S, 1.0 / S)
@@ -560,9 +567,8 @@ def _checked_prior(weights: ArrayLike | None, S: int) -> Floats:
         raise InputError(
             f"expected positive finite weights, received {array.min()}..{array.max()}; drop classes of weight 0"
         )
+    require_comparable(array)
     scaled = array / array.max()  # the sum of huge weights would overflow
-    if scaled.min() < np.finfo(np.float64).tiny:
-        raise InputError(f"expected weights within a factor 1e307, received {array.min()}..{array.max()}; rescale them")
     prior: Floats = scaled / scaled.sum()
     # A prior that has been normalised before keeps its bits.
     return array if np.allclose(array, prior, rtol=4 * S * np.finfo(np.float64).eps, atol=0) else prior

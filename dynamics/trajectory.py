@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import xarray
 
 FORMAT = "snapdyn trajectory 1"
+# Fields that a run on representatives gives for all classes when they are read.
+LIFTED = frozenset({"z_support", "z_initial", "Y", "decoder_rows", "decoder_outputs"})
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,22 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         if vars(self)["z_support"] is not None:  # given for all classes, as in a copy with other logits
-            self.representatives = None
+            self._leave_representatives()
+
+    def _leave_representatives(self) -> None:
+        """Keep the values of all classes in place of those of representatives."""
+        kept = self.representatives
+        if kept is None:
+            return
+        for name in LIFTED:
+            getattr(self, name)
+        self.events = [
+            event
+            if event.z_values is None
+            else replace(event, z_support=kept.z_of_all_classes(event.z_values), z_values=None)
+            for event in self.events
+        ]
+        self.representatives = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_states_at"}
@@ -180,9 +197,11 @@ class Trajectory:
     def changed(self, **values: Any) -> Trajectory:
         """Return a copy with other values of some attributes; without dense output.
 
-        Unlike `dataclasses.replace` it does not read the others, which a system may lack.
+        Unlike `dataclasses.replace` it does not read the others, which a system may lack, unless logits or Y change.
         """
-        other = copy.copy(self)
+        other = copy.copy(self)  # as `__getstate__` says
+        if not LIFTED.isdisjoint(values):
+            other._leave_representatives()
         vars(other).update(values)
         return other
 
@@ -784,8 +803,7 @@ def _dims(name: str, values: Floats) -> tuple[str, ...]:
 def _stored(name: str, what: str | None) -> property:
     """Field of `Trajectory` that a system may lack (stored as None): with `what`, reading it then raises InputError.
 
-    What representatives of symmetric classes stand for is made when it is read, and kept.
-    `Lifted` values are made when they are read first.
+    In a run on one value for all that stay equal, the array of all classes is made at the first reading, and kept.
     """
 
     def get(self: Trajectory) -> Any:

@@ -49,9 +49,7 @@ class Representatives:
         if name == "z_initial":
             return self.classes.check_z(None)
         if name == "z_support":
-            self.classes.require_all()
-            places = slot_of_z(self.classes, self._carried)
-            return self._take("attention logits of all classes", self.z, places)
+            return self.z_of_all_classes(self.z)
         if self.Y is None:
             return None
         if name != "Y":
@@ -59,8 +57,15 @@ class Representatives:
         places = value_of_decoder(self.classes, self._carried, self._layout) - self.z.shape[1]
         return self._take("the decoder of all classes", self.Y, places)
 
+    def z_of_all_classes(self, values: Floats) -> Floats:
+        """Logits on classes.z_coordinates, (..., nz), from `values` (..., num_slots)."""
+        self.classes.require_all()
+        places = slot_of_z(self.classes, self._carried)
+        return self._take("attention logits of all classes", values, places)
+
     def _take(self, what: str, values: Floats, places: Ints) -> Floats:
-        require_memory(f"{what} at {len(values)} times", 8.0 * len(values) * places.size, REMEDY)
+        times = values.shape[0] if values.ndim > 1 else 1
+        require_memory(f"{what} at {times} times", 8.0 * times * places.size, REMEDY)
         return values.take(places, axis=-1)
 
     def z_of_kind(self, values: Floats, kind: int) -> Floats:

@@ -51,6 +51,8 @@ class System(ABC):
         None for a system without sequence classes.
     z_initial : (Q, M) array or None
         Attention logits at t = 0; None for a system without attention logits.
+    is_autonomous : bool
+        False for a system from sympy whose rate depends on time; not known of others that define `write_rate_at`.
     norm_weights : (size,) array or None
         Share of each state value in the mean squares of the compiled integrator, sum 1; None: all alike.
     eta_Y : float
@@ -85,6 +87,7 @@ class System(ABC):
     classes: SequenceClasses | None = None
     z_initial: Floats | None = None
     eta_Y: float = 1.0
+    is_autonomous: bool = True
     norm_weights: Floats | None = None
 
     # -- what every system has -----------------------------------------------------------------------------

@@ -175,10 +175,13 @@ class DifferencedSensitivity(SensitivitySystem):
         return np.concatenate(rows)
 
     def write_rate(self, state: Floats, out: Floats) -> None:
+        self.write_rate_at(0.0, state, out)
+
+    def write_rate_at(self, t: float, state: Floats, out: Floats) -> None:
         n = self.base_size
         above, below = self._rates
         x = np.ascontiguousarray(state[:n])
-        self.base.write_rate(x, above)
+        self.base.write_rate_at(t, x, above)
         out[:n] = above
         for i, (higher, lower, step) in enumerate(self._changed):
             part = slice((i + 1) * n, (i + 2) * n)
@@ -187,11 +190,11 @@ class DifferencedSensitivity(SensitivitySystem):
             h = STEP * (1.0 + float(np.abs(x).max())) / largest if largest > 0 else 0.0
             out[part] = 0.0
             if h > 0:
-                self.base.write_rate(x + h * change, above)
-                self.base.write_rate(x - h * change, below)
+                self.base.write_rate_at(t, x + h * change, above)
+                self.base.write_rate_at(t, x - h * change, below)
                 out[part] = (above - below) / (2.0 * h)
-            higher.write_rate(x, above)
-            lower.write_rate(x, below)
+            higher.write_rate_at(t, x, above)
+            lower.write_rate_at(t, x, below)
             out[part] += (above - below) / step
 
     def losses(self, states: Floats) -> tuple[Floats, Floats]:

@@ -128,7 +128,8 @@ class Trace:
         Parameters
         ----------
         runs : Trajectory or sequence of Trajectory
-            From `sgd`, with the same classes, record, batch size and momentum.
+            From `sgd`, with the same classes, record and settings but for the seed. Runs without sampling
+            (batch_size=None) count as of batch size 1, which sets the clock.
 
         Returns
         -------
@@ -151,6 +152,15 @@ class Trace:
         first = listed[0]
         if any(not np.array_equal(run.t, first.t) for run in listed):
             raise InputError("expected runs recorded at the same steps, received different ones; give one record")
+        for name in ("batch_size", "momentum", "optimizer", "eta_Y", "eta_Z", "seq_len"):
+            different = {str(run.parameters.get(name)): None for run in listed}
+            if len(different) > 1:
+                raise InputError(
+                    f"expected runs that differ only in their seeds, received {name} = {' and '.join(different)}; make "
+                    "a trace of each"
+                )
+        if any(run.classes != first.classes for run in listed):
+            raise InputError("expected runs of the same classes, received different ones; make a trace of each")
         batch_size = first.parameters["batch_size"]
         return cls(
             first.t,

@@ -101,9 +101,9 @@ def descend_samples(
         Gives start, observables and conserved quantities; its rate should be the mean of the samples.
     sample_update : callable
         ``sample_update(state, rng, out, *parameters)`` draws one sample (or batch) from `rng`, a numpy Generator, and
-        writes its direction of steepest descent to `out`, (size,). Plain or jitted; numba compiles it. The parameters
-        are those of a system of `System.from_sympy` or `System.from_function`, in their order; it may leave them all
-        out.
+        writes its direction of steepest descent to every entry of `out`, (size,). Plain or jitted; numba compiles it.
+        The parameters are those of a system of `System.from_sympy` or `System.from_function`, in their order; it may
+        leave them all out.
     steps : int
         Number of steps.
     step_size : float
@@ -199,6 +199,28 @@ def _interpreted(system: System) -> Any:
     return move
 
 
+def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]) -> None:
+    """Draw one sample in Python, since compiled code does not notice an index beyond the state."""
+    state, out = start.copy(), np.full(start.size, np.nan)
+    try:
+        with np.errstate(all="ignore"):
+            sample_update(state, np.random.Generator(np.random.PCG64(0)), out, *arguments)
+    except IndexError as error:
+        raise InputError(
+            f"expected a sample_update of {start.size} state values, received one that uses another entry ({error}); "
+            "write to out[0] up to that number"
+        ) from error
+    except Exception:  # what Python cannot do may compile
+        return
+    if not np.array_equal(state, start):
+        raise InputError("expected a sample_update that writes to out only, received one that changes state; copy it")
+    if np.isnan(out).any():
+        raise InputError(
+            "expected a sample_update that writes every entry of out, received one that leaves some out or adds to "
+            "them; set each entry, to 0.0 where nothing changes"
+        )
+
+
 def _compiled_samples(sample_update: Any, start: Floats, values: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
     """Compile steps along samples; the function, and the parameters that the user's function takes."""
     import numba
@@ -213,16 +235,19 @@ def _compiled_samples(sample_update: Any, start: Floats, values: tuple[Any, ...]
         )
     jitted = sample_update if hasattr(sample_update, "py_func") else numba.njit(error_model="numpy")(sample_update)
     arguments = values if count > 3 else ()
+    _try_in_python(plain, start, arguments)
     if count == 3:
 
         @numba.njit
         def draw(state, change, rng):  # type: ignore[no-untyped-def]
+            change[:] = np.nan  # an entry that the sample leaves out would keep that of the sample before
             jitted(state, rng, change)
 
     else:
 
         @numba.njit
         def draw(state, change, rng, *parameters):  # type: ignore[no-untyped-def]
+            change[:] = np.nan
             jitted(state, rng, change, *parameters)
 
     @numba.njit(nogil=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import Any
 
@@ -127,6 +128,8 @@ def fit(
             f"expected a trace of at least {FEWEST_SEEDS} seeds for errors='seeds', received {trace.num_seeds}; use "
             "errors='noise'"
         )
+    if not (isinstance(system, type) and issubclass(system, System)):
+        raise InputError(f"expected system as a type such as MeanField, received {shown(system)}; give it without ()")
     fixed, start = _fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
     quantity = observations.chosen_quantity(trace, quantity)
     if seq_len is not None:
@@ -136,11 +139,16 @@ def fit(
             raise InputError(
                 f"expected seq_len=None where common_probability is free, received {seq_len}; leave seq_len out"
             )
+    for name, value in (("seq_len", seq_len), ("z_initial", z_initial)):
+        if value is not None and name not in inspect.signature(system).parameters:
+            raise InputError(f"expected {name}=None for {system.__name__}, which does not take it; use MeanField")
     used = np.flatnonzero(trace.t > 0)
     if used.size < 4:
         raise InputError(f"expected at least 4 records after t = 0, received {used.size}; record more often")
     rows = used[np.unique(np.linspace(0, used.size - 1, min(whole("records", records, 4), used.size)).astype(int))]
     data = observations.of_trace(trace, classes, quantity, rows)
+    if errors == "seeds" and np.ptp(data, axis=0).max() == 0.0:
+        raise InputError(f"expected seeds that differ, received {trace.num_seeds} equal ones; use errors='noise'")
     z = None if z_initial is None else classes.check_z(z_initial)
     model = FitModel(system, classes, names, fixed, quantity, trace.t[rows], seq_len, z)
     updates = trace.clock.updates(trace.steps)[rows]

@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, descend, descend_samples, momentum_clock
 from snapdyn.dynamics.classes import Floats
-from snapdyn.errors import InputError, finite_array, function, instance, optional_function, positive, whole
+from snapdyn.errors import (
+    InputError,
+    finite_array,
+    fraction,
+    function,
+    instance,
+    optional_function,
+    positive,
+    whole,
+)
 from snapdyn.validation.rungs.build import NotApplicable, attempt, rounded_steps
 from snapdyn.validation.rungs.gaps import Ints, Ladder, Rung
 from snapdyn.validation.rungs.names import CLOSED, DESCENT, FLOW, STOCHASTIC
@@ -19,6 +28,8 @@ from snapdyn.validation.rungs.runs import ladder_run
 from snapdyn.validation.statistics import Order, fit_order
 
 ClosedForm = Callable[[Floats], Any]
+# Gaps below this are the errors of the flow's integration (rtol 1e-8), not of the steps.
+EXACT = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +99,13 @@ class TheoryLadder(Ladder):
         Returns
         -------
         dict of str to FittedOrder
-            By rung; a rung that the ladder does not have is left out.
+            By rung; a rung that the ladder does not have is left out, and so is descent where it equals the flow to the
+            tolerance of the integration.
+
+        Raises
+        ------
+        InputError
+            Samples that do not differ between seeds.
 
         Examples
         --------
@@ -125,7 +142,12 @@ class TheoryLadder(Ladder):
                 spreads[k] = np.sqrt(variance.mean()) / change
                 errors[k] = variance.std(ddof=1) / np.sqrt(seeds) / (2 * np.sqrt(variance.mean())) / change
         found = {}
-        if DESCENT in names:
+        if STOCHASTIC in names and not (errors > 0).all():
+            raise InputError(
+                "expected samples that differ between seeds, received runs without spread; draw from rng in "
+                "sample_update"
+            )
+        if DESCENT in names and gaps.max() > EXACT:
             found[DESCENT] = FittedOrder(DESCENT, sizes, gaps, 1.0, fit_order(sizes, gaps, next_order=1.0))
         if STOCHASTIC in names:
             order = fit_order(sizes, spreads, errors, next_order=1.0)
@@ -162,7 +184,7 @@ def ladder_of(
         ``closed_form(t)`` returns the states (N, size) at N times, or a mapping from names of observables or state
         values to their values (N, ...): the ladder then compares these.
     momentum : float
-        Heavy ball, of both rungs that make steps.
+        Heavy ball, of both rungs that make steps; for rates that do not depend on time.
     seeds : int
         Number of stochastic runs, whose mean is the rung; at least 2.
     seed : int
@@ -198,6 +220,11 @@ def ladder_of(
     if system.has_z:
         raise InputError(f"expected a system without attention logits, received {system.name}; use sd.ladder")
     size = positive("step_size", step_size)
+    if fraction("momentum", momentum) and not system.is_autonomous:
+        raise InputError(
+            f"expected momentum=0 for a rate that depends on time, received {momentum:g}; with momentum, steps "
+            "take the rate at other times than the flow"
+        )
     positive("tolerance", tolerance)
     optional_function("sample_update", sample_update)
     seed, seeds = whole("seed", seed, 0), whole("seeds", seeds, 2)
@@ -273,12 +300,15 @@ def _closed_trajectory(system: System, times: Floats, given: Any) -> Trajectory:
     """The closed form as a trajectory."""
     state, observables = None, {}
     if isinstance(given, Mapping):
+        of_start = system.observables(system.initial_state()[None])
+        shapes = dict(system.state_shapes) | {name: values.shape[1:] for name, values in of_start.items()}
         for name, values in given.items():
             observables[name] = finite_array(f"closed_form {name!r}", values)
-            if observables[name].shape[:1] != times.shape:
+            expected = (times.size, *shapes.get(name, observables[name].shape[1:]))
+            if observables[name].shape != expected:
                 raise InputError(
-                    f"expected {times.size} values of {name!r} from closed_form, received shape "
-                    f"{observables[name].shape}; return one for each time"
+                    f"expected {times.size} values of {name!r}, together of shape {expected}, from closed_form, "
+                    f"received shape {observables[name].shape}; return one for each time"
                 )
     else:
         state = finite_array("closed_form", given)

@@ -65,6 +65,9 @@ class _Printer(PythonCodePrinter):
             return f"(1.0/math.sqrt({self._print(base)}))"
         return f"({self._print(base)})**({self._print(exponent)})"
 
+    def _print_factorial(self, expr: Any) -> str:
+        raise PrintMethodNotImplementedError("expected another function: factorial")
+
     def _print_Heaviside(self, expr: Any) -> str:
         x, at_zero = self._print(expr.args[0]), self._print(expr.args[1])
         return f"(1.0 if {x} > 0.0 else (0.0 if {x} < 0.0 else {at_zero}))"
@@ -90,6 +93,11 @@ def printed(expression: sympy.Expr) -> str:
     """
     if expression.has(sympy.I):
         raise InputError(f"expected real expressions, received {shown(expression)} with the imaginary unit I")
+    for piecewise in expression.atoms(sympy.Piecewise):
+        if piecewise.args[-1].cond != True:  # noqa: E712  (sympy's)
+            raise InputError(
+                f"expected a value of Piecewise everywhere, received {shown(piecewise)}; add a last (value, True)"
+            )
     try:
         return str(_Printer().doprint(expression))
     except PrintMethodNotImplementedError as error:

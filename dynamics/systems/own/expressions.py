@@ -126,6 +126,7 @@ class Reader:
     def __init__(self, rules: Mapping[Any, Any]) -> None:
         self._rules = dict(rules)
         self._known = {each for value in rules.values() for each in sympy.sympify(value).free_symbols}
+        self._own = {each for key in rules for each in sympy.sympify(key).free_symbols}
 
     def read(self, what: str, value: Any) -> tuple[Shape, list[sympy.Expr]]:
         """Shape and entries of an expression, a matrix, an array or a list.
@@ -163,6 +164,10 @@ class Reader:
                 f"expected {what} as a sympy expression, received {shown(value)}; write it in sympy's functions, or "
                 "use System.from_function"
             ) from None
+        own: set[Any] = getattr(expression, "free_symbols", set())
+        if own & (self._known - self._own):  # named like a stand-in
+            names = ", ".join(sorted(map(str, own & (self._known - self._own))))
+            raise InputError(f"expected a value of every symbol, received {what} with {names}; add it to parameters")
         try:
             replaced = expression.xreplace(self._rules).doit()
             return replaced.as_explicit() if hasattr(replaced, "as_explicit") else replaced

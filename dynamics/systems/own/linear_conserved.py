@@ -50,10 +50,11 @@ class LinearConserved:
 
 
 def linear_conserved(system: System, seed: int = SEED) -> list[LinearConserved]:
-    """Find every linear combination of state values that the flow conserves.
+    """Find linear combinations of state values that the flow conserves.
 
     The coefficients c with c . rate = 0 are the null space of the matrix of rates at sampled states, which are drawn
-    around the start (and at sampled times, for a rate that depends on time). For a system of `System.from_sympy` each
+    around the start (and at sampled times, for a rate that depends on time): sums that are kept near the start only are
+    found too, and sums with coefficients that differ by 1e7 or more are not. For a system of `System.from_sympy` each
     is then proved: c . rate simplifies to 0 in sympy.
 
     Parameters
@@ -92,14 +93,21 @@ def linear_conserved(system: System, seed: int = SEED) -> list[LinearConserved]:
     found = []
     for row in _null_space(rates):
         recognised, exact = _recognised(row)
-        terms = fresh * recognised
-        scale = np.abs(terms).sum(axis=1)
-        largest = float(np.max(np.abs(terms.sum(axis=1)) / np.where(scale > 0, scale, 1.0)))
+        largest = _largest_rate(fresh, recognised)
+        if exact is not None and largest > 1e-12 + 10 * _largest_rate(fresh, row):
+            recognised, exact, largest = row, None, _largest_rate(fresh, row)  # close to a fraction, and none
         if largest > np.sqrt(NULL):
             continue  # of the states that found it, not of the flow
         grade = _grade(system, exact) if isinstance(system, SymbolicSystem) and exact is not None else MEASURED
         found.append(LinearConserved(recognised, _text(system, recognised, exact), grade, largest))
     return found
+
+
+def _largest_rate(rates: Floats, row: Floats) -> float:
+    """Largest rate of the sum over the absolute values of its terms."""
+    terms = rates * row
+    scale = np.abs(terms).sum(axis=1)
+    return float(np.max(np.abs(terms.sum(axis=1)) / np.where(scale > 0, scale, 1.0)))
 
 
 def _rates(system: System, rng: np.random.Generator, count: int) -> Floats:

@@ -121,8 +121,7 @@ class SymbolicSystem(OwnSystem):
         return self.theory.flow.make_steps
 
     @property
-    def is_autonomous(self) -> bool:
-        """Whether the rate does not depend on time."""
+    def is_autonomous(self) -> bool:  # type: ignore[override]
         return self.theory.time is None
 
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
@@ -251,6 +250,7 @@ def from_sympy(
     True
     """
     from snapdyn.dynamics.systems.own import expressions as read
+    from snapdyn.dynamics.systems.own.code_generation import printed
 
     name = checked_name("system", text("name", name))
     states, values = read.Parts("state", "s"), read.Parts("parameters", "p")
@@ -296,6 +296,9 @@ def from_sympy(
         _measured(read.Reader(of_state), "observable", observables),
         _measured(read.Reader(of_state), "conserved quantity", conserved),
     )
+    measured = [each for _, entries in (*theory.observables.values(), *theory.conserved.values()) for each in entries]
+    for entry in (*start, *theory.rate, *measured):
+        printed(entry)  # refuses what does not compile, before a run
     shapes = {part.name: part.shape for part in states.parts}
     names = tuple(each for part in states.parts for each in part.names)
     return new_class(SymbolicSystem, Declaration(name, shapes, names, defaults), theory=theory)()

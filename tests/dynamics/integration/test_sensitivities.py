@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
+import snapdyn as sd
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     MeanField,
@@ -197,3 +199,23 @@ def test_wrong_parameters_are_refused(wrt: Any, sentence: str) -> None:
     """Assert one sentence per wrong parameter or direction."""
     with pytest.raises(InputError, match=sentence):
         sensitivity(MeanField(syn_small(), 1.0, 1.0), [1.0], wrt)
+
+
+@pytest.mark.parametrize("kind", ["sympy", "function"])
+def test_a_rate_that_depends_on_time(kind: str) -> None:
+    """Assert u' = p t - u, u(0) = 0, against u = p (t - 1 + exp(-t)), and its derivative by p."""
+    t, u, p = sympy.symbols("t u p")
+
+    def rate(t, state, out, p):  # type: ignore[no-untyped-def]
+        out[0] = p * t - state[0]
+
+    system = (
+        sd.System.from_sympy("Driven", {u: 0.0}, {u: p * t - u}, {p: 2.0}, time=t)
+        if kind == "sympy"
+        else sd.System.from_function("Driven", rate, [0.0], {"p": 2.0})
+    )
+    times = np.array([0.5, 1.0, 2.0])
+    result = sd.sensitivity(system, times, wrt=("p",))
+    law = times - 1 + np.exp(-times)
+    np.testing.assert_allclose(result.trajectory.require_state()[:, 0], 2 * law, rtol=1e-6)
+    np.testing.assert_allclose(result.state[:, 0, 0], law, rtol=1e-6)

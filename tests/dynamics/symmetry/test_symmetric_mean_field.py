@@ -292,3 +292,26 @@ def test_a_copy_with_other_logits_has_those(tmp_path: Path) -> None:
     changed = replace(run, z_support=2 * run.z_support)
     assert np.array_equal(changed.z, 2 * run.z)
     assert np.array_equal(changed.of_class(0).z, 2 * run.of_class(0).z)
+
+
+def test_copies_of_a_run_with_events(tmp_path: Path) -> None:
+    """Assert that copies with other logits, by both ways, hold them in z, in one class, in events and in the file."""
+    classes = symmetric_classes([ClassKind([0.3], [0.2, 0.5], 5 * 10**5)])
+    assert classes.is_large
+    event = Event(lambda t, state: state.loss - 3.0)
+    run = integrate(MeanField(classes, 1.0, 1e-5), [1e3, 1e7], reduce=True, events={"loss": event})
+    assert len(run.events) == 1
+    assert run.changed(message="x").representatives is run.representatives
+    own = run.of_class(0)
+    for copied in (replace(run, message="x"), run.changed(z_support=1.0 * run.z_support)):
+        assert np.array_equal(copied.of_class(0).z, own.z)
+        assert np.array_equal(copied.of_class(0).events[0].z_support, own.events[0].z_support)
+    changed = run.changed(z_support=2.0 * run.z_support)
+    assert np.array_equal(changed.of_class(0).z, 2.0 * own.z)
+    assert np.array_equal(load(changed.save(tmp_path / "run.nc")).z_support, 2.0 * run.z_support)
+
+
+def test_weights_of_kinds_beyond_the_range_of_numbers() -> None:
+    """Assert one sentence where the quotient of two weights is no number."""
+    with pytest.raises(InputError, match="weights within a factor 1e307"):
+        symmetric_classes([ClassKind([0.3], [0.7], 1, weight) for weight in (1e-308, 1e308)])

@@ -72,3 +72,13 @@ def test_other_classes_are_refused(classes: SequenceClasses, sentence: str) -> N
     """Assert that the trace must have the classes and supports of the theory."""
     with pytest.raises(InputError, match=sentence):
         Trace(STEPS, ATTENTION).for_classes(classes)
+
+
+def test_runs_of_different_settings_are_no_seeds() -> None:
+    """Assert that runs with another batch size or rate are refused by name."""
+    classes = syn_small()
+    first = sgd(classes, 0.5, 0.5, steps=10, batch_size=10)
+    for name, changed in (("batch_size", {"batch_size": 100}), ("eta_Z", {"batch_size": 10, "eta_Z": 0.4})):
+        second = sgd(classes, **({"eta_Y": 0.5, "eta_Z": 0.5, "steps": 10} | changed))
+        with pytest.raises(InputError, match=rf"differ only in their seeds, received {name} = "):
+            Trace.from_runs([first, second])

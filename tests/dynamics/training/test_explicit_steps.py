@@ -125,6 +125,22 @@ def missing(state: Any, rng: Any, out: Any) -> None:
     out[0] = rng.nothing()
 
 
+def beyond(state: Any, rng: Any, out: Any) -> None:
+    """Write beyond the state."""
+    out[0] = out[7] = rng.normal()
+
+
+def adding(state: Any, rng: Any, out: Any) -> None:
+    """Add to what an earlier sample left."""
+    out[0] += rng.normal()
+
+
+def moving(state: Any, rng: Any, out: Any) -> None:
+    """Change the state itself."""
+    out[0] = rng.normal()
+    state[0] = 5.0
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -136,6 +152,9 @@ def missing(state: Any, rng: Any, out: Any) -> None:
         ({"system": 3}, "System.from_sympy"),
         ({"sample_update": missing}, f"line {missing.__code__.co_firstlineno + 2} of test_explicit_steps.py.*nothing"),
         ({"sample_update": lambda state: None}, r"\(state, rng, out\)"),
+        ({"sample_update": beyond}, "uses another entry"),
+        ({"sample_update": adding}, "leaves some out or adds"),
+        ({"sample_update": moving}, "changes state"),
         ({"seed": []}, "at least one seed"),
     ],
 )

@@ -185,6 +185,8 @@ def test_what_is_not_determined_is_said() -> None:
         ({"common_probability": 0.3}, "only where it is free"),
         ({"system": FiniteLengthMeanField, "seq_len": 0}, "seq_len"),
         ({"records": 2}, "records"),
+        ({"system": "MeanField"}, "system as a type"),
+        ({"system": ModifiedDecoder, "seq_len": 5}, "seq_len=None for ModifiedDecoder"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
@@ -202,3 +204,10 @@ def test_a_short_trace_is_refused() -> None:
     P[0, 0] = [0.0, 1.0, 0.0]
     with pytest.raises(InputError, match="attention above 0"):
         fit(Trace([1, 2, 3, 4], P), CLASSES)
+
+
+def test_equal_seeds_have_no_scatter() -> None:
+    """Assert that errors from eight equal seeds are refused."""
+    P = np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0)
+    with pytest.raises(InputError, match="seeds that differ, received 8 equal ones"):
+        fit(Trace(RECORD, [P] * 8), CLASSES, errors="seeds")

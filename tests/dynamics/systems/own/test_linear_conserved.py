@@ -108,3 +108,12 @@ def test_one_sentence() -> None:
     narrow = sd.System.from_sympy("Narrow", {x: 1.0}, {x: sympy.sqrt(10**-9 - (x - 1) ** 2)})
     with pytest.raises(sd.InputError, match="finite around the start"):
         sd.linear_conserved(narrow)
+
+
+def test_a_coefficient_close_to_a_fraction() -> None:
+    """Assert that x/y rates of ratio pi give 1/pi to rounding, graded measured, and not 113/355."""
+    x, y = sympy.symbols("x y")
+    system = sd.System.from_sympy("Pi", {x: 1.0, y: 1.0}, {x: -x * y, y: sympy.pi * x * y})
+    (found,) = sd.linear_conserved(system)
+    assert found.grade == "measured"
+    assert found.coefficients[1] / found.coefficients[0] == pytest.approx(1 / np.pi, rel=1e-12)

@@ -343,3 +343,20 @@ def test_another_process_makes_the_same_system() -> None:
         pool.shutdown(kill_workers=True)
     assert np.array_equal(here, there)
     assert repr(pickle.loads(pickle.dumps(system))) == repr(system)
+
+
+@pytest.mark.parametrize(
+    ("rate", "observable", "sentence"),
+    [
+        (-sympy.factorial(u), u, "functions that compile .* factorial"),
+        (sympy.Piecewise((-u, u > 0.5)), u, "a value of Piecewise everywhere"),
+        (-u, sympy.besselj(0, u), "functions that compile .* besselj"),
+        (-u, sympy.I * u, "real expressions"),
+        (-u * sympy.Symbol("s0", real=True), u, "a value of every symbol, received .* with s0"),
+    ],
+    ids=["factorial", "Piecewise", "besselj", "imaginary", "like a stand-in"],
+)
+def test_what_does_not_compile_is_refused_before_a_run(rate: Any, observable: Any, sentence: str) -> None:
+    """Assert that rate and observables are refused when the system is stated."""
+    with pytest.raises(sd.InputError, match=f"^expected {sentence}"):
+        sd.System.from_sympy("Bad", {u: 1.0}, {u: rate}, observables={"it": observable})
