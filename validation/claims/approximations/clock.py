@@ -92,7 +92,7 @@ def squared_priors(instance: Instance) -> Measured | None:
     "clock",
     source="Eq. (10), Theorem 4",
     title="Attention follows Eq. (10) on the clock of the training steps",
-    answer="Each class needs its prior p_n: as printed, Eq. (10) runs K times faster than SGD.",
+    answer="Each class needs its prior p_n: for equal priors, Eq. (10) as printed runs K times faster than SGD.",
     statement="Attention follows Eq. (10), a plain sum over classes, on the clock t of the training steps on which "
     "gamma takes s = t/K. Corrected: each class carries its prior p_n; without it (10) runs K times faster than SGD.",
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n}f_n\circ\dots\ \to\ \dot z_m=\eta_Z\gamma\sum_{n}p_n\,f_n\circ\dots",

@@ -96,7 +96,8 @@ CONDITIONS = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, UNIFORM, ZERO_START, INDEPENDENT
     "ladder",
     source="own; ladder of approximations",
     title="With small rates, slow attention and weak correlation every approximation is good",
-    answer="No V makes all good: the modified decoder or the leading form of beta is off by half or more at the start.",
+    answer="For equal weak overlaps and V >> K, the modified decoder or the leading form of beta is off by half or more at "
+    "the start.",
     statement="With small rates, slow attention and weak correlation, there are V at which every rung from SGD to the "
     "closed form stays within 5 % of the one above. Corrected: all rungs but two do, at any V, while (K-1) rho is "
     "small. For equal overlaps rho the leading beta is off by (1 + (1-1/V) rho)/(1 + (V-1) rho) at every t, and the "

@@ -144,7 +144,7 @@ def printed_size(instance: Instance) -> Measured | None:
     "attention. Corrected: under the original flow beta_nk = (iota_n/(V-1)) U_k/U_n times a factor between "
     "2 exp(-S) - exp(S) and 2 exp(S) - exp(-S), U_n = eta_Y p_n int (1 - alpha_n) dt (about V h_n, equal for equal "
     "priors) and S the largest difference between two wrong logits of a class so far, at most about the largest "
-    "f_n.f_k V h. E' sets beta only where V E' is small.",
+    "f_n.f_k V h.",
     latex=r"\beta_{nk}\approx E'_{nk}\ \to\ \beta_{nk}\approx\frac{\iota_n}{V-1}\frac{U_k}{U_n}",
     expected="corrected",
     assumptions=("attention slower than the decoder: frozen, or eta_Z/eta_Y = 1e-3", "every class its own next token"),

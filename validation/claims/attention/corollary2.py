@@ -95,7 +95,7 @@ def _property(kind: Kind, rung: str, *conditions: Requirement) -> Property:
     "corollary2",
     source="Corollary 2, Eqs. (10), (101)-(107)",
     title="All common tokens lose attention together",
-    answer="Holds for one query and proportional common parts; elsewhere a common token can gain attention.",
+    answer="Under Eq. (10): for one query and proportional common parts; the mean field also needs little memory.",
     statement="All common tokens lose attention where there is a single query, the distinct-token profiles of the "
     "classes are permutations of each other, P(l|n) = rho_l for every common l, and Z(0) = 0. (own: one query and "
     "P(l|n) = rho_l tau_n suffice, for any distinct profiles, Z(0), priors, V and correlation. In general "

@@ -145,8 +145,8 @@ def _rate_error(classes: SequenceClasses) -> dict[int, float]:
     "theorem3-gain",
     source="Theorem 3, Eqs. (11), (110), (112)",
     title="The relative gain is its first value times the growth factor",
-    answer="Exact under Eq. (10); in the full mean field the decoder's memory adds an error, which is small where "
-    "eta_Z/eta_Y is small.",
+    answer="Exact under Eq. (10); in the full mean field the decoder's memory adds an error, which linear response "
+    "estimates.",
     statement="For two distinct tokens l, l' of class n, r_{l/l'|n}(t) = r_{l/l'|n}(0) chi_l(t), "
     "chi_l = exp(2 (z_l(t) - z_l(0))). (In the full mean field: to 1 % of 1 + |r| where linear response says so.)",
     latex=r"r_{l/l'|n}(t)=r_{l/l'|n}(0)\,\chi_l(t),\qquad e^{-2\Delta z_l}-1=(r(0)+1)(e^{-2\Delta z_{l'}}-1)",

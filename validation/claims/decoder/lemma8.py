@@ -103,7 +103,7 @@ def size_of_omega_0(exponent: float) -> Callable[[Instance], Measured]:
     "lemma8",
     source="Lemma 8, Eqs. (50)-(51)",
     title="exp(u) = (V-1) u has a root close to 0 and one close to ln V",
-    answer="Holds; the larger root is (1+omega_1) ln V, and omega_1 falls slowly, like ln ln V/ln V.",
+    answer="Holds; the larger root is (1+omega_1) ln V, and omega_1 falls slowly for large V, like ln ln V/ln V.",
     statement="exp(V h) <= (V-1) V h exactly for V h between V^(omega_0-1) and (1+omega_1) ln V, omega_1 of the order "
     "of ln ln V/ln V; for V >> 100 omega_0 is at most of the order of 1/(V^0.99 ln V).",
     latex=r"e^{u}=(V-1)u:\quad u_-=V^{\omega_0-1},\ \omega_0=O\!\left(\frac{1}{V^{0.99}\ln V}\right);\quad "

@@ -125,7 +125,7 @@ def faster(visits: Floats, rho: float, instance: Instance) -> Floats:
     "remark1",
     source="Remark 1, Eqs. (41)-(43)",
     title="With equal overlaps the original flow is the modified one times 1-rho",
-    answer="True only for K = V, and 1-rho belongs to the rate of h: there is no prefactor.",
+    answer="For rho > 0 it holds only for K = V, with 1-rho in the rate of h and not as a prefactor.",
     statement="Under the original flow, with all off-diagonals of E equal to rho and uniform classes, "
     "w_n = (1-rho) (V-1) h(t/K) zeta_n. Corrected: w_n = (V-1) h(t/K) zeta_n with h at rate (1-rho) eta_Y, for K = V.",
     latex=r"w_n=(1-\rho)(V-1)\,h(t/K)\,\zeta_n\ \to\ w_n=(V-1)\,h_{(1-\rho)\eta_Y}(t/K)\,\zeta_n\quad(K=V)",

@@ -26,7 +26,7 @@ DESCENT = "descent, T infinite"
     "reparameterisation",
     source="Sec. 3.1, own derivation",
     title="Independent Y and Z stand for a model with embeddings",
-    answer="Exact for fixed orthonormal embeddings; with trained ones a larger width does not close the gap.",
+    answer="Exact for fixed orthonormal embeddings and one matrix W_Q W_K^T; if trained, width leaves a gap.",
     statement="Gradient descent on embeddings moves Y = U W_V^T U^T and Z = U W_Q W_K^T U^T/sqrt(d) as if they were "
     "independent, exactly when U is fixed with orthonormal rows and W_Q W_K^T is one matrix. With W_Q and W_K "
     "apart, of Gram matrix s^2 I and product 0, eta_Z = 2 s^2 eta/d and the gap is O(d/s^4); with fixed random U and "

@@ -148,8 +148,8 @@ def without_projection(instance: Instance) -> Measured:
     "scanning",
     source="Theorem 4, attention scanning; Sections 1 and 6",
     title="Scanning: before the transition attention moves to distinct tokens, with a lower bound",
-    answer="The direction is right; the printed bound on chi does not start at 1 and its exponent is K times too "
-    "large.",
+    answer="The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is K "
+    "times too large.",
     statement="For t <= t0' = K ln V/eta_Y common tokens lose attention, distinct ones gain it and the more frequent "
     "of them more, at least as chi >= [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^(0.5 f0^2). Corrected: chi >= [1 + 2 kappa "
     "(1+1/K) A eta_Y eta_Z t^2/K]^(f0^2/(2(K+1))), A = (K-1) f_n.f_k E'_nk (its smallest value while f_n.f_k falls "

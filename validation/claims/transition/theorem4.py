@@ -143,7 +143,7 @@ def error_law(shape: Shape | None) -> Callable[[Instance], Measured]:
     "theorem4",
     source="Theorem 4, Eqs. (13)-(14), (118)-(131)",
     title="The growth exponent is B_n = (1/4) ln(C0 + 4 Gamma)",
-    answer="The printed growth exponent of attention does not start at 0, and it grows about K times too fast.",
+    answer="The printed growth exponent of attention starts at 0 only for rho0^4 = K and grows about K times too fast.",
     headline=Headline(
         1,
         printed=r"B_n=\frac14\ln\left(\frac{\rho_0^4}{K}+4\Gamma\right)",
