@@ -96,7 +96,7 @@ CONDITIONS = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, UNIFORM, ZERO_START, INDEPENDENT
     "ladder",
     source="own; ladder of approximations",
     title="With small rates, slow attention and weak correlation every approximation is good",
-    answer="For equal weak overlaps and V >> K, the modified decoder or the leading form of beta is off by half or more at "
+    answer="For equal weak overlaps and V >> K, the modified decoder or the leading form of beta is off by half at "
     "the start.",
     statement="With small rates, slow attention and weak correlation, there are V at which every rung from SGD to the "
     "closed form stays within 5 % of the one above. Corrected: all rungs but two do, at any V, while (K-1) rho is "
