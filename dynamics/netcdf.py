@@ -6,7 +6,7 @@ SHA-256 of the SHA-256 digests (32 bytes each) of the data in blocks of 1 MiB, t
 compute them. The digest is checked before HDF5 opens the file: on damaged data the library may crash, never return, or
 return other numbers.
 
-The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 1".
+The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 2".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -198,7 +198,7 @@ def read_netcdf(
     ----------
     path : str or path-like
     kind : str
-        Kind of the file in error messages, such as "trajectory file (snapdyn trajectory 1)".
+        Kind of the file in error messages, such as "trajectory file (snapdyn trajectory 2)".
     advice : str
         What to do about a damaged file; ends the error message.
     unverified : bool
@@ -243,7 +243,12 @@ def _unreadable(path: str | os.PathLike[str], kind: str, advice: str, error: Exc
 
 @contextmanager
 def reading_netcdf(
-    path: str | os.PathLike[str], kind: str, file_format: str, advice: str, unverified: bool = False
+    path: str | os.PathLike[str],
+    kind: str,
+    file_format: str,
+    advice: str,
+    unverified: bool = False,
+    earlier: Sequence[str] = (),
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
     """Read a netCDF file; errors of the `with` block, which builds an object from its content, count as damage.
 
@@ -258,6 +263,8 @@ def reading_netcdf(
         What to do about a damaged file; ends the error message.
     unverified : bool
         As for `read_netcdf`.
+    earlier : sequence of str
+        Further values that "format" may have.
 
     Yields
     ------
@@ -275,7 +282,7 @@ def reading_netcdf(
     content = read_netcdf(path, kind, advice, unverified)
     try:
         header = {**content.attributes, **json.loads(content.attributes.get(HEADER, "{}"))}
-        if header["format"] != file_format:
+        if header["format"] not in (file_format, *earlier):
             raise KeyError("format")
         yield header, content.arrays
     except UNREADABLE as error:

@@ -3,95 +3,42 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.decoder_speed import class_logits, peak_times, speed_of_visits
 from snapdyn.dynamics.html import html_table
 from snapdyn.dynamics.labels import labelled
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.netcdf import HEADER, reading_netcdf, write_netcdf
-from snapdyn.dynamics.storage import provenance
+from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
+from snapdyn.dynamics.run_parts import Decoder, EventRecord, Lifted
 from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, outputs_of_kind
-from snapdyn.dynamics.symmetry.symmetric_quotient import symmetric_quotient
+from snapdyn.dynamics.trajectory_file import (
+    EARLIER,
+    FORMAT,
+    check_finite,
+    check_shapes,
+    fields,
+    observable_dims,
+    stored,
+)
 from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, shown, time_array, unknown_name, whole
 
 if TYPE_CHECKING:
     import xarray
 
-FORMAT = "snapdyn trajectory 1"
 # Fields that a run on representatives gives for all classes when they are read.
 LIFTED = frozenset({"z_support", "z_initial", "Y", "decoder_rows", "decoder_outputs"})
-
-
-@dataclass(frozen=True)
-class EventRecord:
-    """A located event.
-
-    Attributes
-    ----------
-    name : str
-    t : float
-        In batch-size-1 steps.
-    z_support : (nz,) array
-        Attention logits at that time; empty for a system without attention logits.
-    state : (size,) array or None
-        State at that time, for a system without attention logits.
-    z_values : (num_slots,) array or None
-        For a run of symmetric classes: one logit for all that stay equal; see `Trajectory.of_class`. More classes than
-        are listed one by one (`SymmetricClasses.is_large`) have an empty `z_support`.
-    """
-
-    name: str
-    t: float
-    z_support: Floats
-    state: Floats | None = None
-    z_values: Floats | None = None
-
-
-@dataclass(frozen=True)
-class Lifted:
-    """Logits of a run on one value for all that stay equal; those of all classes are made when they are read.
-
-    Attributes
-    ----------
-    values : (N, size) array
-    index : (nz,) array of int
-        The value of each logit.
-    """
-
-    values: Floats
-    index: Ints
-
-    def made(self) -> Floats:
-        """All logits, (N, nz)."""
-        return self.values.take(self.index, axis=-1)
-
-
-class Decoder(NamedTuple):
-    """Decoder logits of a run.
-
-    Attributes
-    ----------
-    Y : (N, rows, columns) array
-    rows : (tokens,) array of int
-        Row of Y for each token id, -1 for a token that has none.
-    outputs : (columns,) array of int
-        Output id of each column; -1 stands for every output that is no class's next token.
-    """
-
-    Y: Floats
-    rows: Ints
-    outputs: Ints
 
 
 @dataclass
@@ -192,7 +139,7 @@ class Trajectory:
         self.representatives = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_states_at"}
+        return {name: value for name, value in vars(self).items() if name not in ("_states_at", "_again")}
 
     def changed(self, **values: Any) -> Trajectory:
         """Return a copy with other values of some attributes; without dense output.
@@ -205,12 +152,14 @@ class Trajectory:
         vars(other).update(values)
         return other
 
-    def keep_dense_output(self, states_at: Callable[[Floats], Floats]) -> None:
-        """Keep the function from increasing times in the run, (N,), to states, (N, size), that `__call__` uses.
+    def keep_system(
+        self, states_at: Callable[[Floats], Floats], again: Callable[[Floats], Trajectory] | None = None
+    ) -> None:
+        """Keep functions of increasing times in the run, (N,): its states, (N, size), and the run with its decoder.
 
-        It holds the system; it is neither saved nor sent to other processes.
+        `__call__` and `transition` use them. They hold the system; they are neither saved nor sent to other processes.
         """
-        vars(self)["_states_at"] = states_at
+        vars(self).update(_states_at=states_at, _again=again)
 
     def __call__(self, t: ArrayLike) -> Floats:
         """State at any times within the run, from the dense output of its steps.
@@ -552,6 +501,60 @@ class Trajectory:
         return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))
 
     # -- symmetric classes ---------------------------------------------------------------------------------
+    @cached_property
+    def transition(self) -> Floats:
+        """Time at which the measured speed gamma_n of each class peaks, (S,), batch-size-1 steps.
+
+        gamma_n = w_n[n] (1 - alpha_n[n]), w_n = Y^T f_n; in the modified flow, whose Y follows h_n, Eq. (85). NaN where
+        it is largest at the first or the last saved time. Between saved times a parabola in ln t is drawn through the
+        largest value and its neighbours: save times densely around the peak. The decoder is that of `save_decoder`;
+        without it, the run is made again, which takes as long as the first time.
+
+        Raises
+        ------
+        InputError
+            The run has no decoder and was not made by `integrate` in this process; it has a residual connection; or
+            it has more classes than can be listed.
+
+        Notes
+        -----
+        Theory's time, for equal priors and the modified flow, is `analytic.transition_time`.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> system = sd.FrozenDecoder(sd.syn_small(), eta_Y=1.0, modified=True)
+        >>> sd.integrate(system, sd.log_times(0.1, 100.0, 200)).transition.round(2)
+        array([7.69, 7.69])
+        >>> round(float(sd.analytic.transition_time(2, 34, 1.0)), 2)
+        7.69
+        """
+        classes = self.require_classes()
+        if self.parameters.get("residual"):
+            raise InputError(
+                "expected a run without residual connection to measure gamma, received one with residual = True; set "
+                "residual=False"
+            )
+        if self.t.size < 3:
+            return np.full(classes.num_classes, np.nan)
+        if "h" in self.extra:
+            return peak_times(self.t, speed_of_visits(self.extra["h"], classes.vocab_size))
+        run = self if self.Y is not None else self._with_decoder()
+        if not set(run.require_decoder().outputs.tolist()) <= {*classes.next_tokens.tolist(), -1}:
+            raise InputError(
+                "expected a run with all outputs of the decoder, received that of one class (`of_class`); read the "
+                "transition of the whole run"
+            )
+        logits = class_logits(classes, run.attention_entries, *run.require_decoder())
+        return peak_times(self.t, logits.speed)
+
+    def _with_decoder(self) -> Trajectory:
+        again: Callable[[Floats], Trajectory] | None = vars(self).get("_again")
+        if again:
+            return again(self.t)
+        self.require_decoder()  # says what to do
+        return self
+
     def of_class(self, kind: int = 0) -> Trajectory:
         """The run as one class of a kind sees it, for symmetric classes in any number.
 
@@ -663,24 +666,34 @@ class Trajectory:
             if len(self.value_names) == self.state.shape[1]:
                 coordinates["value"] = list(self.value_names)
         if self.classes:
-            coordinates["query"] = np.array(self.classes.queries)
-            coordinates["next_token"] = ("sequence_class", np.array(self.classes.next_token))
-            coordinates["prior"] = ("sequence_class", np.array(self.classes.prior))
-            words = getattr(self.classes, "words", ())  # of a text
-            if len(words) == self.classes.num_tokens:
-                coordinates["word"] = ("token", list(words))
+            coordinates |= self.classes_coordinates()
             data["attention"] = (("time", "sequence_class", "token"), self.attention)
             data["entropy"] = (("time", "sequence_class"), self.entropy())
         for name, values in self.extra.items():
             data[name] = (("time", f"{name}_index"), values)
         for name, values in self.observables.items():
-            data[name] = (_dims(name, values), values)
-        return labelled(data | self._violations(), coordinates, self._settings())
+            data[name] = (observable_dims(name, values), values)
+        return labelled(data | self._violations(), coordinates, self.settings())
+
+    def classes_coordinates(self) -> dict[str, Any]:
+        """Coordinates of a dataset: query tokens; query, next token and prior of each class; words of a text."""
+        classes = self.require_classes()
+        coordinates: dict[str, Any] = {
+            "query": np.array(classes.queries),
+            "class_query": ("sequence_class", np.array(classes.query)),
+            "next_token": ("sequence_class", np.array(classes.next_token)),
+            "prior": ("sequence_class", np.array(classes.prior)),
+        }
+        words = getattr(classes, "words", ())  # of a text
+        if len(words) == classes.num_tokens:
+            coordinates["word"] = ("token", list(words))
+        return coordinates
 
     def _violations(self) -> dict[str, Any]:
         return {f"violation of {name}": ("time", values) for name, values in self.invariants.items()}
 
-    def _settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
+        """System, status and parameters of the run, the attributes of a dataset."""
         return {"system": self.system, "status": self.status, **self.parameters}
 
     def _kinds_to_xarray(self, classes: SymmetricClasses) -> xarray.Dataset:
@@ -706,7 +719,7 @@ class Trajectory:
             "token": np.arange(widest),
             "classes_per_query": ("kind", np.array([kind.classes_per_query for kind in classes.kinds])),
         }
-        return labelled(data | self._violations(), coordinates, self._settings())
+        return labelled(data | self._violations(), coordinates, self.settings())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trajectory to a netCDF file that `load` reads back exactly.
@@ -725,79 +738,7 @@ class Trajectory:
         InputError
             The file cannot be written.
         """
-        import xarray
-
-        data: dict[str, Any] = {
-            "t": ("time", self.t, {"units": "batch-size-1 SGD steps"}),
-        }
-        kept = self.representatives if isinstance(self.classes, SymmetricClasses) and self.classes.is_large else None
-        if kept:
-            data["z_values"] = (("time", "z_value"), kept.z)
-            if kept.Y is not None:
-                data["Y_values"] = (("time", "Y_value"), kept.Y)
-        elif self.has_z:
-            data["z_support"] = (("time", "logit"), self.z_support)
-            data["z_initial"] = (("query", "token"), self.z_initial)
-        if self.has_loss:
-            data["loss"] = ("time", self.loss, {"units": "nats"})
-        if self.state is not None:
-            data["state"] = (("time", "value"), self.state)
-        if self.classes and not kept:
-            P = self.classes.P
-            query, token = self.classes.z_coordinates
-            data |= {
-                "z_query": ("logit", self.classes.queries[query]),
-                "z_token": ("logit", token),
-                "P_data": ("entry", P.data),
-                "P_token": ("entry", P.indices),
-                "P_class": ("entry", self.classes.class_of_entry),
-                "class_query": ("class", self.classes.query),
-                "class_next_token": ("class", self.classes.next_token),
-                "class_prior": ("class", self.classes.prior),
-            }
-        for name, values in self.extra.items():
-            data[f"extra:{name}"] = (("time", f"{name}_index"), values)
-        for name, values in self.observables.items():
-            data[f"observable:{name}"] = (_dims(name, values), values)
-        for name, values in self.invariants.items():
-            data[f"invariant:{name}"] = ("time", values)
-        if not kept and self.Y is not None:
-            data |= {
-                "Y": (("time", "row", "column"), self.Y),
-                "decoder_rows": ("decoder_token", self.decoder_rows),
-                "decoder_outputs": ("column", self.decoder_outputs),
-            }
-        if self.events:
-            data["event_t"] = ("event", np.array([event.t for event in self.events]))
-            if kept:
-                data["event_z_values"] = (("event", "z_value"), np.array([event.z_values for event in self.events]))
-            elif self.has_z:
-                data["event_z_support"] = (("event", "logit"), np.array([event.z_support for event in self.events]))
-            else:
-                data["event_state"] = (("event", "value"), np.array([event.state for event in self.events]))
-        header = {
-            "system": self.system,
-            "parameters": self.parameters,
-            "status": self.status,
-            "message": self.message,
-            "stats": self.stats,
-            "event_names": [event.name for event in self.events],
-            "vocab_size": self.classes.vocab_size if self.classes else None,
-            "provenance": provenance(),
-        }
-        if self.state is not None:
-            header["value_names"] = list(self.value_names)
-            if self.state_shapes:
-                shapes: list[Any] = [[name, list(shape)] for name, shape in self.state_shapes.items()]
-                header["state_shapes"] = shapes
-        if isinstance(self.classes, SymmetricClasses):
-            header["symmetric_classes"] = self.classes.to_json()
-        return write_netcdf(xarray.Dataset(data, attrs={HEADER: json.dumps(header, sort_keys=True)}), path, FORMAT)
-
-
-def _dims(name: str, values: Floats) -> tuple[str, ...]:
-    """Dimensions of an observable in a dataset."""
-    return ("time", *(f"{name}_{axis}" for axis in ("row", "column", "depth")[: values.ndim - 1]))
+        return write_netcdf(stored(self), path, FORMAT)
 
 
 def _stored(name: str, what: str | None) -> property:
@@ -857,117 +798,9 @@ def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
     """
     path = file_path("path", path)
     advice = "run the simulation again or choose another file"
-    with reading_netcdf(path, "trajectory", FORMAT, advice, unverified) as (header, values):
-        run = _from_values(header, values)
-        _check_shapes(run)
+    with reading_netcdf(path, "trajectory", FORMAT, advice, unverified, EARLIER) as (header, values):
+        run = Trajectory(**fields(header, values))
+        check_shapes(run)
         if unverified:
-            _check_finite(run)
+            check_finite(run)
         return run
-
-
-def _from_values(header: Mapping[str, Any], values: Mapping[str, Any]) -> Trajectory:
-    classes: SequenceClasses | None = None
-    kept = None
-    if "symmetric_classes" in header:
-        classes = symmetric = SymmetricClasses.from_json(header["symmetric_classes"])
-        if "z_values" in values:
-            kept = Representatives(symmetric, values["z_values"], values.get("Y_values"))
-    elif "P_data" in values:
-        from scipy import sparse
-
-        shape = (values["class_query"].size, values["z_initial"].shape[1])
-        P = sparse.csr_array((values["P_data"], (values["P_class"], values["P_token"])), shape=shape)
-        classes = SequenceClasses(
-            P, values["class_query"], values["class_next_token"], values["class_prior"], header["vocab_size"]
-        )
-    event_t = values.get("event_t", np.empty(0))
-    names = ("z_support", "z_initial", "loss")
-    can_lack = "state" in values or kept is not None
-    optional: dict[str, Any] = {name: values.get(name) if can_lack else values[name] for name in names}
-    no_logits, nothing = np.empty((event_t.size, 0)), [None] * event_t.size
-    return Trajectory(
-        classes=classes,
-        t=values["t"],
-        **optional,
-        system=header["system"],
-        parameters=header["parameters"],
-        status=header["status"],
-        message=header["message"],
-        stats=header["stats"],
-        invariants={k.removeprefix("invariant:"): v for k, v in values.items() if k.startswith("invariant:")},
-        extra={k.removeprefix("extra:"): v for k, v in values.items() if k.startswith("extra:")},
-        Y=values.get("Y"),
-        decoder_rows=values.get("decoder_rows"),
-        decoder_outputs=values.get("decoder_outputs"),
-        events=[
-            EventRecord(name, float(t), z, state, z_values)
-            for name, t, z, state, z_values in zip(
-                header["event_names"],
-                event_t,
-                values.get("event_z_support", no_logits),
-                values.get("event_state", nothing),
-                values.get("event_z_values", nothing),
-                strict=True,
-            )
-        ],
-        state=values.get("state"),
-        value_names=tuple(header.get("value_names", ())),
-        representatives=kept,
-        observables={k.removeprefix("observable:"): v for k, v in values.items() if k.startswith("observable:")},
-        state_shapes={name: tuple(shape) for name, shape in header.get("state_shapes", ())},
-    )
-
-
-def _check_shapes(run: Trajectory) -> None:
-    """Raise ValueError for arrays that do not belong together, and for texts and tables of other types."""
-    stored, times = vars(run), run.t.size
-    expected: list[tuple[Any, tuple[int | None, ...]]] = [(run.t, (times,))]
-    if run.has_loss:
-        expected.append((stored["loss"], (times,)))
-    logits, kept = 0, run.representatives
-    if kept:
-        carried = symmetric_quotient(kept.classes).lists
-        slots = carried.num_slots
-        expected += [(kept.z, (times, slots))] + [(np.asarray(event.z_values), (slots,)) for event in run.events]
-        if kept.Y is not None:
-            expected.append((kept.Y, (times, carried.size - slots)))
-    elif run.has_z:
-        logits = run.classes.z_coordinates[0].size if run.classes else stored["z_support"].shape[-1]
-        expected += [(stored["z_support"], (times, logits)), (stored["z_initial"], (None, None))]
-    if run.has_z and run.classes and not kept:
-        expected.append((stored["z_initial"], (run.classes.queries.size, run.classes.num_tokens)))
-    if run.state is not None:
-        expected.append((run.state, (times, None)))
-    expected += [(event.z_support, (logits,)) for event in run.events]
-    expected += [(values, (times,)) for values in run.invariants.values()]
-    expected += [(values, (times, None)) for values in run.extra.values()]
-    expected += [(values, (times, *[None] * (values.ndim - 1))) for values in run.observables.values()]
-    if run.state is not None and run.state_shapes:
-        if not all(isinstance(n, int) and n > 0 for shape in run.state_shapes.values() for n in shape):
-            raise ValueError("shapes of the state")
-        expected.append((run.state, (times, sum(map(math.prod, run.state_shapes.values())))))
-    if not kept and run.Y is not None:
-        rows, outputs = np.asarray(run.decoder_rows), np.asarray(run.decoder_outputs)
-        expected += [(run.Y, (times, None, outputs.size)), (rows, (None,)), (outputs, (None,))]
-        if rows.dtype.kind != "i" or outputs.dtype.kind != "i" or rows.max(initial=-1) >= run.Y.shape[1]:
-            raise ValueError("rows of the decoder")
-    for values, shape in expected:
-        if values.dtype.kind not in "fi" or len(shape) != values.ndim:
-            raise ValueError("dimensions")
-        if any(length not in (None, size) for length, size in zip(shape, values.shape, strict=True)):
-            raise ValueError("lengths")
-    texts = run.system, run.status, run.message, *run.value_names, *(event.name for event in run.events)
-    if not all(isinstance(text, str) for text in texts) or not all(
-        isinstance(table, dict) for table in (run.parameters, run.stats)
-    ):
-        raise TypeError("header")
-
-
-def _check_finite(run: Trajectory) -> None:
-    """Raise ValueError for times that do not increase, and for states that are not finite."""
-    states = [vars(run)[name] for name in ("t", "z_support", "z_initial", "Y", "state")]
-    states += [event.z_support for event in run.events] + [event.z_values for event in run.events]
-    if run.representatives:
-        states += [run.representatives.z, run.representatives.Y]
-    if not all(np.isfinite(values).all() for values in states if values is not None) or (np.diff(run.t) < 0).any():
-        raise ValueError("values that are not finite, or times that do not increase")

@@ -36,6 +36,7 @@ SERVED_BY = {
     "analytic/common_token": "analytic/test_growth.py",
     "analytic/discrete": "analytic/test_speed_control.py",
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
+    "dynamics/run_parts": "dynamics/test_trajectory.py",
     "dynamics/like_tokens": "dynamics/symmetry/test_symmetric_mean_field.py",
     "dynamics/symmetry/lift": "dynamics/symmetry/test_symmetric_mean_field.py",
     "dynamics/symmetry/quotient*": "dynamics/symmetry/test_reduction.py",

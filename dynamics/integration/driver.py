@@ -187,8 +187,14 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         if violated:
             status, message = "failed", f"{violated} (with z_only, the end of a run alone is checked)"
     trajectory = recorder.trajectory(status, message, stats, time.perf_counter() - started)
-    trajectory.keep_dense_output(partial(_states, full, replace(request, progress=None, events=None)))
+    plain = replace(request, progress=None, events=None)
+    trajectory.keep_system(partial(_states, full, plain), partial(_with_decoder, full, plain))
     return trajectory
+
+
+def _with_decoder(full: System, request: Request, times: Floats) -> Trajectory:
+    """The run of `request` at N increasing times within it, with its decoder."""
+    return run(full, replace(request, t_eval=times, save_decoder=True), NEVER)
 
 
 def _states(full: System, request: Request, times: Floats) -> Floats:

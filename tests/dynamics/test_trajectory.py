@@ -260,7 +260,7 @@ def test_foreign_file_is_refused(content: str, tmp_path: Path) -> None:
         "netcdf": {},
         "other format": {"snapdyn": "{}", "format": "snapdyn trajectory 999"},
         "header of another kind": {"snapdyn": 3},
-        "variables missing": {"snapdyn": '{"format": "snapdyn trajectory 1"}'},
+        "variables missing": {"snapdyn": '{"format": "snapdyn trajectory 2"}'},
     }
     if content == "text":
         path.write_text("t,z\n0,0\n")
@@ -299,7 +299,7 @@ def test_wrong_values_of_unverified_files_are_refused(damage: str, tmp_path: Pat
     if damage == "not finite":
         data["z_support"][0, 0] = np.nan
     elif damage == "times fall":
-        data["t"] = data["t"][::-1]
+        data["time"] = data["time"][::-1]
     elif damage == "decoder":
         data["decoder_rows"] = data["decoder_rows"] + 100
     else:
@@ -359,7 +359,7 @@ def test_failed_write_keeps_the_old_file(
     whole = xarray.Dataset.dump_to_store
 
     def half(self: Any, store: Any, **_: Any) -> None:
-        whole(self[["t"]], store)
+        whole(self[["time"]], store)
         raise trouble
 
     monkeypatch.setattr(xarray.Dataset, "dump_to_store", half)

@@ -6,6 +6,7 @@ import numpy as np
 
 from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.decoder_speed import class_logits
 
 
 def attention_observables(run: Trajectory) -> dict[str, Floats]:
@@ -34,25 +35,11 @@ def decoder_observables(run: Trajectory) -> dict[str, Floats]:
     -ln alpha_n[n] (classes; nats, with the attention of infinitely long sequences), speed gamma_n = w_n[n]
     (1 - alpha_n[n]) (classes), which is Eq. (85) under the modified flow.
     """
-    classes, decoder = run.require_classes(), run.require_decoder()
-    entries, starts = run.attention_entries, classes.P.indptr[:-1]
-    norm = np.sqrt(np.add.reduceat(entries**2, starts, axis=1))
-    rows = decoder.Y[:, decoder.rows[classes.P.indices]]
-    W = np.add.reduceat(entries[:, :, None] * rows, starts, axis=1) / norm[:, :, None]
-    # Systems order their columns differently: here the next tokens come first, in their order, then the others.
-    outputs = decoder.outputs.tolist()
-    order = [outputs.index(output) for output in (*classes.next_tokens, -1) if output in outputs]
-    W = W[:, :, order]
-    correct = np.arange(classes.num_classes), classes.next_index
-    count = np.ones(len(order))
-    count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
-    others = count * np.exp(W - W[:, *correct][:, :, None])
-    others[:, *correct] = 0.0
-    odds = others.sum(axis=2)  # (1 - alpha_n[n])/alpha_n[n]
+    found = class_logits(run.require_classes(), run.attention_entries, *run.require_decoder())
     return {
-        "logits": W.reshape(W.shape[0], -1),
-        "loss": np.log1p(odds),
-        "speed": W[:, *correct] * odds / (1.0 + odds),
+        "logits": found.logits.reshape(len(found.logits), -1),
+        "loss": np.log1p(found.odds),
+        "speed": found.speed,
     }
 
 

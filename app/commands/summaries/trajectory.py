@@ -7,11 +7,13 @@ import numpy as np
 from snapdyn.commands.terminal import show, show_table
 from snapdyn.dynamics import SequenceClasses, SymmetricClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.errors import InputError
 
 # Classes that the summary lists; the file has them all.
 LISTED_CLASSES = 12
 TOP_TOKENS = 3
 LISTED_VALUES = 20
+LONG_RUN = 5.0  # seconds; the transition of a run without decoder takes as long again
 
 
 def show_trajectory(trajectory: Trajectory) -> None:
@@ -41,7 +43,26 @@ def show_trajectory(trajectory: Trajectory) -> None:
         if values.shape[1] == 1:
             show(f"{name:10} {values[0, 0]:.4g} to {values[-1, 0]:.4g}")
     if trajectory.classes is not None:
+        _show_transition(trajectory)
         _show_attention(trajectory, trajectory.classes)
+
+
+def _show_transition(trajectory: Trajectory) -> None:
+    """Print when the measured speed gamma_n of the classes peaks; nothing where a run cannot tell it soon."""
+    if trajectory.Y is None and "h" not in trajectory.extra and not trajectory.wall_time < LONG_RUN:
+        show("transition not measured: the run is long; set save_decoder = true in [run]")
+        return
+    try:
+        peaks = trajectory.transition
+    except InputError:  # large symmetric classes, a residual connection, or no decoder
+        return
+    reached = peaks[np.isfinite(peaks)]
+    if not reached.size:
+        show("transition not within the saved times, in any class")
+        return
+    span = f"{reached.min():.4g}" + (f" to {reached.max():.4g}" if np.ptp(reached) > 1e-3 * reached.min() else "")
+    which = f"in {reached.size} of {peaks.size} classes" if reached.size < peaks.size else "in every class"
+    show(f"transition at t = {span} {which}, where the measured gamma_n peaks")
 
 
 def _show_state(trajectory: Trajectory, state: Floats) -> None:

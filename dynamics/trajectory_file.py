@@ -1,0 +1,214 @@
+"""The file of a trajectory: labelled arrays that xarray opens, and a header from which the run is made again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snapdyn.dynamics.class_kinds import SymmetricClasses
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.labels import labelled
+from snapdyn.dynamics.netcdf import HEADER
+from snapdyn.dynamics.run_parts import EventRecord
+from snapdyn.dynamics.storage import provenance
+from snapdyn.dynamics.symmetry.representatives import Representatives
+from snapdyn.dynamics.symmetry.symmetric_quotient import symmetric_quotient
+
+if TYPE_CHECKING:
+    import xarray
+
+    from snapdyn.dynamics.trajectory import Trajectory
+
+FORMAT = "snapdyn trajectory 2"
+EARLIER = ("snapdyn trajectory 1",)
+# Names of variables in files of version 1.
+RENAMED = {"t": "time", "class_next_token": "next_token", "class_prior": "prior"}
+# Attributes that `fields` reads; a parameter of such a name stands in the header only.
+RESERVED = {HEADER, "format", "value_names", "state_shapes", "symmetric_classes"}
+
+
+def stored(run: Trajectory) -> xarray.Dataset:
+    """The dataset that is written: logits on `z_coordinates` (those of all tokens are `to_xarray`)."""
+    data: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {"time": run.t}
+    kept = run.representatives if isinstance(run.classes, SymmetricClasses) and run.classes.is_large else None
+    if kept:
+        data["z_values"] = (("time", "z_value"), kept.z)
+        if kept.Y is not None:
+            data["Y_values"] = (("time", "Y_value"), kept.Y)
+    elif run.has_z:
+        data["z_support"] = (("time", "logit"), run.z_support)
+        data["z_initial"] = (("query", "token"), run.z_initial)
+    if run.has_loss:
+        data["loss"] = ("time", run.loss)
+    if run.state is not None:
+        data["state"] = (("time", "value"), run.state)
+        if len(run.value_names) == run.state.shape[1]:
+            coordinates["value"] = list(run.value_names)
+    if run.classes and not kept:
+        P, (query, token) = run.classes.P, run.classes.z_coordinates
+        coordinates |= run.classes_coordinates() | {
+            "logit_query": ("logit", run.classes.queries[query]),
+            "logit_token": ("logit", token),
+        }
+        data |= {
+            "P_data": ("entry", P.data),
+            "P_token": ("entry", P.indices),
+            "P_class": ("entry", run.classes.class_of_entry),
+        }
+    for name, values in run.extra.items():
+        data[f"extra:{name}"] = (("time", f"{name}_index"), values)
+    for name, values in run.observables.items():
+        data[f"observable:{name}"] = (observable_dims(name, values), values)
+    for name, values in run.invariants.items():
+        data[f"invariant:{name}"] = ("time", values)
+    if not kept and run.Y is not None:
+        data |= {
+            "Y": (("time", "row", "column"), run.Y),
+            "decoder_rows": ("decoder_token", run.decoder_rows),
+            "decoder_outputs": ("column", run.decoder_outputs),
+        }
+    if run.events:
+        data["event_t"] = ("event", np.array([event.t for event in run.events]))
+        if kept:
+            data["event_z_values"] = (("event", "z_value"), np.array([event.z_values for event in run.events]))
+        elif run.has_z:
+            data["event_z_support"] = (("event", "logit"), np.array([event.z_support for event in run.events]))
+        else:
+            data["event_state"] = (("event", "value"), np.array([event.state for event in run.events]))
+    header = {
+        "system": run.system,
+        "parameters": run.parameters,
+        "status": run.status,
+        "message": run.message,
+        "stats": run.stats,
+        "event_names": [event.name for event in run.events],
+        "vocab_size": run.classes.vocab_size if run.classes else None,
+        "provenance": provenance(),
+    }
+    if run.state is not None:
+        header["value_names"] = list(run.value_names)
+        if run.state_shapes:
+            shapes: list[Any] = [[name, list(shape)] for name, shape in run.state_shapes.items()]
+            header["state_shapes"] = shapes
+    if isinstance(run.classes, SymmetricClasses):
+        header["symmetric_classes"] = run.classes.to_json()
+    settings = {name: value for name, value in run.settings().items() if name not in RESERVED}
+    return labelled(data, coordinates, settings | {HEADER: json.dumps(header, sort_keys=True)})
+
+
+def observable_dims(name: str, values: Floats) -> tuple[str, ...]:
+    """Dimensions of an observable in a dataset."""
+    return ("time", *(f"{name}_{axis}" for axis in ("row", "column", "depth")[: values.ndim - 1]))
+
+
+def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `Trajectory` from the header and the variables of a file, of this or an earlier version."""
+    values = {RENAMED.get(name, name): each for name, each in values.items()}
+    classes: SequenceClasses | None = None
+    kept = None
+    if "symmetric_classes" in header:
+        classes = symmetric = SymmetricClasses.from_json(header["symmetric_classes"])
+        if "z_values" in values:
+            kept = Representatives(symmetric, values["z_values"], values.get("Y_values"))
+    elif "P_data" in values:
+        from scipy import sparse
+
+        shape = (values["class_query"].size, values["z_initial"].shape[1])
+        P = sparse.csr_array((values["P_data"], (values["P_class"], values["P_token"])), shape=shape)
+        classes = SequenceClasses(P, values["class_query"], values["next_token"], values["prior"], header["vocab_size"])
+    event_t = values.get("event_t", np.empty(0))
+    names = ("z_support", "z_initial", "loss")
+    can_lack = "state" in values or kept is not None
+    optional: dict[str, Any] = {name: values.get(name) if can_lack else values[name] for name in names}
+    no_logits, nothing = np.empty((event_t.size, 0)), [None] * event_t.size
+    return dict(
+        classes=classes,
+        t=values["time"],
+        **optional,
+        system=header["system"],
+        parameters=header["parameters"],
+        status=header["status"],
+        message=header["message"],
+        stats=header["stats"],
+        invariants={k.removeprefix("invariant:"): v for k, v in values.items() if k.startswith("invariant:")},
+        extra={k.removeprefix("extra:"): v for k, v in values.items() if k.startswith("extra:")},
+        Y=values.get("Y"),
+        decoder_rows=values.get("decoder_rows"),
+        decoder_outputs=values.get("decoder_outputs"),
+        events=[
+            EventRecord(name, float(t), z, state, z_values)
+            for name, t, z, state, z_values in zip(
+                header["event_names"],
+                event_t,
+                values.get("event_z_support", no_logits),
+                values.get("event_state", nothing),
+                values.get("event_z_values", nothing),
+                strict=True,
+            )
+        ],
+        state=values.get("state"),
+        value_names=tuple(header.get("value_names", ())),
+        representatives=kept,
+        observables={k.removeprefix("observable:"): v for k, v in values.items() if k.startswith("observable:")},
+        state_shapes={name: tuple(shape) for name, shape in header.get("state_shapes", ())},
+    )
+
+
+def check_shapes(run: Trajectory) -> None:
+    """Raise ValueError for arrays that do not belong together, and for texts and tables of other types."""
+    stored, times = vars(run), run.t.size
+    expected: list[tuple[Any, tuple[int | None, ...]]] = [(run.t, (times,))]
+    if run.has_loss:
+        expected.append((stored["loss"], (times,)))
+    logits, kept = 0, run.representatives
+    if kept:
+        carried = symmetric_quotient(kept.classes).lists
+        slots = carried.num_slots
+        expected += [(kept.z, (times, slots))] + [(np.asarray(event.z_values), (slots,)) for event in run.events]
+        if kept.Y is not None:
+            expected.append((kept.Y, (times, carried.size - slots)))
+    elif run.has_z:
+        logits = run.classes.z_coordinates[0].size if run.classes else stored["z_support"].shape[-1]
+        expected += [(stored["z_support"], (times, logits)), (stored["z_initial"], (None, None))]
+    if run.has_z and run.classes and not kept:
+        expected.append((stored["z_initial"], (run.classes.queries.size, run.classes.num_tokens)))
+    if run.state is not None:
+        expected.append((run.state, (times, None)))
+    expected += [(event.z_support, (logits,)) for event in run.events]
+    expected += [(values, (times,)) for values in run.invariants.values()]
+    expected += [(values, (times, None)) for values in run.extra.values()]
+    expected += [(values, (times, *[None] * (values.ndim - 1))) for values in run.observables.values()]
+    if run.state is not None and run.state_shapes:
+        if not all(isinstance(n, int) and n > 0 for shape in run.state_shapes.values() for n in shape):
+            raise ValueError("shapes of the state")
+        expected.append((run.state, (times, sum(map(math.prod, run.state_shapes.values())))))
+    if not kept and run.Y is not None:
+        rows, outputs = np.asarray(run.decoder_rows), np.asarray(run.decoder_outputs)
+        expected += [(run.Y, (times, None, outputs.size)), (rows, (None,)), (outputs, (None,))]
+        if rows.dtype.kind != "i" or outputs.dtype.kind != "i" or rows.max(initial=-1) >= run.Y.shape[1]:
+            raise ValueError("rows of the decoder")
+    for values, shape in expected:
+        if values.dtype.kind not in "fi" or len(shape) != values.ndim:
+            raise ValueError("dimensions")
+        if any(length not in (None, size) for length, size in zip(shape, values.shape, strict=True)):
+            raise ValueError("lengths")
+    texts = run.system, run.status, run.message, *run.value_names, *(event.name for event in run.events)
+    if not all(isinstance(text, str) for text in texts) or not all(
+        isinstance(table, dict) for table in (run.parameters, run.stats)
+    ):
+        raise TypeError("header")
+
+
+def check_finite(run: Trajectory) -> None:
+    """Raise ValueError for times that do not increase, and for states that are not finite."""
+    states = [vars(run)[name] for name in ("t", "z_support", "z_initial", "Y", "state")]
+    states += [event.z_support for event in run.events] + [event.z_values for event in run.events]
+    if run.representatives:
+        states += [run.representatives.z, run.representatives.Y]
+    if not all(np.isfinite(values).all() for values in states if values is not None) or (np.diff(run.t) < 0).any():
+        raise ValueError("values that are not finite, or times that do not increase")
