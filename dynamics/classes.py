@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import Any
 
@@ -33,8 +34,9 @@ class SequenceClasses:
         Query token psi(n), ids in 0..V-1.
     next_token : (S,) array_like of int, optional
         Next token of each class, ids in 0..V-1; default 0, 1, ..., S-1.
-    weights : (S,) array_like, optional
-        Class weights, positive; they are normalised to the prior p_n. Default uniform.
+    prior : (S,) array_like, optional
+        Prior p_n of each class, or positive numbers in proportion to it; default uniform. Its former name, ``weights``,
+        is accepted with a DeprecationWarning.
     vocab_size : int, optional
         V, number of outputs of the decoder; default max(M, number of next tokens).
 
@@ -86,9 +88,16 @@ class SequenceClasses:
         P: Any,
         query: ArrayLike,
         next_token: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
         vocab_size: int | None = None,
+        *,
+        weights: ArrayLike | None = None,
     ) -> None:
+        if weights is not None:
+            if prior is not None:
+                raise InputError("expected prior alone, received weights too, its former name; leave weights out")
+            warnings.warn("weights is the former name of prior; write prior=", DeprecationWarning, stacklevel=2)
+            prior = weights
         self.P = _checked_probabilities(P)
         S, M = self.P.shape
         self.query = _checked_ids("query", query, S)
@@ -108,7 +117,7 @@ class SequenceClasses:
                     f"expected {name} ids below vocab_size = {self.vocab_size}, received {ids.max()} for class "
                     f"{int(ids.argmax())}; give a larger vocab_size or other ids"
                 )
-        self.prior = _checked_prior(weights, S)
+        self.prior = _checked_prior(prior, S)
         for array in (
             *(self.query, self.next_token, self.next_tokens, self.next_index, self.queries, self.query_index),
             *(self.prior, self.P.data, self.P.indices, self.P.indptr),
@@ -557,18 +566,18 @@ def require_comparable(weights: Floats) -> None:
         raise InputError(f"expected weights within a factor 1e307, received {least}..{most}; rescale them")
 
 
-def _checked_prior(weights: ArrayLike | None, S: int) -> Floats:
-    if weights is None:
+def _checked_prior(prior: ArrayLike | None, S: int) -> Floats:
+    if prior is None:
         return np.full(S, 1.0 / S)
-    array = real_array("weights", weights)
+    array = real_array("prior", prior)
     if array.shape != (S,):
-        raise InputError(f"expected one weight per class, shape ({S},), received shape {array.shape}")
+        raise InputError(f"expected one prior per class, shape ({S},), received shape {array.shape}")
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError(
-            f"expected positive finite weights, received {array.min()}..{array.max()}; drop classes of weight 0"
+            f"expected positive finite numbers in prior, received {array.min()}..{array.max()}; drop classes of prior 0"
         )
     require_comparable(array)
     scaled = array / array.max()  # the sum of huge weights would overflow
-    prior: Floats = scaled / scaled.sum()
+    normalised: Floats = scaled / scaled.sum()
     # A prior that has been normalised before keeps its bits.
-    return array if np.allclose(array, prior, rtol=4 * S * np.finfo(np.float64).eps, atol=0) else prior
+    return array if np.allclose(array, normalised, rtol=4 * S * np.finfo(np.float64).eps, atol=0) else normalised

@@ -241,7 +241,7 @@ def random_classes(
 
     def mixed(share: Floats, common_profiles: Floats) -> SequenceClasses:
         P = token_table(share[:, None] * common_profiles, (1.0 - share)[:, None] * distinct_profiles)
-        return SequenceClasses(P, query, weights=weights, vocab_size=vocab_size)
+        return SequenceClasses(P, query, prior=weights, vocab_size=vocab_size)
 
     classes = mixed(share, common_profiles)
     while (abs(classes.eigenvalues()[0]) < 1.0 / K) != (correlation == "weak"):

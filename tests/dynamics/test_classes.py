@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -139,14 +140,14 @@ def test_vocab_size_threshold() -> None:
 def test_bad_weights_are_refused(weights: Any) -> None:
     """Assert that weights that are not one positive finite number per class raise one sentence."""
     with pytest.raises(InputError) as error:
-        SequenceClasses(GOOD, [0, 0], weights=weights)
-    assert "weight" in sentence(error)
+        SequenceClasses(GOOD, [0, 0], prior=weights)
+    assert re.search("prior|weights", sentence(error))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e308])
 def test_prior_is_positive_and_sums_to_one_at_every_scale(scale: float) -> None:
     """Assert that finite weights of any size give the prior 1/4, 3/4 (no silent overflow to zero)."""
-    classes = SequenceClasses(GOOD, [0, 0], weights=np.array([0.5, 1.5]) * scale)
+    classes = SequenceClasses(GOOD, [0, 0], prior=np.array([0.5, 1.5]) * scale)
     np.testing.assert_allclose(classes.prior, [0.25, 0.75], rtol=1e-15)
 
 
@@ -167,7 +168,7 @@ def test_dense_and_sparse_give_equal_classes() -> None:
         SequenceClasses(GOOD[::-1], [0, 1]),
         SequenceClasses(GOOD, [0, 2]),
         SequenceClasses(GOOD, [0, 1], next_token=[1, 0]),
-        SequenceClasses(GOOD, [0, 1], weights=[1, 2]),
+        SequenceClasses(GOOD, [0, 1], prior=[1, 2]),
         SequenceClasses(GOOD, [0, 1], vocab_size=4),
         SequenceClasses(np.hstack([GOOD, np.zeros((2, 1))]), [0, 1], vocab_size=3),
     ],
@@ -177,7 +178,7 @@ def test_equality_sees_every_field(other: SequenceClasses) -> None:
     """Assert that classes differing in one field are unequal, and equal content is equal."""
     base = SequenceClasses(GOOD, [0, 1])
     assert base != other
-    assert base == SequenceClasses(GOOD.tolist(), (0.0, 1.0), weights=[2, 2])
+    assert base == SequenceClasses(GOOD.tolist(), (0.0, 1.0), prior=[2, 2])
     assert base != "classes"
 
 
@@ -185,11 +186,11 @@ def test_inputs_are_copied() -> None:
     """Assert that changing the caller's arrays afterwards changes nothing."""
     table, query, weights = GOOD.copy(), np.array([0, 1]), np.array([1.0, 3.0])
     sparse_table = sparse.csr_array(table)
-    dense, from_sparse = (SequenceClasses(t, query, weights=weights) for t in (table, sparse_table))
+    dense, from_sparse = (SequenceClasses(t, query, prior=weights) for t in (table, sparse_table))
     table[:], query[:], weights[:] = 0, 2, 9
     sparse_table.data[:] = 0
     for classes in (dense, from_sparse):
-        assert classes == SequenceClasses(GOOD, [0, 1], weights=[1.0, 3.0])
+        assert classes == SequenceClasses(GOOD, [0, 1], prior=[1.0, 3.0])
 
 
 def test_attributes_cannot_be_replaced_or_deleted() -> None:
@@ -299,3 +300,12 @@ def test_bad_logits_are_refused(z: Any) -> None:
     with pytest.raises(InputError) as error:
         SequenceClasses(GOOD, [0, 0]).gram(z)
     sentence(error)
+
+
+def test_the_former_name_of_prior_is_accepted_with_a_note() -> None:
+    """Assert that ``weights`` gives the same classes and a DeprecationWarning, and that both names are refused."""
+    with pytest.warns(DeprecationWarning, match="prior"):
+        old = SequenceClasses(GOOD, [0, 0], weights=[1.0, 3.0])
+    np.testing.assert_array_equal(old.prior, SequenceClasses(GOOD, [0, 0], prior=[1.0, 3.0]).prior)
+    with pytest.raises(InputError, match="prior alone"):
+        SequenceClasses(GOOD, [0, 0], prior=[1.0, 3.0], weights=[1.0, 3.0])

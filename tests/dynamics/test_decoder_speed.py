@@ -49,7 +49,7 @@ def test_speed_equals_a_softmax_over_all_outputs() -> None:
     P = rng.dirichlet(np.ones(6), size=4) * (rng.random((4, 6)) < 0.8)
     classes = SequenceClasses(
         P / P.sum(axis=1, keepdims=True), query=[0, 0, 1, 1], next_token=[2, 3, 2, 7],
-        weights=[0.1, 0.2, 0.3, 0.4], vocab_size=12,
+        prior=[0.1, 0.2, 0.3, 0.4], vocab_size=12,
     )  # fmt: skip
     run = integrate(MeanField(classes, 1.0, 0.5), [0.0, 0.5, 5.0, 50.0], save_decoder=True)
     found = class_logits(classes, run.attention_entries, *run.require_decoder()).speed
@@ -64,7 +64,7 @@ def test_transition_of_unequal_priors_is_theorys(modified: bool) -> None:
     Wrong theory: the end of the transition, t0.
     """
     prior = np.array([0.1, 0.2, 0.7])
-    classes = SequenceClasses(np.eye(3), query=[0, 0, 0], weights=prior, vocab_size=500)
+    classes = SequenceClasses(np.eye(3), query=[0, 0, 0], prior=prior, vocab_size=500)
     run = integrate(FrozenDecoder(classes, 2.0, modified=modified), log_times(1.0, 1e3, 400))
     theory = analytic.transition_time(1, 500, 2.0) / prior  # each class for itself, on its clock s = p_n t
     wrong = analytic.transition_time(1, 500, 2.0, kind="end") / prior

@@ -22,7 +22,7 @@ norm_fluctuation = EXAMPLE["norm_fluctuation"]
 
 def test_agreement_against_dense_sums() -> None:
     """Assert correlation and difference from dense arrays, of runs that share only some logits; signs are told."""
-    theory_of = SequenceClasses([[0.5, 0.3, 0.2, 0], [0, 0.1, 0.3, 0.6]], [1, 3], weights=[1, 2])
+    theory_of = SequenceClasses([[0.5, 0.3, 0.2, 0], [0, 0.1, 0.3, 0.6]], [1, 3], prior=[1, 2])
     run_of = SequenceClasses([[0.5, 0, 0.5, 0], [0.2, 0.1, 0.1, 0.6]], [3, 0])  # query 1 is missing
     theory = integrate(MeanField(theory_of, 1.0, 1.0), [20.0])
     run = integrate(MeanField(run_of, 1.0, 1.0), [20.0])

@@ -12,7 +12,7 @@ kind = "table"
 P = [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
 query = [3, 3]
 next_token = [4, 5]
-weights = [1.0, 1.0]
+prior = [1.0, 1.0]
 vocab_size = 6
 
 [system]

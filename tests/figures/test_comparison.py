@@ -98,7 +98,7 @@ def test_curves_say_their_length(seq_len: int | None) -> None:
         assert {"mean field, T = ∞", "Eq. (10), T = ∞", "mean field, T-1 = 40"} < labels
 
 
-UNEQUAL = SequenceClasses([[0.5, 0.5, 0], [0.5, 0, 0.5]], [0, 0], weights=[0.7, 0.3], vocab_size=9)
+UNEQUAL = SequenceClasses([[0.5, 0.5, 0], [0.5, 0, 0.5]], [0, 0], prior=[0.7, 0.3], vocab_size=9)
 SHARED = SequenceClasses([[0.5, 0.5, 0], [0.5, 0, 0.5]], [0, 0], next_token=[1, 1], vocab_size=9)
 
 

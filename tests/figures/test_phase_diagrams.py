@@ -116,7 +116,7 @@ def test_theory_has_no_times_where_weights_differ() -> None:
     """Assert NaN for classes of different weights, for which t* is not derived."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
     assert np.isnan(
-        list(observables.transition_times(SequenceClasses(P, [0, 0], weights=[1.0, 2.0]), 1.0).values())
+        list(observables.transition_times(SequenceClasses(P, [0, 0], prior=[1.0, 2.0]), 1.0).values())
     ).all()
     assert observables.transition_times(SequenceClasses(P, [0, 0], vocab_size=9), 2.0)["t_start"] == pytest.approx(
         np.log(9)

@@ -26,7 +26,7 @@ def zipf_classes() -> sd.SequenceClasses:
         words = np.r_[rng.choice(40, 10, replace=False), rng.choice(np.arange(40, 200), 15, replace=False)]
         P[n, words] = frequency[words] * rng.uniform(0.5, 2, words.size)
     P /= P.sum(axis=1, keepdims=True)
-    return sd.SequenceClasses(P, np.arange(12) % 4, weights=rng.uniform(1, 5, 12), vocab_size=300)
+    return sd.SequenceClasses(P, np.arange(12) % 4, prior=rng.uniform(1, 5, 12), vocab_size=300)
 
 
 def text_classes(folder: Path) -> sd.SequenceClasses:

@@ -186,7 +186,7 @@ class Instance:
         """The sequence classes of the instance."""
         P = self.P / self.P.sum(axis=1, keepdims=True)
         return SequenceClasses(
-            P, self.query, next_token=self.next_token, weights=self.weights, vocab_size=self.vocab_size
+            P, self.query, next_token=self.next_token, prior=self.weights, vocab_size=self.vocab_size
         )
 
     @cached_property

@@ -48,7 +48,7 @@ def random_system(seed: int) -> tuple[MeanField, bool]:
         P[-1, -1] *= 1 + 1e-10
     vocab_size = int(query.max()) + 1 + K + int(rng.integers(0, 3)) * 50
     options: dict[str, Any] = {"residual": bool(rng.random() < 0.3)}
-    classes = SequenceClasses(P, query, next_token=query.max() + 1 + np.arange(K), vocab_size=vocab_size, weights=prior)
+    classes = SequenceClasses(P, query, next_token=query.max() + 1 + np.arange(K), vocab_size=vocab_size, prior=prior)
     if rng.random() < 0.3:
         options["z_initial"] = np.zeros((classes.queries.size, classes.num_tokens))
         options["z_initial"][:, :num_common] = rng.normal()

@@ -8,7 +8,7 @@ import pytest
 from snapdyn.dynamics import FiniteLengthMeanField, SequenceClasses, fluctuations, sgd
 from snapdyn.dynamics.traces.noise import covariance_between_times
 
-CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], weights=[0.35, 0.65])
+CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], prior=[0.35, 0.65])
 TIMES = np.array([200.0, 500.0, 1000.0])
 
 

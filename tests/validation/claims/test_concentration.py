@@ -108,7 +108,7 @@ def test_visits_to_an_error_invert_the_error_norm() -> None:
 def test_counts_are_read_off_the_logits_of_sgd() -> None:
     """Assert whole counts that add up to N, and a mean within 5 standard errors of p_n N for unequal priors."""
     prior, steps, seeds = np.array([0.6, 0.3, 0.1]), 300, 60
-    classes = SequenceClasses(np.eye(3), [0, 0, 0], weights=prior, vocab_size=7)
+    classes = SequenceClasses(np.eye(3), [0, 0, 0], prior=prior, vocab_size=7)
     counts, lead = trained_counts(classes, steps, range(seeds))
     assert (counts.sum(axis=1) == steps).all()
     table = 7 * analytic.discrete_h(steps, 1.0, 7)

@@ -13,7 +13,7 @@ def classes_and_parameters(d: int = 5) -> tuple[SequenceClasses, Embedding]:
     """Three classes of two queries, one of which is a contextual token as well, and random parameters."""
     rng = np.random.default_rng(3)
     classes = SequenceClasses(
-        rng.dirichlet(np.ones(6), size=3), query=[4, 6, 4], next_token=[0, 1, 7], weights=[0.2, 0.3, 0.5], vocab_size=8
+        rng.dirichlet(np.ones(6), size=3), query=[4, 6, 4], next_token=[0, 1, 7], prior=[0.2, 0.3, 0.5], vocab_size=8
     )
     return classes, Embedding(*(rng.normal(size=shape) for shape in ((8, d), (d, d), (d, d), (d, d))))
 

@@ -22,7 +22,7 @@ from snapdyn.errors import InputError
 from snapdyn.validation import IdentifiabilityWarning, fit
 from tests.helpers import ROOT
 
-CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], weights=[0.35, 0.65])
+CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], prior=[0.35, 0.65])
 ETA_Y, ETA_Z = 0.04, 0.08
 RECORD = np.linspace(125, 1000, 8).astype(int)
 TORCH = SequenceClasses([[0.3, 0.45, 0.25, 0, 0], [0.4, 0, 0, 0.4, 0.2]], query=[0, 0], vocab_size=20)

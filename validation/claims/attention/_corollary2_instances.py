@@ -19,7 +19,7 @@ def shared_common_tokens(
         start = c + n * distinct.shape[1]
         P[n, start : start + distinct.shape[1]] = distinct[n]
     V = max(vocab_size, P.shape[1])
-    return SequenceClasses(P / P.sum(axis=1, keepdims=True), query, weights=weights, vocab_size=V)
+    return SequenceClasses(P / P.sum(axis=1, keepdims=True), query, prior=weights, vocab_size=V)
 
 
 def corollary_2_instance(seed: int, query: list[int] | None = None) -> SequenceClasses:

@@ -141,7 +141,7 @@ def lemma10(evidence: Evidence) -> None:
 
     steps, seeds = 1000, range(4000 if evidence.full else 400)
     prior = np.array([0.5, 0.3, 0.2])
-    classes = SequenceClasses(np.eye(3), np.zeros(3, dtype=int), weights=prior, vocab_size=10)
+    classes = SequenceClasses(np.eye(3), np.zeros(3, dtype=int), prior=prior, vocab_size=10)
     counts, _ = trained_counts(classes, steps, seeds)
     evidence.holds(
         "counts read off SGD's logits add up to N: largest miss", "SGD", float(np.ptp(counts.sum(1))), at_most=0

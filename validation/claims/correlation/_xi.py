@@ -59,7 +59,7 @@ def prior_counterexample() -> SequenceClasses:
     Class 1 overlaps class 0 a little and the frequent class 2 more. Tokens 0, 1 are common, 2-4 distinct (own).
     """
     P = np.array([[0.1, 0, 0.9, 0, 0], [0.1, 0.3, 0, 0.6, 0], [0, 0.45, 0, 0, 0.55]])
-    return SequenceClasses(P, [0, 0, 0], weights=[1, 1, 18], vocab_size=20)
+    return SequenceClasses(P, [0, 0, 0], prior=[1, 1, 18], vocab_size=20)
 
 
 def star_growth(num_classes: int, largest: float) -> float:

@@ -16,7 +16,7 @@ def small_classes(seed: int) -> SequenceClasses:
         rng.dirichlet(np.ones(4), size=2),
         query=[1, 3],
         next_token=[0, 2],
-        weights=rng.dirichlet(np.ones(2)),
+        prior=rng.dirichlet(np.ones(2)),
         vocab_size=4,
     )
 

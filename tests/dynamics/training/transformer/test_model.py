@@ -75,7 +75,7 @@ def test_numpys_gradient_is_autograds() -> None:
     """Assert the embedding model's derivative, done by hand for the claim `reparameterisation`, against torch."""
     rng = np.random.default_rng(0)
     classes = SequenceClasses(
-        rng.dirichlet(np.ones(5), size=3), query=[5, 6, 5], next_token=[0, 1, 7], weights=[0.2, 0.3, 0.5], vocab_size=8
+        rng.dirichlet(np.ones(5), size=3), query=[5, 6, 5], next_token=[0, 1, 7], prior=[0.2, 0.3, 0.5], vocab_size=8
     )
     at = Embedding(*(rng.normal(size=shape) for shape in ((8, 4), (4, 4), (4, 4), (4, 4))))
     value, found = gradient(classes, at)
