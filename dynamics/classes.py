@@ -35,10 +35,11 @@ class SequenceClasses:
     next_token : (S,) array_like of int, optional
         Next token of each class, ids in 0..V-1; default 0, 1, ..., S-1.
     prior : (S,) array_like, optional
-        Prior p_n of each class, or positive numbers in proportion to it; default uniform. Its former name, ``weights``,
-        is accepted with a DeprecationWarning.
+        Prior p_n of each class, or positive numbers in proportion to it; default uniform.
     vocab_size : int, optional
         V, number of outputs of the decoder; default max(M, number of next tokens).
+    weights : (S,) array_like, optional
+        The former name of `prior`, accepted with a DeprecationWarning.
 
     Attributes
     ----------

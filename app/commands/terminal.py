@@ -72,13 +72,18 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    what_is_done, rate = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}")
+    columns = (what_is_done, BarColumn(), TimeElapsedColumn(), rate)
+    started = time.monotonic()
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(what, total=None, pace="")
 
         def update(done: float, total: float, label: str) -> None:
             count = f" {done:.0f}/{total:.0f}" if total > 1 else ""
-            bar.update(task, completed=done, total=total, description=_visible(f"{what}{count} {label}"))
+            shown = _visible(f"{what}{count} {label}")
+            bar.update(
+                task, completed=done, total=total, description=shown, pace=pace(done, total, time.monotonic() - started)
+            )
 
         yield update
 
@@ -88,14 +93,51 @@ def of_integration(update: Callable[[float, float, str], None]) -> Callable[[flo
     return lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")
 
 
+def pace(done: float, total: float, seconds: float) -> str:
+    """Rate of a count and about the remaining time, as text; empty before anything is done.
+
+    Parameters
+    ----------
+    done, total : float
+        A count, or a share of 1.
+    seconds : float
+        Time that `done` took.
+
+    Examples
+    --------
+    >>> pace(20, 50, 100.0)
+    '12 a minute, about 2.5 min left'
+    """
+    if done <= 0 or seconds < 1:
+        return ""
+    left = seconds * max(0.0, total - done) / done
+    rest = f"about {_duration(left)} left"
+    if total <= 1:
+        return rest
+    each, unit = done / seconds, "a second"
+    for slower in ("a minute", "an hour"):
+        if each < 1:
+            each, unit = 60 * each, slower
+    return f"{each:.3g} {unit}, {rest}"
+
+
+def _duration(seconds: float) -> str:
+    for name, unit in (("s", 60.0), ("min", 60.0), ("h", 24.0)):
+        if seconds < 1.5 * unit:
+            return f"{seconds:.2g} {name}"
+        seconds /= unit
+    return f"{seconds:.2g} days"
+
+
 def _lines(what: str) -> Callable[[float, float, str], None]:
     """What a batch job's log shows of a long run."""
-    last = time.monotonic()
+    started = last = time.monotonic()
 
     def update(done: float, total: float, label: str) -> None:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            say(f"{what} {f'{done:.0f}/{total:.0f}' if total > 1 else f'{done:.0%}'} {label}")
+            count = f"{done:.0f}/{total:.0f}" if total > 1 else f"{done:.0%}"
+            say(", ".join(filter(None, (f"{what} {count} {label}", pace(done, total, last - started)))))
 
     return update

@@ -25,3 +25,20 @@ def test_a_log_gets_lines(
         monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.0)
         update(0.5 * total, total, "b")
     assert capsys.readouterr().err == f"snapdyn: {shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "shown"),
+    [
+        (0.0, 10.0, 60.0, ""),
+        (5.0, 10.0, 0.5, ""),
+        (0.25, 1.0, 10.0, "about 30 s left"),
+        (30.0, 90.0, 10.0, "3 a second, about 20 s left"),
+        (20.0, 50.0, 100.0, "12 a minute, about 2.5 min left"),
+        (1.0, 100.0, 3600.0, "1 an hour, about 4.1 days left"),
+        (10.0, 10.0, 10.0, "1 a second, about 0 s left"),
+    ],
+)
+def test_pace(done: float, total: float, seconds: float, shown: str) -> None:
+    """Assert the rate of a count and the remaining time; nothing in the first second."""
+    assert terminal.pace(done, total, seconds) == shown

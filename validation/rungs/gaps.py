@@ -14,6 +14,7 @@ from scipy.special import stdtrit
 
 from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.html import html_table
 from snapdyn.errors import InputError, positive, unknown_name
 from snapdyn.validation.rungs.observables import attention_observables
 from snapdyn.validation.statistics import standard_error
@@ -133,6 +134,23 @@ class Ladder:
     absent: dict[str, str] = field(default_factory=dict)
     tolerance: float = 0.05
     rate_ratio: float = 1.0
+
+    def __repr__(self) -> str:
+        span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no times"
+        return f"Ladder({', '.join(rung.name for rung in self.rungs)}; {self.t.size} times, {span})"
+
+    def _repr_html_(self) -> str:
+        """Table of the rungs, for notebooks: the largest gap of each to the rung above, with its observable."""
+        rows = {}
+        for above, rung in zip((None, *self.rungs), self.rungs, strict=False):
+            runs = f"{len(rung.runs)} runs" if len(rung.runs) > 1 else "1 run"
+            if above is None:
+                rows[rung.name] = runs
+                continue
+            gaps = self.compare(above.name, rung.name).gap.max("t")
+            worst = gaps.fillna(-1.0).idxmax().item()
+            rows[rung.name] = f"{runs}; largest gap to {above.name}: {gaps.sel(observable=worst).item():.3g} ({worst})"
+        return html_table("Ladder", rows | {name: f"does not apply: {why}" for name, why in self.absent.items()})
 
     def __getitem__(self, name: str) -> Rung:
         for rung in self.rungs:

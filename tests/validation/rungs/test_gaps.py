@@ -9,6 +9,7 @@ import pytest
 
 from snapdyn.analytic import first_ladder_gaps, ladder_gaps
 from snapdyn.dynamics import SequenceClasses, Trajectory, single_common_token
+from snapdyn.dynamics.classes import Floats
 from snapdyn.validation import Ladder, Rung, ladder
 from snapdyn.validation.rungs.names import EXACT, LEADING, MEAN_FIELD, SGD
 from snapdyn.validation.rungs.observables import attention_observables
@@ -94,3 +95,20 @@ def test_summary_names_rungs_gaps_and_the_break() -> None:
     assert all(rung.name in text for rung in whole().rungs)
     assert "does not apply" in text
     assert str(whole().first_break()) in text
+
+
+def test_notebooks_show_one_row_per_rung() -> None:
+    """Assert a short repr, and a table with the largest gap of each rung, its observable, and the absent ones."""
+    two = tuple(
+        Rung(name, _made_up([path]), observe=_first_logit) for name, path in (("a", [0, 1, 2]), ("b", [0, 1.5, 1]))
+    )
+    shown = Ladder(np.arange(3.0), two, absent={"c": "<no> reason"})
+    assert repr(shown) == "Ladder(a, b; 3 times, t = 0..2)"
+    html = shown._repr_html_()
+    assert html.count("<tr>") == 3
+    assert "largest gap to a: 0.5 (x)" in html
+    assert "&lt;no&gt; reason" in html
+
+
+def _first_logit(run: Trajectory) -> dict[str, Floats]:
+    return {"x": run.z_support[:, :1]}
