@@ -31,8 +31,8 @@ test-all: test
 	$(BIN)/snapdyn figures --level full --check --out build/figures
 	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest tests/figures/test_text_boxes.py
 
-# Wheel and source distribution: the fast tests of the unpacked source run against the installed wheel, in each of
-# PYTHONS that is present.
+# Wheel and source distribution: the fast tests of the unpacked source, and docs/first_hour.md, run against the installed
+# wheel in each of PYTHONS that is present.
 PYTHONS ?= python3.11 python3.12 python3.13
 test-wheel: setup
 	rm -rf build/dist && $(BIN)/python -m build --outdir build/dist . > build/dist.log && mkdir -p build/source \
@@ -41,6 +41,7 @@ test-wheel: setup
 	    $$python --version || continue; rm -rf build/$$python; $$python -m venv build/$$python || exit 1; \
 	    build/$$python/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[dev]" || exit 1; \
 	    (cd build/source && ../$$python/bin/python -m pytest -q -n auto -m "not slow") || exit 1; \
+	    (cd build/source && ../$$python/bin/python -m pytest -q tests/test_first_hour.py) || exit 1; \
 	done
 
 # The lowest versions of dependencies that setup.cfg allows.

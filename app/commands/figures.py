@@ -28,7 +28,7 @@ def figures(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.toml", help="Parameters in sections [figures.ID]; --set takes precedence."),
+        typer.Option(metavar="FILE.toml", help=r"Parameters in sections \[figures.ID]; --set takes precedence."),
     ] = None,
     width: Annotated[float | None, typer.Option(metavar="IN", help="Width in inches, such as 3.25, 5.5, 7.")] = None,
     style: Annotated[
