@@ -187,8 +187,9 @@ def _signature() -> inspect.Signature:
 _SIGNATURE = _signature()
 sgd.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 if sgd.__doc__ and SGD.__doc__:  # python -OO strips them
-    _settings = SGD.__doc__.split("    ----------\n", 1)[1].split("\n\n    Raises")[0].strip()
-    sgd.__doc__ = sgd.__doc__.replace(
+    # Python 3.13 keeps docstrings without their indentation.
+    _settings = inspect.cleandoc(SGD.__doc__).split("----------\n", 1)[1].split("\n\nRaises")[0]
+    sgd.__doc__ = inspect.cleandoc(sgd.__doc__).replace(
         "{settings of SGD}", _settings.replace("seed : int\n", "seed : int or iterable of int\n")
     )
 
