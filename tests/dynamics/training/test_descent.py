@@ -518,8 +518,9 @@ def test_sgd_takes_the_settings_of_a_run() -> None:
     assert {name for name, setting in shown.items() if setting.kind is setting.KEYWORD_ONLY} == {
         "weight_decay", "betas", "eps", "residual", "save_decoder", "reduce", "threads",
     }  # fmt: skip
-    assert sgd.__doc__ is not None
-    assert all(f"\n    {name} : " in sgd.__doc__ for name in shown)
+    described = inspect.getdoc(sgd)
+    assert described is not None
+    assert all(f"\n{name} : " in described for name in shown)
     with pytest.raises(TypeError, match="learning_rate"):
         sgd(CLASSES, 1.0, 1.0, 1, learning_rate=1.0)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="steps"):
