@@ -25,6 +25,8 @@ class SequenceClasses:
 
     A sequence of class n has contextual tokens drawn independently from P(.|n), the query (last) token
     psi(n) and the next token to be predicted. Several classes may share a query and a next token.
+    What depends on attention logits or on a class (`gram`, `E`, `distinct_tokens`) is a method, everything else (`prior`,
+    `omega_size`) an attribute.
 
     Parameters
     ----------
@@ -299,6 +301,7 @@ class SequenceClasses:
         tokens = np.arange(self.num_tokens) if n is None else self.support(n)
         return tokens[omega_size[tokens] > 1]
 
+    @property
     def trivial_queries(self) -> Ints:
         """Query tokens with a single class, |psi^{-1}(m)| = 1."""
         return self.queries[np.bincount(self.query_index) == 1]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -42,3 +45,16 @@ def test_the_paper_is_short() -> None:
     assert len(paper.split()) <= 1500
     cited = set(re.findall(r"@(\w+)", paper))
     assert cited == set(re.findall(r"@\w+\{(\w+),", works))
+
+
+def test_the_description_stands_alone(tmp_path: Path) -> None:
+    """Assert that the text for package indices has no relative link or picture, and that its commands and code run."""
+    text = (ROOT / SETUP["metadata"]["long_description"].removeprefix("file: ")).read_text()
+    assert re.findall(r"\]\((?!https://)", text) == []
+    (commands,), (code,) = (re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL) for language in ("sh", "python"))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run(
+        ["bash", "-eu", "-c", commands.replace("pip install snapdyn\n", "")], cwd=tmp_path, check=True,
+        env=os.environ | {"PATH": path}, stdout=subprocess.DEVNULL, timeout=300,
+    )  # fmt: skip
+    exec(compile(code, "description.md", "exec"), {})

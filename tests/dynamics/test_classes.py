@@ -246,7 +246,7 @@ def test_roles_of_tokens() -> None:
     np.testing.assert_array_equal(classes.common_tokens(), [0, 2])
     np.testing.assert_array_equal(classes.distinct_tokens(1), [])
     np.testing.assert_array_equal(classes.common_tokens(1), [0, 2])
-    np.testing.assert_array_equal(classes.trivial_queries(), [3])
+    np.testing.assert_array_equal(classes.trivial_queries, [3])
     np.testing.assert_array_equal(classes.queries, [3, 7])
     np.testing.assert_array_equal(classes.query_index, [1, 1, 0])
 

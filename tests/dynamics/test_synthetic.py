@@ -26,7 +26,7 @@ def test_syn_small_is_the_papers() -> None:
         np.testing.assert_allclose(classes.P.toarray()[n], weights / 15.5, rtol=1e-15)
     np.testing.assert_array_equal(classes.query, [30, 31])
     np.testing.assert_array_equal(classes.next_token, [32, 33])
-    np.testing.assert_array_equal(classes.trivial_queries(), [30, 31])
+    np.testing.assert_array_equal(classes.trivial_queries, [30, 31])
     np.testing.assert_array_equal(classes.prior, [0.5, 0.5])
 
 

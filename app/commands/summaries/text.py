@@ -52,7 +52,7 @@ def show_classes(classes: TextClasses) -> None:
         ),
         ("words in windows", f"{int(used.sum())}: {distinct} distinct, {int(used.sum()) - distinct} common"),
         *((f"(query, word): {role}", str(number)) for role, number in zip(ROLES, roles, strict=True)),
-        ("queries with one class", str(classes.trivial_queries().size)),
+        ("queries with one class", str(classes.trivial_queries.size)),
         ("largest eigenvalues of E", spectrum),
         *((f"Assumption 2, {c.name}", f"required {c.required}, measured {c.measured:.4g}: {_yes(c.satisfied)}")
           for c in assumption_2_on(classes)),
