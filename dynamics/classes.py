@@ -25,8 +25,8 @@ class SequenceClasses:
 
     A sequence of class n has contextual tokens drawn independently from P(.|n), the query (last) token
     psi(n) and the next token to be predicted. Several classes may share a query and a next token.
-    What depends on attention logits or on a class (`gram`, `E`, `distinct_tokens`) is a method, everything else (`prior`,
-    `omega_size`) an attribute.
+    What depends on attention logits or on a class (`gram`, `E`, `distinct_tokens`) is a method, everything else
+    (`prior`, `omega_size`) an attribute.
 
     Parameters
     ----------
