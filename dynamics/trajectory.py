@@ -525,9 +525,9 @@ class Trajectory:
         >>> import snapdyn as sd
         >>> system = sd.FrozenDecoder(sd.syn_small(), eta_Y=1.0, modified=True)
         >>> sd.integrate(system, sd.log_times(0.1, 100.0, 200)).transition.round(2)
-        array([7.69, 7.69])
+        array([6.55, 6.55])
         >>> round(float(sd.analytic.transition_time(2, 34, 1.0)), 2)
-        7.69
+        6.55
         """
         classes = self.require_classes()
         if self.parameters.get("residual"):

@@ -4,6 +4,7 @@ import doctest
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -54,6 +55,24 @@ def test_examples_run(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     result = doctest.testmod(module)
     assert result.failed == 0
+    for where, description in cached_properties(module):  # doctest finds them from Python 3.13 on
+        example = doctest.DocTestParser().get_doctest(description, dict(vars(module)), where, None, None)
+        assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def cached_properties(module: Any) -> Iterator[tuple[str, str]]:
+    """Name and docstring of each cached property of the classes of a module."""
+    for owner in vars(module).values():
+        if inspect.isclass(owner) and owner.__module__ == module.__name__:
+            for name, member in vars(owner).items():
+                if isinstance(member, cached_property) and member.__doc__:
+                    yield f"{owner.__qualname__}.{name}", member.__doc__
+
+
+def test_examples_of_cached_properties_are_found() -> None:
+    """Assert that the example of `Trajectory.transition` is among those that run."""
+    found = dict(cached_properties(import_module("snapdyn.dynamics.trajectory")))
+    assert ">>> " in found["Trajectory.transition"]
 
 
 def sections(docstring: str) -> dict[str, list[str]]:
