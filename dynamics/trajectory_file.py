@@ -21,8 +21,6 @@ from snapdyn.dynamics.symmetry.symmetric_quotient import symmetric_quotient
 if TYPE_CHECKING:
     import xarray
 
-    from snapdyn.dynamics.trajectory import Trajectory
-
 FORMAT = "snapdyn trajectory 2"
 EARLIER = ("snapdyn trajectory 1",)
 # Names of variables in files of version 1.
@@ -31,8 +29,8 @@ RENAMED = {"t": "time", "class_next_token": "next_token", "class_prior": "prior"
 RESERVED = {HEADER, "format", "value_names", "state_shapes", "symmetric_classes"}
 
 
-def stored(run: Trajectory) -> xarray.Dataset:
-    """The dataset that is written: logits on `z_coordinates` (those of all tokens are `to_xarray`)."""
+def stored(run: Any) -> xarray.Dataset:
+    """The dataset that is written of a `Trajectory`: logits on `z_coordinates` (`to_xarray` has those of all tokens)."""
     data: dict[str, Any] = {}
     coordinates: dict[str, Any] = {"time": run.t}
     kept = run.representatives if isinstance(run.classes, SymmetricClasses) and run.classes.is_large else None
@@ -159,7 +157,7 @@ def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
     )
 
 
-def check_shapes(run: Trajectory) -> None:
+def check_shapes(run: Any) -> None:
     """Raise ValueError for arrays that do not belong together, and for texts and tables of other types."""
     stored, times = vars(run), run.t.size
     expected: list[tuple[Any, tuple[int | None, ...]]] = [(run.t, (times,))]
@@ -204,7 +202,7 @@ def check_shapes(run: Trajectory) -> None:
         raise TypeError("header")
 
 
-def check_finite(run: Trajectory) -> None:
+def check_finite(run: Any) -> None:
     """Raise ValueError for times that do not increase, and for states that are not finite."""
     states = [vars(run)[name] for name in ("t", "z_support", "z_initial", "Y", "state")]
     states += [event.z_support for event in run.events] + [event.z_values for event in run.events]
