@@ -121,7 +121,7 @@ class SymbolicSystem(OwnSystem):
         return self.theory.flow.make_steps
 
     @property
-    def is_autonomous(self) -> bool:  # type: ignore[override]
+    def is_autonomous(self) -> bool:
         return self.theory.time is None
 
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
