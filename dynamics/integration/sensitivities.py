@@ -13,7 +13,9 @@ from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.parameters import checked_directions
+from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
+from snapdyn.dynamics.systems.own.variational import SymbolicSensitivity
+from snapdyn.dynamics.systems.parameters import Direction, checked_directions
 from snapdyn.dynamics.systems.variational import DifferencedSensitivity, MeanFieldSensitivity, SensitivitySystem
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, instance, number
@@ -150,7 +152,8 @@ def sensitivity(
 
     Forward variational equations: with x' = F(x, p), dx/dp obeys S' = (dF/dx) S + dF/dp. For a `MeanField` without
     residual connection the products with dF/dx are exact and compiled into the integrator; P acts through ln P + z.
-    For every other system they are central differences of the rate, with a relative error of about 1e-9.
+    For a system of `System.from_sympy` rate and start are differentiated symbolically, and compiled too. For every other
+    system the products are central differences of the rate, with a relative error of about 1e-9.
 
     Parameters
     ----------
@@ -191,11 +194,7 @@ def sensitivity(
     """
     instance("system", system, System, "build one, such as MeanField(classes, eta_Y, eta_Z)")
     directions = checked_directions(system, wrt)
-    augmented: SensitivitySystem
-    if type(system) is MeanField and not system.residual:
-        augmented = MeanFieldSensitivity(system, directions)
-    else:
-        augmented = DifferencedSensitivity(system, directions)
+    augmented = _with_derivatives(system, directions)
     run = integrate(augmented, t_eval, rtol=rtol, atol=atol)
     if run.status == "interrupted":
         raise KeyboardInterrupt
@@ -205,19 +204,24 @@ def sensitivity(
     x, derivatives = augmented.parts(states)
     losses, loss_changes = augmented.losses(states)
     classes, has_z = system.classes, system.has_z
-    z = augmented.z_of(x) if has_z else None
+    # None: a system without attention logits, or without a loss.
+    z: Any = augmented.z_of(x) if has_z else None
+    z_initial: Any = system.z_initial
+    loss: Any = losses if system.has_loss else None
     trajectory = Trajectory(
         classes=classes,
         t=run.t,
-        z_support=z,  # type: ignore[arg-type]  # None: a system without logits
-        z_initial=system.z_initial,  # type: ignore[arg-type]
-        loss=losses if system.has_loss else None,  # type: ignore[arg-type]
+        z_support=z,
+        z_initial=z_initial,
+        loss=loss,
         system=system.name,
         parameters=dict(system.parameters),
         stats=run.stats,
         wall_time=run.wall_time,
         state=None if has_z else x,
         value_names=tuple(system.value_names),
+        state_shapes={} if has_z else dict(system.state_shapes),
+        observables={} if has_z else system.observables(x),
     )
     z_changes = augmented.z_of(derivatives) if has_z else np.empty((*derivatives.shape[:2], 0))
     entries = np.empty((*derivatives.shape[:2], 0))
@@ -225,6 +229,14 @@ def sensitivity(
         entries = _attention_changes(classes, z, z_changes, augmented.log_p_changes())
     kinds = tuple(direction.kind for direction in directions)
     return Sensitivity(trajectory, kinds, derivatives, z_changes, entries, loss_changes)
+
+
+def _with_derivatives(system: System, directions: list[Direction]) -> SensitivitySystem:
+    if type(system) is MeanField and not system.residual:
+        return MeanFieldSensitivity(system, directions)
+    by_name = all(direction.values is None for direction in directions)
+    exact = SymbolicSensitivity.of(system, directions) if isinstance(system, SymbolicSystem) and by_name else None
+    return exact or DifferencedSensitivity(system, directions)
 
 
 def _attention_changes(classes: SequenceClasses, z: Floats, z_changes: Floats, log_p_changes: Floats) -> Floats:

@@ -38,7 +38,8 @@ class CompiledRate:
         import numba
 
         self._origin, self.address = (rate, tuple(shapes)), 0
-        if numba.config.DISABLE_JIT:
+        options: Any = numba.config
+        if options.DISABLE_JIT:
             return
         jitted = rate if hasattr(rate, "py_func") else numba.njit(error_model="numpy")(rate)
         values, first = [], 0
@@ -56,7 +57,7 @@ class CompiledRate:
         exec(code, scope)
         with compiled_for_user(jitted.py_func):
             self._code = numba.njit(RATE, error_model="numpy")(scope["called"])
-        compiled = self._code.overloads[RATE.args]
+        compiled: Any = self._code.overloads[RATE.args]
         self.address = int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
     def __reduce__(self) -> tuple[Any, ...]:

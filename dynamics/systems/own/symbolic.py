@@ -23,7 +23,7 @@ from snapdyn.dynamics.systems.own.declaration import (
 from snapdyn.dynamics.systems.own.generated_files import generated_module
 from snapdyn.errors import InputError, shown, text
 
-Shapes = dict[str, tuple[int, ...]]
+KERNEL = "@kernel(fastmath=EXACT)"  # of generated functions
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class SymbolicTheory:
         from snapdyn.dynamics.systems.own import code_generation as code
 
         statements = code.assignments([f"out[{i}]" for i in range(len(self.rate))], self.rate)
-        rate = code.function_source("rate", code.FLOW, statements, self._loads(), "@kernel(fastmath=EXACT)")
+        rate = code.function_source("rate", code.FLOW, statements, self._loads(), KERNEL)
         return generated_module(code.HEADER + "\n" + rate + code.INTEGRATOR)
 
     @cached_property
@@ -67,10 +67,35 @@ class SymbolicTheory:
         statements = code.product_statements(self.rate, self.state, outputs)
         loads = self._loads() + [(f"v{i}", f"vector[{i}]") for i in range(len(self.state))]
         try:
-            source = code.function_source("product", code.PRODUCT, statements, loads, "@kernel(fastmath=EXACT)")
+            source = code.function_source("product", code.PRODUCT, statements, loads, KERNEL)
         except InputError:  # such as that of loggamma
             return None
         return generated_module(code.HEADER + "\n" + source)
+
+    def derivatives(self, moving: tuple[int, ...]) -> ModuleType | None:
+        """Compiled rate and integrator of the state with its derivatives; None where one has no compiled function.
+
+        `moving` are the indices of the parameters that may change. The module has derivative(state, vector, out,
+        parameters, move, reals), the derivative of the rate when the state moves along `vector` and the parameters
+        along `move`, and start_derivative(parameters, move, out), that of the start; this one is not compiled.
+        """
+        from snapdyn.dynamics.systems.own import code_generation as code
+
+        changed = [self.parameters[i] for i in moving]
+        outputs = [f"out[{i}]" for i in range(len(self.rate))]
+        of_rate = code.product_statements(self.rate, [*self.state, *changed], outputs)
+        of_start = code.product_statements(self.start, changed, outputs)
+        n = len(self.state)
+        moves = [f"move[{i}]" for i in moving]
+        loads = self._loads() + [(f"v{i}", each) for i, each in enumerate([f"vector[{i}]" for i in range(n)] + moves)]
+        start_loads = self._loads() + [(f"v{i}", each) for i, each in enumerate(moves)]
+        rate = code.function_source("rate", code.FLOW, code.assignments(outputs, self.rate), self._loads(), KERNEL)
+        try:
+            derivative = code.function_source("derivative", code.DERIVATIVE, of_rate, loads, KERNEL)
+            start = code.function_source("start_derivative", "parameters, move, out", of_start, start_loads, "")
+        except InputError:
+            return None
+        return generated_module("\n".join([code.HEADER, rate, "", derivative, start, code.SENSITIVITY]))
 
     @cached_property
     def starting(self) -> ModuleType:
