@@ -152,8 +152,8 @@ def sensitivity(
 
     Forward variational equations: with x' = F(x, p), dx/dp obeys S' = (dF/dx) S + dF/dp. For a `MeanField` without
     residual connection the products with dF/dx are exact and compiled into the integrator; P acts through ln P + z.
-    For a system of `System.from_sympy` rate and start are differentiated symbolically, and compiled too. For every other
-    system the products are central differences of the rate, with a relative error of about 1e-9.
+    For a system of `System.from_sympy` rate and start are differentiated symbolically, and compiled too. For every
+    other system the products are central differences of the rate, with a relative error of about 1e-9.
 
     Parameters
     ----------
