@@ -48,6 +48,10 @@ class SensitivitySystem(System):
     def rate_ratio(self) -> float:
         return self.base.rate_ratio
 
+    @property
+    def is_autonomous(self) -> bool:
+        return self.base.is_autonomous
+
     def parts(self, states: Floats) -> tuple[Floats, Floats]:
         """(x (..., n), dx/dp (..., k, n)) of states (..., size), p in its own units."""
         n, k = self.base_size, len(self.directions)

@@ -51,10 +51,6 @@ class SymbolicSensitivity(SensitivitySystem):
     def integrator(self) -> Any:
         return self._code.advance
 
-    @property
-    def is_autonomous(self) -> bool:
-        return self.base.is_autonomous
-
     def initial_state(self) -> Floats:
         start = np.empty((1 + len(self.directions), self.base_size))
         start[0] = self.base.initial_state()
