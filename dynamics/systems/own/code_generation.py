@@ -53,6 +53,7 @@ def advance(arguments, work, save_at, saved, losses, most_steps):
 FLOW = "state, out, parameters, reals"
 PRODUCT = "state, vector, out, parameters, reals"
 DERIVATIVE = "state, vector, out, parameters, move, reals"
+MEASURE_DERIVATIVE = "state, vector, out, parameters, move"
 Statement = tuple[str, sympy.Expr]
 
 

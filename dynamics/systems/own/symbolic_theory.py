@@ -65,13 +65,27 @@ class SymbolicTheory:
 
         `moving` are the indices of the parameters that may change. The module has derivative(state, vector, out,
         parameters, move, reals), the derivative of the rate when the state moves along `vector` and the parameters
-        along `move`, and start_derivative(parameters, move, out), that of the start; this one is not compiled.
+        along `move`; measure_derivative(state, vector, out, parameters, move), that of the observables, one after the
+        other; and start_derivative(parameters, move, out), that of the start, which is not compiled.
         """
+        if moving not in self._derivatives:
+            self._derivatives[moving] = self._generated_derivatives(moving)
+        return self._derivatives[moving]
+
+    @cached_property
+    def _derivatives(self) -> dict[tuple[int, ...], ModuleType | None]:
+        return {}
+
+    def _generated_derivatives(self, moving: tuple[int, ...]) -> ModuleType | None:
         from snapdyn.dynamics.systems.own import code_generation as code
 
         changed = [self.parameters[i] for i in moving]
         outputs = [f"out[{i}]" for i in range(len(self.rate))]
         of_rate = code.product_statements(self.rate, [*self.state, *changed], outputs)
+        measured = [each for _, entries in self.observables.values() for each in entries]
+        of_measures = code.product_statements(
+            measured, [*self.state, *changed], [f"out[{i}]" for i in range(len(measured))]
+        )
         of_start = code.product_statements(self.start, changed, outputs)
         n = len(self.state)
         moves = [f"move[{i}]" for i in moving]
@@ -80,10 +94,11 @@ class SymbolicTheory:
         rate = code.function_source("rate", code.FLOW, code.assignments(outputs, self.rate), self._loads(), KERNEL)
         try:
             derivative = code.function_source("derivative", code.DERIVATIVE, of_rate, loads, KERNEL)
+            measure = code.function_source("measure_derivative", code.MEASURE_DERIVATIVE, of_measures, loads, KERNEL)
             start = code.function_source("start_derivative", "parameters, move, out", of_start, start_loads, "")
         except InputError:
             return None
-        return generated_module("\n".join([code.HEADER, rate, "", derivative, start, code.SENSITIVITY]))
+        return generated_module("\n".join([code.HEADER, rate, "", derivative, "", measure, start, code.SENSITIVITY]))
 
     @cached_property
     def starting(self) -> ModuleType:

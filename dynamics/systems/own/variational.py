@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,7 @@ class SymbolicSensitivity(SensitivitySystem):
 
     def __init__(self, base: SymbolicSystem, directions: list[Direction], code: ModuleType) -> None:
         super().__init__(base, directions)
+        self.base: SymbolicSystem = base
         self.size = (1 + len(directions)) * base.size
         require_memory(f"{len(directions)} derivatives of {base.size} values", 160.0 * self.size, "fewer parameters")
         self._code, self._parameters = code, base.parameter_values
@@ -66,6 +68,22 @@ class SymbolicSensitivity(SensitivitySystem):
 
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> None:
         self._code.rate_and_derivatives(state, out, *self.kernel_arguments(), at_time(t))
+
+    def observable_changes(self, states: Floats) -> dict[str, Floats]:
+        x, derivatives = self.parts(states)
+        shapes = {name: shape for name, (shape, _) in self.base.theory.observables.items()}
+        rows = np.empty((*derivatives.shape[:2], sum(math.prod(shape) for shape in shapes.values())))
+        if rows.size == 0:
+            return {}
+        for k, state in enumerate(np.ascontiguousarray(x)):
+            for i, move in enumerate(self._moves * self.scales[:, None]):
+                self._code.measure_derivative(state, derivatives[k, i], rows[k, i], self._parameters, move)
+        found, first = {}, 0
+        for name, shape in shapes.items():
+            width = math.prod(shape)
+            found[name] = rows[..., first : first + width].reshape(*rows.shape[:2], *shape)
+            first += width
+        return found
 
     def losses(self, states: Floats) -> tuple[Floats, Floats]:
         return np.full(len(states), np.nan), np.full((len(states), len(self.directions)), np.nan)
