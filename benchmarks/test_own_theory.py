@@ -62,7 +62,7 @@ def test_whole_runs(benchmark: Any, route: str) -> None:
 
 
 def test_generated_against_hand_written() -> None:
-    """The compiled integrator takes at most 1.5 times as long with the generated rate: minima of calls in turn."""
+    """With either rate the compiled integrator takes at most 1.5 times as long: minima of calls in turn."""
     systems = {route: make() for route, make in ROUTES.items()}
     steps = {route: integrated(system).steps for route, system in systems.items()}
     assert len(set(steps.values())) == 1
@@ -74,7 +74,7 @@ def test_generated_against_hand_written() -> None:
             best[route] = min(best[route], time.perf_counter() - started)
     ratios = {route: best[route] / best["by hand"] for route in ROUTES}
     print({route: round(ratio, 2) for route, ratio in ratios.items()})
-    assert ratios["from sympy"] < 1.5
+    assert max(ratios.values()) < 1.5
 
 
 @pytest.mark.benchmark(group="a theory of one's own")

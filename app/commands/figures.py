@@ -91,13 +91,14 @@ def _parameters(
     ids: list[str] | None, settings: Iterable[str], config: Path | None, saved: bool
 ) -> tuple[list[str] | None, dict[str, dict[str, Any]]]:
     """Return the chosen figures and their parameters: those of the file, then those of --set for every figure."""
+    from snapdyn.dynamics.registry import plugin_names
     from snapdyn.experiments.figure_files import read_figures
     from snapdyn.figures import FIGURES
     from snapdyn.figures.parameters import read_setting
     from snapdyn.validation.run import chosen_ids
 
-    FIGURES.load_named(ids or [])
-    parameters = {} if config is None else read_figures(config, FIGURES)
+    parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
+    FIGURES.load_named([*(ids or []), *parameters])
     chosen = list(parameters) if ids is None and parameters else ids
     given = dict(map(read_setting, settings))
     if chosen is None and (saved or not given):

@@ -1,9 +1,7 @@
-"""`sensitivity`: a trajectory with its derivatives with respect to parameters, and those of its observables."""
+"""`sensitivity`: integrates a system with its derivatives with respect to parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,132 +9,15 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.integration.sensitivity_result import Sensitivity
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.parameters import checked_directions
+from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
+from snapdyn.dynamics.systems.own.variational import SymbolicSensitivity
+from snapdyn.dynamics.systems.parameters import Direction, checked_directions
 from snapdyn.dynamics.systems.variational import DifferencedSensitivity, MeanFieldSensitivity, SensitivitySystem
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, instance, number
-
-
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
-    """A trajectory and its derivatives with respect to k parameters, each in its own units.
-
-    Attributes
-    ----------
-    trajectory : Trajectory
-        The run itself; t in batch-size-1 steps. Its `state` is kept for a system without attention logits.
-    wrt : sequence of str
-        Kinds of the parameters: names, "P" or "z_initial".
-    state : (N, k, n) array
-        Derivatives of the state values, in the layout of the system.
-    z_support : (N, k, nz) array
-        Derivatives of the attention logits on classes.z_coordinates; empty for a system without them.
-    attention_entries : (N, k, nnz) array
-        Derivatives of the attention c_n[l] (5) on the stored entries of P; empty for a system without classes.
-    loss : (N, k) array
-        Derivatives of the loss; NaN for a system without loss.
-
-    Examples
-    --------
-    >>> import snapdyn as sd
-    >>> sd.sensitivity(sd.MeanField(sd.syn_small(), 1.0, 1.0), [1.0, 10.0]).entropy().shape
-    (2, 2, 2)
-    """
-
-    trajectory: Trajectory
-    wrt: Sequence[str]
-    state: Floats
-    z_support: Floats
-    attention_entries: Floats
-    loss: Floats
-
-    def __repr__(self) -> str:
-        return f"Sensitivity({self.trajectory!r}, wrt {', '.join(self.wrt)})"
-
-    @property
-    def attention(self) -> Floats:
-        """Derivatives of the attention, (N, k, S, M)."""
-        classes = self.trajectory.require_classes()
-        dense = np.zeros((*self.attention_entries.shape[:2], classes.num_classes, classes.num_tokens))
-        dense[..., classes.class_of_entry, classes.P.indices] = self.attention_entries
-        return dense
-
-    def entropy(self) -> Floats:
-        """Derivatives of the entropy of each class's attention, (N, k, S), nats."""
-        classes = self.trajectory.require_classes()
-        c = self.trajectory.attention_entries[:, None]
-        # d(-sum c ln c) = -sum dc ln c, since sum dc = 0.
-        terms = -self.attention_entries * np.log(c, out=np.zeros_like(c), where=c > 0)
-        return np.asarray(np.add.reduceat(terms, classes.P.indptr[:-1], axis=-1))
-
-    def crossing(self, observable: str, *indices: int, level: float) -> tuple[float, Floats]:
-        """First time at which an observable passes a level, and the derivatives of that time.
-
-        From o(t(p), p) = level: dt/dp = -(do/dp)/(do/dt). Between the saved times o and do/dp are interpolated by
-        cubic splines, so save densely around the crossing.
-
-        Parameters
-        ----------
-        observable : {"loss", "entropy", "attention"}
-        *indices : int
-            The class for "entropy"; class and token for "attention".
-        level : float
-
-        Returns
-        -------
-        t : float
-            In batch-size-1 steps; NaN where the observable does not pass the level.
-        derivatives : (k,) array
-            Steps per unit of each parameter.
-
-        Raises
-        ------
-        InputError
-            An unknown observable, other indices, or fewer than four saved times.
-
-        Examples
-        --------
-        How much later the loss falls below 1 nat if the decoder's rate is larger by 0.01:
-
-        >>> import numpy as np
-        >>> import snapdyn as sd
-        >>> system = sd.MeanField(sd.syn_small(), eta_Y=1.0, eta_Z=1.0)
-        >>> result = sd.sensitivity(system, np.linspace(0, 20, 81), ("eta_Y", "eta_Z"))
-        >>> t, derivatives = result.crossing("loss", level=1.0)
-        >>> round(t, 2), (0.01 * derivatives).round(4)
-        (7.74, array([-0.077 , -0.0004]))
-        """
-        from scipy.interpolate import CubicSpline
-
-        values, changes = self._observable(observable, indices)
-        level, t = number("level", level), self.trajectory.t
-        if t.size < 4:
-            raise InputError(f"expected at least 4 saved times for a crossing, received {t.size}; add times to t_eval")
-        passed = np.flatnonzero(np.diff(np.sign(values - level)) != 0)
-        if passed.size == 0:
-            return float("nan"), np.full(changes.shape[1], np.nan)
-        first = int(passed[0])
-        spline = CubicSpline(t, values - level)
-        roots = spline.solve(0.0, extrapolate=False)
-        inside = roots[(roots >= t[first]) & (roots <= t[first + 1])]
-        at = float(inside[0]) if inside.size else float(t[first])
-        return at, np.asarray(-CubicSpline(t, changes)(at) / spline(at, 1))
-
-    def _observable(self, observable: str, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Values (N,) and derivatives (N, k)."""
-        choice("observable", observable, ("loss", "entropy", "attention"))
-        expected = {"loss": 0, "entropy": 1, "attention": 2}[observable]
-        if len(indices) != expected:
-            raise InputError(f"expected {expected} indices for {observable}, received {len(indices)}; give {expected}")
-        run = self.trajectory
-        if observable == "loss":
-            return run.loss, self.loss
-        n = run.require_classes().check_class(indices[0])
-        if observable == "entropy":
-            return run.entropy()[:, n], self.entropy()[..., n]
-        return run.token_attention(n, indices[1]), self.attention[:, :, n, int(indices[1])]
+from snapdyn.errors import instance
 
 
 def sensitivity(
@@ -150,7 +31,8 @@ def sensitivity(
 
     Forward variational equations: with x' = F(x, p), dx/dp obeys S' = (dF/dx) S + dF/dp. For a `MeanField` without
     residual connection the products with dF/dx are exact and compiled into the integrator; P acts through ln P + z.
-    For every other system they are central differences of the rate, with a relative error of about 1e-9.
+    For a system of `System.from_sympy` rate and start are differentiated symbolically, and compiled too. For every
+    other system the products are central differences of the rate, with a relative error of about 1e-9.
 
     Parameters
     ----------
@@ -191,11 +73,7 @@ def sensitivity(
     """
     instance("system", system, System, "build one, such as MeanField(classes, eta_Y, eta_Z)")
     directions = checked_directions(system, wrt)
-    augmented: SensitivitySystem
-    if type(system) is MeanField and not system.residual:
-        augmented = MeanFieldSensitivity(system, directions)
-    else:
-        augmented = DifferencedSensitivity(system, directions)
+    augmented = _with_derivatives(system, directions)
     run = integrate(augmented, t_eval, rtol=rtol, atol=atol)
     if run.status == "interrupted":
         raise KeyboardInterrupt
@@ -205,26 +83,40 @@ def sensitivity(
     x, derivatives = augmented.parts(states)
     losses, loss_changes = augmented.losses(states)
     classes, has_z = system.classes, system.has_z
-    z = augmented.z_of(x) if has_z else None
+    # None: a system without attention logits, or without a loss.
+    z: Any = augmented.z_of(x) if has_z else None
+    z_initial: Any = system.z_initial
+    loss: Any = losses if system.has_loss else None
     trajectory = Trajectory(
         classes=classes,
         t=run.t,
-        z_support=z,  # type: ignore[arg-type]  # None: a system without logits
-        z_initial=system.z_initial,  # type: ignore[arg-type]
-        loss=losses if system.has_loss else None,  # type: ignore[arg-type]
+        z_support=z,
+        z_initial=z_initial,
+        loss=loss,
         system=system.name,
         parameters=dict(system.parameters),
         stats=run.stats,
         wall_time=run.wall_time,
         state=None if has_z else x,
         value_names=tuple(system.value_names),
+        state_shapes={} if has_z else dict(system.state_shapes),
+        observables={} if has_z else system.observables(x),
     )
     z_changes = augmented.z_of(derivatives) if has_z else np.empty((*derivatives.shape[:2], 0))
     entries = np.empty((*derivatives.shape[:2], 0))
     if classes is not None and z is not None:
         entries = _attention_changes(classes, z, z_changes, augmented.log_p_changes())
     kinds = tuple(direction.kind for direction in directions)
-    return Sensitivity(trajectory, kinds, derivatives, z_changes, entries, loss_changes)
+    observables = augmented.observable_changes(states)
+    return Sensitivity(trajectory, kinds, derivatives, z_changes, entries, loss_changes, observables)
+
+
+def _with_derivatives(system: System, directions: list[Direction]) -> SensitivitySystem:
+    if type(system) is MeanField and not system.residual:
+        return MeanFieldSensitivity(system, directions)
+    by_name = all(direction.values is None for direction in directions)
+    exact = SymbolicSensitivity.of(system, directions) if isinstance(system, SymbolicSystem) and by_name else None
+    return exact or DifferencedSensitivity(system, directions)
 
 
 def _attention_changes(classes: SequenceClasses, z: Floats, z_changes: Floats, log_p_changes: Floats) -> Floats:

@@ -1,53 +1,66 @@
-"""The compiled integrator and explicit steps for a right-hand side called through a pointer: a function of the user's.
+"""The compiled integrator and explicit steps for a right-hand side at an address: a compiled function of the user's.
 
-Each is compiled once for all functions of the signature `RATE`, and kept on disk; numba itself would compile it anew
-for each function.
+They are compiled once for all functions of the signature `RATE`, and kept on disk. The vectors are passed as bare
+pointers: numba's own call of a function that is an argument passes each array as seven numbers and counts references
+to it by atomic operations, which takes several times as long as a small right-hand side.
 """
 
 from __future__ import annotations
 
-import threading
-
-from numba import typeof, types
+from numba import types
+from numba.extending import intrinsic
 
 from snapdyn.dynamics.kernels import dormand_prince
 from snapdyn.dynamics.kernels.compilation import kernel
 from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 
-_VECTOR = types.float64[::1]
-RATE = types.float64(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
-"""Signature of such a right-hand side: (state, out, parameters, reals), the time is reals[NOW]."""
-_COMPILING = threading.Lock()
+_POINTER = types.CPointer(types.float64)
+RATE = types.float64(_POINTER, _POINTER, types.intp, _POINTER, types.float64)
+"""Signature of such a right-hand side: (state, out, size, parameters, time)."""
 
 
-@kernel(allocates=True, nogil=True)
-def _advance(rate, arguments, work, save_at, saved, losses, most_steps):
-    return dormand_prince.advance(rate, rate, (*arguments, work.reals), work, save_at, saved, losses, most_steps)
+@intrinsic
+def _call(typing_context, address, state, out, parameters, time):
+    """Call the function of signature RATE at `address`; an error that it raises is raised here."""
+
+    def generate(context, builder, signature, arguments):
+        vectors = [
+            context.make_array(each)(context, builder, value)
+            for each, value in zip(signature.args[1:4], arguments[1:4], strict=True)
+        ]
+        x, rate, values = (each.data for each in vectors)
+        size = builder.extract_value(vectors[0].shape, 0)
+        function = builder.inttoptr(
+            arguments[0], context.call_conv.get_function_type(RATE.return_type, RATE.args).as_pointer()
+        )
+        status, result = context.call_conv.call_function(
+            builder, function, RATE.return_type, RATE.args, (x, rate, size, values, arguments[4])
+        )
+        with builder.if_then(status.is_error, likely=False):
+            context.call_conv.return_status_propagate(builder, status)
+        return result
+
+    return RATE.return_type(address, state, out, parameters, time), generate
 
 
-@kernel(allocates=True, nogil=True)
-def _make_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
-    return explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
+@kernel(forceinline=True)
+def _rate(state, out, address, parameters, reals):
+    return _call(address, state, out, parameters, reals[dormand_prince.NOW])
 
 
-def advance_called_rate(rate, *arguments):
-    """As `dormand_prince.advance_...`, with the compiled function `rate` in front."""
-    return _called(_advance, rate, arguments)
+@kernel(nogil=True)
+def write_called_rate(address, state, out, parameters, time):
+    """Write the rate at `time` to `out`."""
+    _call(address, state, out, parameters, time)
 
 
-def steps_of_called_rate(rate, *arguments):
-    """As `explicit_steps`, for a compiled function `rate`."""
-    return _called(_make_steps, rate, arguments)
+@kernel(nogil=True)
+def advance_called_rate(arguments, work, save_at, saved, losses, most_steps):
+    """As `dormand_prince.advance_...`, with arguments (address, parameters)."""
+    return dormand_prince.advance(_rate, _rate, (*arguments, work.reals), work, save_at, saved, losses, most_steps)
 
 
-def _called(function, rate, arguments):
-    if function.overloads:
-        try:
-            return function(rate, *arguments)
-        except TypeError:  # compiled for arguments of other types, and numba must not compile for this function alone
-            pass
-    with _COMPILING:
-        function.disable_compile(False)
-        function.compile((types.FunctionType(RATE), *map(typeof, arguments)))
-        function.disable_compile()
-    return function(rate, *arguments)
+@kernel(nogil=True)
+def steps_of_called_rate(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+    """As `explicit_steps`, with arguments (address, parameters, reals)."""
+    return explicit_steps(_rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)

@@ -52,7 +52,9 @@ class System(ABC):
     z_initial : (Q, M) array or None
         Attention logits at t = 0; None for a system without attention logits.
     is_autonomous : bool
-        False for a system from sympy whose rate depends on time; not known of others that define `write_rate_at`.
+        Whether the rate depends on the state only. False for a class that defines `write_rate_at`, unless it says
+        otherwise; a system of `from_sympy` depends on time where it has the symbol, one of `from_function` where its
+        code reads t.
     norm_weights : (size,) array or None
         Share of each state value in the mean squares of the compiled integrator, sum 1; None: all alike.
     eta_Y : float
@@ -87,7 +89,6 @@ class System(ABC):
     classes: SequenceClasses | None = None
     z_initial: Floats | None = None
     eta_Y: float = 1.0
-    is_autonomous: bool = True
     norm_weights: Floats | None = None
 
     # -- what every system has -----------------------------------------------------------------------------
@@ -130,6 +131,11 @@ class System(ABC):
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
         """Write d(state)/dt at time t to `out`; autonomous systems define `write_rate` only."""
         return self.write_rate(state, out)
+
+    @property
+    def is_autonomous(self) -> bool:
+        """Whether the rate depends on the state only."""
+        return type(self).write_rate_at is System.write_rate_at
 
     def value_name(self, index: int) -> str:
         """Name of one state value, for messages."""

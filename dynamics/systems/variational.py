@@ -48,6 +48,10 @@ class SensitivitySystem(System):
     def rate_ratio(self) -> float:
         return self.base.rate_ratio
 
+    @property
+    def is_autonomous(self) -> bool:
+        return self.base.is_autonomous
+
     def parts(self, states: Floats) -> tuple[Floats, Floats]:
         """(x (..., n), dx/dp (..., k, n)) of states (..., size), p in its own units."""
         n, k = self.base_size, len(self.directions)
@@ -77,6 +81,10 @@ class SensitivitySystem(System):
     def losses(self, states: Floats) -> tuple[Floats, Floats]:
         """Loss (N,) and its derivatives (N, k) at states (N, size); NaN for a system without loss."""
         raise NotImplementedError
+
+    def observable_changes(self, states: Floats) -> dict[str, Floats]:
+        """Derivatives (N, k, ...) of the observables that the system declares, by name."""
+        return {}
 
 
 class MeanFieldSensitivity(SensitivitySystem):
@@ -208,3 +216,13 @@ class DifferencedSensitivity(SensitivitySystem):
                 change = derivatives[row, i] * (step / (2.0 * self.scales[i]))  # over half the step of the parameter
                 changes[row, i] = (higher.loss(at + change) - lower.loss(at - change)) / step * self.scales[i]
         return values, changes
+
+    def observable_changes(self, states: Floats) -> dict[str, Floats]:
+        x, derivatives = self.parts(states)
+        found: dict[str, list[Floats]] = {}
+        for i, (higher, lower, step) in enumerate(self._changed):
+            change = derivatives[:, i] * (step / (2.0 * self.scales[i]))  # over half the step of the parameter
+            below = lower.observables(x - change)
+            for name, above in higher.observables(x + change).items():
+                found.setdefault(name, []).append((above - below[name]) / step * self.scales[i])
+        return {name: np.stack(values, axis=1) for name, values in found.items()}

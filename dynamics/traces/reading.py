@@ -1,4 +1,4 @@
-"""`read_trace`: traces from csv, npz and netCDF files that other programs wrote. No file is run or unpickled."""
+"""`read_trace`: traces from files that other programs wrote. No file is run or unpickled."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import read_netcdf
+from snapdyn.dynamics.traces.event_files import scalars
 from snapdyn.dynamics.traces.trace import AXES, Trace
 from snapdyn.errors import InputError, file_path, shown
 
 LARGEST_INDEX = 10_000_000
 COLUMN = re.compile(r"(loss|entropy|attention)((?:_\d+)*)")
 LONG_COLUMNS = {"step", "seed", "quantity", "class", "token", "value"}
-FORMATS = "a csv, npz or netCDF (.nc) file"
+FORMATS = "a csv, npz or netCDF (.nc) file, or an event file of TensorBoard (*.tfevents.*)"
 
 
 def read_trace(
@@ -43,6 +44,8 @@ def read_trace(
         **csv**, wide: columns `step`, `seed` (optional), `loss`, `entropy_n` and `attention_n_l`, n the class and l the
         token. **csv**, long: columns `step`, `quantity` (loss, entropy or attention), `value`, and as needed `seed`,
         `class`, `token`. Attention to tokens without a column or row is 0.
+        **TensorBoard** event files (their names contain ".tfevents."), with the extra `tensorboard`: scalars with the
+        tags loss, entropy/n and attention/n/l, of one run; other tags are left aside.
     clock : {"updates", "sequences", "theory"}
         What the steps count; see `Trace`.
     batch_size : int
@@ -74,15 +77,11 @@ def read_trace(
     path = file_path("path", path)
     if not path.is_file():
         raise InputError(f"expected the path of a trace, received {str(path)!r}, which is not a file; check the path")
-    if ".tfevents." in path.name:
-        raise InputError(
-            f"expected {FORMATS}, received the TensorBoard event file {path.name!r}; write its scalars to a csv file, "
-            "as docs/traces.md shows"
-        )
-    readers = {".npz": _from_npz, ".nc": _from_netcdf, ".csv": _from_csv}
-    if path.suffix.lower() not in readers:
+    readers = {".npz": _from_npz, ".nc": _from_netcdf, ".csv": _from_csv, ".tfevents.": _from_events}
+    kind = ".tfevents." if ".tfevents." in path.name else path.suffix.lower()
+    if kind not in readers:
         raise InputError(f"expected {FORMATS}, received {path.name!r}; save the trace as one of them")
-    values = readers[path.suffix.lower()](path)
+    values = readers[kind](path)
     if "steps" not in values:
         raise InputError(f"expected steps in {str(path)!r}, received {', '.join(values) or 'no arrays'}; add them")
     known = {name: values[name] for name in ("steps", *AXES) if name in values}
@@ -109,6 +108,10 @@ def _from_npz(path: Path) -> dict[str, Any]:
 def _from_netcdf(path: Path) -> dict[str, Any]:
     advice = "write the variables steps, attention, loss, entropy as netCDF-4"
     return dict(read_netcdf(path, "trace file (netCDF-4)", advice, unverified=True).arrays)
+
+
+def _from_events(path: Path) -> dict[str, Any]:
+    return dict(_dense(path, scalars(path)))
 
 
 def _from_csv(path: Path) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xarray
 
 PLUGIN = """
 import sympy
@@ -18,10 +22,49 @@ decay = sd.System.from_sympy("PluginDecay", {u: 1.0}, {u: -u}, observables={"squ
 wrong = sd.System.from_sympy("OtherName", {u: 1.0}, {u: -u})
 
 """
+FURTHER = """
+import xarray
+import snapdyn as sd
+from snapdyn.figures.style import new_figure
+
+print("imported further entries")
+final = sd.Variable("plugin_final", "1", "state at the end")
+observable = sd.Observable("plugin_final", (final,), {"ode": lambda cell: cell.run.state[-1, 0]}, needs_classes=False)
+
+
+@sd.claim("plugin-claim", source="own", title="one is two", statement="1 = 2.", expected="holds")
+def claim(evidence):
+    evidence.holds("difference", "arithmetic", 1.0, at_most=0.5)
+    evidence.control("wrong theory: 1 = 3", "arithmetic", 2.0, at_most=0.5)
+
+
+def draw(data):
+    figure = new_figure(2.0, 2.0)
+    figure.subplots().plot(data.x, data.y)
+    return figure
+
+
+figure = sd.FigureEntry(
+    "plugin-line", "A line", "y = x.", lambda level: xarray.Dataset({"y": ("x", [0.0, 1.0])}, {"x": [0.0, 1.0]}), draw,
+    lambda data: [sd.Check("y = x", "data", float(abs(data.y - data.x).max()), 1e-9)],
+)
+"""
 POINTS = """[snapdyn.systems]
 PluginDecay = mytheory:decay
 Wrong = mytheory:wrong
 Broken = nowhere_at_all:x
+
+[snapdyn.observables]
+plugin_final = myentries:observable
+broken_observable = nowhere_at_all:x
+
+[snapdyn.claims]
+plugin-claim = myentries
+broken-claim = nowhere_at_all:x
+
+[snapdyn.figures]
+plugin-line = myentries:figure
+broken-figure = nowhere_at_all:x
 """
 
 
@@ -29,6 +72,7 @@ Broken = nowhere_at_all:x
 def installed(tmp_path: Path) -> Path:
     """A folder with an installed package, as pip leaves it."""
     (tmp_path / "mytheory.py").write_text(PLUGIN, encoding="utf-8")
+    (tmp_path / "myentries.py").write_text(FURTHER, encoding="utf-8")
     info = tmp_path / "snapdyn_mytheory-1.2.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: snapdyn-mytheory\nVersion: 1.2\n", encoding="utf-8")
@@ -97,3 +141,96 @@ def test_one_sentence(installed: Path) -> None:
     assert imported == "imported"
     assert "the plugin 'Wrong' of snapdyn-mytheory 1.2 to give a system of this name" in wrong
     assert unknown == "False"
+
+
+def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and error of a command where the package is installed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "snapdyn", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"},
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+SWEEP = """[system]
+kind = "PluginDecay"
+[run]
+times = [1.0]
+[sweep]
+design = "grid"
+observables = ["{}"]
+"run.rtol" = [1e-6, 1e-8]
+"""
+
+
+@pytest.mark.slow
+def test_observables_claims_and_figures_of_a_plugin(installed: Path) -> None:
+    """Assert that each runs when a command names it: sweep, claim (its verdict differs: exit code 1), figure."""
+    (installed / "sweep.toml").write_text(SWEEP.format("plugin_final"), encoding="utf-8")
+    code, output, error = command(installed, "sweep", "sweep.toml", "--jobs", "1", "--out", "cells")
+    assert code == 0, error
+    assert "imported further entries" in output
+    with xarray.open_dataset(next((installed / "cells").rglob("*.nc")), engine="h5netcdf") as data:
+        np.testing.assert_allclose(data["plugin_final"], np.exp(-1.0), rtol=1e-5)
+    code, output, error = command(installed, "validate", "plugin-claim", "--format", "json")
+    assert code == 1, error
+    claim = json.loads(output[output.index("{") :])["claims"][0]
+    assert (claim["id"], claim["verdict"]) == ("plugin-claim", "refuted")
+    code, output, error = command(
+        installed, "figures", "plugin-line", "--out", "pictures", "--format", "png", "--check"
+    )
+    assert code == 0, error
+    assert list((installed / "pictures").glob("*.png"))
+    (installed / "figures.toml").write_text("[figures.plugin-line]\n", encoding="utf-8")
+    code, output, error = command(installed, "figures", "--config", "figures.toml", "--out", "again", "--format", "png")
+    assert code == 0, error
+    assert list((installed / "again").glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [("validate", "broken-claim"), ("figures", "broken-figure"), ("sweep", "sweep.toml")]
+)
+def test_a_broken_plugin_gives_one_sentence(installed: Path, arguments: tuple[str, ...]) -> None:
+    """Assert exit code 2 and the package's name, for a claim, a figure and an observable that cannot be imported."""
+    (installed / "sweep.toml").write_text(SWEEP.format("broken_observable"), encoding="utf-8")
+    code, _, error = command(installed, *arguments)
+    assert code == 2
+    lines = [line for line in error.splitlines() if line]
+    assert len(lines) == 1
+    assert "of snapdyn-mytheory 1.2 to load, received ModuleNotFoundError" in lines[0]
+
+
+REPORT = """
+import sys
+from dataclasses import replace
+from snapdyn.commands.main import main
+from snapdyn.figures import FIGURES
+from snapdyn.validation import CLAIMS, run
+
+one = run.check_claim(CLAIMS["lemma8"], "quick")
+checked = []
+
+
+def at_once(entry, level, seed=0):
+    checked.append(entry.id)
+    return replace(one, id=entry.id, expected=entry.expected, verdict=entry.expected)
+
+
+run.check_claim = at_once  # the choice of the claims is tested, not the claims
+FIGURES.declare([FIGURES["3"]])
+FIGURES.restore({})
+code = main(["report", "--jobs", "1", "--out", "page"])
+print(code, sorted(checked) == sorted(CLAIMS.own), len(checked) > 30, "myentries" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_the_report_is_of_the_register_alone(installed: Path) -> None:
+    """Assert exit code 0 of `report` beside a plugin with a refuted claim: it checks the register alone."""
+    assert run(installed, REPORT).splitlines()[-1] == "0 True True False"
+    page = (installed / "page" / "index.html").read_text(encoding="utf-8")
+    assert "plugin-" not in page

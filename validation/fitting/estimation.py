@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import least_squares
 
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, SequenceClasses, System, Trace
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.systems.base import checked_classes
-from snapdyn.errors import InputError, choice, instance, positive, shown, whole
+from snapdyn.errors import InputError, choice, instance, shown, whole
 from snapdyn.validation.fitting import observations
-from snapdyn.validation.fitting.model import FREE, FitModel, common_share
+from snapdyn.validation.fitting.arguments import checked_free, fixed_and_start
+from snapdyn.validation.fitting.model import FitModel
 from snapdyn.validation.fitting.residuals import Weights, noise_weights, p_value_from_noise, p_value_from_seeds
 from snapdyn.validation.fitting.result import Fit
+from snapdyn.validation.fitting.search import grid_start, least_weighted_squares
+from snapdyn.validation.fitting.simulation import simulated_errors
 
 LARGEST_CONDITION = 1e3
 LARGEST_RELATIVE_ERROR = 0.5
@@ -25,9 +27,8 @@ FEWEST_SEEDS = 8
 LARGEST_SQUARE = 1.0  # of what the linear noise expands in
 # The search stays within these factors of its start, the best of the grid, and then of the unweighted estimate.
 FIRST_REACH, LATER_REACH = 5.0, 2.0
+LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
 ROUNDS = 2  # of weights and corrections at the latest estimates
-# Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
-SPANS, RATIOS = np.geomspace(1.0, 3000.0, 9), np.geomspace(0.01, 30.0, 8)
 
 
 class IdentifiabilityWarning(UserWarning):
@@ -81,9 +82,11 @@ def fit(
     quantity : {"attention", "entropy", "loss"}, optional
         What is fitted; default the first of these that the trace has. Attention enters as its logarithm minus the mean
         over each class. Loss is that of the batch of an update, or of more sequences.
-    errors : {"noise", "seeds"}
-        "noise": linear-noise covariance, for SGD with or without momentum, up to 400 state values. "seeds": scatter of
-        at least 8 seeds, for any noise; the shift of the mean by the noise, of the order of the rates, is not in it.
+    errors : {"noise", "simulation", "seeds"}
+        "noise": linear-noise covariance, for SGD with or without momentum, up to 400 state values. "simulation": in
+        addition 200 runs of SGD at the estimates, with the steps and batches of the trace; also where the second order
+        of the noise matters, whose bias is then taken off. "seeds": scatter of at least 8 seeds, for any noise; the
+        shift of the mean by the noise, of the order of the rates, is not in it.
     seq_len : int, optional
         T-1, contextual tokens per sequence of the trace; None is infinite. With it, `system` is FiniteLengthMeanField.
     z_initial : (Q, M) array_like, optional
@@ -101,7 +104,7 @@ def fit(
         A parameter is unknown, or neither free nor given; rates and clock are free together; the trace does not fit the
         classes, or is too short; the covariance has more than 400 state values.
     RuntimeError
-        The theory cannot be integrated at the rates that the search reaches.
+        The theory cannot be integrated at the rates that the search reaches, or simulated runs diverge.
 
     Warns
     -----
@@ -121,8 +124,8 @@ def fit(
     """
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
     trace = trace.for_classes(checked_classes(classes))
-    names = _checked_free(free)
-    choice("errors", errors, ("noise", "seeds"))
+    names = checked_free(free)
+    choice("errors", errors, ("noise", "simulation", "seeds"))
     if errors == "seeds" and trace.num_seeds < FEWEST_SEEDS:
         raise InputError(
             f"expected a trace of at least {FEWEST_SEEDS} seeds for errors='seeds', received {trace.num_seeds}; use "
@@ -130,7 +133,7 @@ def fit(
         )
     if not (isinstance(system, type) and issubclass(system, System)):
         raise InputError(f"expected system as a type such as MeanField, received {shown(system)}; give it without ()")
-    fixed, start = _fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
+    fixed, start = fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
     quantity = observations.chosen_quantity(trace, quantity)
     if seq_len is not None:
         seq_len = whole("seq_len", seq_len, 1)
@@ -152,32 +155,51 @@ def fit(
     z = None if z_initial is None else classes.check_z(z_initial)
     model = FitModel(system, classes, names, fixed, quantity, trace.t[rows], seq_len, z)
     updates = trace.clock.updates(trace.steps)[rows]
+    if errors == "simulation" and not model.knows_steps(trace.clock, updates):
+        raise InputError(
+            "expected a trace of the mean field with at most 2,000,000 whole updates for errors='simulation', received "
+            f"another theory ({system.__name__}) or clock ({trace.clock.sentence}); use errors='noise'"
+        )
 
     mean = data.mean(axis=0)
-    first = _grid_start(model, mean, start)
-    centre = x = _solve(model, mean, None, first, first, FIRST_REACH)
+    first = grid_start(model, mean, start)
+    centre = x = least_weighted_squares(model, mean, None, first, first, FIRST_REACH)
     weights: Weights | None = None
     largest_square = 0.0
     shift, flow, correction = np.zeros_like(mean), x, None
     for _ in range(ROUNDS):
-        if errors == "noise":
+        if errors != "seeds":
             noise, squares = model.covariance(x, trace.clock)
             weights = noise_weights(noise, squares, model.change(x), model.t, trace.num_seeds)
             largest_square = float(squares.max())
-        flow = _solve(model, mean, weights, x, centre, LATER_REACH)
+        flow = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
         correction = model.finite_steps(x, trace.clock, updates)
         shift = np.zeros_like(mean) if correction is None else correction
-        x = _solve(model, mean - shift, weights, flow, centre, LATER_REACH)
+        x = least_weighted_squares(model, mean - shift, weights, flow, centre, LATER_REACH)
     bias = np.full(x.size, np.nan) if correction is None else model.unit(x) * (flow - x)
 
+    simulated = None
+    if errors == "simulation":
+        assert weights is not None
+        if correction is None:
+            raise RuntimeError("descent at the estimates diverges, so no run is simulated; use errors='seeds'")
+        predicted = model.evaluate(x)[0] + shift
+        simulated = simulated_errors(model, x, trace.clock, updates, predicted, data, weights)
+        x, shift = x - simulated.bias, shift + simulated.shift.reshape(shift.shape)
     theory, J = model.evaluate(x)
     J = J.reshape(len(names), -1).T
     residuals = data - (theory + shift)
     flat = residuals.reshape(trace.num_seeds, -1)
-    if weights is not None:
+    allowance = np.zeros(x.size)
+    if simulated is not None:
+        covariance, p_value, degrees = simulated.covariance, simulated.p_value, simulated.degrees
+    elif weights is not None:
         _, sizes, axes = np.linalg.svd(weights.whiten(J), full_matrices=False)
         sizes = np.maximum(sizes, 1e-10 * sizes[0])  # a parameter without effect has a large error, not none
         covariance = (axes.T / sizes**2) @ axes
+        estimator = covariance @ weights.whiten(J).T @ weights.inverse
+        of_noise = np.diagonal(estimator @ noise @ estimator.T) / trace.num_seeds
+        allowance = 1.0 - np.clip(of_noise / np.diagonal(covariance), 0.0, 1.0)
         p_value, degrees = p_value_from_noise(flat, J, weights)
     else:
         each = np.linalg.lstsq(J, flat.T, rcond=None)[0]  # (k, R): the estimate of each seed, linearised
@@ -187,11 +209,11 @@ def fit(
     correlation = covariance / np.outer(deviations, deviations)
     condition = float(np.linalg.cond(correlation))
     problems = _problems(names, deviations, condition)
-    if largest_square > LARGEST_SQUARE:
+    if simulated is None and largest_square > LARGEST_SQUARE:
         p_value = float("nan")
         problems.append(
             f"the noise expected at the estimates is too large for its expansion (square {largest_square:.3g}, above "
-            f"{LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='seeds'"
+            f"{LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='simulation'"
         )
     if np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3:
         problems.append(
@@ -200,11 +222,18 @@ def fit(
         )
     for sentence in problems:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
+    wide = [name for name, share in zip(names, allowance, strict=True) if share > LARGEST_ALLOWANCE]
+    if wide:
+        problems.append(
+            f"the intervals of {', '.join(wide)} are wider than needed: more than half of their variance is the "
+            "allowance for the second order of the noise; errors='simulation' replaces it by the noise itself"
+        )
     values, unit = model.values(x), model.unit(x)
     return Fit(
         estimates={name: values[name] for name in names},
         standard_errors=dict(zip(names, (unit * deviations).tolist(), strict=True)),
         fixed=fixed,
+        allowance=dict(zip(names, allowance.tolist(), strict=True)),
         correlation=correlation,
         condition=condition,
         finite_step_bias=dict(zip(names, bias.tolist(), strict=True)),
@@ -218,106 +247,6 @@ def fit(
         trajectory=model.run(system, values, model.t),
         warnings=problems,
     )
-
-
-def _checked_free(free: Any) -> tuple[str, ...]:
-    names = (free,) if isinstance(free, str) else tuple(free) if isinstance(free, (list, tuple)) else ()
-    for name in names:
-        choice("each entry of free", name, FREE)
-    if not names or len(set(names)) < len(names):
-        raise InputError(f"expected free as different names of parameters, received {shown(free)}; name each once")
-    if {"eta_Y", "eta_Z", "clock"} <= set(names):
-        raise InputError(
-            "expected at most two of eta_Y, eta_Z and clock free, received all three, which are exactly degenerate: "
-            "rates twice as large and a clock half as fast give the same trace; fix one of them"
-        )
-    return names
-
-
-def _fixed_and_start(
-    names: tuple[str, ...],
-    eta_Y: float | None,
-    eta_Z: float | None,
-    common_probability: float | None,
-    classes: SequenceClasses,
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Values of the parameters that are not free, and the starts that are given or need no search."""
-    fixed: dict[str, float] = {}
-    start: dict[str, float] = {}
-    for name, value in (("eta_Y", eta_Y), ("eta_Z", eta_Z)):
-        if value is not None:
-            (start if name in names else fixed)[name] = positive(name, value)
-        elif name not in names:
-            raise InputError(f"expected {name} free or given, received neither; add it to free, or give {name}=...")
-    if "clock" in names:
-        start["clock"] = 1.0
-    if "common_probability" in names:
-        share = common_share(classes)
-        if (share <= 0).any() or (share >= 1).any():
-            raise InputError(
-                "expected common and distinct tokens in every class where common_probability is free, received class "
-                f"{int(((share <= 0) | (share >= 1)).argmax())} with tokens of one kind; leave it out of free"
-            )
-        if np.ptp(share) > 1e-6:
-            raise InputError(
-                "expected the same probability of common tokens in every class where common_probability is free, "
-                f"received {share.min():.4g} to {share.max():.4g}; leave it out of free"
-            )
-        start["common_probability"] = float(share.mean())
-        if common_probability is not None:
-            start["common_probability"] = positive("common_probability", common_probability)
-    elif common_probability is not None:
-        raise InputError(
-            f"expected common_probability only where it is free, received {shown(common_probability)}; build the "
-            "classes with it"
-        )
-    if not start.get("common_probability", 0.5) < 1.0:
-        raise InputError(f"expected common_probability below 1, received {start['common_probability']:g}; give a share")
-    return fixed, start
-
-
-def _grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats:
-    """Coordinates of the best of a grid of rates; those that are given are kept."""
-    given = {**model.fixed, **start}
-    t_end = float(model.t[-1])
-    spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS
-    best, least = None, np.inf
-    for span in spans:
-        rate = span / t_end
-        for ratio in [given["eta_Z"] / rate] if "eta_Z" in given else RATIOS:
-            trial = model.coordinates({**given, "eta_Y": rate, "eta_Z": ratio * rate})
-            try:
-                distance = float(((model.evaluate(trial)[0] - data) ** 2).sum())
-            except RuntimeError:
-                continue
-            if distance < least:
-                best, least = trial, distance
-    if best is None:
-        raise RuntimeError("the theory cannot be integrated at any rates of the start; give eta_Y and eta_Z")
-    return best
-
-
-def _solve(
-    model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
-) -> Floats:
-    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
-    kept: dict[bytes, tuple[Floats, Floats]] = {}
-
-    def evaluated(x: Floats) -> tuple[Floats, Floats]:
-        key = x.tobytes()
-        if key not in kept:
-            kept.clear()
-            values, J = model.evaluate(x)
-            residual, matrix = (values - data).ravel(), J.reshape(x.size, -1).T
-            kept[key] = (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
-        return kept[key]
-
-    lower, upper = centre - np.log(reach), centre + np.log(reach)
-    solution = least_squares(
-        lambda x: evaluated(x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(x)[1],
-        (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
-    )  # fmt: skip
-    return np.asarray(solution.x)
 
 
 def _problems(names: tuple[str, ...], deviations: Floats, condition: float) -> list[str]:

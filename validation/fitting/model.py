@@ -111,16 +111,19 @@ class FitModel:
         values_at_times = observations.of_theory(result.trajectory, self.quantity)
         return values_at_times, np.stack([by_name[name] for name in self.free])
 
+    def knows_steps(self, clock: TraceClock, updates: Floats) -> bool:
+        """Whether the training of the trace can be made again: whole updates, not too many, of the mean field."""
+        counted = clock.counts != "theory" and np.allclose(np.rint(updates), updates) and updates[-1] <= MOST_UPDATES
+        return bool(counted) and issubclass(self.system, MeanField)
+
     def finite_steps(self, coordinates: Floats, clock: TraceClock, updates: Floats) -> Floats | None:
         """Observations of descent on the expectation minus those of the flow, (N, m); None where it is not known.
 
         Known for whole numbers of updates and for the mean field; at finite length to leading order.
         """
+        if not self.knows_steps(clock, updates):
+            return None
         whole = np.rint(updates)
-        if clock.counts == "theory" or not np.allclose(whole, updates) or updates[-1] > MOST_UPDATES:
-            return None
-        if not issubclass(self.system, MeanField):
-            return None
         values = self.values(coordinates)
         factor = clock.rate_factor * values.get("clock", 1.0)
         init = "zeros" if self.z_initial is None else {"z": self.z_initial}

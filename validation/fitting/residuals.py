@@ -73,15 +73,26 @@ def p_value_from_noise(residuals: Floats, J: Floats, weights: Weights) -> tuple[
     is nearly the whole variance, and in all directions, with the allowance F. The allowance is of the size of what is
     neglected and smooth, so the second test rejects gross differences only.
     """
-    r, A = weights.whiten(residuals.mean(axis=0)), weights.whiten(J)
-    r = r - A @ np.linalg.lstsq(A, r, rcond=None)[0]
-    everywhere = float(chi2.sf(r @ r, r.size))
+    r, A = _left(residuals, J, weights)
+    everywhere = p_value_with_allowance(residuals, J, weights)
     resolved, A = weights.directions.T @ r, weights.directions.T @ A
     degrees = resolved.size - J.shape[1]
     if degrees < 1:
         return everywhere, r.size
     resolved = resolved - A @ np.linalg.lstsq(A, resolved, rcond=None)[0]
     return min(1.0, 2.0 * min(everywhere, float(chi2.sf(resolved @ resolved, degrees)))), degrees
+
+
+def p_value_with_allowance(residuals: Floats, J: Floats, weights: Weights) -> float:
+    """The second of these two tests: all directions, with the allowance F."""
+    r, _ = _left(residuals, J, weights)
+    return float(chi2.sf(r @ r, r.size))
+
+
+def _left(residuals: Floats, J: Floats, weights: Weights) -> tuple[Floats, Floats]:
+    """Whitened mean of residuals (R, n), the fit of the parameters taken off, and the whitened J."""
+    r, A = weights.whiten(residuals.mean(axis=0)), weights.whiten(J)
+    return r - A @ np.linalg.lstsq(A, r, rcond=None)[0], A
 
 
 def p_value_from_seeds(residuals: Floats, J: Floats) -> tuple[float, int]:

@@ -27,6 +27,9 @@ class Fit:
         In the units of the parameters.
     fixed : dict of str to float
         The parameters that were given.
+    allowance : dict of str to float
+        Share of the variance of each estimate that is the allowance for the second order of the noise, from 0 to 1: an
+        interval of a large share is wider than needed. 0 for errors="simulation" and "seeds".
     correlation : (k, k) array
         Of the estimates, in the order of `estimates`.
     condition : float
@@ -40,7 +43,8 @@ class Fit:
     degrees : int
         Number of directions of the residuals that are tested, minus the free parameters.
     errors : str
-        "noise": from the linear-noise covariance over all times; "seeds": from the scatter of the seeds.
+        "noise": from the linear-noise covariance over all times; "simulation": from runs of SGD at the estimates;
+        "seeds": from the scatter of the seeds.
     num_seeds : int
     clock : str
         Conversion of the trace's steps, in words.
@@ -51,7 +55,8 @@ class Fit:
     trajectory : Trajectory
         The theory at the estimates, at `t` times the clock factor.
     warnings : list of str
-        Sentences about parameters that the trace does not determine.
+        Sentences about parameters that the trace does not determine, and about intervals that are wider than needed.
+        The former are raised as `IdentifiabilityWarning` too.
 
     Examples
     --------
@@ -67,6 +72,7 @@ class Fit:
     estimates: dict[str, float]
     standard_errors: dict[str, float]
     fixed: dict[str, float]
+    allowance: dict[str, float]
     correlation: Floats
     condition: float
     finite_step_bias: dict[str, float]
@@ -116,15 +122,16 @@ class Fit:
         level = positive("level", level)
         if level >= 1.0:
             raise InputError(f"expected level between 0 and 1, received {level:g}; 0.9 is usual")
-        of = norm if self.errors == "noise" else t(self.num_seeds - 1)
+        of = t(self.num_seeds - 1) if self.errors == "seeds" else norm
         quantile = float(of.ppf(0.5 + 0.5 * level))
-        found = {}
+        found: dict[str, tuple[float, float]] = {}
         for name, value in self.estimates.items():
             odds = name == "common_probability"
             half = quantile * self.standard_errors[name] / (value * (1.0 - value) if odds else value)
-            ends = [(logit(value) if odds else np.log(value)) + sign * half for sign in (-1.0, 1.0)]
-            found[name] = tuple(float(expit(x) if odds else np.exp(x)) for x in ends)
-        return found  # type: ignore[return-value]
+            middle = logit(value) if odds else np.log(value)
+            back = expit if odds else np.exp
+            found[name] = float(back(middle - half)), float(back(middle + half))
+        return found
 
     def __str__(self) -> str:
         intervals = self.interval()

@@ -31,8 +31,29 @@ def advance(arguments, work, save_at, saved, losses, most_steps):
 def make_steps(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
     return explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
 """
+SENSITIVITY = """
+
+@kernel(fastmath=EXACT)
+def rate_and_derivatives(state, out, parameters, moves, reals):
+    n = state.size // (1 + moves.shape[0])
+    x = state[:n]
+    rate(x, out[:n], parameters, reals)
+    for i in range(moves.shape[0]):
+        first, end = (i + 1) * n, (i + 2) * n
+        derivative(x, state[first:end], out[first:end], parameters, moves[i], reals)
+    return 0.0
+
+
+@kernel(nogil=True)
+def advance(arguments, work, save_at, saved, losses, most_steps):
+    return dormand_prince.advance(
+        rate_and_derivatives, rate_and_derivatives, (*arguments, work.reals), work, save_at, saved, losses, most_steps
+    )
+"""
 FLOW = "state, out, parameters, reals"
 PRODUCT = "state, vector, out, parameters, reals"
+DERIVATIVE = "state, vector, out, parameters, move, reals"
+MEASURE_DERIVATIVE = "state, vector, out, parameters, move"
 Statement = tuple[str, sympy.Expr]
 
 
@@ -121,16 +142,16 @@ def assignments(outputs: Sequence[str], expressions: Sequence[sympy.Expr]) -> li
 
 
 def product_statements(
-    rate: Sequence[sympy.Expr], state: Sequence[sympy.Symbol], outputs: Sequence[str]
+    rate: Sequence[sympy.Expr], variables: Sequence[sympy.Symbol], outputs: Sequence[str]
 ) -> list[Statement]:
-    """Statements for the derivative of `rate` along the vector v0, v1, ...: forward differentiation.
+    """Statements for the derivative of `rate` when `variables` move along v0, v1, ...: forward differentiation.
 
     Each common subexpression of the rate is differentiated by those before it, so that the code has about twice the
-    size of the rate, whatever the number of state values.
+    size of the rate, whatever the number of variables.
     """
     replacements, reduced = common_subexpressions(rate, "x")
     tangent: dict[sympy.Symbol, sympy.Expr] = {
-        symbol: sympy.Symbol(f"v{i}", real=True) for i, symbol in enumerate(state)
+        symbol: sympy.Symbol(f"v{i}", real=True) for i, symbol in enumerate(variables)
     }
 
     def along(expression: sympy.Expr) -> sympy.Expr:

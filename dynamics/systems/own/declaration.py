@@ -131,6 +131,11 @@ class OwnSystem(System):
     def state_shapes(self) -> Mapping[str, tuple[int, ...]]:
         return self.declaration.state_shapes
 
+    def parameter_index(self, name: str) -> int:
+        """Index of a parameter, of its first entry if it is an array, in `parameter_values`."""
+        before = list(self.parameters)[: list(self.parameters).index(name)]
+        return sum(int(np.size(self.parameters[each])) for each in before)
+
     @cached_property
     def argument_values(self) -> list[Any]:
         """Parameters as functions of the user take them: numbers and arrays."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -9,6 +13,7 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
+from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.systems.own.user_function import FunctionSystem
 
 
@@ -56,6 +61,67 @@ def test_jitted_function_and_threads(driven: FunctionSystem) -> None:
     for threads in (1, 2):
         for run in sd.integrate_many([jitted, driven] * 3, [1.0, 7.0], threads=threads):
             np.testing.assert_allclose(run.state, expected, rtol=1e-14)
+
+
+def test_errors_of_the_function_are_shown() -> None:
+    """Assert that an error that the compiled function raises within a run ends it, with its message."""
+
+    def until_one(t: float, state: Any, out: Any) -> None:
+        if t > 1.0:
+            raise ValueError("only until t = 1")
+        out[0] = -state[0]
+
+    system = sd.System.from_function("Until", until_one, [1.0])
+    np.testing.assert_allclose(sd.integrate(system, [0.5]).state, np.exp(-0.5))
+    with pytest.raises(ValueError, match="only until t = 1"):
+        sd.integrate(system, [3.0])
+
+
+def test_another_process_compiles_for_itself(driven: FunctionSystem) -> None:
+    """Assert the same numbers from a worker process, which has the machine code at another address."""
+    expected = sd.integrate(driven, [1.0, 7.0]).state
+    pool = WorkerPool(1)
+    try:
+        there = pool.submit(sd.integrate, driven, [1.0, 7.0]).result(timeout=120)
+    finally:
+        pool.shutdown(kill_workers=True)
+    assert there.stats["compiled"]
+    np.testing.assert_allclose(there.state, expected, rtol=1e-14)
+
+
+def test_without_compiler(tmp_path: Path) -> None:
+    """Assert that a function runs in Python where numba's compiler is switched off, as for a debugger."""
+    program = """
+import snapdyn as sd
+def decay(t, state, out, rate):
+    out[0] = -rate * state[0]
+system = sd.System.from_function("Decay", decay, [1.0], [2.0])
+run = sd.integrate(system, [1.0])
+print(run.stats["compiled"], run.state[0, 0], sd.descend(system, 2, 0.25).state[-1, 0])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    compiled, value, descended = done.stdout.split()
+    assert compiled == "False"
+    assert float(value) == pytest.approx(np.exp(-2.0), rel=1e-6)
+    assert float(descended) == 0.25
+
+
+def test_whether_the_rate_depends_on_time(driven: FunctionSystem) -> None:
+    """Assert that a system counts as autonomous where its function does not read t, and that momentum then works."""
+    assert not driven.is_autonomous
+    assert not sd.System.from_function("Jitted", numba.njit(oscillator), [0.0, 0.0], [2.0, [0.5, 1.0]]).is_autonomous
+    system = sd.System.from_function("Decay", decay, [1.0])
+    assert system.is_autonomous
+    assert sd.ladder_of(system, [1.0], 0.01, momentum=0.5).first_break() is None
+    with pytest.raises(sd.InputError, match="momentum=0 for a rate that depends on time"):
+        sd.ladder_of(driven, [1.0], 0.01, momentum=0.5)
 
 
 def with_attribute(t: float, state: Any, out: Any) -> None:

@@ -1,0 +1,112 @@
+"""Exact sensitivities of systems from sympy: closed forms, differences of runs, and sympy's own Jacobian."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+
+import snapdyn as sd
+from snapdyn.dynamics.systems.own.variational import SymbolicSensitivity
+from snapdyn.dynamics.systems.parameters import checked_directions
+
+t, u, v, s, u0 = sympy.symbols("t u v s u_0")
+TIMES = np.array([0.0, 0.5, 2.0, 5.0])
+
+
+def test_closed_form() -> None:
+    """Assert du/ds and du/du_0 of the sigmoid, differentiated in sympy; u_0 acts through the start alone."""
+    solution = s * sympy.exp(2 * s * t) / (sympy.exp(2 * s * t) - 1 + s / u0)
+    growth = sd.System.from_sympy("Sigmoid", {u: u0}, {u: 2 * u * (s - u)}, {s: 1.5, u0: 0.01})
+    result = sd.sensitivity(growth, TIMES, ("s", "u_0"), rtol=1e-11, atol=1e-13)
+    assert result.trajectory.stats["compiled"]
+    np.testing.assert_array_equal(result.trajectory.observable("u"), result.trajectory.require_state()[:, 0])
+    for i, parameter in enumerate((s, u0)):
+        slope = sympy.lambdify(t, sympy.diff(solution, parameter).subs({s: 1.5, u0: 0.01}))
+        np.testing.assert_allclose(result.state[:, i, 0], slope(TIMES), rtol=1e-9, atol=1e-11)
+
+
+def test_observables() -> None:
+    """Assert derivatives of observables, exact and by differences, and of the time at which one passes a level.
+
+    u = u_0 exp(s t) has d(s u)/ds = u + s t u; it passes c at t = ln(c/u_0)/s, so dt/ds = -t/s, dt/du_0 = -1/(s u_0).
+    """
+
+    def rate(t, state, out, s, u_0):  # type: ignore[no-untyped-def]
+        out[0] = s * state[0]
+
+    measures = {"speed": s * u, "pair": sympy.Matrix([[u, s]])}
+    exact = sd.System.from_sympy("Exponential", {u: u0}, {u: s * u}, {s: 0.5, u0: 2.0}, observables=measures)
+    called = sd.System.from_function(
+        "Called", rate, [2.0], (0.5, 2.0), ["u"], {"speed": lambda state, s, u_0: s * state[0]}
+    )
+    times, x = np.linspace(0.0, 2.0, 21), 2 * np.exp(0.5 * np.linspace(0.0, 2.0, 21))
+    for system in (exact, called):
+        result = sd.sensitivity(system, times, "s", rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(result.observables["speed"][:, 0], x + 0.5 * times * x, rtol=1e-7)
+    result = sd.sensitivity(exact, times, ("s", "u_0"), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(result.observables["pair"][:, 0, 0, 0], times * x, rtol=1e-9)
+    np.testing.assert_array_equal(result.observables["pair"][:, :, 0, 1], [[1.0, 0.0]] * 21)
+    at, slopes = result.crossing("speed", level=1.5)  # u = 3, but ds moves the level of u too
+    assert at == pytest.approx(2 * np.log(1.5), rel=1e-6)
+    np.testing.assert_allclose(slopes, [-at / 0.5 - 1 / 0.5**2, -1.0], rtol=1e-5)
+    at, slopes = result.crossing("pair", 0, 0, level=3.0)
+    np.testing.assert_allclose([at, *slopes], [2 * np.log(1.5), -at / 0.5, -1.0], rtol=1e-5)
+    assert result.crossing("u", level=3.0)[0] == at
+    with pytest.raises(sd.InputError, match="expected 2 indices for pair"):
+        result.crossing("pair", 0, level=3.0)
+
+
+def predators(**changed: float) -> Any:
+    """Lotka and Volterra's equations with a season, from a start that depends on a parameter; c is 0."""
+    a, b, c = sympy.symbols("a b c")
+    rate = {u: u * (a - v) + c * sympy.sin(t), v: v * (u - b) * sympy.exp(-c * u)}
+    values = {a: 1.2, b: 0.8, c: 0.0} | {sympy.Symbol(name): value for name, value in changed.items()}
+    return sd.System.from_sympy("Seasons", {u: 2 * a, v: 1 / b}, rate, values, time=t)
+
+
+def test_differences_of_runs() -> None:
+    """Assert derivatives by three parameters, of which one is 0, to 1e-6 of central differences.
+
+    With h = 1e-4 the differences err by h^2/6 third derivatives, about 1e-7 here, and by the tolerance over h, 1e-8.
+    """
+    names = ("c", "b", "a")
+    result = sd.sensitivity(predators(), TIMES, names)
+    for i, name in enumerate(names):
+        value, h = {"a": 1.2, "b": 0.8, "c": 0.0}[name], 1e-4
+        runs = [sd.integrate(predators(**{name: value + sign * h}), TIMES, rtol=1e-12, atol=1e-13) for sign in (1, -1)]
+        expected = (runs[0].state - runs[1].state) / (2 * h)
+        np.testing.assert_allclose(result.state[:, i], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+def test_right_hand_side() -> None:
+    """Assert J S + dF/dp at a random state and time against sympy's Jacobian, evaluated with 30 digits."""
+    x, A, k = sympy.MatrixSymbol("x", 3, 1), sympy.MatrixSymbol("A", 3, 3), sympy.Symbol("k")
+    rng = np.random.default_rng(3)
+    matrix, state, time = rng.normal(size=(3, 3)), rng.normal(size=9), 0.7
+    entries = sympy.Matrix(x)
+    powers = entries.applyfunc(lambda each: sympy.tanh(k * each) + sympy.Piecewise((each**2, each > 0), (t, True)))
+    rate = sympy.Matrix(A) * powers + k**2 * t * entries
+    system: Any = sd.System.from_sympy("Coupled", {x: [1.0, 2.0, 3.0]}, {x: rate}, {A: matrix, k: 0.4, s: 1.0}, time=t)
+    directions = checked_directions(system, ("s", "k"))
+    augmented = SymbolicSensitivity.of(system, directions)
+    assert augmented is not None
+    state = rng.normal(size=augmented.size)
+    here = {A: sympy.Matrix(matrix), t: time, k: sympy.Float(0.4, 30)}
+    here |= {x[i, 0]: sympy.Float(float(state[i]), 30) for i in range(3)}
+    jacobian = np.array(rate.jacobian(entries).subs(here).doit().evalf(30), dtype=float)
+    by_k = np.array(rate.diff(k).subs(here).doit().evalf(30), dtype=float)[:, 0]
+    expected = [system.derivative(time, state[:3]), jacobian @ state[3:6], jacobian @ state[6:] + 0.4 * by_k]
+    np.testing.assert_allclose(augmented.derivative(time, state), np.ravel(expected), rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(augmented.scales, [1.0, 1 / 0.4])
+
+
+def test_a_derivative_that_does_not_compile() -> None:
+    """Assert that a rate whose derivative has no compiled function is differentiated by differences."""
+    system: Any = sd.System.from_sympy("Gamma", {u: 1.0}, {u: sympy.loggamma(s + u) - u}, {s: 2.0})
+    assert SymbolicSensitivity.of(system, checked_directions(system, ("s",))) is None
+    runs = [sd.integrate(system.with_parameters(s=2.0 + h), [1.0], rtol=1e-12, atol=1e-13) for h in (1e-4, -1e-4)]
+    expected = (runs[0].state[0, 0] - runs[1].state[0, 0]) / 2e-4
+    assert sd.sensitivity(system, [1.0], "s").state[0, 0, 0] == pytest.approx(expected, rel=1e-6)
