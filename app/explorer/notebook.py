@@ -16,12 +16,13 @@ def _():
     from snapdyn.explorer.drawing import Picture
     from snapdyn.explorer.settings import Settings, reachable_overlaps
     from snapdyn.explorer.steps import STEPS, nearest, overlap_steps
+    from snapdyn.explorer.verdict_table import verdict_table
 
     picture = Picture()
-    compute_curves(Settings())  # compiles, once per installation
+    _compiled = compute_curves(Settings())  # compiles, once per installation
     return (
         InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, compute_curves, mo, nearest, overlap_steps, perf_counter,
-        picture, reachable_overlaps, verdicts,
+        picture, reachable_overlaps, verdict_table, verdicts,
     )  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def _(mo):
     mo.md(f"""
     ## Which statements hold here?
 
-    The table answers ten statements about the transition, for at most 20 classes after every move. The button
+    The table answers eight statements, for at most 20 classes after every move. The button
     checks the whole register on these settings, up to $t = 100\\,t_0$: about 10 s for $K = 10$, minutes for $K = 100$.
 
     {check_all}
@@ -134,14 +135,14 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(InputError, MOST_CLASSES_AT_ONCE, check_all, mo, settings, verdicts):
+def _(InputError, MOST_CLASSES_AT_ONCE, check_all, mo, settings, verdict_table, verdicts):
     def _answers():
         if settings is None:
             return mo.md("No settings to check: see the sentence above.")
         if not check_all.value and settings.num_classes > MOST_CLASSES_AT_ONCE:
             return mo.md(f"More than {MOST_CLASSES_AT_ONCE} classes: press the button.")
         try:
-            return mo.Html(verdicts(settings, every=check_all.value)._repr_html_())
+            return mo.Html(verdict_table(verdicts(settings, every=check_all.value)))
         except InputError as error:
             return mo.callout(str(error), kind="warn")
 

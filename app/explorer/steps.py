@@ -18,7 +18,7 @@ NUM_OVERLAPS = 12
 
 
 def overlap_steps(common_probability: float) -> list[float]:
-    """Overlaps that two classes can have, lowest to highest: equal steps of the log odds, three digits.
+    """Overlaps that two classes can have, lowest to highest: equal steps of ln(r/(1-r)), three digits.
 
     Parameters
     ----------
@@ -40,7 +40,12 @@ def overlap_steps(common_probability: float) -> list[float]:
     ratio = odds[1] / odds[0]
     places = ((step + 0.5) / NUM_OVERLAPS for step in range(NUM_OVERLAPS))
     steps = [odds[0] * ratio**place for place in places]
-    return [float(f"{odd / (1.0 + odd):.3g}") for odd in steps]
+    return [_rounded(odd / (1.0 + odd)) for odd in steps]
+
+
+def _rounded(overlap: float) -> float:
+    """Three digits of the overlap, or of its distance from 1."""
+    return float(f"{overlap:.3g}") if overlap < 0.5 else round(1.0 - float(f"{1.0 - overlap:.3g}"), 9)
 
 
 def nearest(steps: Sequence[float], value: float) -> float:
