@@ -23,7 +23,7 @@ from snapdyn.report.formulas import formula_html, glyph_definitions
 from snapdyn.report.prose import prose_html
 
 LEVELS = 65535  # a stored number is one of so many steps between the least and the largest of its curve
-POINTS = 80
+POINTS = 100
 # Names of the stored curves, in their order.
 CURVES = ("common", "dominant", "common theory", "dominant theory", "gamma", "gamma theory", "gain", "gain theory")
 
@@ -51,7 +51,7 @@ class Grid:
     common_probability: Sequence[float] = (0.1, 0.3, 0.6)
     overlap: Sequence[int] = (1, 6, 10)
     ratio: Sequence[float] = (0.01, 0.1, 1.0, 10.0)
-    seq_len: Sequence[int | None] = (None, 1000, 100)
+    seq_len: Sequence[int | None] = (None, 100)
 
     def shape(self) -> tuple[int, ...]:
         """Number of values of each setting."""
@@ -72,7 +72,7 @@ def build_static_page(
     file : Path
         HTML file to create or to replace.
     grid : Grid, optional
-        Default: 972 settings, which take about a minute.
+        Default: 648 settings, which take about half a minute.
     progress : callable, optional
         Called as progress(done, total, label).
 

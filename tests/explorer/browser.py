@@ -49,7 +49,7 @@ class Page:
     def wait(self, script: str, seconds: float) -> Any:
         """Value of the script as soon as it is true; fails after some seconds."""
         deadline = time.monotonic() + seconds
-        while not (value := self.run(script)):
+        while not (value := self.run(f"(() => {{ const found = {script}; return found?.nodeType ? true : found }})()")):
             assert time.monotonic() < deadline, f"expected {script} to become true; the page says " + str(
                 self.run("document.body.innerText.slice(0, 500)")
             )
