@@ -102,7 +102,9 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     num_times = whole("num_times", num_times, 2)
     s = settings
     rates = {"vocab_size": s.vocab_size, "eta_Y": s.eta_Y}
-    marks = {kind: float(analytic.transition_time(s.num_classes, kind=kind, **rates)) for kind in ("start", "peak", "end")}
+    marks = {
+        kind: float(analytic.transition_time(s.num_classes, kind=kind, **rates)) for kind in ("start", "peak", "end")
+    }
     t = log_times(marks["peak"] / 100, 100 * marks["end"], num_times)
     run, note = _run(s, t)
     one = run.of_class(0)

@@ -7,6 +7,7 @@ app = marimo.App(width="medium", app_title="snapdyn explorer")
 
 @app.cell(hide_code=True)
 def _():
+    from html import escape
     from time import perf_counter
 
     import marimo as mo
@@ -18,10 +19,13 @@ def _():
     from snapdyn.explorer.steps import STEPS, nearest, overlap_steps
     from snapdyn.explorer.verdict_table import verdict_table
 
+    def alert(sentence):
+        return mo.Html(f'<p role="alert" style="color: #a3182f">{escape(sentence)}</p>')
+
     picture = Picture()
     _compiled = compute_curves(Settings())  # compiles, once per installation
     return (
-        InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, compute_curves, mo, nearest, overlap_steps, perf_counter,
+        InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, alert, compute_curves, mo, nearest, overlap_steps, perf_counter,
         picture, reachable_overlaps, verdict_table, verdicts,
     )  # fmt: skip
 
@@ -100,7 +104,7 @@ def _(
 
 @app.cell(hide_code=True)
 def _(
-    common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap, perf_counter, picture,
+    alert, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap, perf_counter, picture,
     problem, reachable_overlaps, seq_len, vocab_size,
 ):  # fmt: skip
     _low, _high = reachable_overlaps(common_probability.value)
@@ -109,7 +113,7 @@ def _(
         mo.md(f"<small>With this common probability the overlap lies between {_low:.3g} and {_high:.3g}.</small>"),
         eta_Y, eta_Z, infinite, *([] if infinite.value else [seq_len]),
     ])  # fmt: skip
-    _shown = [mo.callout(problem, kind="warn")] if problem else []
+    _shown = [alert(problem)] if problem else []
     if curves is not None:
         _started = perf_counter()
         _image = mo.image(picture.png(curves), alt="attention, speed and relative gain over time", width="100%")
@@ -135,7 +139,7 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(InputError, MOST_CLASSES_AT_ONCE, check_all, mo, settings, verdict_table, verdicts):
+def _(InputError, MOST_CLASSES_AT_ONCE, alert, check_all, mo, settings, verdict_table, verdicts):
     def _answers():
         if settings is None:
             return mo.md("No settings to check: see the sentence above.")
@@ -144,7 +148,7 @@ def _(InputError, MOST_CLASSES_AT_ONCE, check_all, mo, settings, verdict_table, 
         try:
             return mo.Html(verdict_table(verdicts(settings, every=check_all.value)))
         except InputError as error:
-            return mo.callout(str(error), kind="warn")
+            return alert(str(error))
 
     _answers()
     return
