@@ -17,7 +17,7 @@ from snapdyn.explorer.settings import NUM_DISTINCT, Settings
 from snapdyn.validation import InstanceReport, check
 
 NUM_TIMES = 120
-TOLERANCES = {"rtol": 1e-6, "atol": 1e-9}  # errors far below the width of a line
+RTOL, ATOL = 1e-6, 1e-9  # errors far below the width of a line
 # Statements that take 0.1 s together for 20 classes and 2 s for 100, whatever the rates.
 QUICK_CLAIMS = (
     "theorem1-form", "theorem1a", "assumption2", "theorem4", "theorem5", "lemma9", "lemma12", "corollary1",
@@ -101,16 +101,14 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     """
     num_times = whole("num_times", num_times, 2)
     s = settings
-    rates = {"vocab_size": s.vocab_size, "eta_Y": s.eta_Y}
-    marks = {
-        kind: float(analytic.transition_time(s.num_classes, kind=kind, **rates)) for kind in ("start", "peak", "end")
-    }
+    K, V = s.num_classes, s.vocab_size
+    marks = {kind: float(analytic.transition_time(K, V, s.eta_Y, kind)) for kind in ("start", "peak", "end")}
     t = log_times(marks["peak"] / 100, 100 * marks["end"], num_times)
     run, note = _run(s, t)
     one = run.of_class(0)
     dominant, other = s.distinct_probabilities
     orbit = analytic.single_common_token_orbit(
-        t, one.require_classes().P.data[1:], s.common_probability, s.num_classes, eta_Z=s.eta_Z, **rates
+        t, one.require_classes().P.data[1:], s.common_probability, K, V, s.eta_Y, s.eta_Z
     )
     growth = one.z_support[:, 1]
     return Curves(
@@ -119,7 +117,7 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
         attention=_attention(s, one.z_support[:, 0], growth, one.z_support[:, 2]),
         attention_modified=_attention(s, orbit.z_common, orbit.z_distinct[:, 0], orbit.z_distinct[:, 1]),
         gamma=_speed(one, s),
-        gamma_modified=np.asarray(analytic.gamma(t, num_classes=s.num_classes, **rates)),
+        gamma_modified=np.asarray(analytic.gamma(t, s.eta_Y, V, K)),
         relative_gain=np.expm1(2.0 * (np.log(dominant / other) + growth - one.z_support[:, 2])),
         relative_gain_theorem3=np.asarray(analytic.relative_gain((dominant / other) ** 2 - 1.0, growth)),
         marks=marks,
@@ -166,7 +164,7 @@ def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
         system, method = FiniteLengthMeanField(s.classes, s.eta_Y, s.eta_Z, s.seq_len), "DOP853"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ExpansionWarning)
-        run = integrate(system, t, method, save_decoder=True, reduce=True, **TOLERANCES)
+        run = integrate(system, t, method, save_decoder=True, reduce=True, rtol=RTOL, atol=ATOL)
     if not run.success:
         raise InputError(f"expected a run to t = {t[-1]:.4g}, received {run.message}; choose slower attention")
     return run, " ".join(str(each.message) for each in caught if issubclass(each.category, ExpansionWarning))

@@ -1,4 +1,4 @@
-"""The live notebook of `snapdyn explore`: sliders, curves, verdicts. It only lays out what the other modules compute."""
+"""The live notebook of `snapdyn explore`: sliders, curves, verdicts. Other modules compute what it shows."""
 
 import marimo
 
@@ -25,8 +25,8 @@ def _():
     picture = Picture()
     _compiled = compute_curves(Settings())  # compiles, once per installation
     return (
-        InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, alert, compute_curves, mo, nearest, overlap_steps, perf_counter,
-        picture, reachable_overlaps, verdict_table, verdicts,
+        InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, alert, compute_curves, mo, nearest, overlap_steps,
+        perf_counter, picture, reachable_overlaps, verdict_table, verdicts,
     )  # fmt: skip
 
 
@@ -104,8 +104,8 @@ def _(
 
 @app.cell(hide_code=True)
 def _(
-    alert, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap, perf_counter, picture,
-    problem, reachable_overlaps, seq_len, vocab_size,
+    alert, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap, perf_counter,
+    picture, problem, reachable_overlaps, seq_len, vocab_size,
 ):  # fmt: skip
     _low, _high = reachable_overlaps(common_probability.value)
     _controls = mo.vstack([
