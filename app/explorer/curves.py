@@ -97,7 +97,7 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     >>> from snapdyn.explorer.settings import Settings
     >>> curves = compute_curves(Settings(num_classes=10, vocab_size=1000))
     >>> round(curves.marks["peak"], 2), round(float(curves.gamma.max()), 2)
-    (56.4, 4.4)
+    (56.4, 4.5)
     """
     num_times = whole("num_times", num_times, 2)
     s = settings

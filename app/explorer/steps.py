@@ -34,7 +34,7 @@ def overlap_steps(common_probability: float) -> list[float]:
     --------
     >>> from snapdyn.explorer.steps import overlap_steps
     >>> overlap_steps(0.3)[::4]
-    [0.171, 0.355, 0.596]
+    [0.172, 0.361, 0.605]
     """
     odds = [bound / (1.0 - bound) for bound in reachable_overlaps(common_probability)]
     ratio = odds[1] / odds[0]
