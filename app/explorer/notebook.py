@@ -7,6 +7,7 @@ app = marimo.App(width="medium", app_title="snapdyn explorer")
 
 @app.cell(hide_code=True)
 def _():
+    from base64 import b64encode
     from html import escape
     from time import perf_counter
 
@@ -25,7 +26,7 @@ def _():
     picture = Picture()
     _compiled = compute_curves(Settings())  # compiles, once per installation
     return (
-        InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, alert, compute_curves, mo, nearest, overlap_steps,
+        InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, alert, b64encode, compute_curves, mo, nearest, overlap_steps,
         perf_counter, picture, reachable_overlaps, verdict_table, verdicts,
     )  # fmt: skip
 
@@ -104,8 +105,8 @@ def _(
 
 @app.cell(hide_code=True)
 def _(
-    alert, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap, perf_counter,
-    picture, problem, reachable_overlaps, seq_len, vocab_size,
+    alert, b64encode, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap,
+    perf_counter, picture, problem, reachable_overlaps, seq_len, vocab_size,
 ):  # fmt: skip
     _low, _high = reachable_overlaps(common_probability.value)
     _controls = mo.vstack([
@@ -116,7 +117,9 @@ def _(
     _shown = [alert(problem)] if problem else []
     if curves is not None:
         _started = perf_counter()
-        _image = mo.image(picture.png(curves), alt="attention, speed and relative gain over time", width="100%")
+        _png = b64encode(picture.png(curves)).decode()  # in the message itself: one way fewer than a file
+        _alt = "attention, speed and relative gain over time"
+        _image = mo.Html(f'<img alt="{_alt}" style="width: 100%" src="data:image/png;base64,{_png}">')
         _drawing = 1000 * (perf_counter() - _started)
         _cost = f"{milliseconds:.0f} ms for the curves ({curves.evaluations} evaluations), {_drawing:.0f} ms to draw."
         _shown += [_image, mo.md(f'<small id="cost">{_cost}</small>')]
