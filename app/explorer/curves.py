@@ -22,7 +22,7 @@ RTOL, ATOL = 1e-6, 1e-9  # errors far below the width of a line
 QUICK_CLAIMS = (
     "theorem1-form", "theorem1a", "assumption2", "theorem4", "theorem5", "lemma9", "lemma12", "corollary1",
 )  # fmt: skip
-MOST_CLASSES_AT_ONCE = 20  # of verdicts after every move
+MOST_CLASSES_AT_ONCE, MOST_CLASSES_CHECKED = 20, 100  # of verdicts after every move, and of any verdicts
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
     ----------
     settings : Settings
     every : bool
-        All statements of the register, which takes from 5 s (K = 10) to minutes (K = 100); default `QUICK_CLAIMS`.
+        All statements of the register, which takes seconds (K = 10) to minutes (K = 100); default `QUICK_CLAIMS`.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
     Raises
     ------
     InputError
-        So many classes that tables of all of them do not fit into memory.
+        More than 100 classes, of which the register takes hours.
 
     Examples
     --------
@@ -152,6 +152,11 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
     'holds'
     """
     s = settings
+    if s.num_classes > MOST_CLASSES_CHECKED:
+        raise InputError(
+            f"expected at most {MOST_CLASSES_CHECKED} classes to check statements on, received {s.num_classes}; choose "
+            "fewer classes here, or give the statements that you need to sd.check"
+        )
     return check(s.classes, s.eta_Y, s.eta_Z, only=None if every else QUICK_CLAIMS, seq_len=s.seq_len)
 
 

@@ -134,7 +134,8 @@ def _(mo):
     ## Which statements hold here?
 
     The table answers eight statements, for at most 20 classes after every move. The button
-    checks the whole register on these settings, up to $t = 100\\,t_0$: about 10 s for $K = 10$, minutes for $K = 100$.
+    checks the whole register on these settings, up to $t = 100\\,t_0$: seconds for $K = 10$, about a minute for
+    $K = 50$, more for $K = 100$.
 
     {check_all}
     """)

@@ -162,3 +162,9 @@ def test_verdicts_are_those_of_check() -> None:
     expected = sd.check(settings.classes, 1.0, 0.1, only=QUICK_CLAIMS, seq_len=1000)
     assert report.to_json() == expected.to_json()
     assert report.settings["seq_len"] == 1000
+
+
+def test_verdicts_of_too_many_classes_are_refused() -> None:
+    """Assert a sentence above 100 classes, before anything is computed."""
+    with pytest.raises(InputError, match="at most 100 classes to check statements on, received 200"):
+        verdicts(Settings(num_classes=200), every=True)
