@@ -135,7 +135,8 @@ def _(mo):
 
     The table answers eight statements, for at most 20 classes after every move. The button
     checks the whole register on these settings, up to $t = 100\\,t_0$: seconds for $K = 10$, about a minute for
-    $K = 50$, more for $K = 100$.
+    $K = 50$, more for $K = 100$. Where print and recomputation disagree, the answer is about the statement as
+    corrected, and its last sentence says what holds as printed.
 
     {check_all}
     """)

@@ -18,9 +18,8 @@ from snapdyn.explorer.curves import Curves, compute_curves, verdicts
 from snapdyn.explorer.drawing import MARKS
 from snapdyn.explorer.settings import Settings
 from snapdyn.explorer.steps import overlap_steps
-from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER
+from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER, statement
 from snapdyn.report.formulas import formula_html, glyph_definitions
-from snapdyn.report.prose import prose_html
 
 LEVELS = 65535  # a stored number is one of so many steps between the least and the largest of its curve
 POINTS = 100
@@ -134,7 +133,7 @@ def precompute(grid: Grid, progress: Callable[[float, float, str], None] | None 
         if each.seq_len is None:
             report = verdicts(each)
             answers.append("".join(str(ORDER.index(result.status)) for result in report.claims))
-            claims = [{"id": result.id, "title": prose_html(result.title)} for result in report.claims]
+            claims = [{"id": result.id, "title": statement(result)} for result in report.claims]
     overlaps = [[overlap_steps(p)[step] for step in grid.overlap] for p in grid.common_probability]
     return {
         "axes": {name: list(values) for name, values in vars(grid).items()},

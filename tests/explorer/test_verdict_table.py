@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import snapdyn as sd
-from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER, verdict_table
+from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER, statement, verdict_table
 from snapdyn.validation.instance_checks import STATUSES
 
 
@@ -22,3 +22,11 @@ def test_every_answer_has_a_meaning() -> None:
     """Assert an order and a meaning for each answer that `sd.check` gives, and colours for those with a verdict."""
     assert set(ORDER) == set(MEANINGS) == set(STATUSES)
     assert set(COLOURS) < set(ORDER)
+
+
+def test_corrected_statements_are_marked() -> None:
+    """Assert that the answer about Theorem 4, whose printed growth exponent is wrong, says that it was corrected."""
+    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["theorem4", "lemma9"])
+    assert statement(report["theorem4"]).endswith("(as corrected)")
+    assert "corrected" not in statement(report["lemma9"])
+    assert verdict_table(report).count("(as corrected)") == 1
