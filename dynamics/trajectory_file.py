@@ -30,7 +30,7 @@ RESERVED = {HEADER, "format", "value_names", "state_shapes", "symmetric_classes"
 
 
 def stored(run: Any) -> xarray.Dataset:
-    """The dataset that is written of a `Trajectory`: logits on `z_coordinates` (`to_xarray` has those of all tokens)."""
+    """The dataset that is written of a `Trajectory`: logits on `z_coordinates`; `to_xarray` has all tokens."""
     data: dict[str, Any] = {}
     coordinates: dict[str, Any] = {"time": run.t}
     kept = run.representatives if isinstance(run.classes, SymmetricClasses) and run.classes.is_large else None

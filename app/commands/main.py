@@ -18,6 +18,7 @@ from snapdyn.commands.check import check
 from snapdyn.commands.compare import compare
 from snapdyn.commands.equations import equations
 from snapdyn.commands.examples import examples
+from snapdyn.commands.explore import explore
 from snapdyn.commands.figures import figures
 from snapdyn.commands.options import figure_ids, help_with, systems_and_classes, systems_and_observables
 from snapdyn.commands.report import report
@@ -112,6 +113,7 @@ for command, names in (
     (compare, None),
     (sweep, systems_and_observables),
     (text, None),
+    (explore, None),
     (examples, None),
 ):
     app.command(cls=help_with(names) if names else None, help=_help(command))(command)

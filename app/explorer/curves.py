@@ -1,0 +1,197 @@
+"""From settings to curves: the mean field of one class, closed forms, the times of the transition, and verdicts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapdyn import analytic
+from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, integrate, log_times
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.systems.finite_length import ExpansionWarning
+from snapdyn.errors import InputError, whole
+from snapdyn.explorer.settings import NUM_DISTINCT, Settings
+from snapdyn.validation import InstanceReport, check
+
+NUM_TIMES = 120
+RTOL, ATOL = 1e-6, 1e-9  # errors far below the width of a line
+# Statements that take 0.1 s together for 20 classes and 2 s for 100, whatever the rates.
+QUICK_CLAIMS = (
+    "theorem1-form", "theorem1a", "assumption2", "theorem4", "theorem5", "lemma9", "lemma12", "corollary1",
+)  # fmt: skip
+MOST_CLASSES_AT_ONCE, MOST_CLASSES_CHECKED = 20, 100  # of verdicts after every move, and of any verdicts
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves of one class over time; all classes are alike.
+
+    Attributes
+    ----------
+    settings : Settings
+    t : (N,) array
+        Time in batch-size-1 steps, from t*/100 to 100 t0, equal steps of ln t.
+    attention : dict of (N,) arrays
+        Attention c_n[l] of infinitely long sequences to the "common" token, the "dominant" distinct token, and all
+        19 "other" distinct tokens together; they sum to 1.
+    attention_modified : dict of (N,) arrays
+        The same under the modified decoder, Eq. (10) of Theorem 1 with the exact beta.
+    gamma : (N,) array
+        Speed gamma_n = w_n[n] (1 - alpha_n[n]) measured on the run, w_n = Y^T f_n.
+    gamma_modified : (N,) array
+        Its closed form under the modified decoder, Eq. (85).
+    relative_gain : (N,) array
+        r(t) of the dominant distinct token over another distinct token, f_1^2/f_2^2 - 1.
+    relative_gain_theorem3 : (N,) array
+        r(0) chi_1(t), Eq. (11), with the growth factor chi_1 of the same run.
+    marks : dict of float
+        Times of the transition, batch-size-1 steps: "start" K ln V/eta_Y (t0'), "peak" of gamma (t*), "end" t0.
+    note : str
+        Where a run with finite sequences is not valid, in one sentence; empty otherwise.
+    evaluations : int
+        Evaluations of the right-hand side.
+    """
+
+    settings: Settings
+    t: Floats
+    attention: Mapping[str, Floats]
+    attention_modified: Mapping[str, Floats]
+    gamma: Floats
+    gamma_modified: Floats
+    relative_gain: Floats
+    relative_gain_theorem3: Floats
+    marks: Mapping[str, float]
+    note: str = ""
+    evaluations: int = 0
+
+
+def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
+    """Integrate the mean field of the settings on its quotient, and evaluate the closed forms at the same times.
+
+    Parameters
+    ----------
+    settings : Settings
+    num_times : int
+        N, at least 2.
+
+    Returns
+    -------
+    Curves
+
+    Raises
+    ------
+    InputError
+        Finite sequences that are too short for the second-order correction, or a run that failed.
+
+    Notes
+    -----
+    The state has one value for all that stay equal: 11 values, whatever K and V. Finite sequences add the second-order
+    correction of `FiniteLengthMeanField`.
+
+    Examples
+    --------
+    >>> from snapdyn.explorer.curves import compute_curves
+    >>> from snapdyn.explorer.settings import Settings
+    >>> curves = compute_curves(Settings(num_classes=10, vocab_size=1000))
+    >>> round(curves.marks["peak"], 2), round(float(curves.gamma.max()), 2)
+    (56.4, 4.5)
+    """
+    num_times = whole("num_times", num_times, 2)
+    s = settings
+    K, V = s.num_classes, s.vocab_size
+    marks = {kind: float(analytic.transition_time(K, V, s.eta_Y, kind)) for kind in ("start", "peak", "end")}
+    t = log_times(marks["peak"] / 100, 100 * marks["end"], num_times)
+    run, note = _run(s, t)
+    one = run.of_class(0)
+    dominant, other = s.distinct_probabilities
+    orbit = analytic.single_common_token_orbit(
+        t, one.require_classes().P.data[1:], s.common_probability, K, V, s.eta_Y, s.eta_Z
+    )
+    growth = one.z_support[:, 1]
+    return Curves(
+        settings=s,
+        t=t,
+        attention=_attention(s, one.z_support[:, 0], growth, one.z_support[:, 2]),
+        attention_modified=_attention(s, orbit.z_common, orbit.z_distinct[:, 0], orbit.z_distinct[:, 1]),
+        gamma=_speed(one, s),
+        gamma_modified=np.asarray(analytic.gamma(t, s.eta_Y, V, K)),
+        relative_gain=np.expm1(2.0 * (np.log(dominant / other) + growth - one.z_support[:, 2])),
+        relative_gain_theorem3=np.asarray(analytic.relative_gain((dominant / other) ** 2 - 1.0, growth)),
+        marks=marks,
+        note=note,
+        evaluations=int(run.stats["evaluations"]),
+    )
+
+
+def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
+    """`sd.check` on the classes and rates of the settings, up to t = 100 t0.
+
+    Parameters
+    ----------
+    settings : Settings
+    every : bool
+        All statements of the register, which takes seconds (K = 10) to minutes (K = 100); default `QUICK_CLAIMS`.
+
+    Returns
+    -------
+    InstanceReport
+
+    Raises
+    ------
+    InputError
+        More than 100 classes, of which the register takes hours.
+
+    Examples
+    --------
+    >>> from snapdyn.explorer.curves import verdicts
+    >>> from snapdyn.explorer.settings import Settings
+    >>> verdicts(Settings(num_classes=3, vocab_size=100))["lemma9"].status
+    'holds'
+    """
+    s = settings
+    if s.num_classes > MOST_CLASSES_CHECKED:
+        raise InputError(
+            f"expected at most {MOST_CLASSES_CHECKED} classes to check statements on, received {s.num_classes}; choose "
+            "fewer classes here, or give the statements that you need to sd.check"
+        )
+    return check(s.classes, s.eta_Y, s.eta_Z, only=None if every else QUICK_CLAIMS, seq_len=s.seq_len)
+
+
+def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
+    """The mean field of the settings, and where it is not valid."""
+    # Explicit methods: "auto" may choose CVODE, which does not run on the quotient.
+    if s.seq_len is None:
+        system, method = MeanField(s.classes, s.eta_Y, s.eta_Z), "compiled"
+    else:
+        system, method = FiniteLengthMeanField(s.classes, s.eta_Y, s.eta_Z, s.seq_len), "DOP853"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ExpansionWarning)
+        run = integrate(system, t, method, save_decoder=True, reduce=True, rtol=RTOL, atol=ATOL)
+    if not run.success:
+        raise InputError(f"expected a run to t = {t[-1]:.4g}, received {run.message}; choose slower attention")
+    return run, " ".join(str(each.message) for each in caught if issubclass(each.category, ExpansionWarning))
+
+
+def _attention(s: Settings, z_common: Floats, z_dominant: Floats, z_other: Floats) -> dict[str, Floats]:
+    """Attention of one class (5) from the logits of its tokens, (N,) each."""
+    dominant, other = s.distinct_probabilities
+    probabilities = (s.common_probability, dominant, (NUM_DISTINCT - 1) * other)
+    logits = np.log(probabilities) + np.column_stack([z_common, z_dominant, z_other])
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    return dict(zip(("common", "dominant", "other"), shares.T, strict=True))
+
+
+def _speed(one: Trajectory, s: Settings) -> Floats:
+    """gamma_n = w_n[n] (1 - alpha_n[n]), (N,), from the decoder of one class: its output, those of others, the rest."""
+    entries = one.attention_entries
+    f = entries / np.linalg.norm(entries, axis=1, keepdims=True)
+    decoder = one.require_decoder()
+    w = np.einsum("tl,tlo->to", f, decoder.Y)
+    own, others = w[:, 0], decoder.outputs[1:]
+    count = np.where(others < 0, s.vocab_size - s.num_classes, s.num_classes - 1)
+    odds = (count * np.exp(w[:, 1:] - own[:, None])).sum(axis=1)  # (1 - alpha_n[n])/alpha_n[n]
+    return np.asarray(own * odds / (1.0 + odds))

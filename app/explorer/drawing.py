@@ -1,0 +1,152 @@
+"""Drawing of curves in the house style: the lines of one figure are moved, which is faster than a new figure."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from snapdyn.explorer.curves import Curves
+from snapdyn.figures import house_style, new_figure
+from snapdyn.figures.style import TIME_LABEL, power_of_ten
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIZE, DPI = (7.0, 5.4), 130
+RIGHT = 0.69  # end of the panels, as a share of the width
+# Names of the tokens and of the marks: key in `Curves`, words, colour or line style.
+TOKENS = {
+    "common": ("common token", "C0"),
+    "dominant": ("dominant distinct token", "C1"),
+    "other": ("other distinct tokens together", "C2"),
+}
+MARKS: dict[str, tuple[str, Any]] = {
+    "start": (r"$t_0'$, start", ":"),
+    "peak": (r"$t^*$, peak of $\gamma$", "-"),
+    "end": ("$t_0$, end", "--"),
+}
+PANELS = {
+    "attention": r"attention $c_n[l]$",
+    "gamma": r"speed $\gamma_n$",
+    "gain": r"relative gain $r_{l/l'|n}$",
+}
+THEORY = {
+    "attention": "modified decoder, Eq. (10)",
+    "gamma": "modified decoder, Eq. (85)",
+    "gain": r"$r(0)\,\chi_l(t)$, Eq. (11)",
+}
+
+
+class Picture:
+    """Three panels over one time axis: attention, gamma, relative gain, with the times of the transition.
+
+    What makes a drawing slow is left out: automatic layout, minor ticks, and legends that stay the same, which are
+    drawn once and copied.
+
+    Examples
+    --------
+    >>> from snapdyn.explorer.curves import Settings, compute_curves
+    >>> from snapdyn.explorer.drawing import Picture
+    >>> picture = Picture()
+    >>> picture.png(compute_curves(Settings()))[:4]
+    b'\\x89PNG'
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[str, str], Any] = {}
+        self.marks: dict[str, list[Any]] = {name: [] for name in MARKS}
+        self.legends: list[Any] = []
+        self._drawn_legends: Any = None
+        with house_style({"figure.constrained_layout.use": False}):
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.lines import Line2D
+
+            self.figure: Figure = new_figure(*SIZE, dpi=DPI)
+            FigureCanvasAgg(self.figure)
+            self.panels = dict(zip(PANELS, self.figure.subplots(3, sharex=True), strict=True))
+            self.figure.subplots_adjust(left=0.09, right=RIGHT, top=0.98, bottom=0.08, hspace=0.12)
+            for name, axes in self.panels.items():
+                self._prepare(name, axes)
+            self.panels["gain"].set_xlabel(TIME_LABEL)
+            handles = [Line2D([], [], color="0.55", linestyle=style, linewidth=0.8) for _, style in MARKS.values()]
+            self.mark_legend = self._legend("gamma", handles, "times of the transition", 0.62, [""] * len(MARKS))
+
+    def _prepare(self, name: str, axes: Any) -> None:
+        from matplotlib.lines import Line2D
+        from matplotlib.ticker import LogLocator, NullLocator
+
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(numticks=12))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_ylabel(PANELS[name])
+        axes.yaxis.set_label_coords(-0.095, 0.5)
+        if name == "attention":
+            axes.set_ylim(0.0, 1.0)
+        for mark, (_, style) in MARKS.items():
+            self.marks[mark].append(axes.axvline(1.0, color="0.55", linestyle=style, linewidth=0.8))
+        handles, colour = [], "C1" if name == "gain" else "C3"
+        for token, (words, token_colour) in TOKENS.items() if name == "attention" else [("", ("", colour))]:
+            (self.lines[name, token],) = axes.plot([1.0], [1.0], color=token_colour)
+            (self.lines[f"{name} theory", token],) = axes.plot([1.0], [1.0], color=token_colour, linestyle="--")
+            if words:
+                handles.append(Line2D([], [], color=token_colour, label=words))
+                colour = "0.3"
+        handles.append(Line2D([], [], color=colour, label="mean field"))
+        handles.append(Line2D([], [], color=colour, linestyle="--", label=THEORY[name]))
+        title = "dominant over another\ndistinct token" if name == "gain" else None
+        self.legends.append(self._legend(name, handles, title, 1.0))
+
+    def _legend(self, panel: str, handles: list[Any], title: str | None, top: float, labels: Any = None) -> Any:
+        """A legend on the right of a panel; canvas.draw() leaves it out, because it is animated."""
+        from matplotlib.legend import Legend
+
+        axes = self.panels[panel]
+        names = [handle.get_label() for handle in handles] if labels is None else labels
+        place: Any = {"loc": "upper left", "bbox_to_anchor": (1.02, top)}
+        legend = Legend(axes, handles, names, title=title, alignment="left", **place)
+        axes.add_artist(legend)
+        legend.set_animated(True)
+        return legend
+
+    def show(self, curves: Curves) -> Figure:
+        """Move all lines and marks to these curves, and return the figure."""
+        for token in TOKENS:
+            self.lines["attention", token].set_data(curves.t, curves.attention[token])
+            self.lines["attention theory", token].set_data(curves.t, curves.attention_modified[token])
+        self.lines["gamma", ""].set_data(curves.t, curves.gamma)
+        self.lines["gamma theory", ""].set_data(curves.t, curves.gamma_modified)
+        self.lines["gain", ""].set_data(curves.t, curves.relative_gain)
+        self.lines["gain theory", ""].set_data(curves.t, curves.relative_gain_theorem3)
+        for text, (name, (words, _)) in zip(self.mark_legend.get_texts(), MARKS.items(), strict=True):
+            text.set_text(f"{words}: {power_of_ten(curves.marks[name])}")
+            for line in self.marks[name]:
+                line.set_xdata([curves.marks[name]] * 2)
+        self.panels["gain"].set_xlim(curves.t[0], curves.t[-1])
+        self.panels["gamma"].set_ylim(0.0, 1.05 * max(curves.gamma.max(), curves.gamma_modified.max()))
+        both = curves.relative_gain, curves.relative_gain_theorem3
+        low, high = min(map(min, both)), max(map(max, both))
+        margin = 0.05 * (high - low) or 0.05 * abs(high)
+        self.panels["gain"].set_ylim(low - margin, high + margin)
+        return self.figure
+
+    def png(self, curves: Curves) -> bytes:
+        """The drawing of these curves as a PNG file."""
+        import numpy as np
+        from matplotlib.transforms import Bbox
+        from PIL import Image
+
+        with house_style():
+            self.show(curves)
+            canvas: Any = self.figure.canvas
+            canvas.draw()
+            if self._drawn_legends is None:
+                for legend in self.legends:
+                    legend.axes.draw_artist(legend)
+                box = self.figure.bbox
+                margin = Bbox.from_bounds(box.width * (RIGHT + 0.01), 0.0, box.width * (0.99 - RIGHT), box.height)
+                self._drawn_legends = canvas.copy_from_bbox(margin)
+            canvas.restore_region(self._drawn_legends)
+            self.mark_legend.axes.draw_artist(self.mark_legend)
+            buffer = io.BytesIO()
+            Image.fromarray(np.asarray(canvas.buffer_rgba())).save(buffer, "png", compress_level=1)
+        return buffer.getvalue()

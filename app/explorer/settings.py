@@ -1,0 +1,150 @@
+"""Settings of the explorer, and the sequence classes that they describe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from snapdyn.dynamics import ClassKind, SymmetricClasses, symmetric_classes
+from snapdyn.errors import InputError, positive, whole
+
+NUM_DISTINCT = 20  # distinct tokens per class: a dominant one and 19 of equal probability
+# Within these, a run takes less than 100 ms (benchmarks/test_explorer.py): the number of evaluations grows like
+# K eta_Z/eta_Y, and with finite sequences the search for symmetries grows like K^2.
+MOST_CLASSES, MOST_CLASSES_OF_FINITE_SEQUENCES = 1000, 100
+FASTEST_ATTENTION = 1e3  # K eta_Z/eta_Y
+LEAST_SHARE = 1e-3  # of the common token, and of all distinct tokens
+
+
+def reachable_overlaps(common_probability: float) -> tuple[float, float]:
+    """Bounds of the overlap f_n.f_k of two classes with one common token of this probability.
+
+    Parameters
+    ----------
+    common_probability : float
+        P(l_c|n), from 0.001 to 0.999.
+
+    Returns
+    -------
+    tuple of float
+        Lowest overlap: one distinct token takes the rest of the probability. Highest: 20 equal ones share it. Both are
+        limits: an overlap lies strictly between them.
+
+    Raises
+    ------
+    InputError
+        The probability is out of its range.
+
+    Notes
+    -----
+    With q the sum of the squared probabilities of the distinct tokens, f_n.f_k = p_c^2/(p_c^2 + q), and q lies between
+    (1 - p_c)^2/20 and (1 - p_c)^2.
+
+    Examples
+    --------
+    >>> from snapdyn.explorer.settings import reachable_overlaps
+    >>> print("%.3f %.3f" % reachable_overlaps(0.3))
+    0.155 0.786
+    """
+    p = _share(common_probability)
+    rest = (1.0 - p) ** 2
+    return p**2 / (p**2 + rest), p**2 / (p**2 + rest / NUM_DISTINCT)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the sliders set: K classes of one query with one common token, and the rates.
+
+    Each class has the common token and 20 distinct tokens of its own: a dominant one, and 19 of equal probability. The
+    common probability and the overlap fix all of them.
+
+    Attributes
+    ----------
+    num_classes : int
+        K, from 2 to 1000, at most 100 with a finite `seq_len`; uniform priors.
+    vocab_size : int
+        V, number of outputs of the decoder, at least 4 and at least K.
+    common_probability : float
+        P(l_c|n), from 0.001 to 0.999.
+    overlap : float
+        f_n.f_k of any two classes at t = 0, strictly within `reachable_overlaps`.
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step, positive.
+    eta_Z : float
+        Learning rate of attention per batch-size-1 step, positive, K eta_Z/eta_Y at most 1000.
+    seq_len : int or None
+        T-1, contextual tokens per sequence; None: infinite.
+
+    Raises
+    ------
+    InputError
+        A setting is out of its range.
+
+    Examples
+    --------
+    >>> from snapdyn.explorer.settings import Settings
+    >>> settings = Settings(num_classes=10, common_probability=0.3, overlap=0.5)
+    >>> settings.classes
+    SequenceClasses(10 classes, 201 contextual tokens, 1 queries, 10 next tokens, V = 1000)
+    """
+
+    num_classes: int = 10
+    vocab_size: int = 1000
+    common_probability: float = 0.3
+    overlap: float = 0.6
+    eta_Y: float = 1.0
+    eta_Z: float = 0.1
+    seq_len: int | None = None
+
+    def __post_init__(self) -> None:
+        K = whole("num_classes", self.num_classes, 2, MOST_CLASSES)
+        whole("vocab_size", self.vocab_size, max(4, K))
+        low, high = reachable_overlaps(self.common_probability)
+        if not low < positive("overlap", self.overlap) < high:
+            raise InputError(
+                f"expected overlap between {low:.3g} and {high:.3g} with common_probability = "
+                f"{self.common_probability:g}, received {self.overlap:g}; a larger common_probability allows more"
+            )
+        speed = K * positive("eta_Z", self.eta_Z) / positive("eta_Y", self.eta_Y)
+        if not speed <= FASTEST_ATTENTION:
+            raise InputError(
+                f"expected K eta_Z/eta_Y of at most {FASTEST_ATTENTION:g}, received {speed:g}; choose slower attention "
+                "or fewer classes here, or use sd.integrate, which takes longer"
+            )
+        if self.seq_len is not None:
+            whole("seq_len", self.seq_len, 1)
+            if K > MOST_CLASSES_OF_FINITE_SEQUENCES:
+                raise InputError(
+                    f"expected at most {MOST_CLASSES_OF_FINITE_SEQUENCES} classes with finite sequences, received {K}; "
+                    "choose fewer classes or infinite sequences here, or use sd.integrate, which takes longer"
+                )
+
+    @cached_property
+    def distinct_probabilities(self) -> tuple[float, float]:
+        """Probability of the dominant distinct token, and of each of the 19 others.
+
+        With S = 1 - p_c and D = 20, p_1 = x S and p_2 = (1-x) S/(D-1) have the squared sum q = p_c^2 (1/r - 1) that
+        makes the overlap r if D x^2 - 2 x + 1 = (D-1) q/S^2; x is the larger root.
+        """
+        p, D = self.common_probability, NUM_DISTINCT
+        concentration = (p / (1.0 - p)) ** 2 * (1.0 / self.overlap - 1.0)  # q/S^2, from 1/D to 1
+        x = (1.0 + math.sqrt((D - 1) * max(0.0, D * concentration - 1.0))) / D
+        return x * (1.0 - p), (1.0 - x) * (1.0 - p) / (D - 1)
+
+    @cached_property
+    def classes(self) -> SymmetricClasses:
+        """The sequence classes: token 0 is common, then 20 distinct tokens per class, the dominant one first."""
+        dominant, other = self.distinct_probabilities
+        kind = ClassKind([self.common_probability], [dominant, *[other] * (NUM_DISTINCT - 1)], self.num_classes)
+        return symmetric_classes(kind, vocab_size=self.vocab_size)
+
+
+def _share(common_probability: float) -> float:
+    p = positive("common_probability", common_probability)
+    if not LEAST_SHARE <= p <= 1.0 - LEAST_SHARE:
+        raise InputError(
+            f"expected common_probability from {LEAST_SHARE:g} to {1 - LEAST_SHARE:g}, received {p:g}; "
+            "give a share between them"
+        )
+    return p

@@ -1,0 +1,94 @@
+"""`snapdyn explore`: what it starts, and what it says without marimo."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snapdyn.explorer.static_page
+from snapdyn.commands.main import main
+from snapdyn.explorer.static_page import Grid
+
+
+class Server:
+    """In place of the process of marimo: keeps what it was called with."""
+
+    called: list[Any]
+
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        Server.called = [command, env]
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait(self) -> int:
+        return 0
+
+
+def test_without_marimo_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one sentence and exit code 2 where the extra is missing."""
+    monkeypatch.setitem(sys.modules, "marimo", None)
+    assert main(["explore"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "pip install 'snapdyn[explore]'" in err
+    assert "--static FILE.html" in err
+
+
+def test_starts_marimo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that the notebook of the package runs, on the port that was asked for, without a browser."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(subprocess, "Popen", Server)
+    assert main(["explore", "--port", "2718", "--no-browser"]) == 0
+    command, env = Server.called
+    assert command[:5] == [sys.executable, "-m", "marimo", "-y", "run"]
+    assert Path(command[5]).name == "notebook.py"
+    assert command[6:] == ["--port", "2718", "--headless"]
+    assert env["MARIMO_SKIP_UPDATE_CHECK"] == "1"
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_exit_code_of_marimo(code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that an end by a fault is exit code 1, with a sentence."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(subprocess, "Popen", Server)
+    monkeypatch.setattr(Server, "wait", lambda self: code)
+    assert main(["explore"]) == code
+    assert capsys.readouterr().err == ("snapdyn: marimo ended with exit code 1\n" if code else "")
+
+
+def test_static_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that --static writes the page without marimo and prints its name."""
+    monkeypatch.setitem(sys.modules, "marimo", None)
+    small = Grid((3,), (100,), (0.3,), (6,), (1.0,), (None,))
+    monkeypatch.setattr(snapdyn.explorer.static_page, "Grid", lambda: small)
+    file = tmp_path / "explorer.html"
+    assert main(["explore", "--static", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}\n"
+    assert "<title>snapdyn explorer" in file.read_text()
+
+
+def test_static_page_in_a_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert a refusal before anything is computed."""
+    (tmp_path / "file").touch()
+    assert main(["explore", "--static", str(tmp_path / "file" / "page.html")]) == 2
+    assert capsys.readouterr().err.startswith("snapdyn: expected")
+
+
+@pytest.mark.parametrize("option", ["--static", "--port", "--no-browser"])
+def test_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert an example and each option in the help."""
+    assert main(["explore", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Example: snapdyn explore" in out
+    assert option in out

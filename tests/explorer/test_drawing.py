@@ -1,0 +1,77 @@
+"""The drawing shows the curves it is given."""
+
+import io
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from snapdyn.explorer.curves import Curves, compute_curves
+from snapdyn.explorer.drawing import DPI, MARKS, TOKENS, Picture
+from snapdyn.explorer.settings import Settings
+from snapdyn.figures import house_style
+from snapdyn.figures.text_boxes import overlaps
+
+
+@pytest.fixture(scope="module")
+def two() -> tuple[Curves, Curves]:
+    """Curves of two settings."""
+    return (
+        compute_curves(Settings(num_classes=3, vocab_size=50, eta_Z=1.0)),
+        compute_curves(Settings(num_classes=100, vocab_size=10**6, eta_Y=0.01, eta_Z=0.01)),
+    )
+
+
+def test_lines_are_the_curves(two: tuple[Curves, Curves]) -> None:
+    """Assert data of every line, marks, scale and limits, also after another setting was shown."""
+    picture = Picture()
+    for curves in (*two, two[0]):
+        picture.show(curves)
+        shown = {key: line.get_xydata() for key, line in picture.lines.items()}
+        expected = {("attention", token): curves.attention[token] for token in TOKENS}
+        expected |= {("attention theory", token): curves.attention_modified[token] for token in TOKENS}
+        expected |= {
+            ("gamma", ""): curves.gamma, ("gamma theory", ""): curves.gamma_modified,
+            ("gain", ""): curves.relative_gain, ("gain theory", ""): curves.relative_gain_theorem3,
+        }  # fmt: skip
+        assert shown.keys() == expected.keys()
+        for key, values in expected.items():
+            assert np.array_equal(shown[key], np.column_stack([curves.t, values])), key
+        for name in MARKS:
+            assert [line.get_xdata()[0] for line in picture.marks[name]] == [curves.marks[name]] * 3
+        for name, axes in picture.panels.items():
+            assert axes.get_xscale() == "log"
+            assert axes.get_xlim() == pytest.approx((curves.t[0], curves.t[-1]))
+            low, high = axes.get_ylim()
+            lines = [values for (panel, _), values in expected.items() if panel.split()[0] == name]
+            assert low <= np.min(lines) <= np.max(lines) <= high
+
+
+def test_no_text_covers_another(two: tuple[Curves, Curves]) -> None:
+    """Assert that labels and legends do not overlap and stay on the page."""
+    picture = Picture()
+    for legend in (*picture.legends, picture.mark_legend):
+        legend.set_animated(False)  # part of the figure that is compared
+    for curves in two:
+        with house_style():
+            picture.show(curves).draw_without_rendering()
+            assert overlaps(picture.figure) == []
+
+
+def test_png(two: tuple[Curves, Curves]) -> None:
+    """Assert a PNG of the size of the figure, another one for another setting, and the same one again.
+
+    It is the drawing of the whole figure, legends included, that matplotlib makes without copying.
+    """
+    picture = Picture()
+    first, second, again = (picture.png(curves) for curves in (*two, two[0]))
+    assert imread(io.BytesIO(first)).shape[:2] == (702, 910)
+    assert first == again
+    assert first != second
+    for legend in (*picture.legends, picture.mark_legend):
+        legend.set_animated(False)
+    whole = io.BytesIO()
+    with house_style():
+        picture.show(two[0]).savefig(whole, format="png", dpi=DPI)
+    whole.seek(0)
+    assert np.array_equal(imread(whole), imread(io.BytesIO(first)))
