@@ -8,7 +8,7 @@ import xarray
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.phase_checks import check
-from snapdyn.figures.phase_panels import PANELS, compute, panel_of
+from snapdyn.figures.phase_panels import PANELS, compute, panel_of, title_of
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     for part, (name, panel) in zip(parts, PANELS.items(), strict=True):
         axes = part.subplots()
         handles = draw_panel(axes, panel_of(dataset, name), panel.x, panel.y, panel.variable)
-        axes.set_title(panel.title)
+        axes.set_title(title_of(dataset, name))
         legend_above(
             part, handles, [str(handle.get_label()) for handle in handles], "outside lower center",
             fontsize=note_size(0.93), most_columns=2,
