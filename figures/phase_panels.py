@@ -84,7 +84,8 @@ def panels(
             {"classes": equal | {"num_classes": num_classes}, "ladder": SLOW | ladder},
         ),
         "number_gaps": Panel(
-            "vocab_size", "num_classes", "largest_gap", "largest gap of $z$, common token of {classes[common_probability]:g}",
+            "vocab_size", "num_classes", "largest_gap",
+            "largest gap of $z$, common token of {classes[common_probability]:g}",
             {
                 "classes": equal | {"common_probability": gap_probability},
                 "ladder": SLOW_FOR_MANY | ladder | {"last": 1e8},

@@ -28,7 +28,7 @@ from snapdyn.experiments.sweep.design import Axis, Design
 from snapdyn.experiments.sweep.execution import run_in_process
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, overlaps, phase_runs
-from snapdyn.figures.phase_checks import EXCESS
+from snapdyn.figures.phase_checks import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.figures.phase_panels import PANELS
 from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
@@ -140,7 +140,7 @@ def test_the_onset_lies_just_below_the_first_falls() -> None:
     assert not lies_just_below(2 * ONSET)
     caption = FIGURES["phase"].caption
     assert f"before (eta_Z/eta_Y)(V h)^2 reaches {ONSET:g}" in caption
-    assert caption.endswith(f"only where (eta_Z/eta_Y)(V h)^2 is above {ONSET:g}.")
+    assert caption.endswith(f"only where (eta_Z/eta_Y)(V h)^2 is above {SNAPS:g}.")
 
 
 def overlap_of(settings: dict[str, Any], **classes: float) -> float:
