@@ -52,8 +52,8 @@ def over_rates(settings: Sections, eta_Y: Floats, eta_Z: Floats) -> Floats:
     """Largest gap over (eta_Z, eta_Y)."""
     classes, run = settings["classes"], settings["ladder"]
     times = log_times(run["first"], run["last"], run["count"])
-    each = (classes[name] for name in ("num_classes", "vocab_size", "common_probability", "num_distinct"))
-    return largest_gaps_over_rates(times, *each, eta_Y, eta_Z)
+    K, V, common = (classes[name] for name in ("num_classes", "vocab_size", "common_probability"))
+    return largest_gaps_over_rates(times, K, V, common, classes["num_distinct"], eta_Y, eta_Z)
 
 
 def largest_gaps(
@@ -121,12 +121,12 @@ def _gaps(
 def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats) -> Floats:
     """Logits (C, N, 1 + d) of Eq. (13), consistent form, in closed form; NaN after the end of its distinct logits."""
     rho0 = np.linalg.norm(P, axis=1) / P[:, 0]
-    arguments = times, *(each[:, None] for each in (eta_Y, eta_Z, V, K, rho0))
-    z_common = analytic.common_token_logit(*arguments, form="consistent")
-    B = analytic.growth_exponent(*arguments, form="consistent")
+    Y, Z, size, count, start = (each[:, None] for each in (eta_Y, eta_Z, V, K, rho0))
+    z_common = np.asarray(analytic.common_token_logit(times, Y, Z, size, count, start, form="consistent"))
+    B = np.asarray(analytic.growth_exponent(times, Y, Z, size, count, start, form="consistent"))
     left = 1 - 2 * (P[:, None, 1:] / (P[:, :1] * rho0[:, None])[:, None]) ** 2 * B[:, :, None]
     z_distinct = -0.5 * np.log(np.where(left > 0, left, np.nan))
-    return np.concatenate([np.asarray(z_common)[:, :, None], z_distinct], axis=2)
+    return np.concatenate([z_common[:, :, None], z_distinct], axis=2)
 
 
 def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats) -> Iterator[Floats]:

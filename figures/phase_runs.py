@@ -138,9 +138,9 @@ def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Flo
         z = [run.z_support[:, run.require_classes().z_of_entry[: arguments["num_distinct"] + 1]] for run in runs]
     distinct = profile(arguments["num_distinct"])
     found = []
-    for (share, _), run, logits in zip(cells, runs, z, strict=True):
+    for (share, _), made, logits in zip(cells, runs, z, strict=True):
         weights = np.append(share, (1 - share) * distinct) * np.exp(logits)
-        found.append(_phase(run.t, weights / weights.sum(axis=1, keepdims=True), run.loss, V))
+        found.append(_phase(made.t, weights / weights.sum(axis=1, keepdims=True), made.loss, V))
     return np.reshape(np.array(found, dtype=float), (eta_Z.size, common_probability.size))
 
 
