@@ -77,7 +77,8 @@ def test_turns_are_read_from_all_classes_as_from_one_of_each_kind() -> None:
         z, expected = reduced.of_class(kind).z[:, 0], whole.of_class(kind).z[:, 0]
         np.testing.assert_allclose(z, expected, rtol=1e-5, atol=1e-12)
         tops.append(int(expected[:, 1].argmax()))
-    assert tops[0] == t.size - 1 and 0 < tops[1] < 10  # the kind with the larger common token turns
+    assert tops[0] == t.size - 1
+    assert 0 < tops[1] < 10  # the kind with the larger common token turns
     assert _slow_attention_settings._largest_fall(reduced, 2) > 1e-3
 
 
