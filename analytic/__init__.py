@@ -6,7 +6,11 @@ Importing this package loads numpy only. `snapdyn.analytic.symbolic` needs sympy
 from snapdyn.analytic.common_token import common_token_logit, xi
 from snapdyn.analytic.discrete import discrete_h
 from snapdyn.analytic.growth import GrowthExponentPieces, growth_exponent, growth_exponent_pieces
-from snapdyn.analytic.many_classes import growth_exponent_of_many_classes
+from snapdyn.analytic.many_classes import (
+    early_common_logit_of_many_classes,
+    growth_exponent_of_many_classes,
+    turn_of_distinct_tokens_of_many_classes,
+)
 from snapdyn.analytic.orbit import Orbit, single_common_token_orbit
 from snapdyn.analytic.overlapping_decoder import (
     LadderGaps,
@@ -46,6 +50,7 @@ __all__ = [
     "companion_growth",
     "discrete_h",
     "distinct_profile",
+    "early_common_logit_of_many_classes",
     "error_norm",
     "error_of_consistent_form",
     "first_ladder_gaps",
@@ -68,6 +73,7 @@ __all__ = [
     "transition_shift",
     "transition_time",
     "transition_time_with_overlap",
+    "turn_of_distinct_tokens_of_many_classes",
     "u_minus",
     "u_peak",
     "u_plus",

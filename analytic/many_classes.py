@@ -1,11 +1,13 @@
-"""Growth exponent in the limit of many classes, at any overlap."""
+"""Limits of many classes: the growth exponent at any overlap, and attention before the transition."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, count_array, finite_array, positive_array
+from snapdyn.errors import FloatArray, InputError, count_array, finite_array, positive, positive_array, time_array
+
+CUT = 12.0  # of Dawson's function: its series errs by 2e-9 from here on
 
 
 def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike) -> FloatArray:
@@ -52,3 +54,123 @@ def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: 
     q = K / rho0**2
     # w - 1 = (x + (1+q)^2 - (1+q)^2)/(sqrt(...) + 1 + q) without cancellation.
     return np.asarray(np.log1p(x / (np.sqrt((1 + q) ** 2 + x) + 1 + q)) / (2 * K))[()]
+
+
+def early_common_logit_of_many_classes(
+    t: ArrayLike, eta_Y: float, eta_Z: float, num_classes: float, vocab_size: float, common_attention: float
+) -> FloatArray:
+    """Common logit of the mean field for many equal classes, while eta_Y t/K << 1, at any eta_Z/eta_Y.
+
+    z_c = -2 (K/V) int_0^x D(v) dv, D(v) = exp(-v^2) int_0^v exp(w^2) dw (Dawson's function), with u = eta_Y t/K,
+    x^2 = K (eta_Z/eta_Y) u^2 b/2 and b = f_c^2 (1 - f_c^2). For x << 1 it is -(K/V) x^2, the law without memory; for
+    x >> 1 it is -(K/V) (ln(2 x) + 0.2886): the decoder remembers old attention, and eta_Z enters by its logarithm only.
+
+    Parameters
+    ----------
+    t : array_like
+        Times >= 0, batch-size-1 steps.
+    eta_Y : float
+        Learning rate of the decoder, per step.
+    eta_Z : float
+        Learning rate of attention, per step.
+    num_classes : float
+        K, number of classes of one query with one common token and equal profiles.
+    vocab_size : float
+        V.
+    common_attention : float
+        f_c = P(l_c|n)/|P(.|n)| in (0, 1), of the common token at the start.
+
+    Returns
+    -------
+    array of the shape of t, or float
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: own. For K -> infinity attention depends on z_c alone. With alpha = 1/V and small K/V, the rate of -z_c per
+    unit of u is K (eta_Z/eta_Y) b ((K/V) u - I), I = int_0^u (z_c(u') - z_c(u)) du', where I is what the rows of Y of
+    distinct tokens remember. Terms of order u, K/V and 1/K are left out.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> slow, fast = (
+    ...     analytic.early_common_logit_of_many_classes(1e7, 1.0, eta_Z, 1e9, 1e12, 0.5) for eta_Z in (1e-9, 1.0)
+    ... )
+    >>> print(f"{slow:.2e} {fast:.2e}")
+    -9.37e-09 -5.55e-03
+    """
+    from scipy.special import dawsn
+
+    u = time_array("t", t) * positive("eta_Y", eta_Y) / positive("num_classes", num_classes)
+    ratio, share = positive("eta_Z", eta_Z) / eta_Y, positive("common_attention", common_attention) ** 2
+    if share >= 1:
+        raise InputError(f"expected common_attention below 1, received {common_attention:g}; give f_c at the start")
+    x = np.sqrt(num_classes * ratio * share * (1 - share) / 2) * u
+    # Beyond CUT the asymptotic series of Dawson's function, integrated; its next term is 105/(128 x^8) there.
+    near = np.minimum(x, CUT)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    integral = dawsn(near[..., None] * (nodes + 1) / 2) @ weights * near / 2
+    far = np.maximum(x, CUT)
+    series = [0.5 * np.log(far / CUT)]
+    series += [c * (CUT**-n - far**-n) for c, n in ((1 / 8, 2.0), (3 / 32, 4.0), (15 / 96, 6.0))]
+    return np.asarray(-2 * num_classes / positive("vocab_size", vocab_size) * (integral + sum(series)))[()]
+
+
+def turn_of_distinct_tokens_of_many_classes(common_attention: ArrayLike, shares: ArrayLike | None = None) -> FloatArray:
+    """K (eta_Z/eta_Y) u^2 at which distinct tokens turn from rising to falling in the mean field, u = eta_Y t/K << 1.
+
+    With kinds k of classes (K -> infinity, K << V), a = <c s^2>, b = <c^2 s^2>, c_k = f_kc, s_k^2 = 1 - c_k^2, the
+    distinct tokens of kind k fall from 2 x^2/b on, where D(x)/x = 1 - b/(a c_k) with Dawson's function D. Those of
+    kinds with c_k <= b/a do not fall while u << 1: classes of equal profiles never do.
+
+    Parameters
+    ----------
+    common_attention : array_like
+        c_k = f_kc in (0, 1) of each kind (S,), the common token's part of the attention vector at the start.
+    shares : array_like, optional
+        Share of the classes that each kind has (S,); default equal ones.
+
+    Returns
+    -------
+    array (S,)
+        K (eta_Z/eta_Y) (eta_Y t/K)^2 at the turn; inf for kinds whose tokens do not fall.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: own. As for `early_common_logit_of_many_classes`: z_l' of kind k has the sign of s_k ((K/V) <c> u - c_k I),
+    and I = (K/V) <c> u (a/b) (1 - D(x)/x), x^2 = K (eta_Z/eta_Y) u^2 b/2.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> analytic.turn_of_distinct_tokens_of_many_classes([0.3, 0.7]).round(2)
+    array([  inf, 31.14])
+    """
+    from scipy.optimize import brentq
+    from scipy.special import dawsn
+
+    c = np.atleast_1d(positive_array("common_attention", common_attention))
+    w = np.ones(c.shape) if shares is None else np.atleast_1d(positive_array("shares", shares))
+    if w.shape != c.shape or np.any(c >= 1):
+        raise InputError(
+            f"expected entries of common_attention below 1 and a share for each, received {c.size} up to {c.max():g} "
+            f"and {w.size} shares; give f_c and the share of each kind"
+        )
+    a, b = (np.average(c**power * (1 - c**2), weights=w) for power in (1, 2))
+    turns = np.full(c.shape, np.inf)
+    for k in np.flatnonzero(a * c > b * (1 + 1e-12)):
+        left = 1 - b / (a * c[k])
+        # D(x)/x falls from 1 and lies below 1/x^2.
+        x = brentq(lambda x, left=left: dawsn(x) / x - left, 1e-9, 2 / np.sqrt(left))
+        turns[k] = 2 * x**2 / b
+    return turns

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
 
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.mathtext import as_mathtext
+from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 from snapdyn.figures.validity_maps import draw_map
 from snapdyn.validation.checks import Check
@@ -30,16 +31,28 @@ CAPTION = (
     "boundary; dotted: the printed condition; solid: a fitted or corrected condition."
 )
 
+QUICK = 13  # points along each axis at level quick
 TEXT_FIELDS = ("title", "xlabel", "ylabel", "quantity", "threshold", "xscale", "yscale", "scale")
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    points: Annotated[
+        int | None, Parameter("points along each axis, 13 or more by the map at level full", at_least=5, at_most=200)
+    ] = None,
+    instances: Annotated[
+        int | None, Parameter("random instances of a cell (first two maps), chosen by the level", at_least=1)
+    ] = None,
+) -> xarray.Dataset:
     """Measure the violations on their grids.
 
     Parameters
     ----------
     level : "quick" or "full"
-        Coarse or fine grids.
+        13 points along each axis, twice as many over time and over steps, and 2 or 4 random instances; or 11 to 31
+        points and 8 or 24 instances.
+    points, instances
+        As in the annotations.
 
     Returns
     -------
@@ -47,7 +60,13 @@ def compute(level: str) -> xarray.Dataset:
         For map number i: violation_i (y_i, x_i), its axes x_i and y_i; the attribute map_i holds title, labels, the
         threshold above which the statement fails, and the conditions drawn on it, as JSON.
     """
-    maps = [distinct_fall_map(level), slow_attention_map(level), *common_logit_maps(level), momentum_map(level)]
+    points = QUICK if points is None and level == "quick" else points
+    maps = [
+        distinct_fall_map(level, points, instances),
+        slow_attention_map(level, points, instances),
+        *common_logit_maps(level, points),
+        momentum_map(level, points),
+    ]
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     attributes: dict[str, str] = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, power_of_ten
 from snapdyn.validation.checks import Check
 
@@ -26,13 +27,21 @@ CAPTION = (
 )
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    seeds: Annotated[
+        float | None,
+        Parameter("number of seeds, over that of level quick; 1 or 4 by the level", at_least=0.2, at_most=1000),
+    ] = None,
+) -> xarray.Dataset:
     """Measure every gap whose order is fitted.
 
     Parameters
     ----------
     level : "quick" or "full"
         "full" takes four times as many seeds.
+    seeds : float, optional
+        Factor of the numbers of seeds at level quick, 50 to 200 by the fit.
 
     Returns
     -------
@@ -45,7 +54,7 @@ def compute(level: str) -> xarray.Dataset:
         measured_fits,  # loads all claims, and sympy with them
     )
 
-    fits = measured_fits(level)
+    fits = measured_fits(level, seeds)
     points = max(fit.parameter.size for fit in fits)
 
     def padded(values: np.ndarray | None) -> np.ndarray:

@@ -20,7 +20,7 @@ from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
 from snapdyn.figures.layout import fit_texts, legend_above, wrap
 from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
-from snapdyn.figures.style import SINGLE_COLUMN, new_figure, note_size
+from snapdyn.figures.style import SINGLE_COLUMN, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import PHASES
 
 MESH = 200  # points along each axis at which the theory's lines are computed
@@ -33,7 +33,7 @@ LABELS = {
     "common_probability": "probability of the common token",
     "last": "last $t$ (batch-size-1 steps)",
     "entropy": "entropy of attention (nats)",
-    "transition_time": "measured time of the transition (steps)",
+    "transition_time": "time of the transition (steps)",
     "largest_gap": "largest gap of the ladder",
     "fallen_share": "share of distinct tokens that fall",
     "distinct_entropy": "entropy over distinct tokens (nats)",
@@ -206,15 +206,17 @@ def _colours(variable: str, values: Floats) -> tuple[Any, Any]:
 
 
 def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normalize) -> None:
-    """Draw lines of equal values and write the values on them: decades, or five round numbers."""
+    """Draw lines of equal values and write up to five values on them: decades, or round numbers."""
     from matplotlib.ticker import LogLocator, MaxNLocator
 
-    ticks = LogLocator() if isinstance(norm, LogNorm) else MaxNLocator(5)
     low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
+    subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
+    ticks = LogLocator(subs=subs) if isinstance(norm, LogNorm) else MaxNLocator(5)
     levels = [each for each in ticks.tick_values(low, high) if low < each < high]
     if levels:
         lines = axes.contour(x, y, np.ma.masked_invalid(values), levels=levels, colors="white", linewidths=0.7)
-        axes.clabel(lines, fontsize=6, fmt="%g")
+        named = levels[:: 1 + len(levels) // 5]
+        axes.clabel(lines, named, fontsize=6, fmt=lambda level: power_of_ten(level) if level >= 1e3 else f"{level:g}")
 
 
 def _mesh(
@@ -272,10 +274,10 @@ def _draw_times(
         if np.isfinite(time).any():
             drawn = axes.contour(X, Y, np.ma.masked_invalid(time), levels=levels, colors="black", linestyles=style)
             drawn.set(linewidths=1.0, path_effects=[withStroke(linewidth=2.4, foreground="white")])
-            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=f"{label}, {spaced}"))
+            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=label))
     if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
         measured = np.ma.masked_invalid(field.values)
         drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=5.0)
         drawn.set(alpha=0.7, zorder=1.5)
-        handles.append(Line2D([], [], color="#D55E00", linewidth=5.0, alpha=0.7, label=f"measured, {spaced}"))
+        handles.append(Line2D([], [], color="#D55E00", linewidth=5.0, alpha=0.7, label=f"measured (lines {spaced})"))
     return handles

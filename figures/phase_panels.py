@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.experiments.sweep.design import Axis, Design, Value
-from snapdyn.experiments.sweep.execution import run_in_process
-from snapdyn.experiments.sweep.files import KIND_OF_SECTION, Sweep
-from snapdyn.figures import phase_runs
+from snapdyn.figures import phase_gaps, phase_runs
+from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.phase_theory import Theory, theory_of
 
-K, V, D = 5, 1000, 5
-GAP_RATES = {"eta_Y": 1e-2, "eta_Z": 1e-5}  # attention so slow that it does not disturb the decoder
-# No descent: the gaps begin with the mean field.
-GAP_RUN = {"first": 1.0, "last": 1e4, "count": 10, "seeds": 0, "max_steps": 1}
-GAP_SHARE = 0.03  # of the common token, where it is one number
-WHOLE_NUMBERS = ("vocab_size", "num_classes")
+SLOW = {"eta_Y": 1e-2, "eta_Z": 1e-5}  # attention so slow that it does not disturb the decoder
+# Slow for 10^6 classes together too, and long enough for them.
+SLOW_FOR_MANY = {"eta_Y": 1.0, "eta_Z": 1e-12}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram: its axes, its variable, its title, and the sections of the sweep that it shows."""
+    """One diagram: its axes, its variable, its title, and the sections of the sweep that it shows.
+
+    The title may hold {section[key]} of the settings.
+    """
 
     x: str
     y: str
@@ -41,101 +38,152 @@ class Panel:
         return f"{rates}.{name}" if name in ("eta_Y", "eta_Z") else f"classes.{name}"
 
 
-def _run(last: float) -> dict[str, float]:
-    return {"first": 0.1, "last": last, "count": 100}
+def panels(
+    num_classes: int = 5,
+    vocab_size: int = 1000,
+    num_distinct: int = 5,
+    common_probability: float = 0.5,
+    gap_probability: float = 0.03,
+    last_entropy: float = 1e3,
+    last_time: float = 1e4,
+) -> dict[str, Panel]:
+    """Return the eight diagrams of these parameters of the figure."""
+
+    def run(last: float) -> dict[str, float]:
+        return {"first": 0.1, "last": last, "count": 100}
+
+    # No descent: the gaps begin with the mean field.
+    ladder = {"first": 1.0, "last": last_time, "count": 10, "seeds": 0, "max_steps": 1}
+    equal = {"kind": "single_common_token", "num_distinct": num_distinct}
+    whole = equal | {"num_classes": num_classes, "vocab_size": vocab_size}
+    pair = equal | {"num_classes": 2, "vocab_size": 100}
+    drawn = {"kind": "random_classes", "num_classes": 3, "num_common": 1, "num_distinct": 4, "vocab_size": 100}
+    return {
+        "entropy": Panel(
+            "eta_Y", "eta_Z", "entropy", "final entropy, mean field",
+            {
+                "classes": whole | {"common_probability": common_probability},
+                "system": {"kind": "MeanField"},
+                "run": run(last_entropy),
+            },
+        ),
+        "fallen": Panel(
+            "eta_Y", "eta_Z", "fallen_share", "distinct tokens that fall, mean field",
+            {"classes": drawn, "system": {"kind": "MeanField"}, "run": run(last_time)},
+        ),
+        "times": Panel(
+            "vocab_size", "num_classes", "transition_time", "transition, mean field, $K$ up to $10^9$",
+            {
+                "classes": equal | {"common_probability": 0.05},
+                "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 1e-14},  # K times as much is slow still
+                "run": run(1e12),
+            },
+        ),
+        "gaps": Panel(
+            "vocab_size", "common_probability", "largest_gap", "largest gap of $z$, $K = {classes[num_classes]}$",
+            {"classes": equal | {"num_classes": num_classes}, "ladder": SLOW | ladder},
+        ),
+        "number_gaps": Panel(
+            "vocab_size", "num_classes", "largest_gap",
+            "largest gap of $z$, common token of {classes[common_probability]:g}",
+            {
+                "classes": equal | {"common_probability": gap_probability},
+                "ladder": SLOW_FOR_MANY | ladder | {"last": 1e8},
+            },
+        ),
+        "rate_gaps": Panel(
+            "eta_Y", "eta_Z", "largest_gap",
+            "largest gap of $z$, $K = {classes[num_classes]}$, $V = {classes[vocab_size]}$",
+            {"classes": whole | {"common_probability": gap_probability}, "ladder": ladder},
+        ),
+        "flow": Panel(
+            "common_probability", "eta_Z", "phase", r"mean field, $\eta_Y = {system[eta_Y]:g}$",
+            {"classes": pair, "system": {"kind": "MeanField", "eta_Y": 1.0}, "run": run(last_time)},
+        ),
+        "modified": Panel(
+            "common_probability", "eta_Z", "phase", r"Eq. (10), $\eta_Y = {system[eta_Y]:g}$",
+            {"classes": pair, "system": {"kind": "ModifiedDecoder", "eta_Y": 1.0}, "run": run(last_time)},
+        ),
+    }  # fmt: skip
 
 
-_SYMMETRIC = {"kind": "single_common_token", "num_classes": K, "num_distinct": D, "vocab_size": V}
-_PAIR = {"kind": "single_common_token", "num_classes": 2, "num_distinct": D, "vocab_size": 100}
-_RANDOM = {"kind": "random_classes", "num_classes": 3, "num_common": 1, "num_distinct": 4, "vocab_size": 100}
-PANELS = {
-    "entropy": Panel(
-        "eta_Y", "eta_Z", "entropy", "final entropy, mean field",
-        {"classes": _SYMMETRIC | {"common_probability": 0.5}, "system": {"kind": "MeanField"}, "run": _run(1e3)},
-    ),
-    "fallen": Panel(
-        "eta_Y", "eta_Z", "fallen_share", "distinct tokens that fall, mean field",
-        {"classes": _RANDOM, "system": {"kind": "MeanField"}, "run": _run(1e4)},
-    ),
-    "times": Panel(
-        "vocab_size", "num_classes", "transition_time", "transition, mean field, $K$ up to $10^9$",
-        {
-            "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": 0.05},
-            "system": {"kind": "MeanField", "eta_Y": 1.0, "eta_Z": 1e-14},  # K times as much is slow still
-            "run": _run(1e12),
-        },
-    ),
-    "gaps": Panel(
-        "vocab_size", "common_probability", "largest_gap", "largest gap, $K = 5$",
-        {
-            "classes": {"kind": "single_common_token", "num_classes": K, "num_distinct": D},
-            "ladder": GAP_RATES | GAP_RUN,
-        },
-    ),
-    "number_gaps": Panel(
-        "vocab_size", "num_classes", "largest_gap", "largest gap, common token of 0.03",
-        {
-            "classes": {"kind": "single_common_token", "num_distinct": D, "common_probability": GAP_SHARE},
-            "ladder": GAP_RATES | GAP_RUN,
-        },
-    ),
-    "rate_gaps": Panel(
-        "eta_Y", "eta_Z", "largest_gap", "largest gap, $K = 5$, $V = 1000$",
-        {"classes": _SYMMETRIC | {"common_probability": GAP_SHARE}, "ladder": GAP_RUN},
-    ),
-    "flow": Panel(
-        "common_probability", "eta_Z", "phase", r"mean field, $\eta_Y = 1$",
-        {"classes": _PAIR, "system": {"kind": "MeanField", "eta_Y": 1.0}, "run": _run(1e4)},
-    ),
-    "modified": Panel(
-        "common_probability", "eta_Z", "phase", r"Eq. (10), $\eta_Y = 1$",
-        {"classes": _PAIR, "system": {"kind": "ModifiedDecoder", "eta_Y": 1.0}, "run": _run(1e4)},
-    ),
-}  # fmt: skip
+PANELS = panels()
 
 
-def compute(level: str) -> xarray.Dataset:
+def compute(
+    level: str,
+    num_classes: Annotated[int, Parameter("classes K (entropy, gaps)", at_least=2, at_most=1000)] = 5,
+    vocab_size: Annotated[int, Parameter("vocabulary V (entropy, gaps over rates)", at_least=1000)] = 1000,
+    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=2, at_most=100)] = 5,
+    common_probability: Annotated[float, Parameter("of the common token (entropy)", at_least=0.01, at_most=0.99)] = 0.5,
+    gap_probability: Annotated[
+        float, Parameter("of the common token (gaps over K and over rates)", at_least=1e-3, at_most=0.9)
+    ] = 0.03,
+    last_entropy: Annotated[
+        float, Parameter("end of the runs (entropy)", "batch-size-1 steps", at_least=10, at_most=1e12)
+    ] = 1e3,
+    last_time: Annotated[
+        float, Parameter("end of the other runs", "batch-size-1 steps", at_least=1e3, at_most=1e9)
+    ] = 1e4,
+    cells: Annotated[
+        int | None, Parameter("cells along each axis, 61, or 31 where quick cells are dear", at_least=5, at_most=301)
+    ] = None,
+    instances: Annotated[int | None, Parameter("random instances (falls), 2 or 8 by the level", at_least=1)] = None,
+) -> xarray.Dataset:
     """Run the sweeps of the eight diagrams.
 
     Parameters
     ----------
     level : "quick" or "full"
-        Coarse or fine grids.
+        Whether the gaps over V and the phases have 31 x 31 cells, or 61 x 61 as the others. Each of their cells is a
+        run of its own, 1 ms of one core, in place of one run per eta_Z/eta_Y.
+    num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time
+        As in the annotations.
+    cells, instances
+        As in the annotations.
 
     Returns
     -------
     xarray.Dataset
         PANEL_VARIABLE over (PANEL_Y, PANEL_X), panels as in PANELS; the attribute settings_PANEL has the sections of
-        the sweep file that gives the same diagram, as JSON. fallen is a mean over random instances. NaN where V < K.
+        the sweep file that gives the same diagram, as JSON; gaps are those of z, where such a sweep takes the largest
+        over all observables. fallen is a mean over random instances. NaN where V < K.
     """
     full = level == "full"
-    # 20 values per decade of both: cells of equal eta_Z/eta_Y are one run.
-    rates = 10.0 ** (np.arange(61) / 20 - 2), 10.0 ** (np.arange(61) / 20 - 3)
-    sizes = np.geomspace(10, 1e5, 17 if full else 5).round()
-    numbers = np.array([2, 3, 4, 6, 8, 11, 16] if full else [2, 5, 10])
-    outputs = np.geomspace(10, 1e15, 43 if full else 15).round()
-    many = np.geomspace(2, 1e9, 37 if full else 13).round()
-    shares = np.linspace(0.05, 0.95, 61 if full else 19), np.geomspace(1e-3, 50, 61 if full else 20)
-    slow = np.geomspace(1e-2, 10, 13 if full else 6), np.geomspace(1e-6, 1, 13 if full else 7)
-    instances = 8 if full else 2
-    diagrams = [
-        _diagram("entropy", *rates, phase_runs.final_entropy(PANELS["entropy"].settings, *rates)),
-        _diagram("fallen", *rates, phase_runs.fallen_share(PANELS["fallen"].settings, *rates, instances)),
-        _diagram("times", outputs, many, phase_runs.transition_times(PANELS["times"].settings, outputs, many)),
-        _swept("gaps", sizes, np.geomspace(1e-3, 0.3, 13 if full else 5)),
-        _swept("number_gaps", sizes, numbers),
-        _swept("rate_gaps", *slow),
-        *(_diagram(name, *shares, phase_runs.phases(PANELS[name].settings, *shares)) for name in ("flow", "modified")),
-    ]
+    fine, coarse = cells or 61, cells or (61 if full else 31)
+    shown = panels(num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time)
+    # The two rates have the same spacing: cells of equal eta_Z/eta_Y are one run.
+    rates = 10.0 ** np.linspace(-2, 1, fine), 10.0 ** np.linspace(-3, 0, fine)
+    slow = 10.0 ** np.linspace(-2, 1, fine), 10.0 ** np.linspace(-6, 0, fine)
+    outputs, many = (np.geomspace(first, last, fine).round() for first, last in ((10, 1e15), (2, 1e9)))
+    sizes = np.geomspace(max(10, num_classes), 1e5, coarse).round()
+    large, numbers = (np.unique(np.geomspace(first, last, coarse).round()) for first, last in ((10, 1e9), (2, 1e6)))
+    shares = np.linspace(0.05, 0.95, coarse), np.geomspace(1e-3, 50, coarse)
+    count = instances or (8 if full else 2)
+
+    def settings(name: str) -> dict[str, dict[str, Any]]:
+        return shown[name].settings
+
+    diagrams = {
+        "entropy": (*rates, phase_runs.final_entropy(settings("entropy"), *rates)),
+        "fallen": (*rates, phase_runs.fallen_share(settings("fallen"), *rates, count)),
+        "times": (outputs, many, phase_runs.transition_times(settings("times"), outputs, many)),
+        "gaps": (sizes, gap_shares := np.geomspace(1e-3, 0.3, coarse),
+                 phase_gaps.over_vocabulary(settings("gaps"), sizes, common_probability=gap_shares)),
+        "number_gaps": (large, numbers,
+                        phase_gaps.over_vocabulary(settings("number_gaps"), large, num_classes=numbers)),
+        "rate_gaps": (*slow, phase_gaps.over_rates(settings("rate_gaps"), *slow)),
+        **{name: (*shares, phase_runs.phases(settings(name), *shares)) for name in ("flow", "modified")},
+    }  # fmt: skip
+    datasets = [_diagram(name, shown[name], *values) for name, values in diagrams.items()]
     return xarray.Dataset(
-        {name: variable for diagram in diagrams for name, variable in diagram.data_vars.items()},
-        attrs={name: text for diagram in diagrams for name, text in diagram.attrs.items()},
+        {name: variable for diagram in datasets for name, variable in diagram.data_vars.items()},
+        attrs={name: text for diagram in datasets for name, text in diagram.attrs.items()},
     )
 
 
-def _diagram(name: str, x: Floats, y: Floats, values: Floats) -> xarray.Dataset:
+def _diagram(name: str, panel: Panel, x: Floats, y: Floats, values: Floats) -> xarray.Dataset:
     """Data of one diagram, values (y, x); its names begin with that of the panel."""
-    panel = PANELS[name]
     return xarray.Dataset(
         {f"{name}_{panel.variable}": ((f"{name}_{panel.y}", f"{name}_{panel.x}"), values)},
         {f"{name}_{panel.x}": x, f"{name}_{panel.y}": y},
@@ -143,17 +191,10 @@ def _diagram(name: str, x: Floats, y: Floats, values: Floats) -> xarray.Dataset:
     )
 
 
-def _swept(name: str, x: Floats, y: Floats) -> xarray.Dataset:
-    """Run the sweep of one diagram."""
-    panel = PANELS[name]
-    values: dict[str, list[Value]] = {
-        axis: [int(value) for value in points] if axis in WHOLE_NUMBERS else points.tolist()
-        for axis, points in ((panel.y, y), (panel.x, x))
-    }
-    axes = tuple(Axis(axis, {panel.parameter(axis): entries}) for axis, entries in values.items())
-    kind = KIND_OF_SECTION["ladder" if "ladder" in panel.settings else "system"]
-    sweep = Sweep(name, Path(), kind, panel.settings, Design(axes), (panel.variable,), phase=None)
-    return _diagram(name, x, y, run_in_process(sweep)[panel.variable].values)
+def title_of(dataset: xarray.Dataset, name: str) -> str:
+    """Return the title of a diagram, with the values of its settings."""
+    text = PANELS[name].title
+    return text.format(**json.loads(dataset.attrs[f"settings_{name}"])) if "[" in text else text
 
 
 def panel_of(dataset: xarray.Dataset, name: str) -> xarray.Dataset:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn import analytic
 from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
@@ -19,8 +20,11 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.figures.phase_gaps import logits_of_one_class
+from snapdyn.figures.phase_theory import profile, theory_of
 from snapdyn.validation import observables
 
+NEAR = 5e-3  # share of a law's time within which the transition is looked for first
 SHARE = 1e-7  # absolute error of a step over 1/V, the order of Y on outputs that are not the next token
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -79,43 +83,75 @@ def _fallen_by(run: Trajectory) -> Floats:
 
 
 def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats) -> Floats:
-    """Measured time of the transition (num_classes, vocab_size), batch-size-1 steps; NaN where V < K."""
-    classes, system = settings["classes"], settings["system"]
-    found = np.full((num_classes.size, vocab_size.size), np.nan)
-    for (i, K), (j, V) in ((a, b) for a in enumerate(num_classes) for b in enumerate(vocab_size)):
-        if V < K:
-            continue
-        event = replace(observables.transition_event(int(V)), terminal=True)
-        member = single_common_token(int(K), classes["num_distinct"], classes["common_probability"], int(V))
-        (run,) = of_one_class(
-            [MeanField(member, system["eta_Y"], system["eta_Z"])], [settings["run"]["last"]],
-            threads=1, rtol=1e-9, atol=SHARE / V, events={"it": event},
-        )  # fmt: skip
-        found[i, j] = run.events[0].t if run.events else np.inf
-    return found
+    """Measured time of the transition (num_classes, vocab_size), batch-size-1 steps; NaN where V < K.
+
+    The loss is read at five times about the law of the overlap, on the clock on which that law is 1; a polynomial gives
+    its crossing. Where the loss does not cross between them the crossing is an event of the run.
+    """
+    classes, system, last = settings["classes"], settings["system"], settings["run"]["last"]
+    V, K = np.meshgrid(vocab_size, num_classes)
+    possible = V >= K
+    theory = theory_of(settings, {"classes.vocab_size": V, "classes.num_classes": K})
+    law = np.full(V.shape, np.nan)
+    law[possible] = analytic.transition_time_with_overlap(
+        K[possible], V[possible], system["eta_Y"], np.broadcast_to(theory.rho, V.shape)[possible]
+    )
+    found = np.full(V.shape, np.nan)
+    places = 1 + NEAR * np.linspace(-1, 1, 5)
+    for column, size in enumerate(vocab_size):
+        rows = np.flatnonzero(possible[:, column])
+        systems = []
+        for row in rows:
+            member = single_common_token(
+                int(num_classes[row]), classes["num_distinct"], classes["common_probability"], int(size)
+            )
+            rate = law[row, column]
+            systems.append(MeanField(member, system["eta_Y"] * rate, system["eta_Z"] * rate))
+        for row, one, run in zip(
+            rows, systems, of_one_class(systems, places, rtol=1e-9, atol=SHARE / size), strict=True
+        ):
+            excess = observables.transition_excess(run.loss, int(size))
+            if excess[0] < 0 <= excess[-1]:
+                time = float(np.polynomial.Polynomial.fit(excess, places, 4)(0.0))
+            else:
+                event = replace(observables.transition_event(int(size)), terminal=True)
+                (run,) = of_one_class(
+                    [one], [last / law[row, column]], threads=1, rtol=1e-9, atol=SHARE / size, events={"it": event}
+                )
+                time = run.events[0].t if run.events else np.inf
+            found[row, column] = time * law[row, column]
+    return np.where(found <= last, found, np.where(np.isnan(found), np.nan, np.inf))
 
 
 def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Floats:
     """Phase at the end (eta_Z, common_probability), an index into `observables.PHASES`."""
-    classes, eta_Y, run = dict(settings["classes"]), settings["system"]["eta_Y"], settings["run"]
-    del classes["kind"]
-    V, times = classes["vocab_size"], log_times(run["first"], run["last"], run["count"])
+    arguments, eta_Y, run = dict(settings["classes"]), settings["system"]["eta_Y"], settings["run"]
+    del arguments["kind"]
+    V, times = arguments["vocab_size"], log_times(run["first"], run["last"], run["count"])
     cells = [(float(share), float(rate)) for rate in eta_Z for share in common_probability]
-    built = {c: single_common_token(**classes, common_probability=c) for c in common_probability.tolist()}
+    built = {c: single_common_token(**arguments, common_probability=c) for c in common_probability.tolist()}
     if settings["system"]["kind"] == "MeanField":
-        runs = of_one_class([MeanField(built[c], eta_Y, rate) for c, rate in cells], times)
+        runs = integrate_many([MeanField(built[c], eta_Y, rate) for c, rate in cells], times, reduce=True)
+        z = [logits_of_one_class(run) for run in runs]
     else:
         runs = integrate_many([ModifiedDecoder(built[c], eta_Y, rate) for c, rate in cells], times)
-    found = [_phase(run, V) for run in runs]
+        z = [run.z_support[:, run.require_classes().z_of_entry[: arguments["num_distinct"] + 1]] for run in runs]
+    distinct = profile(arguments["num_distinct"])
+    found = []
+    for (share, _), made, logits in zip(cells, runs, z, strict=True):
+        weights = np.append(share, (1 - share) * distinct) * np.exp(logits)
+        found.append(_phase(made.t, weights / weights.sum(axis=1, keepdims=True), made.loss, V))
     return np.reshape(np.array(found, dtype=float), (eta_Z.size, common_probability.size))
 
 
-def _phase(run: Trajectory, vocab_size: int) -> int:
-    """Phase of a run of classes with one common token, the first of every class, as `observables.phase` has it."""
-    distinct = run.attention_entries[-1, 1 : run.require_classes().P.indptr[1]]
-    if distinct.max() > observables.WINNER_SHARE:
+def _phase(t: Floats, attention: Floats, loss: Floats, vocab_size: int) -> int:
+    """Phase at the end of equal classes, as `observables.phase` has it, from the attention (N, 1 + d) of one of them.
+
+    The common token is the first one.
+    """
+    if attention[-1, 1:].max() > observables.WINNER_SHARE:
         return observables.WINNER
-    if not observables.transition_between(run.t, run.loss, vocab_size) <= run.t[-1]:
+    if not observables.transition_between(t, loss, vocab_size) <= t[-1]:
         return observables.SCANNING
-    # Where one class stands for all, its common token would pass for a distinct one in `observables.phase`.
-    return observables.SNAPPED if observables.late_speed(run) < observables.FROZEN_SPEED else observables.MOVING
+    speed = observables.late_speed_of(t, np.abs(np.diff(attention, axis=0)).sum(axis=1))
+    return observables.SNAPPED if speed < observables.FROZEN_SPEED else observables.MOVING

@@ -155,6 +155,11 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
 
 
 def _profile_norm(num_distinct: float) -> float:
-    """2-norm of the distinct tokens' profile of `single_common_token`, weights linspace(0.1, 1, d)."""
-    weights = np.linspace(0.1, 1.0, max(1, int(num_distinct)))
-    return float(np.linalg.norm(weights / weights.sum()))
+    """2-norm of the distinct tokens' profile of `single_common_token`."""
+    return float(np.linalg.norm(profile(max(1, int(num_distinct)))))
+
+
+def profile(num_distinct: int) -> Floats:
+    """Shares of the distinct tokens of `single_common_token` (d,), in proportion to linspace(0.1, 1, d)."""
+    weights = np.linspace(0.1, 1.0, num_distinct)
+    return np.asarray(weights / weights.sum())

@@ -35,18 +35,21 @@ class Overlap(NamedTuple):
 
 def overlap(classes: SequenceClasses) -> Overlap:
     """Measure `Overlap`."""
-    P, K = classes.P.toarray()[0], classes.num_classes
-    norm, common = float(np.linalg.norm(P)), int(classes.common_tokens()[0])
-    x = (float(P[common]) / norm) ** 2
+    P, common = classes.P.toarray()[0], int(classes.common_tokens()[0])
+    return overlap_of(np.append(P[common], np.delete(P, common)), classes.num_classes)
+
+
+def overlap_of(P: Floats, num_classes: int) -> Overlap:
+    """`Overlap` of equal classes, P (1 + d,) of the common token and then of the distinct ones of a class."""
+    K, norm = num_classes, float(np.linalg.norm(P))
+    x = (float(P[0]) / norm) ** 2
 
     def g(x: float) -> float:
         return 1 + (K - 2) * x - (K - 1) * x**2
 
     scale = (K - 1) * x**2
     top = min(x, (K - 2) / (2 * (K - 1)))
-    return Overlap(
-        norm / float(P[common]), x, float(np.delete(P, common).max()) / norm, scale / g(top), scale / min(1.0, g(x))
-    )
+    return Overlap(norm / float(P[0]), x, float(P[1:].max()) / norm, scale / g(top), scale / min(1.0, g(x)))
 
 
 def profile_of(instance: Instance) -> SingleCommonProfile:
@@ -78,9 +81,13 @@ def lower_bound(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats)
 
 def least_common_growth(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
     """Lower bound of Gamma for t <= t0', see `lower_bound`."""
-    V = classes.vocab_size
-    slowest = ((1 - 1 / V) * (1 - OMEGA / np.log(V))) ** 2
-    return np.asarray(slowest * eta_Y * eta_Z * t**2 / (2 * classes.num_classes))
+    return least_gamma(t, eta_Y, eta_Z, classes.num_classes, classes.vocab_size)
+
+
+def least_gamma(t: Floats, eta_Y: float, eta_Z: float, num_classes: int, vocab_size: int) -> Floats:
+    """Lower bound of Gamma for t <= t0' and `num_classes` equal classes, see `lower_bound`."""
+    slowest = ((1 - 1 / vocab_size) * (1 - OMEGA / np.log(vocab_size))) ** 2
+    return np.asarray(slowest * eta_Y * eta_Z * t**2 / (2 * num_classes))
 
 
 def upper_bound(x: float, A: float, num_classes: int, Gamma: Floats) -> Floats:

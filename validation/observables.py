@@ -82,10 +82,14 @@ def late_speed(run: Trajectory) -> float:
     """
     starts = run.require_classes().P.indptr[:-1]
     later = run.t > 0
-    t = run.t[later]
+    steps = np.abs(np.diff(run.attention_entries[later], axis=0))
+    return late_speed_of(run.t[later], np.add.reduceat(steps, starts, axis=1).mean(axis=1))
+
+
+def late_speed_of(t: Floats, steps: Floats) -> float:
+    """`late_speed` of the lengths `steps` (N-1,) of the path between times `t` (N,), above 0."""
     if t.size < 2 or t[-1] < 10 * t[0]:
         return np.nan
-    steps = np.add.reduceat(np.abs(np.diff(run.attention_entries[later], axis=0)), starts, axis=1).mean(axis=1)
     speed = steps / np.diff(np.log(t))
     last = int(np.searchsorted(t, t[-1] / 10 * (1 + 1e-12), side="right")) - 1
     fastest = float(speed.max())

@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 import xarray
 
-from snapdyn.analytic import largest_ladder_gap, transition_time, transition_time_with_overlap
+from snapdyn.analytic import (
+    largest_ladder_gap,
+    single_common_token_orbit,
+    transition_time,
+    transition_time_with_overlap,
+)
 from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
@@ -27,14 +32,15 @@ from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.design import Axis, Design
 from snapdyn.experiments.sweep.execution import run_in_process
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.figures import FIGURES, house_style, overlaps, phase_runs
-from snapdyn.figures.phase_checks import EXCESS
+from snapdyn.figures import FIGURES, house_style, overlaps, phase_gaps, phase_runs
+from snapdyn.figures.phase_checks import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.figures.phase_panels import PANELS
-from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
+from snapdyn.figures.phase_theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation import observables
 from snapdyn.validation.comparison import OF_THEORY
 from snapdyn.validation.maps.fallen_tokens import fall_onset
+from snapdyn.validation.rungs import ladder
 from snapdyn.validation.search import load
 
 matplotlib.use("agg")
@@ -140,7 +146,7 @@ def test_the_onset_lies_just_below_the_first_falls() -> None:
     assert not lies_just_below(2 * ONSET)
     caption = FIGURES["phase"].caption
     assert f"before (eta_Z/eta_Y)(V h)^2 reaches {ONSET:g}" in caption
-    assert caption.endswith(f"only where (eta_Z/eta_Y)(V h)^2 is above {ONSET:g}.")
+    assert caption.endswith(f"only where (eta_Z/eta_Y)(V h)^2 is above {SNAPS:g}.")
 
 
 def overlap_of(settings: dict[str, Any], **classes: float) -> float:
@@ -218,6 +224,52 @@ def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert np.ptp(expected) > 0
     assert not np.allclose(found[::-1], expected, rtol=1e-2)
+
+
+@pytest.mark.parametrize("panel", ["gaps", "number_gaps", "rate_gaps"])
+def test_fine_gaps_are_those_of_the_ladder(panel: str) -> None:
+    """Assert cells against the ladder itself, in z; control: the gap from the mean field alone is another one."""
+    settings = PANELS[panel].settings
+    rates = np.array([0.01, 1.0]), np.array([1e-4, 0.3])
+    x, y, found = {
+        "gaps": (V := np.array([10.0, 1000.0]), c := np.array([1e-3, 0.3]), lambda: phase_gaps.over_vocabulary(
+            settings, V, common_probability=c)),
+        "number_gaps": (V, K := np.array([2.0, 7.0]), lambda: phase_gaps.over_vocabulary(settings, V, num_classes=K)),
+        "rate_gaps": (*rates, lambda: phase_gaps.over_rates(settings, *rates)),
+    }[panel]  # fmt: skip
+    values, run = found(), settings["ladder"]
+    times = log_times(run["first"], run["last"], run["count"])
+    second = []
+    for i, row in enumerate(y):
+        for j, column in enumerate(x):
+            changed = {PANELS[panel].y: row, PANELS[panel].x: column}
+            of = {key: changed.get(key, value) for key, value in (settings["classes"] | run | changed).items()}
+            classes = single_common_token(
+                int(of["num_classes"]), of["num_distinct"], of["common_probability"], int(of["vocab_size"])
+            )
+            gaps = ladder(classes, of["eta_Y"], of["eta_Z"], times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
+            # Absolute errors of the ladder's runs, 1e-12, are too large for z of 1e-12 at the slowest rates.
+            if of["eta_Z"] > 1e-9:
+                assert values[i, j] == pytest.approx(float(gaps.max()), rel=1e-4)
+            second.append((values[i, j], float(gaps.sel(rung="leading beta").max())))
+    assert not np.allclose(*np.transpose(second), rtol=1e-2)
+
+
+def test_orbits_of_many_settings_are_the_orbit_of_each() -> None:
+    """Assert the Runge-Kutta orbits against the quadrature, slow and fast; the two kinds of beta differ."""
+    times = np.geomspace(1, 1e4, 10)
+    c, K, V = np.array([0.03, 0.3, 0.001]), np.array([5, 5, 16]), np.array([1000, 100, 10**5])
+    P = np.column_stack([c, np.multiply.outer(1 - c, profile(5))])
+    for eta_Y, eta_Z in ((1e-2, 1e-5), (1e-1, 1.0)):
+        found = phase_gaps.orbits(times, P, K, V, np.full(3, eta_Y), np.full(3, eta_Z))
+        by_beta = []
+        for beta, z in zip(("exact", "leading"), found, strict=True):
+            for i in range(3):
+                orbit = single_common_token_orbit(times, P[i, 1:], c[i], K[i], V[i], eta_Y, eta_Z, beta=beta)
+                np.testing.assert_allclose(z[i, :, 0], orbit.z_common, rtol=1e-6)
+                np.testing.assert_allclose(z[i, :, 1:], orbit.z_distinct, rtol=1e-6)
+            by_beta.append(z)
+        assert not np.allclose(*by_beta, rtol=1e-2)
 
 
 SETTINGS = {

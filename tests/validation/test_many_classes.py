@@ -1,8 +1,15 @@
-"""Equivalent classes in any number: first gaps against the closed form."""
+"""Equivalent classes in any number: first gaps, eigenvalues of E, drawn classes, turns of distinct tokens."""
 
+import numpy as np
 import pytest
 
 from snapdyn.analytic import first_ladder_gaps
+from snapdyn.dynamics import ClassKind, MeanField, integrate, symmetric_classes
+from snapdyn.validation import growth_bounds
+from snapdyn.validation.claims.approximations import _slow_attention_settings
+from snapdyn.validation.claims.correlation import _many_classes as kinds_of_classes
+from snapdyn.validation.claims.correlation.assumption2 import best_slack
+from snapdyn.validation.claims.transition import _many_classes as equal_classes
 from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.many_classes import first_gaps_of_runs, share_of
 
@@ -21,3 +28,68 @@ def test_first_gaps_of_runs_are_the_closed_form(K: int, rho: float) -> None:
 
 def test_share_gives_the_overlap() -> None:
     assert share_of(0.3) == pytest.approx(equal_overlap(4, 9, 0.3).P.toarray()[0, 0], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_eigenvalues_of_kinds_are_those_of_the_matrix(seed: int) -> None:
+    """Assert |lambda_1|, min|lambda| and the slack of Assumption 2 against E as a dense matrix."""
+    rng = np.random.default_rng(seed)
+    kinds = kinds_of_classes.draw(rng)._replace(counts=rng.integers(1, 9, size=3))
+    kinds = kinds._replace(counts=kinds.counts[: len(kinds.common)])
+    rows = np.repeat(kinds.common, kinds.counts, axis=0)
+    E = rows @ rows.T
+    np.fill_diagonal(E, 0.0)
+    if len(E) < 2:
+        pytest.skip("one class has no E")
+    size = np.abs(np.linalg.eigvalsh(E))
+    largest, smallest = kinds_of_classes.extreme_eigenvalues(kinds)
+    assert largest == pytest.approx(size.max(), rel=1e-12)
+    assert smallest == pytest.approx(size.min(), rel=1e-9, abs=1e-14)
+    assert kinds_of_classes.largest_slack(kinds, 1e6) == pytest.approx(best_slack(E, 1e6), rel=1e-9, abs=1e-7)
+
+
+def test_drawn_classes_reach_far_and_agree_with_classes_of_the_search() -> None:
+    """Assert K beyond 1e6, V up to 1e15, and `Overlap` and growth of drawn classes against those of P itself."""
+    drawn = list(equal_classes.draws(60, 0))
+    assert max(each.K for each in drawn) > 1e6
+    assert 1e12 < max(each.V for each in drawn) <= 1e15
+    assert all(each.common + each.distinct.sum() == pytest.approx(1) for each in drawn)
+    small = next(each for each in drawn if each.K < 100)
+    kind = ClassKind([small.common], list(small.distinct), small.K)
+    classes = symmetric_classes([kind], vocab_size=small.V)
+    found = growth_bounds.overlap_of(np.append(small.common, small.distinct), small.K)
+    np.testing.assert_allclose(found, growth_bounds.overlap(classes), rtol=1e-12)
+    t = np.array([0.3 * small.t0])
+    assert growth_bounds.least_gamma(t, 1.0, 2.0, small.K, small.V) == pytest.approx(
+        growth_bounds.least_common_growth(classes, 1.0, 2.0, t)
+    )
+
+
+def test_turns_are_read_from_all_classes_as_from_one_of_each_kind() -> None:
+    """Assert the time at which a distinct token turns against a run of all 12 classes by themselves."""
+    kinds = [ClassKind([share], [0.6 * (1 - share), 0.4 * (1 - share)], 6) for share in (0.1, 0.6)]
+    V, rate, t = 240, 300.0, np.linspace(0.1, 3.0, 57) * 12
+    reduced = _slow_attention_settings._run(kinds, V, rate / 12, t)
+    system = MeanField(symmetric_classes(kinds, vocab_size=V), 1.0, rate / 12)
+    whole = integrate(system, t, reduce=False, rtol=1e-9, atol=1e-16)
+    tops = []
+    for kind in range(2):
+        z, expected = reduced.of_class(kind).z[:, 0], whole.of_class(kind).z[:, 0]
+        np.testing.assert_allclose(z, expected, rtol=1e-5, atol=1e-12)
+        tops.append(int(expected[:, 1].argmax()))
+    assert tops[0] == t.size - 1
+    assert 0 < tops[1] < 10  # the kind with the larger common token turns
+    assert _slow_attention_settings._largest_fall(reduced, 2) > 1e-3
+
+
+@pytest.mark.parametrize("K", [30, 3 * 10**8])
+def test_turn_follows_k_times_the_ratio(K: int) -> None:
+    """Assert that the turn lies at a K (eta_Z/eta_Y) u^2 that hardly depends on K, not at a fixed ratio times u^2."""
+    shares = (0.1, 0.6)
+    c = np.array([share / np.hypot(share, np.hypot(0.6, 0.4) * (1 - share)) for share in shares])
+    law = _slow_attention_settings.analytic.turn_of_distinct_tokens_of_many_classes(c)
+    kinds = [ClassKind([share], [0.6 * (1 - share), 0.4 * (1 - share)], K // 2) for share in shares]
+    found = _slow_attention_settings.turns(kinds, 10**5 * K, law)
+    # Left out: 1/K; the law is the limit of many classes.
+    assert np.isinf(found[0])
+    assert found[1] == pytest.approx(law[1], rel=3 / K + 3e-3)

@@ -99,12 +99,12 @@ def overlap_coefficient(rho: float, num_classes: int) -> float:
     return rho / ((1 - rho) * (1 + (num_classes - 1) * rho))
 
 
-def common_logit_maps(level: str) -> tuple[Map, Map]:
+def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
     """F4: maps of |ratio - 1|, modified decoder to mean field, over (V, rho) at K = 10 and over (V, K)."""
     full = level == "full"
-    V = np.geomspace(30, 1e7, 16 if full else 6).round()
-    rho = np.geomspace(1e-5, 0.3, 12 if full else 5)
-    K = np.unique(np.geomspace(2, 16, 8 if full else 4).round().astype(int))
+    V = np.geomspace(30, 1e7, points or (16 if full else 6)).round()
+    rho = np.geomspace(1e-5, 0.3, points or (12 if full else 5))
+    K = np.unique(np.geomspace(2, 16, points or (8 if full else 4)).round().astype(int))
 
     def measured(V: float, K: int, rho: float) -> float:
         return abs(common_logit_ratio(int(V), K, float(rho))[0] - 1) if V >= K else np.nan

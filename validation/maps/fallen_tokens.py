@@ -24,7 +24,7 @@ def fallen(run: Trajectory) -> Floats:
     return np.asarray(largest_drop[1:] > FALL * np.abs(run.z).max())
 
 
-def distinct_fall_map(level: str) -> Map:
+def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
     """Theorem 2(a): share of distinct tokens that fall in the mean field, over eta_Z/eta_Y and |lambda_1| K."""
     return ratio_correlation_map(
         level,
@@ -33,6 +33,8 @@ def distinct_fall_map(level: str) -> Map:
         lambda run: float(fallen(run)[-1].mean()),
         threshold=0.05,
         scale="linear",
+        points=points,
+        instances=instances,
     )
 
 
@@ -87,7 +89,7 @@ def fall_onset(classes: SequenceClasses, ratio: float, times: Floats) -> tuple[f
     return t, ratio * (V * float(analytic.h(t / classes.num_classes, 1.0, V))) ** 2
 
 
-def slow_attention_map(level: str) -> Map:
+def slow_attention_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
     """Share of instances with a fallen distinct token, over eta_Z/eta_Y and time: shows how slow attention must be.
 
     Mean field with weak correlation, |lambda_1| K = 0.5, of one family: K = 3, V = 100, one common token and four
@@ -96,10 +98,10 @@ def slow_attention_map(level: str) -> Map:
     """
     full = level == "full"
     K, V = 3, 100
-    ratios = np.geomspace(1e-3, 1, 13 if full else 7)
-    last = np.geomspace(10, 1e30, 30 if full else 11)
-    times = np.geomspace(1, last[-1], 600 if full else 150)
-    members = [correlated_classes(0.5, seed, K, V) for seed in range(24 if full else 4)]
+    ratios = np.geomspace(1e-3, 1, points or (13 if full else 7))
+    last = np.geomspace(10, 1e30, 2 * points + 1 if points else 30 if full else 11)
+    times = np.geomspace(1, last[-1], 600 if full or points else 150)
+    members = [correlated_classes(0.5, seed, K, V) for seed in range(instances or (24 if full else 4))]
     onsets = np.array([[fall_onset(classes, float(ratio), times) for classes in members] for ratio in ratios])
     violation = np.array([(onsets[:, :, 0] <= t).mean(axis=1) for t in last])
     constant = float(np.nanmedian(onsets[:, :, 1]))

@@ -15,16 +15,16 @@ from snapdyn.validation.maps.rates_and_correlation import boundary
 from snapdyn.validation.pictures import Map
 
 
-def momentum_map(level: str) -> Map:
+def momentum_map(level: str, points: int | None = None) -> Map:
     """Error of the clock t = i/(1-mu) in the decrease of the loss, over the step i and the momentum mu.
 
     Descent on the expected loss with eta = 1e-6 is compared with the mean field, on three strongly correlated classes.
     """
     full, eta, threshold = level == "full", 1e-6, 0.05
     classes = random_classes(3, num_common=1, num_distinct=3, vocab_size=50, correlation="strong", seed=1)
-    i = np.unique(np.geomspace(1, 1000, 31 if full else 13).round().astype(int))
+    i = np.unique(np.geomspace(1, 1000, 2 * points + 1 if points else 31 if full else 13).round().astype(int))
     system = MeanField(classes, eta, eta)
-    momenta = 1 - np.geomspace(0.5, 0.03, 13 if full else 6)
+    momenta = 1 - np.geomspace(0.5, 0.03, points or (13 if full else 6))
     start = np.log(classes.vocab_size)
     violation = np.empty((momenta.size, i.size))
     for row, mu in enumerate(momenta):

@@ -28,6 +28,8 @@ def ratio_correlation_map(
     measure: Callable[[Trajectory], float],
     threshold: float,
     scale: str = "log",
+    points: int | None = None,
+    instances: int | None = None,
 ) -> Map:
     """Map of a violation in the mean field over eta_Z/eta_Y and |lambda_1| K, mean over instances, t <= 1e4/eta_Y.
 
@@ -47,6 +49,10 @@ def ratio_correlation_map(
         The statement counts as failed where the violation is larger.
     scale : "log" or "linear"
         Scale of the colours.
+    points : int, optional
+        Points along each axis.
+    instances : int, optional
+        Instances of each cell.
 
     Returns
     -------
@@ -54,12 +60,12 @@ def ratio_correlation_map(
         The violation on the grid.
     """
     full = level == "full"
-    ratios = np.geomspace(1e-3, 100, 11 if full else 6)
-    correlations = np.geomspace(0.03, 10, 11 if full else 5)
+    ratios = np.geomspace(1e-3, 100, points or (11 if full else 6))
+    correlations = np.geomspace(0.03, 10, points or (11 if full else 5))
     times = log_times(1e-1, 1e4, 60)
     violation = np.empty((correlations.size, ratios.size))
     for i, correlation in enumerate(correlations):
-        members = [correlated_classes(float(correlation), seed) for seed in range(8 if full else 2)]
+        members = [correlated_classes(float(correlation), seed) for seed in range(instances or (8 if full else 2))]
         for j, ratio in enumerate(ratios):
             violation[i, j] = np.mean([measure(flow_at_ratio(classes, float(ratio), times)) for classes in members])
     return Map(

@@ -60,14 +60,14 @@ def orders(evidence: Evidence) -> None:
     )
 
 
-def measured_fits(level: str) -> list[Fit]:
-    """Every gap whose order is fitted, measured; "full" takes four times as many seeds."""
-    many = 1 if level == "quick" else 4
+def measured_fits(level: str, factor: float | None = None) -> list[Fit]:
+    """Every gap whose order is fitted, measured; "full" takes four times as many seeds, or `factor` times as many."""
+    many = factor or (1 if level == "quick" else 4)
     return [
-        step_fit(50 * many),
-        length_fit(60 * many),
-        *spread_fits(200 * many),
-        mean_spread_fit(64 * many),
+        step_fit(round(50 * many)),
+        length_fit(round(60 * many)),
+        *spread_fits(round(200 * many)),
+        mean_spread_fit(round(64 * many)),
         *flow_fits(),
     ]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, random_classes, whole_run
+from snapdyn.validation.claims.approximations._slow_attention_settings import falls_of_many_classes
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     distinct_tokens,
@@ -53,8 +54,10 @@ CORRELATIONS = ("weak", "strong")
     answer="How much larger depends on the classes and the duration: no ratio eta_Z/eta_Y is slow enough for all.",
     statement="With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong correlation. "
     "How much larger depends on the classes and on t_end: by linear response memory must take less than xi_n. No "
-    "eta_Z/eta_Y alone is slow enough for all classes and times. The tokens that fall do so in the mean field and "
-    "above: Y remembers old attention; under Eq. (10), which forgets it, those measured here rise.",
+    "eta_Z/eta_Y alone is slow enough for all classes and times: for K -> infinity classes of unequal profiles, K << V "
+    "and u = eta_Y t/K << 1, those that fall turn at a fixed K (eta_Z/eta_Y) u^2. "
+    "Tokens fall in the mean field and above: Y remembers old attention; under Eq. (10), which forgets it, those "
+    "measured here rise.",
     latex=r"\eta_Z\ll\eta_Y\ \Rightarrow\ \dot z_{ml}>0\ \text{for distinct } l",
     expected="conditional",
     assumptions=(
@@ -133,13 +136,13 @@ def slow_attention(evidence: Evidence) -> None:
         stored.ratio * lead**2 / 4.5,
         at_least=1.0,
     )
-    rungs = _on_every_rung(evidence)
+    rungs, many = _on_every_rung(evidence), falls_of_many_classes(evidence)
     onset = response(load("theorem2a-memory").instance).onset
     evidence.conclusion = (
         f"Distinct tokens that fall, by eta_Z/eta_Y (V = 100, t <= 1e4/eta_Y): {'; '.join(told)}; none under Eq. (10). "
         f"No such number is safe: the stored instance {STORED} falls at {stored.ratio:g} by t = {stored.horizon:.0f}"
         f"/eta_Y, where memory by linear response is {memory:.1f} (at most 1 is required); theorem2a-memory falls at "
-        f"t = {onset:.3g}. {rungs}"
+        f"t = {onset:.3g}. {many} {rungs}"
     )
     evidence.maps = [slow_attention_map(evidence.level)]
     evidence.seeds = list(seeds)

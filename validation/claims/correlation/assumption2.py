@@ -12,6 +12,7 @@ from snapdyn.dynamics import single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import MUCH_LARGER, assumption_2
 from snapdyn.validation.claims.correlation._assumption2_settings import on_random_classes
+from snapdyn.validation.claims.correlation._many_classes import on_many_classes
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
@@ -175,6 +176,7 @@ def assumption2(evidence: Evidence) -> None:
             LINEAR_ALGEBRA, best_slack(equal[10], V * 100 * 81), at_least=1.0,
         )  # fmt: skip
     half = on_random_classes(evidence)
+    reach = on_many_classes(evidence)
     data = {
         "syn_small()": syn_small(),
         "syn_medium(1)": syn_medium(1),
@@ -193,7 +195,7 @@ def assumption2(evidence: Evidence) -> None:
         + f" (with sqrt(6/V): {6 * 100 * 81:,} at K = 10); V = 10 K^2 misses it by a factor {3.6 * 81:.0f} at K = 10, "
         "and by 3.6 for any classes at all. Random classes with one common token: half satisfy it at V = "
         + ", ".join(f"{V:.1e} (K = {K})" for K, V in half.items())
-        + f". {met} of {len(data)} default data sets do."
+        + f". {met} of {len(data)} default data sets do.{reach}"
     )
     K_axis = np.array(sizes, dtype=float)
     evidence.picture = Picture(

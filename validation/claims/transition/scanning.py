@@ -11,6 +11,7 @@ from snapdyn.analytic import h
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.claims.transition._many_classes import scanning_of_many_classes
 from snapdyn.validation.claims.transition._scanning_settings import early_mean_field, signs_of_runs, tightness
 from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
@@ -159,7 +160,8 @@ def without_projection(instance: Instance) -> Measured:
     expected="corrected",
     assumptions=(
         "the bound: one common token, one query, equal profiles, uniform classes, zero start, modified decoder",
-        "order and fall: one common token, zero start, (eta_Z/eta_Y)(V h)^2 <= 1 until t0', in the mean field",
+        "order and fall: one common token, zero start, (eta_Z/eta_Y)(V h)^2 <= 1 until t0', in the mean field; with "
+        "many classes of unequal profiles K times that number decides (see slow-attention)",
     ),
     findings=("F1", "F3", "F4", "F10"),
     properties=(
@@ -225,6 +227,7 @@ def scanning(evidence: Evidence) -> None:
         f"at {origin:.2f} in place of 1 (F1) and keeps an exponent K times too large (F3). In the mean field beta = "
         f"1/V replaces f_n.f_k early, so chi grows {V / rho0**2:.1f} times slower at V = {V}, rho0 = {rho0:.1f} (F4)."
     )
+    scanning_of_many_classes(evidence)
     evidence.picture = Picture(
         "t (batch-size-1 steps)",
         "ln chi of the dominant token, K = 5, V = 1000",

@@ -10,6 +10,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims.transition._many_classes import snapping_of_many_classes
 from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
     SYMMETRIC,
@@ -73,6 +74,9 @@ LATE_FAMILY = Family(
     "any classes", "weak", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),
     vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7), eta_Y=(1e-6, 1e6),
 )  # fmt: skip
+ANY_LATE = replace(
+    LATE_FAMILY, correlation="any", uniform=True, vocab_size=(4, 10**12), ratio=(1e-6, 1e6), horizon=(1e2, 1e12)
+)
 Rate = Callable[[Instance, int, Floats, Floats], Floats]
 
 
@@ -160,10 +164,11 @@ def _by_transition(instance: Instance) -> tuple[Floats, Floats]:
 
 
 def share_by_transition(instance: Instance) -> Measured:
-    """|share of ln chi(1e6 t0) gained by t0 - ln(1+x0)/ln(1+r x0)|, x0 = 4 A Gamma(t0), Eq. (10), leading beta."""
+    """|share of ln chi(1e6 t0) gained by t0 - L(x0)/L(r x0)|, x0 = 4 A Gamma(t0), Eq. (10), leading beta."""
     growth, Gamma = _by_transition(instance)
-    x = 4 * ((instance.num_classes - 1) * overlap(instance.classes).x ** 2) * Gamma
-    return Measured(abs(float(growth[0] / growth[1]) - float(np.log1p(x[0]) / np.log1p(x[1]))), at_most=0.05)
+    K, start = instance.num_classes, overlap(instance.classes)
+    L = analytic.growth_exponent_of_many_classes(4 * (K - 1) * start.x**2 * Gamma, K, start.rho0)
+    return Measured(abs(float(growth[0] / growth[1]) - float(L[0] / L[1])), at_most=0.05)
 
 
 def proportional_share(instance: Instance) -> Measured:
@@ -185,8 +190,9 @@ def proportional_share(instance: Instance) -> Measured:
     ),
     statement="For t >= t0 = 2 (1+omega_1) K ln V/eta_Y the growth factor is chi = O(ln t): attention hardly moves any "
     "more. As numbers: d ln chi/d ln ln(V eta_Y t/K) <= 1, and under Eq. (10) ln chi grows like a power of t that is 2 "
-    "before and at most 4/(1+u_+) after t0. Of ln chi(T) the share ln(1+x0)/ln(1+r x0) is gained by t0, within 0.05: "
-    "x0 = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4, r = (u(T)/u(t0))^2, T = 1e6 t0.",
+    "before and at most 4/(1+u_+) after t0. Of ln chi(T) the share L(x0)/L(r x0) is gained by t0, within 0.05: L(x) = "
+    "ln(sqrt((1+q)^2 + x) - q), q = K/rho0^2, x0 = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4, r = (u(T)/u(t0))^2, T = 1e6 "
+    "t0.",
     latex=r"\chi=O(\ln t),\qquad \frac{d\ln\chi}{d\ln\ln(V\eta_Yt/K)}\le1,\qquad "
     r"\frac{d\ln\ln\chi}{d\ln t}:\ 2\ \to\ \le\frac{4}{1+u_+}\quad(t\ge t_0)",
     expected="conditional",
@@ -195,7 +201,7 @@ def proportional_share(instance: Instance) -> Measured:
         "the exponent of ln t: f_nc(0)^2 <= 0.25 on the common token in every class, eta_Z <= eta_Y",
         "the power: modified decoder, equal priors (a rarer class that still learns lets xi of the others rise)",
         "the share by t0: modified decoder with leading beta, equal profiles and priors, rho0^2 >= 100; at least half "
-        "for x0 >= r - 2. In the mean field this condition decides nothing",
+        "for q << 1 and x0 >= r - 2. In the mean field this condition decides nothing",
     ),
     findings=("F3", "F4"),
     properties=(
@@ -212,14 +218,7 @@ def proportional_share(instance: Instance) -> Measured:
             "largest power of t in ln chi, t >= t0, over 4/(1+u_+)",
             "modified decoder",
             late_rate(power, ModifiedDecoder),
-            replace(
-                LATE_FAMILY,
-                correlation="any",
-                uniform=True,
-                vocab_size=(4, 10**12),
-                ratio=(1e-6, 1e6),
-                horizon=(1e2, 1e12),
-            ),
+            ANY_LATE,
             conditions=(*ONE_COMMON, INDEPENDENT_ATTENTION, ONE_COMMON_TOKEN, UNIFORM),
             controls={WITHOUT: without_speed_control(power)},
             evaluations=(60, 2000),
@@ -235,7 +234,7 @@ def proportional_share(instance: Instance) -> Measured:
             corrected=True,
         ),
         Property(
-            "|share of ln chi(1e6 t0) gained by t0 - ln(1+x0)/ln(1+r x0)|",
+            "|share of ln chi(1e6 t0) gained by t0 - L(x0)/L(r x0)|",
             "modified decoder, leading beta",
             share_by_transition,
             SYMMETRIC_FAMILY,
@@ -248,3 +247,4 @@ def proportional_share(instance: Instance) -> Measured:
 def snapping(evidence: Evidence) -> None:
     late_closed_form(evidence)
     late_runs(evidence)
+    snapping_of_many_classes(evidence)
