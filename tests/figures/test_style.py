@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -79,6 +80,15 @@ def test_formats_and_resolution(tmp_path: Path) -> None:
     assert first.pictures["svg"].read_bytes() == again.pictures["svg"].read_bytes()
     with Image.open(first.png) as image:
         assert image.size[0] == 200
+
+
+@pytest.mark.parametrize(
+    "look", [{"dpi": 2400, "width": 40}, {"style": {"savefig.dpi": 1e9}}, {"style": {"savefig.dpi": 1e-3}}]
+)
+def test_bitmaps_that_cannot_be_drawn_are_refused(look: dict[str, Any], tmp_path: Path) -> None:
+    """Assert one sentence for bitmaps without a dot and for those beyond matplotlib or memory."""
+    with pytest.raises(InputError, match=r"dots in all, received \d+ x \d+; change dpi or width"):
+        write("8", tmp_path, formats=["png"], **look)
 
 
 def test_drawing_leaves_the_users_settings(tmp_path: Path) -> None:
