@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.figures.style import text_scale
+from snapdyn.figures.style import text_width_scale
 from snapdyn.figures.text_boxes import tick_labels
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ROUNDS = 6  # of changing texts and laying out again
 
 def fitting_columns(width: float, count: int, least: float) -> int:
     """Return the number of columns of panels of at least `least` inches (at the house style's text) in `width`."""
-    columns = max(1, min(count, int(width / text_scale() / least + 1e-9)))
+    columns = max(1, min(count, int(width / text_width_scale() / least + 1e-9)))
     return -(-count // -(-count // columns))  # no emptier last row than needed
 
 

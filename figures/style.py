@@ -131,6 +131,17 @@ def text_scale() -> float:
     return float(matplotlib.rcParams["font.size"]) / TEXT_SIZE
 
 
+def text_width_scale() -> float:
+    """Return the width of words in the current style over their width in the house style: Times is narrow."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    def width(font: FontProperties) -> float:
+        return float(TextPath((0, 0), "attention of the dominant token", prop=font).get_extents().width)
+
+    return width(FontProperties(size=TEXT_SIZE * text_scale())) / width(FontProperties("DejaVu Sans", size=TEXT_SIZE))
+
+
 def note_size(factor: float = 1.0) -> float:
     """Return the size of notes in a figure, points: that of legends, times `factor`."""
     import matplotlib
