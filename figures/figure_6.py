@@ -62,7 +62,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     from matplotlib.lines import Line2D
 
     columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 0.8 + 2.1 * (4 // columns))
+    figure = new_figure(width, 0.8 + (2.1 if columns > 1 else 1.85) * (4 // columns))
     panels = figure.subplots(4 // columns, columns, sharex=True, sharey=True, squeeze=False)
     for axes, Q in zip(panels.flat, dataset.num_queries.values, strict=True):
         panel = dataset.sel(num_queries=Q)

@@ -12,7 +12,7 @@ from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
 
@@ -145,8 +145,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     rows, frames = dataset.sizes["num_layers"], dataset.sizes["frame"]
     columns = frames if fitting_columns(width, frames, 1.25) == frames else 2
     blocks, wide = -(-frames // columns), fitting_columns(width, 2, 2.4)
-    # A map is a square in its column.
-    tall = 0.35 + rows * blocks * (0.82 * min(width, DOUBLE_COLUMN) / columns + 0.35), 0.4 + 1.9 * (2 // wide)
+    # A map is a square in its column, below a title of two lines; in a narrow figure all rows must fit on one page.
+    side = 0.72 if blocks > 1 else (min(width, DOUBLE_COLUMN) - 1.6) / columns / text_scale() - 0.1
+    tall = 0.4 + 0.4 * (blocks > 1) + rows * blocks * (side + 0.45), 0.4 + (1.9 if wide > 1 else 2.5)
     figure = new_figure(width, sum(tall) + 0.3)
     parts: Any = figure.subfigures(2, 1, height_ratios=tall)
     maps, below = parts
@@ -167,7 +168,10 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
                 axes.set_ylabel(f"{_layers(depth)}\nquery position")
     for axes in panels[-1]:
         axes.set_xlabel("key position")
-    maps.colorbar(mesh, ax=panels, label="attention", aspect=30, pad=0.01)
+    bar: dict[str, Any] = {"pad": 0.01, "aspect": 30}
+    if blocks > 1:
+        bar = {"location": "bottom", "pad": 0.02, "aspect": 40}
+    maps.colorbar(mesh, ax=panels, label="attention", **bar)
     settings = dataset.attrs.get("settings", dataset.attrs["corpus"])
     figure.suptitle(f"{settings}; learning rate {dataset.attrs['learning_rate']:g}", fontsize="medium")
     entropy, pace = below.subplots(2 // wide, wide, squeeze=False).flat
@@ -194,7 +198,7 @@ def _draw_series(axes: Axes, dataset: xarray.Dataset, name: str) -> None:
                     marker=marker,
                     markerfacecolor="white",
                     clip_on=False,
-                    label=_layers(depth) + (f", {text}" if text == SHUFFLED else ""),
+                    label=_layers(depth) + (", words permuted" if text == SHUFFLED else ""),
                 )
     axes.set_xlabel("iteration")
     axes.set_xlim(float(dataset.iteration.min()), float(dataset.iteration.max()))
@@ -237,7 +241,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     if control.notnull().any():
         checks.append(
             Check(
-                "wrong theory: it becomes sparse whatever it reads; change of the entropy, words exchanged at random, "
+                "wrong theory: it becomes sparse whatever it reads; change of the entropy, words permuted at random, "
                 "smallest over depths",
                 "transformer",
                 float(control.min()),

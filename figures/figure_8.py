@@ -43,7 +43,12 @@ def compute(
     ),
     eta_Y_a: Rates = (0.1, 0.2, 0.5, 1.0, 2.0),
     eta_Y_b: Rates = (0.2, 0.5, 1.0, 2.0, 4.0),
-    last_visit: Annotated[Sequence[int], Parameter("ends of the axes", "visits", at_least=2, entries=2)] = (80, 70),
+    last_visit: Annotated[
+        Sequence[int], Parameter("ends of the axes", "visits", at_least=2, at_most=10**6, entries=2)
+    ] = (
+        80,
+        70,
+    ),
 ) -> xarray.Dataset:
     """Evaluate h* at whole visits and h between them, for both panels.
 

@@ -50,7 +50,9 @@ def compute(
         5.0,
         50.0,
     ),
-    rho0: Annotated[float | None, Parameter("start of Eq. (13), K^(1/4) unless given", above=0)] = None,
+    rho0: Annotated[
+        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
+    ] = None,
 ) -> xarray.Dataset:
     """Evaluate B(t) in the printed and in the consistent form, and both at the end t0 of the transition.
 

@@ -93,7 +93,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw token x time maps, one row per class, one column per rate; a logarithmic time axis."""
     classes, rates = dataset.sizes["class"], dataset.sizes["eta_Y"]
     columns = fitting_columns(width, rates, 2.2)
-    figure = new_figure(width, 0.4 + 2.1 * classes * rates / columns)
+    figure = new_figure(width, 0.4 + (2.1 if columns > 1 else 1.95) * classes * rates / columns)
     grid = figure.subplots(classes * rates // columns, columns, sharex=True, sharey=True, squeeze=False)
     data = dataset.isel(time=slice(1, None))  # t = 0 has no place on a logarithmic axis
     highest = float(data.attention.max())

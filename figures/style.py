@@ -139,7 +139,9 @@ def text_width_scale() -> float:
     def width(font: FontProperties) -> float:
         return float(TextPath((0, 0), "attention of the dominant token", prop=font).get_extents().width)
 
-    return width(FontProperties(size=TEXT_SIZE * text_scale())) / width(FontProperties("DejaVu Sans", size=TEXT_SIZE))
+    return width(FontProperties(size=TEXT_SIZE * text_scale())) / width(
+        FontProperties(family="DejaVu Sans", size=TEXT_SIZE)
+    )
 
 
 def note_size(factor: float = 1.0) -> float:
@@ -185,12 +187,12 @@ def power_of_ten(value: float, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> power_of_ten(1e5), power_of_ten(0.25), power_of_ten(3.2e-7)
-    ('$10^{5}$', '0.25', '$3.2\\\\times10^{-7}$')
+    >>> power_of_ten(1890), power_of_ten(1e5), power_of_ten(0.25), power_of_ten(3.2e-7)
+    ('$1\\\\,890$', '$10^{5}$', '0.25', '$3.2\\\\times10^{-7}$')
     """
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         if abs(value) >= 999.5:
-            return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
+            return f"${value:,.0f}$".replace(",", "\\,")  # a thin space that every mathematical font has
         return f"{value:.{digits}g}"
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     mantissa = f"{float(mantissa):g}"

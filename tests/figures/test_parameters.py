@@ -58,6 +58,23 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
     assert again.caption == figure.caption
 
 
+@pytest.mark.parametrize(
+    ("id_", "values"),
+    [
+        ("3", {"rho0": 2.0}),  # the printed B does not start at 0
+        ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
+        ("transition", {"eta_Y": 1e4}),  # t* and t0 before the axis
+        ("transition", {"eta_Y": 1e-4}),  # beyond it
+    ],
+)
+def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:
+    """Assert the checks that are called general where parameters are far from the defaults."""
+    entry = FIGURES[id_]
+    checks = [check for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general]
+    assert checks
+    assert all(check.as_expected for check in checks)
+
+
 @pytest.mark.parametrize("values", [{"num_classes": 9 * 10**15, "vocab_size": 4}, {"last_time": 1e-300}])
 def test_forms_that_coincide_contradict_no_claim(values: dict[str, Any], tmp_path: Path) -> None:
     """Assert that Figure 3 does not ask two forms to differ where they are one: that speaks of the defaults only."""
@@ -128,8 +145,8 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
         ("3", {"eta_Z": 1e300}, "figure 3 can be computed, received eta_Z = 1e.300 .RuntimeError: failed at t = .*"),
         ("3", {"eta_Z": -0.1}, "number above 0"),
         ("3", {"eta_Z": float("nan")}, "number above 0"),
-        ("3", {"eta_Y": []}, "list of numbers above 0"),
-        ("3", {"eta_Y": "fast"}, "list of numbers above 0"),
+        ("3", {"eta_Y": []}, "list of numbers of at least 0.0001 and at most 10000, received "),
+        ("3", {"eta_Y": "fast"}, "list of numbers of at least 0.0001"),
         ("9", {"ratio": [1.0]}, "list of 2 numbers above 0"),
         ("9", {"eta_Z": [2.0, 1.0]}, "increasing rates"),
         ("2", {"last_time": 100.0}, "give a later one"),

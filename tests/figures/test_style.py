@@ -103,13 +103,23 @@ def test_drawing_leaves_the_users_settings(tmp_path: Path) -> None:
     [
         (0.0, "0"),
         (43.42, "43.4"),
-        (1887.4, "1\N{THIN SPACE}887"),
+        (1887.4, "$1\\,887$"),
         (1e5, "$10^{5}$"),
         (2.5e-7, "$2.5\\times10^{-7}$"),
-        (999.9, "1\N{THIN SPACE}000"),
+        (999.9, "$1\\,000$"),
     ],
 )
 def test_numbers_in_figures(value: float, text: str) -> None:
     """Assert digits in groups of three, and raised exponents where a number is very large or small."""
     assert power_of_ten(value) == text
     assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("style", [None, *PRESETS])
+def test_every_sign_has_a_letter_in_the_fonts(style: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """Assert that no sign of a number in a title is replaced by a dummy symbol."""
+    with house_style(style=style):
+        figure = new_figure(3.0, 1.0)
+        figure.suptitle(f"$t$ = {power_of_ten(1887.4)}, {power_of_ten(2.5e-7)}: $t_0'$, $\\eta_Y$")
+        figure.draw_without_rendering()
+    assert not caplog.records
