@@ -145,9 +145,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     rows, frames = dataset.sizes["num_layers"], dataset.sizes["frame"]
     columns = frames if fitting_columns(width, frames, 1.25) == frames else 2
     blocks, wide = -(-frames // columns), fitting_columns(width, 2, 2.4)
-    # A map is a square in its column, below a title of two lines; in a narrow figure it is flatter, so that all rows fit
-    # on one page.
-    side = 0.72 if blocks > 1 else (min(width, DOUBLE_COLUMN) - 1.5) / columns / text_scale()
+    # A map is a square in its column, below a title of two lines; in a narrow figure it is flatter, so that all rows
+    # fit on one page.
+    side = 0.6 if blocks > 1 else (min(width, DOUBLE_COLUMN) - 1.5) / columns / text_scale()
     tall = 0.5 + 0.4 * (blocks > 1) + rows * blocks * (side + 0.45), 0.4 + (1.9 if wide > 1 else 2.6)
     figure = new_figure(width, sum(tall) + 0.3)
     parts: Any = figure.subfigures(2, 1, height_ratios=tall)

@@ -14,7 +14,7 @@ from snapdyn.figures.mathtext import as_mathtext
 from snapdyn.figures.style import PRESETS, house_style
 
 WIDTHS = (3.25, 5.5)
-PAGE = 9.2  # inches of text on a page of a journal, a little more than in print with 8 point
+PAGE = 9.0  # inches of text on a page of a journal
 SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches
 EVERY_PRESET = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make test-all
 
