@@ -12,7 +12,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, new_figure, note_size
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure, note_size
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
@@ -140,7 +140,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     kinds = [
         Line2D([], [], color="black", label="closed form"),
         Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="(13) integrated"),
-        Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$"),
+        Line2D([], [], color="black", linestyle=":", linewidth=line_width(0.8), label="$t_0$"),
     ]
     handles = rates + kinds
     title = (
@@ -159,7 +159,7 @@ def _draw_form(axes: Axes, data: xarray.Dataset) -> None:
         axes.plot(
             curve.checked_time, curve.chi_integrated, "o", color=color, markerfacecolor="white", clip_on=False, zorder=3
         )
-        axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=color)
+        axes.axvline(curve.t0.item(), linestyle=":", linewidth=line_width(0.8), color=color)
     axes.set_xlim(0, data.time.values[-1])
     axes.set_xlabel(TIME_LABEL)
     axes.set_ylabel("$\\exp(2B)$")

@@ -12,7 +12,7 @@ from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, line_width, new_figure
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
                 data.h.isel(curve=curve),
                 color=f"C{number}",
                 linestyle=LINE_STYLES[number % len(LINE_STYLES)],
-                linewidth=1,
+                linewidth=line_width(1),
             )
             axes.plot(
                 data.step,

@@ -11,7 +11,7 @@ from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_
 from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
 from snapdyn.figures.layout import legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
@@ -131,7 +131,7 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
             label="integrated",
         )
         for kind, time in zip(dataset.kind.values, dataset.transition_time.values, strict=True):
-            axes.axvline(time, color="0.5", linestyle=LINES[kind], linewidth=0.9, label=KINDS[kind])
+            axes.axvline(time, color="0.5", linestyle=LINES[kind], linewidth=line_width(0.9), label=KINDS[kind])
         axes.set_ylabel(label)
     K = dataset.attrs["num_classes"]
     panels[2].plot(dataset.time, dataset.B_printed / K, "--", color="C1", label=f"printed $B$, divided by $K$ = {K}")

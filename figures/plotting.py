@@ -10,7 +10,7 @@ import numpy as np
 from snapdyn.dynamics import Trajectory
 from snapdyn.errors import InputError, choice, instance, shown, text
 from snapdyn.figures.layout import fit_texts
-from snapdyn.figures.style import SINGLE_COLUMN, Style, house_style, note_size, text_scale
+from snapdyn.figures.style import SINGLE_COLUMN, Style, house_style, line_width, note_size, text_scale
 from snapdyn.figures.trajectory_curves import draw_run, draw_runs, known_options
 from snapdyn.validation import InstanceReport, Ladder
 from snapdyn.validation.comparison import IndexedObservable
@@ -117,7 +117,7 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) 
     if not margins:
         raise InputError("expected a report with numbers and bounds, received none; plot the report of more claims")
     rows = np.arange(len(margins))
-    axes.axvline(1.0, color="0.5", linewidth=0.8)
+    axes.axvline(1.0, color="0.5", linewidth=line_width(0.8))
     for status, color in STATUS_COLOURS.items():
         chosen = [row for row, result in enumerate(shown_results) if result.status == status]
         if chosen:
