@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn.dynamics import Trajectory
 from snapdyn.errors import InputError, choice, instance, shown, text
-from snapdyn.figures.layout import fit_texts
+from snapdyn.figures.layout import fit_texts, legend_above
 from snapdyn.figures.style import SINGLE_COLUMN, Style, house_style, line_width, note_size, text_scale
 from snapdyn.figures.trajectory_curves import draw_run, draw_runs, known_options
 from snapdyn.validation import InstanceReport, Ladder
@@ -17,9 +17,12 @@ from snapdyn.validation.comparison import IndexedObservable
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STATUS_COLOURS = {"holds": "C0", "fails": "C1", "outside": "C4", "undecided": "0.6"}
+MOST_INSIDE = 3  # entries of a legend inside the axes
 SMALLEST_MARGIN = 1e-6  # smaller ones stand here
 
 
@@ -70,6 +73,7 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     with house_style(style=style):
         if ax is not None:
             draw(instance("ax", ax, axes.Axes, "give the axes of one panel"), thing, what, **options)
+            _keep_style(ax)
             return ax
         figure, ax = pyplot.subplots(figsize=(SINGLE_COLUMN, 2.5 * text_scale()))
         try:
@@ -77,8 +81,39 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
         except InputError:
             pyplot.close(figure)  # which a notebook would show empty
             raise
+        _clear_legend(ax, figure)
         fit_texts(figure)
+        _keep_style(figure)
     return ax
+
+
+def _clear_legend(axes: Axes, figure: Figure) -> None:
+    """Move a legend that would cover the curves above the axes, and let the figure grow by its height."""
+    legend = axes.get_legend()
+    if legend is None or len(legend.get_texts()) <= MOST_INSIDE:
+        return
+    handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+    legend.remove()
+    above = legend_above(figure, handles, labels, fontsize=note_size())
+    figure.set_figheight(figure.get_figheight() + above.get_window_extent().height / figure.dpi)
+
+
+def _keep_style(drawn: Artist) -> None:
+    """Write colours and fonts of the current style into what was drawn; matplotlib looks them up when it saves."""
+    import matplotlib
+    from matplotlib.colors import to_rgba
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+    family = matplotlib.rcParams["font.family"][0]
+    for line in drawn.findobj(Line2D):
+        assert isinstance(line, Line2D)
+        line.set(color=to_rgba(line.get_color()), markeredgecolor=to_rgba(line.get_markeredgecolor()))
+        line.set_markerfacecolor(to_rgba(line.get_markerfacecolor()))
+    for words in drawn.findobj(Text):
+        assert isinstance(words, Text)
+        words.set_fontfamily(matplotlib.rcParams.get(f"font.{family}", family))
+        words.set_math_fontfamily(matplotlib.rcParams["mathtext.fontset"])
 
 
 def _drawing(thing: Any) -> Callable[..., None]:
@@ -132,21 +167,21 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) 
     axes.set_yticks(rows, [result.id for result in shown_results])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y")
-    axes.set_xlabel("measured number over its bound (at most 1: holds; smallest shown: $10^{-6}$)")
+    axes.set_xlabel("measured number over its bound\n(at most 1: holds; smallest shown: $10^{-6}$)")
     axes.legend(fontsize=note_size())
     figure: Any = axes.get_figure(root=True)
     figure.set_figheight(max(figure.get_figheight(), 0.8 + 0.16 * len(rows)))
 
 
 def _draw_ladder(axes: Axes, ladder: Ladder, what: str, **options: Any) -> None:
-    from snapdyn.figures.figure_ladder import draw_gaps
+    from snapdyn.figures.figure_ladder import draw_gaps, explained
 
     gaps = ladder.gaps.assign_attrs(tolerance=ladder.tolerance)
     choice("what", what, [str(name) for name in gaps.observable.values])
     known_options("a ladder", options, ())
     draw_gaps(axes, gaps, what)
     axes.set_ylabel(f"gap of {what} relative to its largest change")
-    axes.legend(fontsize=note_size())
+    axes.legend(handles=[*axes.get_legend_handles_labels()[0], *explained(ladder.tolerance)], fontsize=note_size())
 
 
 def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any) -> None:

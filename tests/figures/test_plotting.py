@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.errors import InputError
+from snapdyn.figures import overlaps
 from snapdyn.validation.comparison import IndexedObservable, compute
 
 
@@ -45,6 +46,32 @@ def test_quantities_of_a_trajectory(what: str, curves: int, run: sd.Trajectory) 
         np.testing.assert_array_equal(axes.lines[0].get_ydata(), expected[what])
 
 
+def test_drawings_keep_the_style(run: sd.Trajectory, tmp_path: Path) -> None:
+    """Assert the house's colours and the preset's fonts in a picture that is saved later, outside the style."""
+    from matplotlib.colors import to_hex
+
+    axes = run.plot("attention", style="icml")
+    assert [to_hex(line.get_color()).upper() for line in axes.lines] == ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
+    assert axes.xaxis.label.get_fontfamily() == ["STIXGeneral"]
+    assert axes.xaxis.label.get_math_fontfamily() == "stix"
+    (legend,) = axes.get_figure(root=True).legends
+    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [
+        to_hex(line.get_color()) for line in axes.lines
+    ]
+
+
+def test_a_long_legend_stands_above_the_curves(run: sd.Trajectory) -> None:
+    """Assert that a legend of four entries covers no curve in a figure of our own, which grows by its height."""
+    short, axes = run.plot("loss"), run.plot("attention")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    (legend,) = figure.legends
+    figure.draw_without_rendering()
+    assert legend.get_window_extent().y0 >= axes.bbox.y1
+    assert overlaps(figure) == []
+    assert figure.bbox.height > short.get_figure(root=True).bbox.height
+
+
 def test_the_methods_are_those_of_plot(run: sd.Trajectory) -> None:
     """Assert that trajectory.plot draws into given axes what `plot` draws, and returns them."""
     ax = Figure().subplots()
@@ -67,7 +94,12 @@ def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
     report = sd.check(classes, eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6", "theorem2a"])
     assert report.plot("margins").get_xlabel().startswith("measured number over its bound")
     ladder = sd.ladder(classes, 0.1, 0.1, sd.log_times(1, 50, 5), seeds=4)
-    assert sd.figures.plot(ladder, "z").get_yscale() == "log"
+    gaps = sd.figures.plot(ladder, "z")
+    assert gaps.get_yscale() == "log"
+    figure = gaps.get_figure(root=True)
+    assert figure is not None
+    explanations = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert {"explained by the noise of the seeds", "tolerance 0.05"} <= explanations
     comparison = compute(
         classes, 0.1, 0.1, steps=20, seeds=range(3), observables=[IndexedObservable("entropy", (0,))], batch_size=4
     )
