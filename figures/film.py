@@ -109,7 +109,7 @@ def write_film(dataset: xarray.Dataset, path: Path) -> None:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # panels that moved with the letters of the clock would jump
     animation = FuncAnimation(figure, show, frames=dataset.sizes["time"])
-    settings: dict[str, Any] = {"animation.ffmpeg_path": program} if film else {}
+    settings: Any = {"animation.ffmpeg_path": program} if film else {}
     with matplotlib.rc_context(settings):
         writer = (FFMpegWriter if film else PillowWriter)(fps=FRAMES_PER_SECOND)
         animation.save(path, writer=writer, dpi=DOTS_PER_INCH)

@@ -105,15 +105,16 @@ def _keep_style(drawn: Artist) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
-    family = matplotlib.rcParams["font.family"][0]
+    settings: Any = matplotlib.rcParams
+    family = settings["font.family"][0]
     for line in drawn.findobj(Line2D):
         assert isinstance(line, Line2D)
         line.set(color=to_rgba(line.get_color()), markeredgecolor=to_rgba(line.get_markeredgecolor()))
         line.set_markerfacecolor(to_rgba(line.get_markerfacecolor()))
     for words in drawn.findobj(Text):
         assert isinstance(words, Text)
-        words.set_fontfamily(matplotlib.rcParams.get(f"font.{family}", family))
-        words.set_math_fontfamily(matplotlib.rcParams["mathtext.fontset"])
+        words.set_fontfamily(settings.get(f"font.{family}", family))
+        words.set_math_fontfamily(settings["mathtext.fontset"])
 
 
 def _drawing(thing: Any) -> Callable[..., None]:
