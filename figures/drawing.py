@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, instance
 from snapdyn.figures.layout import fit_texts
+from snapdyn.figures.parameters import changed, value_text
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
@@ -50,7 +51,8 @@ def compute(
     Raises
     ------
     InputError
-        The figure, the level or a parameter is unknown, or a value is of another type or out of bounds.
+        The figure, the level or a parameter is unknown, a value is of another type or out of bounds, or the integration
+        does not reach its end with parameters other than the defaults.
 
     Examples
     --------
@@ -64,7 +66,16 @@ def compute(
     values = entry.read_parameters(parameters)
     if isinstance(runs, (str, os.PathLike)):
         runs = load_transformer_runs(file_path("runs", runs))
-    dataset = entry.compute(level, runs, **values) if entry.from_runs else entry.compute(level, **values)
+    try:
+        dataset = entry.compute(level, runs, **values) if entry.from_runs else entry.compute(level, **values)
+    except (RuntimeError, ArithmeticError, MemoryError) as error:
+        given = ", ".join(f"{name} = {value_text(value)}" for name, value in changed(entry.parameters, values).items())
+        if not given:  # the fault is ours
+            raise
+        raise InputError(
+            f"expected parameters with which figure {entry.id} can be computed, received {given} "
+            f"({type(error).__name__}: {error}); choose values nearer to the defaults"
+        ) from error
     facts = {"figure": entry.id, "level": level}
     return dataset.assign_attrs(facts | ({"figure_parameters": json.dumps(values)} if values else {}))
 

@@ -103,12 +103,14 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
                     marker=MARKERS[number % len(MARKERS)] if line == "-" else "x",
                     markerfacecolor="white",
                     capsize=2,
-                    label=f"{corpus}, {dataset.sizes['seed']} seeds" if line == "-" else f"{corpus}, {text}",
+                    label=f"{corpus}, {dataset.sizes['seed']} seeds" if line == "-" else f"{corpus}, words permuted",
                 )
     axes.axhline(float(dataset.uniform), color="0.45", linestyle=":", label="uniform attention")
     axes.set_xlabel("learning rate of SGD")
     axes.set_ylabel("attention entropy (nats)")
     axes.set_ylim(bottom=0)
+    rates = dataset.learning_rate.values
+    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
     handles, labels = axes.get_legend_handles_labels()
     legend = legend_above(figure, handles, labels, most_columns=2, title=dataset.attrs.get("settings", ""))
     wrap(legend.get_title(), 0.95 * figure.bbox.width)

@@ -61,7 +61,7 @@ def draw_recall(dataset: xarray.Dataset, columns: str, curves: str, width: float
     count = dataset.sizes[columns]
     shown = count if fitting_columns(width, count, 1.25) == count else 2
     blocks, queries = -(-count // shown), dataset.sizes["num_queries"]
-    figure = new_figure(width, 0.7 + 1.45 * queries * blocks)
+    figure = new_figure(width, 0.7 + (1.45, 0.95)[blocks - 1] * queries * blocks)
     grid = figure.subplots(queries * blocks, shown, sharey=True, squeeze=False)
     for number, value in enumerate(dataset[columns].values):
         block, column = divmod(number, shown)

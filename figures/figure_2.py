@@ -12,7 +12,7 @@ from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, power_of_ten, text_scale
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
@@ -152,7 +152,7 @@ def _draw_curves(axes: Axes, dataset: xarray.Dataset) -> None:
     # t = 0 has no place on a logarithmic axis: stage 1 is its left end.
     for number, time in enumerate([first, *dataset.stage_time.values[1:]], start=1):
         if 1 < number < 4:
-            axes.axvline(time, color="0.5", linestyle=":", linewidth=0.8)
+            axes.axvline(time, color="0.5", linestyle=":", linewidth=line_width(0.8))
         label_above(axes, time, f"{number}")
 
 

@@ -116,7 +116,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     cases = [(eta_Y, n) for eta_Y in dataset.eta_Y.values for n in range(dataset.sizes["class"])]
     columns = 4 if fitting_columns(width, 4, 1.3) == 4 else 2
     blocks = 4 // columns
-    figure = new_figure(width, 0.9 + 1.15 * blocks * len(cases) + 0.5 * blocks)
+    figure = new_figure(width, 0.9 + (1.15, 0.82)[blocks - 1] * blocks * len(cases) + 0.5 * blocks)
     grid = figure.subplots(blocks * len(cases), columns, sharex=True, sharey=True)
     for number, (values, style, title) in enumerate(strips):
         block, column = divmod(number, columns)

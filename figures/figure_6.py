@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, line_width, new_figure
 from snapdyn.figures.syn_medium import SEEDS, BatchSize, Momentum, Seeds, final_states
 from snapdyn.validation.checks import Check
 from snapdyn.validation.published import against_published, published_cells
@@ -62,7 +62,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     from matplotlib.lines import Line2D
 
     columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 0.8 + 2.1 * (4 // columns))
+    figure = new_figure(width, 0.8 + (2.1 if columns > 1 else 1.85) * (4 // columns))
     panels = figure.subplots(4 // columns, columns, sharex=True, sharey=True, squeeze=False)
     for axes, Q in zip(panels.flat, dataset.num_queries.values, strict=True):
         panel = dataset.sel(num_queries=Q)
@@ -103,7 +103,7 @@ def _draw_curve(axes: Axes, curve: xarray.Dataset, number: int) -> None:
         fmt=MARKERS[number],
         color=color,
         markerfacecolor="white",
-        elinewidth=0.8,
+        elinewidth=line_width(0.8),
         capsize=1.5,
     )
 

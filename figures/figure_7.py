@@ -12,7 +12,7 @@ from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
 
@@ -145,14 +145,17 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     rows, frames = dataset.sizes["num_layers"], dataset.sizes["frame"]
     columns = frames if fitting_columns(width, frames, 1.25) == frames else 2
     blocks, wide = -(-frames // columns), fitting_columns(width, 2, 2.4)
-    # A map is a square in its column.
-    tall = 0.35 + rows * blocks * (0.82 * min(width, DOUBLE_COLUMN) / columns + 0.35), 0.4 + 1.9 * (2 // wide)
+    # A map is a square in its column, below a title of two lines; in a narrow figure it is flatter, so that all rows
+    # fit on one page.
+    side = 0.6 if blocks > 1 else (min(width, DOUBLE_COLUMN) - 1.5) / columns / text_scale()
+    tall = 0.5 + 0.4 * (blocks > 1) + rows * blocks * (side + 0.45), 0.4 + (1.9 if wide > 1 else 2.6)
     figure = new_figure(width, sum(tall) + 0.3)
     parts: Any = figure.subfigures(2, 1, height_ratios=tall)
     maps, below = parts
     panels = maps.subplots(rows * blocks, columns, sharex=True, sharey=True, squeeze=False)
     # The square root keeps attention that is spread over 30 words visible beside attention on one word.
     colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
+    aspect = "auto" if blocks > 1 else "equal"
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     for row, depth in enumerate(dataset.num_layers.values):
         for frame in range(frames):
@@ -160,23 +163,24 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             axes = panels[row * blocks + block, column]
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
-            mesh = axes.imshow(shown.attention, norm=colours, aspect="equal", interpolation="nearest")
+            mesh = axes.imshow(shown.attention, norm=colours, aspect=aspect, interpolation="nearest")
             title = f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats"
             axes.set_title(f"({next(letters)}) {title}", loc="left")
             if column == 0:
                 axes.set_ylabel(f"{_layers(depth)}\nquery position")
     for axes in panels[-1]:
         axes.set_xlabel("key position")
-    maps.colorbar(mesh, ax=panels, label="attention", aspect=30, pad=0.01)
+    bar: dict[str, Any] = {"pad": 0.01, "aspect": 30}
+    if blocks > 1:
+        bar = {"location": "bottom", "pad": 0.02, "aspect": 40}
+    maps.colorbar(mesh, ax=panels, label="attention", **bar)
     settings = dataset.attrs.get("settings", dataset.attrs["corpus"])
     figure.suptitle(f"{settings}; learning rate {dataset.attrs['learning_rate']:g}", fontsize="medium")
     entropy, pace = below.subplots(2 // wide, wide, squeeze=False).flat
     _draw_series(entropy, dataset, "entropy")
-    entropy.set_ylabel("entropy of attention (nats)")
+    entropy.set_title(f"({next(letters)}) entropy of attention (nats)", loc="left")
     _draw_series(pace, dataset, "pace")
-    pace.set_ylabel(f"attention that moves per {PACE} iterations")
-    for axes in (entropy, pace):
-        axes.set_title(f"({next(letters)})", loc="left")
+    pace.set_title(f"({next(letters)}) attention that moves per {PACE} iterations", loc="left")
     handles, labels = entropy.get_legend_handles_labels()
     legend_above(below, handles, labels, loc="outside lower center")
     return figure
@@ -194,7 +198,7 @@ def _draw_series(axes: Axes, dataset: xarray.Dataset, name: str) -> None:
                     marker=marker,
                     markerfacecolor="white",
                     clip_on=False,
-                    label=_layers(depth) + (f", {text}" if text == SHUFFLED else ""),
+                    label=_layers(depth) + (", words permuted" if text == SHUFFLED else ""),
                 )
     axes.set_xlabel("iteration")
     axes.set_xlim(float(dataset.iteration.min()), float(dataset.iteration.max()))
@@ -237,7 +241,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     if control.notnull().any():
         checks.append(
             Check(
-                "wrong theory: it becomes sparse whatever it reads; change of the entropy, words exchanged at random, "
+                "wrong theory: it becomes sparse whatever it reads; change of the entropy, words permuted at random, "
                 "smallest over depths",
                 "transformer",
                 float(control.min()),

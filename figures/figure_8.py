@@ -12,7 +12,7 @@ from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, line_width, new_figure
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -43,7 +43,12 @@ def compute(
     ),
     eta_Y_a: Rates = (0.1, 0.2, 0.5, 1.0, 2.0),
     eta_Y_b: Rates = (0.2, 0.5, 1.0, 2.0, 4.0),
-    last_visit: Annotated[Sequence[int], Parameter("ends of the axes", "visits", at_least=2, entries=2)] = (80, 70),
+    last_visit: Annotated[
+        Sequence[int], Parameter("ends of the axes", "visits", at_least=2, at_most=10**6, entries=2)
+    ] = (
+        80,
+        70,
+    ),
 ) -> xarray.Dataset:
     """Evaluate h* at whole visits and h between them, for both panels.
 
@@ -107,7 +112,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
                 data.h.isel(curve=curve),
                 color=f"C{number}",
                 linestyle=LINE_STYLES[number % len(LINE_STYLES)],
-                linewidth=1,
+                linewidth=line_width(1),
             )
             axes.plot(
                 data.step,

@@ -12,7 +12,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def compute(
         5.0,
         50.0,
     ),
-    rho0: Annotated[float | None, Parameter("start of Eq. (13), K^(1/4) unless given", above=0)] = None,
+    rho0: Annotated[
+        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
+    ] = None,
 ) -> xarray.Dataset:
     """Evaluate B(t) in the printed and in the consistent form, and both at the end t0 of the transition.
 
@@ -117,7 +119,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             axes.plot(
                 curve.time, curve.B.sel(form="printed"), color=color, linestyle=LINE_STYLES[number % len(LINE_STYLES)]
             )
-            axes.axvline(curve.t0.item(), linestyle=":", linewidth=0.8, color=color)
+            axes.axvline(curve.t0.item(), linestyle=":", linewidth=line_width(0.8), color=color)
             axes.plot(curve.t0, curve.B_t0, "o", color=color, markeredgecolor="black", zorder=3)
         for consistent in (
             data.B.sel(form="consistent")
@@ -138,7 +140,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         for number, eta_Z in enumerate(dataset.eta_Z.values)
     ]
     handles += [
-        Line2D([], [], color="black", linestyle=":", linewidth=0.8, label="$t_0$, end of the transition"),
+        Line2D([], [], color="black", linestyle=":", linewidth=line_width(0.8), label="$t_0$, end of the transition"),
         Line2D([], [], color="0.5", linestyle="", marker="o", markeredgecolor="black", label="$B(t_0)$"),
         Line2D([], [], color="0.55", linewidth=2.4, alpha=0.7, label="consistent form"),
     ]

@@ -6,25 +6,23 @@ import json
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from shutil import which
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
+from snapdyn.figures.film import bars, clock_text, ffmpeg_program, write_film
 from snapdyn.figures.layout import fitting_columns
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, power_of_ten
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 TITLE = "Attention on Syn-Small over time, animated"
@@ -44,7 +42,6 @@ GENERAL = (
 FRAMES = {"quick": 60, "full": 120}
 TOKENS = 20  # of class 0: common 0-9, distinct 10-19
 STRIP = 4  # frames in the printed strip
-FRAMES_PER_SECOND = 12
 
 
 def compute(
@@ -94,34 +91,17 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             bars(axes, dataset.attention.sel(eta_Y=eta_Y).isel(time=frame), float(dataset.attention.max()))
             if column == 0:
                 axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\n$c_0(l)$")
-        title = f"({chr(ord('a') + number)}) $t$ = {power_of_ten(dataset.time.values[frame])}"
+        title = f"({chr(ord('a') + number)}) $t$ = {clock_text(dataset.time.values[frame])}"
         grid[block * rates, column].set_title(title, loc="left")
     for axes in grid[-1]:
-        axes.set_xlabel("token (0-9 common)")
+        axes.set_xlabel(f"token (0\N{EN DASH}{len(COMMON) - 1} common)")
     return figure
-
-
-def bars(axes: Axes, attention: xarray.DataArray, highest: float) -> BarContainer:
-    """Draw attention over tokens (token,), common ones hatched."""
-    common = np.isin(attention.token, COMMON)
-    drawn = axes.bar(
-        attention.token,
-        attention,
-        0.8,
-        color=np.where(common, "C1", "C0"),
-        hatch=["////" if c else "" for c in common],
-        edgecolor="white",
-        linewidth=0,
-    )
-    axes.set(ylim=(0, 1.05 * highest), xlim=(-0.7, TOKENS - 0.3))
-    axes.set_xticks([0, 10, 19])
-    return drawn
 
 
 def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, caption: str) -> list[Path]:
     """Write NAME.gif, NAME.html (a self-contained page with a slider), and NAME.mp4 where ffmpeg is installed."""
     page = folder / f"{name}.html"
-    films = [folder / f"{name}.{kind}" for kind in ("gif", *(["mp4"] if which("ffmpeg") else []))]
+    films = [folder / f"{name}.{kind}" for kind in ("gif", *(["mp4"] if ffmpeg_program() else []))]
     for film in films:
         with replacing(film) as temporary, TemporaryDirectory() as scratch:  # the writer takes the format from the name
             drawn = Path(scratch) / film.name
@@ -141,7 +121,7 @@ def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, c
         "ticks": [round(tick, 2) for tick in np.arange(0, highest, 0.05)],
         "panels": [
             {
-                "label": f"\N{GREEK SMALL LETTER ETA}_Y = {eta_Y:g}: attention of class 0 by token",
+                "rate": f"{eta_Y:g}",
                 "attention": dataset.attention.sel(eta_Y=eta_Y).values.round(5).tolist(),
             }
             for eta_Y in dataset.eta_Y.values
@@ -151,32 +131,6 @@ def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, c
         text = template.render(title=title, caption=caption, frames=dataset.sizes["time"], data=json.dumps(data))
         temporary.write_text(text + "\n", encoding="utf-8")
     return [*films, page]
-
-
-def write_film(dataset: xarray.Dataset, path: Path) -> None:
-    """Write the frames as a GIF or MP4, by the ending of `path`, both rates side by side."""
-    from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
-
-    figure = new_figure(6.0, 2.4, dpi=100)
-    highest = float(dataset.attention.max())
-    panels = figure.subplots(1, dataset.sizes["eta_Y"], sharey=True)
-    drawn = []
-    for axes, eta_Y in zip(panels, dataset.eta_Y.values, strict=True):
-        drawn.append(bars(axes, dataset.attention.sel(eta_Y=eta_Y).isel(time=0), highest))
-        axes.set_title(f"$\\eta_Y$ = {eta_Y:g}")
-        axes.set_xlabel("token (0-9 common)")
-    panels[0].set_ylabel("attention $c_0(l)$")
-    clock = figure.suptitle("")
-
-    def show(frame: int) -> None:
-        for container, eta_Y in zip(drawn, dataset.eta_Y.values, strict=True):
-            for bar, height in zip(container, dataset.attention.sel(eta_Y=eta_Y).isel(time=frame).values, strict=True):
-                bar.set_height(height)
-        clock.set_text(f"$t$ = {power_of_ten(dataset.time.values[frame])} batch-size-1 steps")
-
-    animation = FuncAnimation(figure, show, frames=dataset.sizes["time"])
-    writer: Any = (PillowWriter if path.suffix == ".gif" else FFMpegWriter)(fps=FRAMES_PER_SECOND)
-    animation.save(path, writer=writer, dpi=100)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

@@ -11,7 +11,7 @@ import xarray
 from snapdyn.dynamics import MeanField, momentum_clock, syn_small
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, note_size
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, note_size
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -93,7 +93,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw token x time maps, one row per class, one column per rate; a logarithmic time axis."""
     classes, rates = dataset.sizes["class"], dataset.sizes["eta_Y"]
     columns = fitting_columns(width, rates, 2.2)
-    figure = new_figure(width, 0.4 + 2.1 * classes * rates / columns)
+    figure = new_figure(width, 0.4 + (2.1 if columns > 1 else 1.95) * classes * rates / columns)
     grid = figure.subplots(classes * rates // columns, columns, sharex=True, sharey=True, squeeze=False)
     data = dataset.isel(time=slice(1, None))  # t = 0 has no place on a logarithmic axis
     highest = float(data.attention.max())
@@ -106,7 +106,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         mesh = axes.pcolormesh(
             data.time, data.token, attention.T, shading="nearest", vmin=0, vmax=highest, rasterized=True
         )
-        axes.hlines([9.5, 19.5], FIRST_TIME, LAST_TIME, color="white", linewidth=0.8)
+        axes.hlines([9.5, 19.5], FIRST_TIME, LAST_TIME, color="white", linewidth=line_width(0.8))
         _label_groups(axes, attention)
         axes.set(xscale="log", xlim=(FIRST_TIME, LAST_TIME), ylabel=f"class {n}: token")
         if n == 0:

@@ -12,7 +12,7 @@ from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, sgd, single
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import dominant_token
@@ -118,7 +118,7 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     axes.fill_between(dataset.time, low, high, where=low > smallest, color="0.85", linewidth=0)
     drawable = np.where(median > smallest, median, np.nan)
     axes.plot(dataset.time, drawable, "o", color="0.3", markerfacecolor="white", markevery=3, label="SGD, median")
-    axes.axvline(dataset.t0.item(), color="0.5", linestyle=":", linewidth=0.8)
+    axes.axvline(dataset.t0.item(), color="0.5", linestyle=":", linewidth=line_width(0.8))
     label_above(axes, dataset.t0.item(), "$t_0$")
     highest = 2 * float(dataset.exponent.max())
     axes.set(xscale="log", yscale="log", ylim=(smallest, highest), xlim=(1, dataset.time.values[-1]))

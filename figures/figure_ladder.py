@@ -10,13 +10,14 @@ import xarray
 from snapdyn.dynamics import single_common_token
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs import ladder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 TITLE = "Error of each approximation, from SGD to the closed form"
 CAPTION = (
@@ -85,8 +86,6 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the gaps between neighbouring rungs over time, a panel per observable; thin where noise explains them."""
-    from matplotlib.lines import Line2D
-
     columns = fitting_columns(width, 2, 2.4)
     figure = new_figure(width, 1.0 + 2.3 * (2 // columns) + 0.5 * (columns < 2))
     panels = figure.subplots(2 // columns, columns, sharey=True, squeeze=False)
@@ -97,12 +96,20 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel("gap relative to the largest change")
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    handles += [
-        Line2D([], [], color="0.3", linewidth=0.5, label="explained by the noise of the seeds"),
-        Line2D([], [], color="0.5", linestyle=":", linewidth=0.8, label=f"tolerance {dataset.attrs['tolerance']:g}"),
-    ]
+    handles += explained(dataset.attrs["tolerance"])
     legend_above(figure, handles, [*labels, *(str(handle.get_label()) for handle in handles[-2:])], most_columns=3)
     return figure
+
+
+def explained(tolerance: float) -> list[Line2D]:
+    """Return what a legend says of thin lines and of the dotted one."""
+    from matplotlib.lines import Line2D
+
+    thin, thicker = line_width(0.5), line_width(0.8)
+    return [
+        Line2D([], [], color="0.3", linewidth=thin, label="explained by the noise of the seeds"),
+        Line2D([], [], color="0.5", linestyle=":", linewidth=thicker, label=f"tolerance {tolerance:g}"),
+    ]
 
 
 def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
@@ -112,10 +119,10 @@ def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
         pair = shown.sel(rung=rung, observable=observable)
         gap = np.where(pair.gap > 0, pair.gap, np.nan)
         style: dict[str, Any] = {"linestyle": STYLES[number % len(STYLES)], "color": f"C{number}"}
-        axes.plot(pair.t, gap, linewidth=0.5, **style)
+        axes.plot(pair.t, gap, linewidth=line_width(0.5), **style)
         known = np.where(pair.resolved > 0.5 * pair.gap, gap, np.nan)
         axes.plot(pair.t, known, label=f"{pair.finer.item()} $\\rightarrow$ {rung}", **style)
-    axes.axhline(dataset.attrs["tolerance"], color="0.5", linestyle=":", linewidth=0.8)
+    axes.axhline(dataset.attrs["tolerance"], color="0.5", linestyle=":", linewidth=line_width(0.8))
     axes.set(xscale="log", yscale="log", xlim=dataset.t.values[[0, -1]], ylim=(SMALLEST_SHOWN, None))
     axes.set_xlabel(TIME_LABEL)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.dynamics.storage import provenance, replacing
-from snapdyn.errors import InputError, list_of, positive, unknown_name
+from snapdyn.errors import InputError, list_of, positive, shown, unknown_name
 from snapdyn.figures.saved_data import FORMAT
 from snapdyn.figures.style import Style, house_style
 
@@ -27,17 +27,49 @@ FORMATS: dict[str, dict[str, Any]] = {
     "pgf": {},
 }
 DEFAULT_FORMATS = ("png", "pdf")
+LOWEST_DPI, HIGHEST_DPI = 10.0, 2400.0
+MOST_DOTS = 4e8  # of a picture: 1.6 GB while it is drawn
+MOST_DOTS_OF_A_SIDE = 2**16 - 1  # matplotlib draws no more
 
 
 def chosen_formats(formats: Sequence[str]) -> tuple[str, ...]:
     """Return formats of pictures, each once, after checking that each is known."""
     names = list_of("formats", [formats] if isinstance(formats, str) else formats, str)
     for name in names:
+        if not name.strip():
+            raise InputError(f"expected formats such as png,svg, received an empty one in {shown(formats)}; remove it")
         if name not in FORMATS:
             raise unknown_name("a format", name, FORMATS)
     if not names:
         raise InputError(f"expected at least one format, received none; give some of {', '.join(FORMATS)}")
     return tuple(dict.fromkeys(names))
+
+
+def checked_dpi(dpi: float | None) -> float | None:
+    """Return the resolution after checking that it is within the bounds; None is that of the style."""
+    if dpi is None:
+        return None
+    dpi = positive("dpi", dpi)
+    if not LOWEST_DPI <= dpi <= HIGHEST_DPI:
+        raise InputError(
+            f"expected dpi between {LOWEST_DPI:g} and {HIGHEST_DPI:g}, received {dpi:g}; give such a resolution"
+        )
+    return dpi
+
+
+def _require_drawable(figure: Figure, dpi: float | None) -> None:
+    """Raise InputError where a bitmap of the figure has no dot, or more dots than can be drawn."""
+    import matplotlib
+
+    if dpi is None:
+        chosen = matplotlib.rcParams["savefig.dpi"]  # a number, or "figure"
+        dpi = figure.dpi if chosen == "figure" else float(chosen)
+    width, height = figure.get_size_inches() * dpi
+    if min(width, height) < 1 or max(width, height) > MOST_DOTS_OF_A_SIDE or width * height > MOST_DOTS:
+        raise InputError(
+            f"expected a picture of 1 to {MOST_DOTS_OF_A_SIDE} dots a side and at most {MOST_DOTS:g} dots in all, "
+            f"received {width:.0f} x {height:.0f}; change dpi or width"
+        )
 
 
 def write_figure(
@@ -75,7 +107,7 @@ def write_figure(
     formats : sequence of str
         Some of "png", "pdf", "svg", "pgf".
     dpi : float, optional
-        Dots per inch of PNG and of bitmaps inside the others; default that of the style (200).
+        Dots per inch of PNG and of bitmaps inside the others, 10 to 2400; default that of the style (200).
 
     Returns
     -------
@@ -85,7 +117,8 @@ def write_figure(
     Raises
     ------
     InputError
-        Unknown formats or styles; a program that a format needs is missing; the folder cannot be written to.
+        Unknown formats or styles; a resolution out of bounds, or too high for the size of the figure; a program that a
+        format needs is missing; the folder cannot be written to.
     """
     formats = chosen_formats(formats)
     ends = {"data": "nc", **{kind: kind for kind in formats}, "provenance": "provenance.json"}
@@ -96,10 +129,11 @@ def write_figure(
     ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
     # fontTools logs remarks on the dates of the fonts that it embeds.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
-    resolution: dict[str, Any] = {} if dpi is None else {"dpi": positive("dpi", dpi)}
+    resolution: dict[str, Any] = {} if dpi is None else {"dpi": checked_dpi(dpi)}
     with house_style(style=style, tex=tex):
         write_netcdf(ordered, files["data"], FORMAT)
         figure = draw_dataset(dataset)
+        _require_drawable(figure, dpi)
         for kind in formats:
             with replacing(files[kind]) as temporary:
                 try:
@@ -108,8 +142,7 @@ def write_figure(
                     if kind == "pgf" or tex:  # LaTeX is missing, or refuses a text
                         raise InputError(
                             f"expected LaTeX to set the texts of {files[kind].name}, received an error: {error}; "
-                            "install "
-                            "LaTeX, or choose another format"
+                            "install LaTeX, or choose another format"
                         ) from error
                     raise
     record = provenance(**facts, parameters=dataset.attrs, wall_time=time.perf_counter() - started)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.figures.style import text_scale
+from snapdyn.figures.style import text_width_scale
 from snapdyn.figures.text_boxes import tick_labels
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ROUNDS = 6  # of changing texts and laying out again
 
 def fitting_columns(width: float, count: int, least: float) -> int:
     """Return the number of columns of panels of at least `least` inches (at the house style's text) in `width`."""
-    columns = max(1, min(count, int(width / text_scale() / least + 1e-9)))
+    columns = max(1, min(count, int(width / text_width_scale() / least + 1e-9)))
     return -(-count // -(-count // columns))  # no emptier last row than needed
 
 
@@ -147,22 +147,24 @@ def wrap(text: Text, room: float, upright: bool = False) -> bool:
     # As it was written: in a later round there may be more room.
     written = getattr(text, "_written", before)
     text._written = written  # type: ignore[attr-defined]
-    words = words_of(written)
 
     def length() -> float:
         box = text.get_window_extent()
         return box.height if upright else box.width
 
     text.set_text(written)
-    if len(words) < 2 or not text.get_visible() or length() <= room:
+    if len(words_of(written)) < 2 or not text.get_visible() or length() <= room:
         return text.get_text() != before
-    lines = [words[0]]
-    for word in words[1:]:
-        text.set_text(f"{lines[-1]} {word}")
-        if length() <= room:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
+    lines: list[str] = []
+    for paragraph in written.split("\n"):  # breaks that were written stay
+        first, *words = words_of(paragraph) or [""]
+        lines.append(first)
+        for word in words:
+            text.set_text(f"{lines[-1]} {word}")
+            if length() <= room:
+                lines[-1] += f" {word}"
+            else:
+                lines.append(word)
     text.set_text("\n".join(lines))
     return text.get_text() != before
 

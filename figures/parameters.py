@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from snapdyn.errors import InputError, number, shown, text, unknown_name, whole
+from snapdyn.errors import LARGEST_WHOLE, InputError, number, shown, text, unknown_name, whole
 
 # Arguments of `compute` that are no parameters of the figure.
 RESERVED = ("level", "runs")
@@ -66,14 +66,19 @@ class Declared:
     def expected(self) -> str:
         """Type and bounds in words."""
         words = {int: "whole number", float: "number", str: "text"}[self.kind] + ("s" if self.listed else "")
+        count = f"{self.note.entries} " if self.note.entries else ""
+        return f"{count}{words}{self._bounds}"
+
+    @property
+    def _bounds(self) -> str:
         note = self.note
         bounds = [
             f"above {note.above:g}" if note.above is not None else "",
-            f"at least {note.at_least:g}" if note.at_least is not None else "",
-            f"at most {note.at_most:g}" if note.at_most is not None else "",
+            f"of at least {note.at_least:g}" if note.at_least is not None else "",
+            f"of at most {note.at_most:g}" if note.at_most is not None else "",
         ]
-        count = f"{note.entries} " if note.entries else ""
-        return " ".join([count + words, ", ".join(filter(None, bounds))]).strip()
+        words = " and ".join(filter(None, bounds)).replace(" and of at", " and at")
+        return f" {words}" if words else ""
 
     def describe(self) -> str:
         """Name, default, meaning, unit, type and bounds in one line."""
@@ -102,22 +107,22 @@ class Declared:
         return entries
 
     def _entry(self, value: Any, name: str) -> Any:
-        read = {
-            int: lambda: whole(name, value, -(2**53)),
-            float: lambda: number(name, value),
-            str: lambda: text(name, value),
-        }
-        entry: Any = read[self.kind]()
-        note = self.note
-        if self.kind is not str and (
-            entry != entry
-            or abs(entry) == float("inf")
+        if self.kind is str:
+            return text(name, value)
+        note, noun = self.note, "whole number" if self.kind is int else "number"
+        try:
+            entry = whole(name, value, -LARGEST_WHOLE) if self.kind is int else number(name, value)
+        except InputError:  # whose words know no bounds of this parameter
+            entry = float("nan")
+        if (
+            not abs(entry) < float("inf")
             or (note.above is not None and entry <= note.above)
             or (note.at_least is not None and entry < note.at_least)
             or (note.at_most is not None and entry > note.at_most)
         ):
+            kind = "of 64 bits" if self.kind is int else "that is finite"
             raise InputError(
-                f"expected {name} to be {self.expected}, received {shown(value)}; give one within the bounds"
+                f"expected {name} to be a {noun}{self._bounds}, received {shown(value)}; give such a number {kind}"
             )
         return entry
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapdyn.dynamics import Trajectory
-from snapdyn.errors import InputError, choice, shown, text, whole
-from snapdyn.figures.layout import fit_texts
-from snapdyn.figures.style import LINE_STYLES, SINGLE_COLUMN, TIME_LABEL, Style, house_style, note_size, text_scale
+from snapdyn.errors import InputError, choice, instance, shown, text
+from snapdyn.figures.layout import fit_texts, legend_above
+from snapdyn.figures.style import SINGLE_COLUMN, Style, house_style, line_width, note_size, text_scale
+from snapdyn.figures.trajectory_curves import draw_run, draw_runs, known_options
 from snapdyn.validation import InstanceReport, Ladder
-from snapdyn.validation.comparison import KINDS, IndexedObservable
+from snapdyn.validation.comparison import IndexedObservable
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STATUS_COLOURS = {"holds": "C0", "fails": "C1", "outside": "C4", "undecided": "0.6"}
+MOST_INSIDE = 3  # entries of a legend inside the axes
 SMALLEST_MARGIN = 1e-6  # smaller ones stand here
-LOW, HIGH = 0.1, 0.9  # quantiles of the band of seeds
 
 
 def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None = None, **options: Any) -> Axes:
@@ -40,9 +43,9 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     style : str, path or mapping, optional
         As in `house_style`.
     **options
-        Trajectory: ``n``, the class (default 0); ``tokens``, a list (default: all tokens of the class; for
-        "relative_gain" all its distinct tokens), ``l0``, the token that gains are relative to (default the most
-        frequent distinct token). Sweep: ``x`` and ``y``, the dimensions (default the first two).
+        Trajectory: ``n``, the class (default 0; for "entropy" all classes); ``tokens``, a list (default: all tokens of
+        the class; for "relative_gain" all its distinct tokens), ``l0``, the token that gains are relative to (default
+        the most frequent distinct token). Sweep: ``x`` and ``y``, the dimensions (default the first two).
 
     Returns
     -------
@@ -51,7 +54,8 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     Raises
     ------
     InputError
-        The result is of another type, or it has no such quantity, class, token or dimension.
+        The result is of another type, or it has no such quantity, class, token, option or dimension; or there is no
+        curve to draw, or more than 50, one per class or token.
 
     Examples
     --------
@@ -62,25 +66,62 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     >>> axes.get_ylabel()
     'entropy of attention (nats)'
     """
+    from matplotlib import axes, pyplot
+
     text("what", what)
     draw = _drawing(thing)
     with house_style(style=style):
         if ax is not None:
-            draw(ax, thing, what, **options)
+            draw(instance("ax", ax, axes.Axes, "give the axes of one panel"), thing, what, **options)
+            _keep_style(ax)
             return ax
-        from matplotlib import pyplot
-
         figure, ax = pyplot.subplots(figsize=(SINGLE_COLUMN, 2.5 * text_scale()))
-        draw(ax, thing, what, **options)
+        try:
+            draw(ax, thing, what, **options)
+        except InputError:
+            pyplot.close(figure)  # which a notebook would show empty
+            raise
+        _clear_legend(ax, figure)
         fit_texts(figure)
+        _keep_style(figure)
     return ax
+
+
+def _clear_legend(axes: Axes, figure: Figure) -> None:
+    """Move a legend that would cover the curves above the axes, and let the figure grow by its height."""
+    legend = axes.get_legend()
+    if legend is None or len(legend.get_texts()) <= MOST_INSIDE:
+        return
+    handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+    legend.remove()
+    above = legend_above(figure, handles, labels, fontsize=note_size())
+    figure.set_figheight(figure.get_figheight() + above.get_window_extent().height / figure.dpi)
+
+
+def _keep_style(drawn: Artist) -> None:
+    """Write colours and fonts of the current style into what was drawn; matplotlib looks them up when it saves."""
+    import matplotlib
+    from matplotlib.colors import to_rgba
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+    settings: Any = matplotlib.rcParams
+    family = settings["font.family"][0]
+    for line in drawn.findobj(Line2D):
+        assert isinstance(line, Line2D)
+        line.set(color=to_rgba(line.get_color()), markeredgecolor=to_rgba(line.get_markeredgecolor()))
+        line.set_markerfacecolor(to_rgba(line.get_markerfacecolor()))
+    for words in drawn.findobj(Text):
+        assert isinstance(words, Text)
+        words.set_fontfamily(settings.get(f"font.{family}", family))
+        words.set_math_fontfamily(settings["mathtext.fontset"])
 
 
 def _drawing(thing: Any) -> Callable[..., None]:
     import xarray
 
     if isinstance(thing, Trajectory):
-        return _draw_run
+        return draw_run
     if isinstance(thing, InstanceReport):
         return _draw_report
     if isinstance(thing, Ladder):
@@ -91,87 +132,17 @@ def _drawing(thing: Any) -> Callable[..., None]:
         if "settings" in thing.attrs:
             return _draw_diagram
     if isinstance(thing, (list, tuple)) and thing and all(isinstance(run, Trajectory) for run in thing):
-        return _draw_runs
+        return draw_runs
     raise InputError(
-        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, or the dataset of a sweep or a "
-        "comparison "
+        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, or the dataset of a sweep or a comparison "
         f"to plot, received {shown(thing)}; give one of these"
     )
 
 
-def _draw_run(axes: Axes, run: Trajectory, what: str, **options: Any) -> None:
-    _draw_runs(axes, [run], what, **options)
-
-
-def _draw_runs(
-    axes: Axes,
-    runs: Sequence[Trajectory],
-    what: str,
-    n: int = 0,
-    tokens: Sequence[int] | None = None,
-    l0: int | None = None,
-) -> None:
-    first = runs[0]
-    if any(not np.array_equal(run.t, first.t) for run in runs):
-        raise InputError("expected runs on the same times, received others; give the same t_eval or record to all")
-    label, curves = _curves(first, what, n, tokens, l0)
-    for number, (name, evaluate) in enumerate(curves):
-        style: dict[str, Any] = {"color": f"C{number % 7}", "linestyle": LINE_STYLES[number // 7 % len(LINE_STYLES)]}
-        if len(curves) <= len(LINE_STYLES):
-            style["linestyle"] = LINE_STYLES[number]
-        low, median, high = np.quantile([evaluate(run) for run in runs], [LOW, 0.5, HIGH], axis=0)
-        axes.plot(first.t, median, label=name, **style)
-        if len(runs) > 1:
-            axes.fill_between(first.t, low, high, color=style["color"], alpha=0.2, linewidth=0)
-    positive = first.t[first.t > 0]
-    if positive.size and positive[-1] > 100 * positive[0]:
-        axes.set_xscale("log")
-    axes.set_xlabel(TIME_LABEL)
-    axes.set_ylabel(label)
-    if len(curves) > 1:
-        axes.legend(ncols=1 + (len(curves) - 1) // 8, fontsize=note_size())
-
-
-Curve = tuple[str, Callable[[Trajectory], np.ndarray]]
-
-
-def _curves(
-    run: Trajectory, what: str, n: int, tokens: Sequence[int] | None, l0: int | None
-) -> tuple[str, list[Curve]]:
-    """Return the label of the axis, and name and function of each curve."""
-    if run.classes is None:
-        column = list(run.value_names).index(choice("what", what, list(run.value_names)))
-        return what, [(what, lambda run: run.require_state()[:, column])]
-    choice("what", what, KINDS)
-    classes = run.require_classes()
-    if what == "loss":
-        return "loss (nats)", [_curve("loss", IndexedObservable("loss"))]
-    if what == "entropy":
-        every = range(classes.num_classes)
-        return "entropy of attention (nats)", [_curve(f"class {k}", IndexedObservable("entropy", (k,))) for k in every]
-    n = classes.check_class(n)
-    probability = classes.P.toarray()[n]
-    distinct = sorted(map(int, classes.distinct_tokens(n)), key=lambda token: -probability[token])
-    further: tuple[int, ...] = ()
-    label = f"{KINDS[what][0].partition(',')[0]}, class {n}"
-    chosen = [int(token) for token in np.flatnonzero(probability)]
-    if what == "relative_gain":
-        if l0 is None and not distinct:
-            raise InputError(f"expected l0, for class {n} has no distinct token, received none; give a token")
-        reference = distinct[0] if l0 is None else whole("l0", l0, 0)
-        label, further = f"relative gain over token {reference}, class {n}", (reference,)
-        chosen = [token for token in distinct if token != reference]
-    shown_tokens = chosen if tokens is None else [whole("a token", token, 0) for token in tokens]
-    return label, [_curve(f"token {l}", IndexedObservable(what, (n, l, *further))) for l in shown_tokens]
-
-
-def _curve(name: str, observable: IndexedObservable) -> Curve:
-    return name, observable.evaluate
-
-
-def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
+def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) -> None:
     """Draw the number of each claim over its bound: on the left of 1 the statement holds."""
     choice("what", what, ("margins",))
+    known_options("a report", options, ())
     shown_results, margins = [], []
     for result in report.claims:
         ratio = result.measured / result.bound if result.bound else np.nan
@@ -182,7 +153,7 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
     if not margins:
         raise InputError("expected a report with numbers and bounds, received none; plot the report of more claims")
     rows = np.arange(len(margins))
-    axes.axvline(1.0, color="0.5", linewidth=0.8)
+    axes.axvline(1.0, color="0.5", linewidth=line_width(0.8))
     for status, color in STATUS_COLOURS.items():
         chosen = [row for row, result in enumerate(shown_results) if result.status == status]
         if chosen:
@@ -197,26 +168,28 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
     axes.set_yticks(rows, [result.id for result in shown_results])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y")
-    axes.set_xlabel("measured number over its bound (at most 1: holds; smallest shown: $10^{-6}$)")
+    axes.set_xlabel("measured number over its bound\n(at most 1: holds; smallest shown: $10^{-6}$)")
     axes.legend(fontsize=note_size())
     figure: Any = axes.get_figure(root=True)
     figure.set_figheight(max(figure.get_figheight(), 0.8 + 0.16 * len(rows)))
 
 
-def _draw_ladder(axes: Axes, ladder: Ladder, what: str) -> None:
-    from snapdyn.figures.figure_ladder import draw_gaps
+def _draw_ladder(axes: Axes, ladder: Ladder, what: str, **options: Any) -> None:
+    from snapdyn.figures.figure_ladder import draw_gaps, explained
 
     gaps = ladder.gaps.assign_attrs(tolerance=ladder.tolerance)
     choice("what", what, [str(name) for name in gaps.observable.values])
+    known_options("a ladder", options, ())
     draw_gaps(axes, gaps, what)
     axes.set_ylabel(f"gap of {what} relative to its largest change")
-    axes.legend(fontsize=note_size())
+    axes.legend(handles=[*axes.get_legend_handles_labels()[0], *explained(ladder.tolerance)], fontsize=note_size())
 
 
-def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
+def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any) -> None:
     from snapdyn.figures.comparison import draw_curves
 
     choice("what", what, [str(name) for name in dataset.observable.values])
+    known_options("a comparison", options, ())
     draw_curves(axes, dataset.sel(observable=what))
     kind, *indices = what.split()
     axes.set_ylabel(IndexedObservable(kind, tuple(map(int, indices))).label)
@@ -224,13 +197,20 @@ def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
     axes.legend(fontsize=note_size())
 
 
-def _draw_diagram(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = None, y: str | None = None) -> None:
+def _draw_diagram(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any) -> None:
     from snapdyn.figures.phase_diagrams import draw_panel
 
     choice("what", what, [str(name) for name in dataset.data_vars])
+    known_options("a sweep", options, ("x", "y"))
+    x, y = options.get("x"), options.get("y")
     dims = [str(name) for name in dataset[what].dims if name != "seed" and dataset.sizes[name] > 1]
     if len(dims) < 2 and (x is None or y is None):
         raise InputError(f"expected a variable over two dimensions, received {what} over {dims}; sweep two parameters")
-    handles = draw_panel(axes, dataset, x or dims[0], y or dims[1], what)
+    # One that is given leaves the first other one.
+    x = next(name for name in dims if name != y) if x is None else choice("x", x, dims)
+    y = next(name for name in dims if name != x) if y is None else choice("y", y, dims)
+    if x == y:
+        raise InputError(f"expected two dimensions x and y, received {x} twice; choose two of {', '.join(dims)}")
+    handles = draw_panel(axes, dataset, x, y, what)
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.25), fontsize=note_size())

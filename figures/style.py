@@ -22,6 +22,7 @@ PRESETS = ("neurips", "icml", "jmlr", "slides")
 NARROWEST, WIDEST = 2.0, 40.0  # inches
 # The time of theory: attributes of data, label of an axis.
 CLOCK = {"units": "batch-size-1 steps"}
+LINE_WIDTH = 1.2  # points, of the house style: widths of thinner lines are meant for this one
 # Line styles that are told apart without colour, in the order of the colours.
 LINE_STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)), ":")
 TIME_LABEL = "$t$ (batch-size-1 steps)"
@@ -131,6 +132,26 @@ def text_scale() -> float:
     return float(matplotlib.rcParams["font.size"]) / TEXT_SIZE
 
 
+def line_width(points: float) -> float:
+    """Return the width of a line that is `points` wide in the house style, in the current style: wider on slides."""
+    import matplotlib
+
+    return points * float(matplotlib.rcParams["lines.linewidth"]) / LINE_WIDTH
+
+
+def text_width_scale() -> float:
+    """Return the width of words in the current style over their width in the house style: Times is narrow."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    def width(font: FontProperties) -> float:
+        return float(TextPath((0, 0), "attention of the dominant token", prop=font).get_extents().width)
+
+    return width(FontProperties(size=TEXT_SIZE * text_scale())) / width(
+        FontProperties(family="DejaVu Sans", size=TEXT_SIZE)
+    )
+
+
 def note_size(factor: float = 1.0) -> float:
     """Return the size of notes in a figure, points: that of legends, times `factor`."""
     import matplotlib
@@ -174,12 +195,12 @@ def power_of_ten(value: float, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> power_of_ten(1e5), power_of_ten(0.25), power_of_ten(3.2e-7)
-    ('$10^{5}$', '0.25', '$3.2\\\\times10^{-7}$')
+    >>> power_of_ten(1890), power_of_ten(1e5), power_of_ten(0.25), power_of_ten(3.2e-7)
+    ('$1\\\\,890$', '$10^{5}$', '0.25', '$3.2\\\\times10^{-7}$')
     """
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         if abs(value) >= 999.5:
-            return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
+            return f"${value:,.0f}$".replace(",", "\\,")  # a thin space that every mathematical font has
         return f"{value:.{digits}g}"
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     mantissa = f"{float(mantissa):g}"

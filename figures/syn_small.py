@@ -9,6 +9,7 @@ import xarray
 
 from snapdyn.dynamics import Trajectory, syn_small
 from snapdyn.figures.layout import wrap
+from snapdyn.figures.style import line_width, note_size
 from snapdyn.validation.published import FIGURE_4, FIGURE_4_ITERATIONS
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def draw_strip(axes: Axes, strip: xarray.DataArray, **style: Any) -> QuadMesh:
     axes.tick_params(length=0)
     groups = [group for group in GROUPS if group[0] <= tokens[-1]]
     for first, _ in groups[1:]:
-        axes.axvline(first - 0.5, color="white", linewidth=1.0)
+        axes.axvline(first - 0.5, color="white", linewidth=line_width(1.0))
     axes.set_xticks([first for first, _ in groups])
     axes.tick_params(axis="x", length=2)
     return mesh
@@ -69,6 +70,10 @@ def groups_legend(figure: Figure, settings: str, absent: bool = True) -> None:
     from matplotlib.patches import Patch
 
     names = ", ".join(f"{first}–{first + 9} {name}" for first, name in GROUPS[: 3 if absent else 2])
-    handles = [Patch(facecolor="0.85", label="token not in this class")] if absent else [Patch(alpha=0, label="")]
-    legend = figure.legend(handles=handles, loc="outside upper center", title=f"{settings}; tokens: {names}")
+    text = f"{settings}; tokens: {names}"
+    if not absent:
+        figure.suptitle(text, fontsize=note_size())
+        return
+    handle = Patch(facecolor="0.85", label="token not in this class")
+    legend = figure.legend(handles=[handle], loc="outside upper center", title=text)
     wrap(legend.get_title(), 0.95 * figure.bbox.width)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.errors import InputError, choice, file_path, optional_function, positive
+from snapdyn.errors import InputError, choice, file_path, optional_function
 from snapdyn.figures.drawing import DATA_OF_ANOTHER_KIND, compute, finished_figure
-from snapdyn.figures.files import DEFAULT_FORMATS, chosen_formats, write_figure
+from snapdyn.figures.files import DEFAULT_FORMATS, checked_dpi, chosen_formats, write_figure
 from snapdyn.figures.parameters import value_text
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.saved_data import changed_parameters, saved_data
@@ -170,7 +170,7 @@ def write(
     choice("level", level, LEVELS)
     optional_function("progress", progress)
     figure_width(width, style, 1.0)
-    look = _Look(width, style, tex, chosen_formats(formats), None if dpi is None else positive("dpi", dpi))
+    look = _Look(width, style, tex, chosen_formats(formats), checked_dpi(dpi))
     saved = None if source is None else saved_data(file_path("source", source), unverified)
     transformers = None if runs is None else load_transformer_runs(file_path("runs", runs), unverified)
     FIGURES.load_named([ids] if isinstance(ids, str) else ids if isinstance(ids, list | tuple) else [])

@@ -75,6 +75,7 @@ SERVED_BY = {
     "figures/layout": "figures/test_text_boxes.py",
     "figures/mathtext": "figures/test_text_boxes.py",
     "figures/saved_data": "figures/test_drawing.py",
+    "figures/trajectory_curves": "figures/test_plotting.py",
     "figures/transformers": "figures/test_figure_7.py",
     "figures/writing": "figures/test_drawing.py",
     "figures/svg": "figures/test_claim_pictures.py",

@@ -134,7 +134,7 @@ def test_animation_is_a_page_of_its_own(drawn: dict[str, DrawnFigure]) -> None:
     """Assert that the page needs no network and holds every frame, and that the GIF has as many."""
     from PIL import Image
 
-    gif, page = drawn["animation"].extras
+    gif, *_, page = drawn["animation"].extras
     text = page.read_text(encoding="utf-8")
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "NaN" not in text

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray
+from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.commands.main import main
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, Parameter, write
+from snapdyn.figures import FIGURES, FigureEntry, Parameter, write
 from snapdyn.figures.parameters import parameters_of, read_setting
 
 # Other values for figures that are quick to compute.
@@ -57,6 +59,52 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
     assert again.caption == figure.caption
 
 
+@pytest.mark.parametrize(
+    ("id_", "values"),
+    [
+        ("3", {"rho0": 2.0}),  # the printed B does not start at 0
+        ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
+        ("transition", {"eta_Y": 1e4}),  # t* and t0 before the axis
+        ("transition", {"eta_Y": 1e-4}),  # beyond it
+    ],
+)
+def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:
+    """Assert the checks that are called general where parameters are far from the defaults."""
+    entry = FIGURES[id_]
+    checks = [check for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general]
+    assert checks
+    assert all(check.as_expected for check in checks)
+
+
+@pytest.mark.parametrize("values", [{"num_classes": 9 * 10**15, "vocab_size": 4}, {"last_time": 1e-300}])
+def test_forms_that_coincide_contradict_no_claim(values: dict[str, Any], tmp_path: Path) -> None:
+    """Assert that Figure 3 does not ask two forms to differ where they are one: that speaks of the defaults only."""
+    (figure,) = write("3", tmp_path, parameters={"3": values}, formats=["png"], dpi=50)
+    assert figure.as_claimed
+    assert "wrong theory: each form's circles on the other form's lines" in figure.not_applicable
+
+
+def test_a_fault_with_the_defaults_stays_an_error() -> None:
+    """Assert that only parameters of the user turn a failed integration into wrong input."""
+
+    def fails(level: str, rate: float = 1.0) -> xarray.Dataset:
+        raise RuntimeError("no convergence")
+
+    def draws(dataset: object) -> Figure:
+        return Figure()
+
+    FIGURES.add(FigureEntry("fails", "Fails", "It fails.", fails, draws, lambda dataset: []))
+    try:
+        with pytest.raises(RuntimeError, match=r"^no convergence"):
+            sd.figures.compute("fails")
+        with pytest.raises(
+            InputError, match=r"received rate = 2 \(RuntimeError: no convergence\); choose values nearer"
+        ):
+            sd.figures.compute("fails", rate=2.0)
+    finally:
+        del FIGURES["fails"]
+
+
 def test_rho0_follows_the_number_of_classes() -> None:
     """Assert that in Figure 3 rho0 is K^(1/4) for every K, so that lines and circles stay together."""
     six = sd.figures.compute("3", num_classes=6)
@@ -90,12 +138,17 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
     ("id_", "values", "message"),
     [
         ("3", {"num_clases": 6}, "parameter of figure 3 to be one of num_classes, .*; did you mean 'num_classes'"),
-        ("3", {"num_classes": 1}, "num_classes of figure 3 to be whole number at least 2, received 1"),
-        ("3", {"num_classes": 2.5}, "whole number"),
+        ("3", {"num_classes": 1}, "num_classes of figure 3 to be a whole number of at least 2, received 1;"),
+        ("3", {"num_classes": 2.5}, "num_classes of figure 3 to be a whole number of at least 2, received 2.5;"),
+        ("3", {"num_classes": 9e300}, "a whole number of at least 2, received 9e.300; give such a number of 64 bits"),
+        ("2", {"common_probability": 0.99}, "a number above 0 and at most 0.95, received 0.99;"),
+        ("4", {"momentum": "much"}, "a number of at least 0 and at most 0.99, received 'much';"),
+        ("3", {"eta_Z": 1e300}, "a number above 0 and at most 10000, received 1e.300;"),
+        ("2", {"eta_Y": 1e300}, "figure 2 can be computed, received eta_Y = 1e.300 .RuntimeError: failed at t = .*"),
         ("3", {"eta_Z": -0.1}, "number above 0"),
         ("3", {"eta_Z": float("nan")}, "number above 0"),
-        ("3", {"eta_Y": []}, "list of numbers above 0"),
-        ("3", {"eta_Y": "fast"}, "list of numbers above 0"),
+        ("3", {"eta_Y": []}, "list of numbers of at least 0.0001 and at most 10000, received "),
+        ("3", {"eta_Y": "fast"}, "list of numbers of at least 0.0001"),
         ("9", {"ratio": [1.0]}, "list of 2 numbers above 0"),
         ("9", {"eta_Z": [2.0, 1.0]}, "increasing rates"),
         ("2", {"last_time": 100.0}, "give a later one"),
@@ -167,7 +220,11 @@ def test_the_command_line_sets_parameters(tmp_path: Path, capsys: pytest.Capture
         (["3", "--width", "0.5"], ["width between 2 and 40"]),
         (["3", "--style", "nurips"], ["did you mean 'neurips'"]),
         (["3", "--format", "png,gif"], ["png, pdf, svg, pgf", "'gif'"]),
+        (["3", "--format", "png,,svg"], ["formats such as png,svg", "empty"]),
+        (["3", "--format", ""], ["formats such as png,svg", "empty"]),
         (["3", "--dpi", "-1"], ["dpi"]),
+        (["3", "--dpi", "1e9"], ["dpi between 10 and 2400"]),
+        (["3", "--dpi", "0.0001"], ["dpi between 10 and 2400"]),
         (["--config", "none.toml"], ["none.toml"]),
         (["phase", "--set", "no_such=1"], ["phase"]),
     ],
@@ -205,5 +262,5 @@ def test_the_list_names_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     """Assert ids, titles, parameters with defaults, and that nothing is drawn."""
     assert main(["figures", "--list"]) == 0
     shown = capsys.readouterr().out
-    assert "num_classes = 10: classes K (whole number at least 2)" in shown
+    assert "num_classes = 10: classes K (whole number of at least 2)" in shown
     assert all(entry.title in shown for entry in FIGURES.values())

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.errors import InputError
+from snapdyn.figures import overlaps
 from snapdyn.validation.comparison import IndexedObservable, compute
 
 
@@ -45,6 +46,32 @@ def test_quantities_of_a_trajectory(what: str, curves: int, run: sd.Trajectory) 
         np.testing.assert_array_equal(axes.lines[0].get_ydata(), expected[what])
 
 
+def test_drawings_keep_the_style(run: sd.Trajectory, tmp_path: Path) -> None:
+    """Assert the house's colours and the preset's fonts in a picture that is saved later, outside the style."""
+    from matplotlib.colors import to_hex
+
+    axes = run.plot("attention", style="icml")
+    assert [to_hex(line.get_color()).upper() for line in axes.lines] == ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
+    assert axes.xaxis.label.get_fontfamily() == ["STIXGeneral"]
+    assert axes.xaxis.label.get_math_fontfamily() == "stix"
+    (legend,) = axes.get_figure(root=True).legends
+    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [
+        to_hex(line.get_color()) for line in axes.lines
+    ]
+
+
+def test_a_long_legend_stands_above_the_curves(run: sd.Trajectory) -> None:
+    """Assert that a legend of four entries covers no curve in a figure of our own, which grows by its height."""
+    short, axes = run.plot("loss"), run.plot("attention")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    (legend,) = figure.legends
+    figure.draw_without_rendering()
+    assert legend.get_window_extent().y0 >= axes.bbox.y1
+    assert overlaps(figure) == []
+    assert figure.bbox.height > short.get_figure(root=True).bbox.height
+
+
 def test_the_methods_are_those_of_plot(run: sd.Trajectory) -> None:
     """Assert that trajectory.plot draws into given axes what `plot` draws, and returns them."""
     ax = Figure().subplots()
@@ -67,7 +94,12 @@ def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
     report = sd.check(classes, eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6", "theorem2a"])
     assert report.plot("margins").get_xlabel().startswith("measured number over its bound")
     ladder = sd.ladder(classes, 0.1, 0.1, sd.log_times(1, 50, 5), seeds=4)
-    assert sd.figures.plot(ladder, "z").get_yscale() == "log"
+    gaps = sd.figures.plot(ladder, "z")
+    assert gaps.get_yscale() == "log"
+    figure = gaps.get_figure(root=True)
+    assert figure is not None
+    explanations = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert {"explained by the noise of the seeds", "tolerance 0.05"} <= explanations
     comparison = compute(
         classes, 0.1, 0.1, steps=20, seeds=range(3), observables=[IndexedObservable("entropy", (0,))], batch_size=4
     )
@@ -121,12 +153,84 @@ def test_an_own_system_is_drawn_by_the_names_of_its_values() -> None:
         ("attention", {"n": 7}, "class"),
         ("relative_gain", {"l0": -1}, "l0"),
         ("attention", {"tokens": [1.5]}, "a token"),
+        ("attention", {"tokens": 3}, "expected tokens to be a list of token ids, received 3"),
+        ("attention", {"tokens": []}, "at least one token of class 0 to draw, received none"),
+        ("relative_gain", {"token": [1]}, "an option of relative_gain to be one of n, .*; did you mean 'tokens'"),
+        ("entropy", {"tokens": [1]}, "an option of entropy to be one of n, received 'tokens'"),
+        ("loss", {"n": 0}, "expected no options for loss, received 'n'"),
     ],
 )
 def test_wrong_questions_are_refused(what: str, options: dict[str, object], message: str, run: sd.Trajectory) -> None:
     """Assert one sentence that names what was wrong."""
     with pytest.raises(InputError, match=message):
         sd.figures.plot(run, what, **options)
+    assert not pyplot.get_fignums()  # no empty figure is left for a notebook to show
+
+
+def test_one_class_of_many() -> None:
+    """Assert that entropy is drawn for each class or for the chosen one, and that hundreds of curves are refused."""
+    classes = sd.single_common_token(num_classes=60, num_distinct=1, common_probability=0.3, vocab_size=200)
+    run = sd.integrate(sd.MeanField(classes, 1.0, 0.1), [0.0, 1.0, 10.0])
+    assert [line.get_label() for line in run.plot("entropy", n=59).lines] == ["class 59"]
+    with pytest.raises(InputError, match=r"at most 50 classes .* 60; plot trajectory.of_class\(kind\) .* choose n$"):
+        run.plot("entropy")
+    assert len(run.of_class(0).plot("entropy").lines) == 1
+    with pytest.raises(InputError, match="at least one token of class 0 to draw, received none besides token 1"):
+        run.plot("relative_gain")
+    wide = sd.single_common_token(num_classes=2, num_distinct=60, common_probability=0.3, vocab_size=200)
+    run = sd.integrate(sd.MeanField(wide, 1.0, 0.1), [0.0, 1.0, 10.0])
+    with pytest.raises(InputError, match=r"at most 50 tokens for a curve each, received 61; choose tokens=\[...\]"):
+        run.plot("attention")
+    assert len(run.plot("attention", tokens=np.array([0, 60])).lines) == 2
+
+
+@pytest.mark.parametrize("what", ["attention", "relative_gain", "growth_factor"])
+def test_a_class_among_a_million(what: str, million: sd.Trajectory) -> None:
+    """Assert that the tokens of a class are found without a row of all tokens for each class, which fits nowhere."""
+    axes = million.plot(what, n=10**6 - 1)
+    own = million.require_classes().support(10**6 - 1)
+    gained = own[1:][::-1] if what == "relative_gain" else own  # over the most frequent of its two distinct tokens
+    labels = [line.get_label() for line in axes.lines]
+    assert labels == [f"token {token}" for token in (gained[1:] if what == "relative_gain" else own)]
+
+
+@pytest.fixture(scope="module")
+def million() -> sd.Trajectory:
+    classes = sd.single_common_token(num_classes=10**6, num_distinct=2, common_probability=0.3, vocab_size=10**7)
+    return sd.integrate(sd.MeanField(classes, 1.0, 1e-3), [0.0, 1e3, 1e5])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 0}, "an option of a sweep to be one of x, y, received 'n'"),
+        ({"x": "eta_Q"}, "expected x to be one of eta_Y, eta_Z"),
+        ({"x": "eta_Y", "y": "eta_Y"}, "two dimensions x and y, received eta_Y twice"),
+    ],
+)
+def test_options_of_a_sweep(options: dict[str, object], message: str) -> None:
+    """Assert that unknown options and dimensions are refused, and that one dimension leaves the other one."""
+    import xarray
+
+    values = {"entropy": (("eta_Y", "eta_Z"), np.arange(4.0).reshape(2, 2))}
+    rates = {name: (name, [0.1, 1.0], {"parameter": f"system.{name}"}) for name in ("eta_Y", "eta_Z")}
+    dataset = xarray.Dataset(values, rates, {"settings": "{}"})
+    assert sd.figures.plot(dataset, "entropy", y="eta_Y").get_ylabel() == r"$\eta_Y$"
+    with pytest.raises(InputError, match=message):
+        sd.figures.plot(dataset, "entropy", **options)
+
+
+def test_axes_are_those_of_one_panel(run: sd.Trajectory) -> None:
+    """Assert that an array of panels is refused."""
+    with pytest.raises(InputError, match="expected ax to be Axes"):
+        run.plot("loss", ax=Figure().subplots(1, 2))
+
+
+def test_options_of_other_results(classes: sd.SequenceClasses) -> None:
+    """Assert that a report, a ladder and a comparison take no options."""
+    report = sd.check(classes, eta_Y=1.0, eta_Z=0.01, only=["figure6"])
+    with pytest.raises(InputError, match="no options for a report, received 'n'"):
+        report.plot("margins", n=0)
 
 
 def test_other_things_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -81,6 +82,15 @@ def test_formats_and_resolution(tmp_path: Path) -> None:
         assert image.size[0] == 200
 
 
+@pytest.mark.parametrize(
+    "look", [{"dpi": 2400, "width": 40}, {"style": {"savefig.dpi": 1e9}}, {"style": {"savefig.dpi": 1e-3}}]
+)
+def test_bitmaps_that_cannot_be_drawn_are_refused(look: dict[str, Any], tmp_path: Path) -> None:
+    """Assert one sentence for bitmaps without a dot and for those beyond matplotlib or memory."""
+    with pytest.raises(InputError, match=r"dots in all, received \d+ x \d+; change dpi or width"):
+        write("8", tmp_path, formats=["png"], **look)
+
+
 def test_drawing_leaves_the_users_settings(tmp_path: Path) -> None:
     """Assert that settings of matplotlib are as before after drawing in another style."""
     before = dict(matplotlib.rcParams)
@@ -93,13 +103,23 @@ def test_drawing_leaves_the_users_settings(tmp_path: Path) -> None:
     [
         (0.0, "0"),
         (43.42, "43.4"),
-        (1887.4, "1\N{THIN SPACE}887"),
+        (1887.4, "$1\\,887$"),
         (1e5, "$10^{5}$"),
         (2.5e-7, "$2.5\\times10^{-7}$"),
-        (999.9, "1\N{THIN SPACE}000"),
+        (999.9, "$1\\,000$"),
     ],
 )
 def test_numbers_in_figures(value: float, text: str) -> None:
     """Assert digits in groups of three, and raised exponents where a number is very large or small."""
     assert power_of_ten(value) == text
     assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("style", [None, *PRESETS])
+def test_every_sign_has_a_letter_in_the_fonts(style: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """Assert that no sign of a number in a title is replaced by a dummy symbol."""
+    with house_style(style=style):
+        figure = new_figure(3.0, 1.0)
+        figure.suptitle(f"$t$ = {power_of_ten(1887.4)}, {power_of_ten(2.5e-7)}: $t_0'$, $\\eta_Y$")
+        figure.draw_without_rendering()
+    assert not caplog.records

@@ -9,11 +9,13 @@ from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.figures import FIGURES, overlaps
-from snapdyn.figures.layout import fit_texts, fitting_columns, words_of
+from snapdyn.figures.layout import fit_texts, fitting_columns, words_of, wrap
 from snapdyn.figures.mathtext import as_mathtext
 from snapdyn.figures.style import PRESETS, house_style
 
 WIDTHS = (3.25, 5.5)
+PAGE = 9.0  # inches of text on a page of a journal
+SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches
 EVERY_PRESET = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make test-all
 
 
@@ -25,16 +27,23 @@ def test_texts_of_figures_do_not_overlap(id_: str, width: float, data: dict[str,
     with house_style():
         assert overlaps(figure) == []
     assert figure.get_figwidth() == width
+    if id_ not in SEVERAL_PAGES:
+        assert figure.get_figheight() <= PAGE
 
 
 @pytest.mark.skipif(not EVERY_PRESET, reason="make test-all draws every figure in every preset")
 @pytest.mark.parametrize("style", PRESETS)
 @pytest.mark.parametrize("id_", FIGURES)
-def test_texts_do_not_overlap_in_presets(id_: str, style: str, data: dict[str, xarray.Dataset]) -> None:
+def test_texts_do_not_overlap_in_presets(
+    id_: str, style: str, data: dict[str, xarray.Dataset], caplog: pytest.LogCaptureFixture
+) -> None:
     """Assert the same in the width and with the fonts of each preset."""
     figure = sd.figures.draw(id_, data[id_], style=style)
     with house_style(style=style):
         assert overlaps(figure) == []
+    assert not caplog.records  # a font lacks a sign
+    if style != "slides" and id_ not in SEVERAL_PAGES:
+        assert figure.get_figheight() <= PAGE
 
 
 def two_panels(title: str) -> Figure:
@@ -68,6 +77,17 @@ def test_a_text_beyond_the_page_is_found() -> None:
 def test_formulas_and_equations_stay_whole() -> None:
     """Assert that lines break between words, not inside $...$ or K = 10."""
     assert words_of("at $a + b$ and K = 10") == ["at", "$a + b$", "and", "K\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}10"]
+
+
+def test_breaks_that_were_written_stay() -> None:
+    """Assert that a label of two lines is broken inside its lines only."""
+    figure = Figure(figsize=(3, 2))
+    label = figure.text(0, 0, "1 layer\nposition of the query")
+    wrap(label, 70.0)
+    first, *others = label.get_text().splitlines()
+    assert first == "1 layer"
+    assert " ".join(others) == "position of the query"
+    assert len(others) > 1
 
 
 @pytest.mark.parametrize(("width", "columns"), [(3.25, 1), (5.5, 2), (7.0, 2), (20.0, 4)])
