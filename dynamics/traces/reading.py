@@ -77,7 +77,7 @@ def read_trace(
     if ".tfevents." in path.name:
         raise InputError(
             f"expected {FORMATS}, received the TensorBoard event file {path.name!r}; write its scalars to a csv file, "
-            "as docs/traces.md shows"
+            "as docs/how_to/traces.md shows"
         )
     readers = {".npz": _from_npz, ".nc": _from_netcdf, ".csv": _from_csv}
     if path.suffix.lower() not in readers:

@@ -1,0 +1,60 @@
+"""Sphinx's configuration of the site: `make docs` builds it into build/site, without network."""
+
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extensions"))
+
+project = "snapdyn"
+author = "The snapdyn authors"
+copyright = "the snapdyn authors. MIT licence"
+release = version = metadata.version("snapdyn")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "drawn_formulas",
+    "plain_docstrings",
+    "listed_names",
+    "checked_links",
+]
+exclude_patterns = ["**/.ipynb_checkpoints"]
+
+# Formulas are drawn as in the report, so that pages need no script and no font.
+html_math_renderer = "drawn"
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.strikethrough"]
+
+# Every cell of every notebook runs at each build; an exception ends the build.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+# Nothing is loaded from elsewhere.
+nb_ipywidgets_js = {}
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = True
+numpydoc_show_inherited_class_members = False
+numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = False
+
+html_theme = "furo"
+html_title = f"snapdyn {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
+
+# Kernels of the notebooks inherit these.
+os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
