@@ -21,6 +21,7 @@ extensions = [
     "drawn_formulas",
     "plain_docstrings",
     "listed_names",
+    "register_lists",
     "checked_links",
 ]
 exclude_patterns = ["**/.ipynb_checkpoints"]
@@ -55,6 +56,7 @@ html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
 
-# Kernels of the notebooks inherit these.
+# Kernels of the notebooks inherit these: their commands are those of this environment.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
