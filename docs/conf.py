@@ -1,5 +1,6 @@
 """Sphinx's configuration of the site: `make docs` builds it into build/site, without network."""
 
+import logging
 import os
 import sys
 from importlib import metadata
@@ -41,6 +42,8 @@ nb_merge_streams = True
 # Nothing is loaded from elsewhere.
 nb_ipywidgets_js = {}
 
+# `name` in docstrings is a name in code.
+default_role = "code"
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = True
@@ -59,4 +62,5 @@ html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
 # Kernels of the notebooks inherit these: their commands are those of this environment.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"

@@ -63,7 +63,8 @@ class Findings(SphinxDirective):
             part += nodes.paragraph("", "", *prose(sentence))
             tested = [claim for claim in CLAIMS.values() if name in claim.findings]
             for claim in tested:
-                part += print_and_correction(claim)
+                if claim.findings == (name,):  # else the formulas may be those of another finding
+                    part += print_and_correction(claim)
             part += paragraph("Claims:", *links("claims", [claim.id for claim in tested]))
             found.append(part)
         return found
