@@ -47,4 +47,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the renderer, as `html_math_renderer = "drawn"`."""
     app.add_html_math_renderer("drawn", inline_renderers=(visit_inline, None), block_renderers=(visit_display, None))
     app.connect("html-page-context", add_glyphs)
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
