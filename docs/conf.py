@@ -39,6 +39,8 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
+# Notes such as that of the first compilation depend on the machine.
+nb_output_stderr = "remove"
 # Nothing is loaded from elsewhere.
 nb_ipywidgets_js = {}
 
