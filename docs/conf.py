@@ -23,6 +23,7 @@ extensions = [
     "plain_docstrings",
     "listed_names",
     "register_lists",
+    "command_help",
     "checked_links",
 ]
 exclude_patterns = ["**/.ipynb_checkpoints"]
@@ -65,4 +66,5 @@ html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
 logging.getLogger("traitlets").setLevel(logging.WARNING)
+os.environ["COLUMNS"] = "82"
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
