@@ -31,7 +31,7 @@ class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return a literal block and a section per command."""
         found: list[nodes.Node] = [self.block()]
-        for name in typer.main.get_command(command_line).list_commands(None):  # type: ignore[attr-defined, arg-type]
+        for name in typer.main.get_command(command_line).list_commands(None):
             part = nodes.section("", nodes.title("", name), ids=[nodes.make_id(name)], names=[name])
             part += self.block(name)
             found.append(part)
