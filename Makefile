@@ -28,7 +28,8 @@ fuzz: setup
 	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/fuzz
 
 docs: setup
-	$(BIN)/sphinx-build -q -W --keep-going -E -j 2 docs build/site
+	rm -rf build/site build/doctrees
+	$(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/doctrees docs build/site
 	@echo 'The site is build/site/index.html'
 
 test-all: test docs
