@@ -2,16 +2,17 @@
 # make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).
 # make test: all tests, as CI runs them.   make test-all: register and figures at the full level as well.
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
+# make docs: the documentation as a site, build/site/index.html: every cell runs, warnings and broken links are errors.
 # make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Extras to install; tests of the transformers need `text` (PyTorch, large) as well, and say so when they skip.
-EXTRAS ?= dev,cluster,stiff,explore
+EXTRAS ?= dev,cluster,stiff,explore,docs
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
-.PHONY: report check test fuzz test-all test-wheel test-lowest lint bench setup clean
+.PHONY: report check test docs fuzz test-all test-wheel test-lowest lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
@@ -26,7 +27,16 @@ fuzz: SEED ?= 1
 fuzz: setup
 	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/fuzz
 
-test-all: test
+docs: setup build/explorer/explorer_page.html
+	rm -rf build/site build/doctrees
+	$(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/doctrees docs build/site
+	@echo 'The site is build/site/index.html'
+
+build/explorer/explorer_page.html: $(wildcard app/explorer/*.py) | setup
+	@mkdir -p $(@D)
+	$(BIN)/snapdyn explore --static $@
+
+test-all: test docs
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
 	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest tests/figures/test_text_boxes.py

@@ -4,7 +4,7 @@
     python examples/trace_torch.py trace_torch.npz
 
 Four seeds, single precision; every update draws 64 sequences. The arrays `steps` and `attention` are what
-`sd.read_trace` reads; the settings are stored beside them. docs/traces.md compares and fits the file.
+`sd.read_trace` reads; the settings are stored beside them. docs/how_to/traces.md compares and fits the file.
 """
 
 import sys

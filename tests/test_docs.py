@@ -17,7 +17,7 @@ from tests.helpers import ROOT
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
@@ -141,15 +141,15 @@ def test_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_sweep_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
-    """Assert that the sweep file of docs/sweeps.md is read, with its two parameters."""
-    (text,) = blocks(ROOT / "docs" / "sweeps.md", "toml")
+    """Assert that the sweep file of docs/how_to/sweeps.md is read, with its two parameters."""
+    (text,) = blocks(ROOT / "docs" / "how_to" / "sweeps.md", "toml")
     (tmp_path / "sweep.toml").write_text(text)
     assert list(read_sweep(tmp_path / "sweep.toml").design.parameters) == ["system.eta_Y", "system.eta_Z"]
 
 
 def test_code_of_the_page_on_own_theories_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that an equation gets its verdict in 20 lines, and that the page's other blocks run after it."""
-    first, *others = blocks(ROOT / "docs" / "own_theory.md", "python")
+    first, *others = blocks(ROOT / "docs" / "how_to" / "own_theory.md", "python")
     assert len([line for line in first.splitlines() if line.strip()]) <= 20
     names: dict[str, object] = {"__name__": "own_theory"}
     try:

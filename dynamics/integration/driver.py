@@ -63,11 +63,12 @@ def integrate(
         in the error estimate of a step are below the smallest float64: the estimate would be 0.
     method : str
         "auto": "compiled" for the systems that are compiled, else DOP853; CVODE, if scikit-sundae is installed, for
-        rate ratios at which it is faster (docs/integrators.md). `trajectory.stats` names the method. Or "compiled"
-        (DOP853 without Python between steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF, Radau), CVODE
-        (BDF of SUNDIALS without a Jacobian matrix; pip install 'snapdyn[stiff]'), or RKC, for large problems at loose
-        tolerances (text): explicit, of second order, with steps that the fastest rate does not limit. LSODA runs with
-        a diagonal Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic one (from_sympy).
+        rate ratios at which it is faster (docs/how_to/integrators.md). `trajectory.stats` names the method. Or
+        "compiled" (DOP853 without Python between steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF,
+        Radau), CVODE (BDF of SUNDIALS without a Jacobian matrix; pip install 'snapdyn[stiff]'), or RKC, for large
+        problems at loose tolerances (text): explicit, of second order, with steps that the fastest rate does not limit.
+        LSODA runs with a diagonal Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic
+        one (from_sympy).
     rtol : float
         Relative local error tolerance on the state values: z and Y, or V h for systems that carry h.
     atol : float
@@ -88,8 +89,8 @@ def integrate(
     most_evaluations : int, optional
         A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number.
     reduce : "auto", True or False
-        Integrate one value of all that stay equal by symmetry (docs/numerics.md); steps and results are those of the
-        full system up to rounding. For MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the
+        Integrate one value of all that stay equal by symmetry (docs/how_to/numerics.md); steps and results are those of
+        the full system up to rounding. For MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the
         integrator that "auto" takes for them, DOP853. "auto": 1000 state values or more, if half of the classes have an
         equivalent one and at most half of the values remain. `trajectory.stats` gives the number of values in
         "state_size" and that of the full system in "full_state_size".

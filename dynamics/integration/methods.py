@@ -21,7 +21,7 @@ from snapdyn.errors import InputError
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
-# steps stability limits (docs/integrators.md). CVODE steps through Python, which costs most in small systems.
+# steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.
 STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 2e6
 STIFF_RATIO_WITHOUT_COMPILED = 30.0
 # Without scikit-sundae, and for a system that is not compiled: BDF in log time from this ratio on.

@@ -16,7 +16,7 @@ from snapdyn.errors import InputError, flag, whole
 
 # Where the frequencies that attention weights vary by as much as their mean, a second-order expansion fails: on
 # Syn-Small the correction divides the bias by 5 at a noise of 0.5, still reduces it at 1, and diverges at 2
-# (docs/finite_length_and_noise.md).
+# (docs/theory/finite_length_and_noise.md).
 LARGEST_COUNT_NOISE = 1.0
 # Beyond it rounding in the logarithms of the binomial distribution could be seen, and such sequences act as infinite.
 LONGEST_SEQUENCE = 10**9
@@ -60,8 +60,8 @@ class FiniteLengthMeanField(MeanField):
 
     Notes
     -----
-    Derived in `docs/finite_length_and_noise.md`, with the measured error; verified against the exact expectation over
-    all count vectors in the tests of this module.
+    Derived in `docs/theory/finite_length_and_noise.md`, with the measured error; verified against the exact expectation
+    over all count vectors in the tests of this module.
 
     Examples
     --------

@@ -30,7 +30,7 @@ def scratch(*shape: int) -> Floats:
 class Layout:
     """Sparse layout of (z, Y) for one set of classes, with tokens lumped and output columns shared.
 
-    Two exact reductions (docs/numerics.md). Tokens with equal columns P(l|.) and equal initial
+    Two exact reductions (docs/how_to/numerics.md). Tokens with equal columns P(l|.) and equal initial
     logits stay equal for ever: one *row* with a multiplicity represents all of them. From Y(0) = 0 the
     outputs that are no class's next token stay equal: one last *column* represents all of them.
 

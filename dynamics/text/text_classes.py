@@ -212,7 +212,7 @@ def from_text(
         commas stand alone, otherwise "words". Text without spaces between words (Chinese, Thai) must be segmented
         before.
     headings : {"drop", "keep"}
-        What to do with lines such as ` = Title = `.
+        What to do with lines such as `= Title =`.
     progress : callable (done, total, label), optional
         Called while the text is read and counted.
     sequences : bool

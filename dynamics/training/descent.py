@@ -65,8 +65,8 @@ class SGD(SGDSettings):
     save_decoder : bool
         Keep Y as well (records x rows x columns numbers).
     reduce : "auto", True or False
-        Descend on one value of all that stay equal by symmetry (docs/numerics.md), which needs batch_size=None and
-        Y(0) = 0; steps are those of all values up to rounding. "auto": for 100 steps or more, where it does so for
+        Descend on one value of all that stay equal by symmetry (docs/how_to/numerics.md), which needs batch_size=None
+        and Y(0) = 0; steps are those of all values up to rounding. "auto": for 100 steps or more, where it does so for
         `integrate` of the mean field. `trajectory.stats` gives "state_size" and "full_state_size".
 
     Raises

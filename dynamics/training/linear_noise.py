@@ -102,8 +102,8 @@ def fluctuations(
     The noise of drawing the class is exact. The noise of drawing the counts (with `seq_len`) is of first order in
     1/seq_len and includes the curvature in each single count. The result is correct to leading order in the rates:
     the spread is O(sqrt(eta)); two effects of O(eta) are neglected, the discreteness of steps and the shift of the
-    mean by the spread. The derivation is in `docs/finite_length_and_noise.md`, with measured coverage; verified against
-    ensembles of SGD in `tests/dynamics/training/test_linear_noise.py`.
+    mean by the spread. The derivation is in `docs/theory/finite_length_and_noise.md`, with measured coverage; verified
+    against ensembles of SGD in `tests/dynamics/training/test_linear_noise.py`.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class CellRun:
         if self.run.classes is None:
             raise InputError(
                 f"expected observables of a system without classes (loss, growth_exponent), received others with "
-                f"{self.run.system}; see docs/sweeps.md"
+                f"{self.run.system}; see docs/how_to/sweeps.md"
             )
         return self.run.classes
 

@@ -64,7 +64,7 @@ def every_window(p: np.ndarray, length: int) -> SequenceClasses:
 
 
 def test_short_windows_raise_the_frequent_word() -> None:
-    """Assert what docs/text.md says of one class: no move in the mean field, P_l (P_l - |P|^2)/(T-1) in windows."""
+    """Assert what the page on text says of one class: no move in the mean field, P_l (P_l - |P|^2)/(T-1) in windows."""
     p = np.array([0.55, 0.3, 0.15])
     still = integrate(MeanField(SequenceClasses([p], [0], [1], vocab_size=10), 1.0, 0.01), [5.0])
     assert np.abs(still.z).max() < 1e-15

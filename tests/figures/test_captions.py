@@ -61,5 +61,5 @@ def test_phase(data: dict[str, xarray.Dataset], drawn: dict[str, DrawnFigure]) -
     name = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest"
     snapped = next(check.measured for check in drawn["phase"].checks if check.name == name)
     assert f"by a factor of {int(snapped)} or more" in caption
-    docs = " ".join((ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8").split())
+    docs = " ".join((ROOT / "docs" / "how_to" / "sweeps.md").read_text(encoding="utf-8").split())
     assert f"only at {int(snapped)} times this value or more" in docs

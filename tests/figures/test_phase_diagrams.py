@@ -157,7 +157,8 @@ def overlap_of(settings: dict[str, Any], **classes: float) -> float:
 
 def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
     """Assert the overlaps and the delay that the caption, the page on sweeps and the example quote."""
-    example, page = ROOT / "examples/sweep_vocabulary.toml", (ROOT / "docs/sweeps.md").read_text(encoding="utf-8")
+    example = ROOT / "examples/sweep_vocabulary.toml"
+    page = (ROOT / "docs/how_to/sweeps.md").read_text(encoding="utf-8")
     weak = overlap_of(tomllib.loads(example.read_text(encoding="utf-8")))
     assert weak == overlap_of(PANELS["times"].settings)
     for text in (FIGURES["phase"].caption, page, example.read_text(encoding="utf-8")):

@@ -1,5 +1,8 @@
 """`plot`: results of every kind in one call, and the methods of trajectories and reports."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -237,3 +240,18 @@ def test_other_things_are_refused() -> None:
     """Assert that what is no result is named."""
     with pytest.raises(InputError, match="expected a Trajectory"):
         sd.figures.plot([1, 2], "loss")
+
+
+def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
+    """Assert that a backend which turns interactive mode on when it is loaded, as that of notebooks, is not undone."""
+    (tmp_path / "notebook.py").write_text(
+        "from matplotlib.backends.backend_agg import *\nimport matplotlib\nmatplotlib.interactive(True)\n"
+    )
+    program = (
+        "import snapdyn as sd, matplotlib\n"
+        "classes = sd.single_common_token(2, 2, 0.3, 20)\n"
+        "sd.figures.plot(sd.integrate(sd.MeanField(classes, 1.0, 0.1), [0.0, 1.0]), 'entropy')\n"
+        "assert matplotlib.is_interactive()"
+    )
+    settings = {**os.environ, "MPLBACKEND": "module://notebook", "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=settings, check=True)

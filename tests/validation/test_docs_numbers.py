@@ -26,7 +26,7 @@ def rounded(number: float, written: str) -> str:
 @pytest.mark.slow
 def test_gaps_of_the_reparameterisation(report: Report) -> None:
     """Assert each "x % at d" of the table of embeddings, to its last digit, and the width that gives 5 %."""
-    text = page("transformers.md").partition("| embeddings | gap |")[2]
+    text = page("how_to/transformers.md").partition("| embeddings | gap |")[2]
     conclusion = next(claim.conclusion for claim in report.claims if claim.id == "reparameterisation")
     measured = iter(re.findall(r"([\d.]+)% at (?:d|s\^2) = (\d+)", conclusion))
     rows = text.partition("- The rates")[0]
@@ -43,7 +43,7 @@ def test_the_transition_at_strong_overlap() -> None:
     """Assert rho and the time of the transition over t* at K = 5, V = 1000, by the law and in a run."""
     found = re.search(
         r"common token of probability ([\d.]+) \(rho = ([\d.]+)\) gives ([\d.]+) t\* at K = (\d+), V = (\d+)",
-        page("sweeps.md"),
+        page("how_to/sweeps.md"),
     )
     assert found
     common, rho, ratio = found[1], found[2], found[3]
@@ -65,7 +65,7 @@ def test_the_transition_at_strong_overlap() -> None:
 @pytest.mark.parametrize(("correlation", "share"), [("strong", "(strong)"), ("weak", "(weak)")])
 def test_where_tokens_begin_to_fall(correlation: str, share: str) -> None:
     """Assert the first fall and the fall of half of the instances in (eta_Z/eta_Y)(V h)^2, and one far below."""
-    text = page("sweeps.md")
+    text = page("how_to/sweeps.md")
     onsets = [
         fall_onset(
             random_classes(3, 1, 4, vocab_size=100, correlation=correlation, seed=seed), 0.1, np.geomspace(1, 1e30, 301)
@@ -81,4 +81,4 @@ def test_a_stored_counterexample_falls_far_below() -> None:
     instance = load("theorem2a-strong-slow").instance
     assert instance.t_end is not None
     onset = fall_onset(instance.classes, instance.eta_Z / instance.eta_Y, np.geomspace(1, instance.t_end, 301))[1]
-    assert f"a token falls at {onset:.2f}." in page("sweeps.md")
+    assert f"a token falls at {onset:.2f}." in page("how_to/sweeps.md")

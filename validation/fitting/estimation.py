@@ -60,7 +60,7 @@ def fit(
 
     Residuals of different times are correlated: a run that is ahead stays ahead. They are weighted by the covariance
     of all records together, which the linear noise predicts (`fluctuations`), or the errors are taken from the scatter
-    of the seeds. The derivation, and how often the intervals contain the truth, are in docs/traces.md.
+    of the seeds. The derivation, and how often the intervals contain the truth, are in docs/how_to/traces.md.
 
     Parameters
     ----------

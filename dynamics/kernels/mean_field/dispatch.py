@@ -15,8 +15,8 @@ from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns, mean_field_of_three_columns
 from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
 
-# Where tiles are faster (docs/text.md): rows of Y of a class that exceed a cache of half a megabyte, and columns and
-# work enough for the passes and threads. Windows of a text, each a class of few words, are faster class by class.
+# Where tiles are faster (docs/how_to/text.md): rows of Y of a class that exceed a cache of half a megabyte, and columns
+# and work enough for the passes and threads. Windows of a text, each a class of few words, are faster class by class.
 FEWEST_TILED_COLUMNS = 32
 LEAST_VALUES_OF_A_CLASS = 60_000
 LEAST_TILED_WORK = 5_000_000  # entries times columns
