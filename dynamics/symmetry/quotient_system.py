@@ -50,14 +50,20 @@ class QuotientSystem(System):
         lists = (q.ranges, q.classes, q.share, q.entry_slot, q.entries, q.output_number, q.term_index, q.terms)
         # The kernel is compiled once, for one memory order.
         self._constants = (*map(np.ascontiguousarray, lists), np.array([eta_Y, eta_Z]))
-        lengths = q.ranges[:, 1::2] - q.ranges[:, ::2]
-        self._width = int(lengths[:, :2].max())
-        self._arguments = self.kernel_arguments()
 
     @cached_property
     def row_sums(self) -> RowSums:
         """The different row sums of z and Y."""
         return self._row_sums if isinstance(self._row_sums, RowSums) else self._row_sums()
+
+    @cached_property
+    def _width(self) -> int:
+        lengths = self.quotient.ranges[:, 1:4:2] - self.quotient.ranges[:, :4:2]
+        return int(lengths.max())
+
+    @cached_property
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.kernel_arguments()
 
     @property
     def rate_ratio(self) -> float:

@@ -39,7 +39,7 @@ class ReducedMeanField(QuotientSystem):
     def __init__(self, full: MeanField, colouring: Colouring) -> None:
         self.full, self.colouring = full, colouring
         self.classes, self.z_initial, self.parameters = full.classes, full.z_initial, full.parameters
-        lists = quotient(full.layout, colouring, full.initial_state()[: full.layout.num_slots])
+        lists = quotient(full.layout, colouring, full.initial_logits)
         super().__init__(lists, lambda: _row_sums(full, colouring, lists.num_slots, lists.size), full.eta_Y, full.eta_Z)
 
     @property
@@ -141,7 +141,7 @@ def reduced(
         carried = system.reductions[CARRIED]
         return carried if carried.size <= most else None
     if most not in system.reductions:
-        layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
+        layout, start = system.layout, system.initial_logits
         need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
         if at_most is None:
             require_memory("the search for symmetries", need, "reduce=False")

@@ -109,7 +109,8 @@ class MeanField(System):
         return self.layout.size
 
     @cached_property
-    def _start(self) -> Floats:
+    def initial_logits(self) -> Floats:
+        """(num_slots,) logits of the layout at t = 0."""
         return self.layout.slots(self.classes, self.z_initial)
 
     @cached_property
@@ -143,7 +144,7 @@ class MeanField(System):
         return self.eta_Z / self.eta_Y
 
     def initial_state(self) -> Floats:
-        start = self._start  # asks for the memory first
+        start = self.initial_logits  # asks for the memory first
         state = np.zeros(self.size)
         state[: start.size] = start
         return state
@@ -176,7 +177,7 @@ class MeanField(System):
         slots = state[..., : self.layout.num_slots]
         return {
             "row sum of Y": np.abs(self.decoder(state) @ self._columns).max(axis=-1),
-            "row sum of Z": z_row_sums(self.layout, slots, self._start),
+            "row sum of Z": z_row_sums(self.layout, slots, self.initial_logits),
         }
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
@@ -187,7 +188,7 @@ class MeanField(System):
         # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
         # times Y times the ratio of the rates.
         length = np.sqrt(rows**2 @ tokens)
-        z = z_row_scale(L, state[..., : L.num_slots], self._start) + self.rate_ratio * (1.0 + length) ** 2
+        z = z_row_scale(L, state[..., : L.num_slots], self.initial_logits) + self.rate_ratio * (1.0 + length) ** 2
         return {
             "row sum of Y": ConservedSum(L.num_columns + S, float(self._columns.sum()), rows.max(axis=-1)),
             "row sum of Z": ConservedSum(self.classes.num_tokens + S, float(self.classes.num_tokens), z),
