@@ -90,7 +90,7 @@ def test_copies_keep_nothing() -> None:
     """Assert that pickles and deep copies of classes carry no layouts, and that the search is made again for them."""
     classes = like_classes()
     assert reduced(MeanField(classes, 1.0, 1.0)) is not None
-    kinds: list[Kept] = [pickle.loads(pickle.dumps(classes)).kept, copy.deepcopy(classes).kept]  # noqa: S301
+    kinds: list[Kept] = [pickle.loads(pickle.dumps(classes)).kept, copy.deepcopy(classes).kept]
     for kept in kinds:
         assert kept.take(("layout", False), b"", lambda: None) is None
     assert classes.kept.take(("layout", False), b"", lambda: None) is not None
