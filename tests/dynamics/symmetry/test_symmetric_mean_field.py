@@ -192,8 +192,8 @@ def test_runs_of_a_mean_field_take_it() -> None:
     assert fast.stats["compiled"]
 
 
-# A step may put all of its error, rtol |y| sqrt(n), into one of n <= 19 values, |y| <= 35: 150 tolerances. The errors of
-# a whole run, of 30 to 80 steps, may be little more.
+# A step may put all of its error, rtol |y| sqrt(n), into one of n <= 19 values, |y| <= 35: 150 tolerances. The errors
+# of a whole run, of 30 to 80 steps, may be little more.
 ERROR_OF_A_RUN = 200 * 1e-8
 
 
