@@ -16,11 +16,14 @@ from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.layout import scratch
 
 
+SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
+
+
 class RowSums(NamedTuple):
     """The different row sums of z and Y as matrices over the state, and how often those of Y occur."""
 
-    z: scipy.sparse.csr_array  # (different rows of z, size): number of tokens
-    y: scipy.sparse.csr_array  # (different rows of Y, size): number of outputs
+    z: scipy.sparse.csr_array | Floats  # (different rows of z, size): number of tokens
+    y: scipy.sparse.csr_array | Floats  # (different rows of Y, size): number of outputs
     y_number: Floats  # (different rows of Y,): number of tokens
 
 
@@ -54,7 +57,9 @@ class QuotientSystem(System):
     @cached_property
     def row_sums(self) -> RowSums:
         """The different row sums of z and Y."""
-        return self._row_sums if isinstance(self._row_sums, RowSums) else self._row_sums()
+        sums = self._row_sums if isinstance(self._row_sums, RowSums) else self._row_sums()
+        small = sums.y.shape[0] * self.size <= SMALL_TABLE
+        return RowSums(_dense(sums.z), _dense(sums.y), sums.y_number) if small else sums
 
     @cached_property
     def _width(self) -> int:
@@ -107,3 +112,7 @@ class QuotientSystem(System):
         change = state.copy()
         change[..., : self.quotient.num_slots] -= self.quotient.start[: self.quotient.num_slots]
         return change
+
+
+def _dense(table: scipy.sparse.csr_array | Floats) -> Floats:
+    return table if isinstance(table, np.ndarray) else np.asarray(table.toarray())
