@@ -159,7 +159,8 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         if t_end > 0:
             # A run that overflows is reported with its time and quantity, not by numpy's warning.
             with np.errstate(all="ignore"):
-                solver = new_solver(system, choice, t_end, request.rtol, request.atol)
+                only_logits = whole and request.z_only and not request.save_decoder
+                solver = new_solver(system, choice, t_end, request.rtol, request.atol, only_logits)
                 make_steps = _whole_run_compiled if whole else _step_by_step
                 status, message = make_steps(solver, system, clock, recorder, request, stop)
     except KeyboardInterrupt:

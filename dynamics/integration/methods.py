@@ -14,6 +14,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver, is_installed
 from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver, is_compiled
+from snapdyn.dynamics.integration.factored import FactoredMeanFieldSolver, is_factored
 from snapdyn.dynamics.integration.rkc import RKC
 from snapdyn.dynamics.integration.times import LONGEST_SPAN
 from snapdyn.dynamics.memory import fits
@@ -158,9 +159,16 @@ def _fastest_method(system: System) -> str:
     return "BDF" if system.rate_ratio >= STIFF_RATIO_FOR_BDF and system.size <= LARGEST_STIFF_SIZE else "DOP853"
 
 
-def new_solver(system: System, choice: Choice, t_end: float, rtol: float, atol: float) -> Any:
-    """Solver at t = 0 with the interface of scipy's `OdeSolver`, for a run to `t_end` (batch-size-1 steps)."""
+def new_solver(
+    system: System, choice: Choice, t_end: float, rtol: float, atol: float, only_logits: bool = False
+) -> Any:
+    """Solver at t = 0 with the interface of scipy's `OdeSolver`, for a run to `t_end` (batch-size-1 steps).
+
+    With `only_logits` a whole run is made, of which no more than logits are saved.
+    """
     method, compiled, clock = choice
+    if compiled and only_logits and isinstance(system, MeanField) and is_factored(system):
+        return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
     if compiled:
         return DormandPrinceSolver(system, clock, t_end, rtol, atol)
     if method == "CVODE":

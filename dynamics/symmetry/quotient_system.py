@@ -15,7 +15,6 @@ from snapdyn.dynamics.symmetry.quotient import Quotient
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.layout import scratch
 
-
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
 
 
