@@ -143,7 +143,7 @@ def test_what_needs_all_classes_says_so() -> None:
     for call in calls:
         with pytest.raises(InputError, match=r"expected 1000000000000000 classes, each by itself, to fit") as caught:
             call()
-        assert "use trajectory.of_class(kind) of a MeanField" in str(caught.value)
+        assert "use integrate(MeanField(...)) and trajectory.of_class(kind)" in str(caught.value)
     with pytest.raises(InputError, match="expected the overlaps of 1000000000000000 classes to fit"):
         classes.gram()
     with pytest.raises(InputError, match=r"dense table and overlaps fit .* at most about \d+ of these"):
