@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from snapdyn.dynamics import (
     ClassKind,
     MeanField,
     Trajectory,
+    from_text,
     integrate,
     integrate_many,
     log_times,
@@ -26,9 +29,16 @@ OPTIONS: dict[str, Any] = {"method": "compiled", "rtol": RTOL, "atol": ATOL, "z_
 ROUTES = ["full", "reduced, with the search", "reduced, found before", "diffrax, Tsit5", "diffrax, Dopri8"]
 
 
+def forget(ready: MeanField) -> None:
+    """Let the system look for symmetries again."""
+    ready.reductions.clear()
+    if ready.classes is not None:
+        ready.classes.kept.clear()
+
+
 def searched(ready: MeanField, t: np.ndarray) -> Trajectory:
     """A run that looks for the symmetries."""
-    ready.reductions.clear()
+    forget(ready)
     return integrate(ready, t, reduce=True, **OPTIONS)
 
 
@@ -66,7 +76,7 @@ def test_search(benchmark: Any, case: str, route: str) -> None:
     state, rate = ready.initial_state(), np.empty(ready.size)
 
     def search() -> None:
-        ready.reductions.clear()
+        forget(ready)
         assert reduced(ready, LARGEST_SHARE) is not None
 
     call, arguments = (search, ()) if route == "search" else (ready.write_rate, (state, rate))
@@ -74,41 +84,72 @@ def test_search(benchmark: Any, case: str, route: str) -> None:
 
 
 @pytest.mark.benchmark(group="symmetry, nothing to find")
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("route", ["search", "run, z only"])
-def test_jittered(benchmark: Any, case: str, route: str) -> None:
-    """Time of the search where no two weights are equal, and of the run that it comes before."""
-    ready, t = system(case, jitter=True), times(case)
-
-    def search() -> None:
-        ready.reductions.clear()
-        assert reduced(ready, LARGEST_SHARE) is None
-
-    if route == "search":
-        benchmark.pedantic(search, rounds=50, warmup_rounds=1)
+@pytest.mark.parametrize("case", ["B", "C", "text"])
+def test_nothing_to_find(benchmark: Any, case: str, tmp_path: Path) -> None:
+    """Processor time of a run, and the share of it that a search takes where no two weights are equal."""
+    if case == "text":
+        words = np.random.default_rng(0).zipf(1.3, 60_000)
+        (tmp_path / "text.txt").write_text(" ".join(f"w{word}" for word in words))
+        ready, t = MeanField(from_text(tmp_path / "text.txt", max_classes=100), 1.0, 0.1), log_times(1.0, 1e4, 100)
     else:
-        run = benchmark.pedantic(integrate, (ready, t), {**OPTIONS, "reduce": False}, rounds=3, warmup_rounds=1)
-        state, rate = ready.initial_state(), np.empty(ready.size)
-        one = min(_seconds(ready, state, rate) for _ in range(50))
-        ratio = benchmark.stats.stats.min / (run.stats["evaluations"] * one)
-        print(f"jittered {case}: a run takes {ratio:.2f} times its evaluations")
+        ready, t = system(case, jitter=True), times(case)
+    times_of_runs = []
+
+    def whole() -> Trajectory:
+        before = process_time()
+        run = integrate(ready, t, reduce=False, **OPTIONS)
+        times_of_runs.append(process_time() - before)
+        return run
+
+    run = benchmark.pedantic(whole, rounds=3 if case == "text" else 8, warmup_rounds=1)
+    state, rate = ready.initial_state(), np.empty(ready.size)
+    one = min(_seconds(ready, state, rate) for _ in range(50))
+    search = min(_seconds_of_search(ready) for _ in range(50))
+    benchmark.extra_info.update(run.stats)
+    seconds = min(times_of_runs)
+    print(
+        f"{case}: {ready.size} values, the search takes {search * 1e6:.0f} us, {search / one:.2f} evaluations, "
+        f"{100 * search / seconds:.4f} % of a run; a run takes {seconds / (run.stats['evaluations'] * one):.2f} times "
+        "its evaluations"
+    )
+
+
+def _seconds_of_search(ready: MeanField) -> float:
+    """Processor time of a search that finds nothing."""
+    forget(ready)
+    before = process_time()
+    assert reduced(ready, LARGEST_SHARE) is None
+    return process_time() - before
 
 
 def _seconds(ready: MeanField, state: np.ndarray, rate: np.ndarray) -> float:
-    """Seconds of one evaluation, from ten."""
-    from time import perf_counter
-
-    before = perf_counter()
+    """Processor time of one evaluation, from ten."""
+    before = process_time()
     for _ in range(10):
         ready.write_rate(state, rate)
-    return (perf_counter() - before) / 10
+    return (process_time() - before) / 10
 
 
-def equivalent_classes(num_classes: int) -> tuple[MeanField, np.ndarray]:
-    """Ten common and ten distinct tokens, V = 1000 K, and times that grow with K."""
+def equivalent_classes(num_classes: int, end: float = 1e3) -> tuple[MeanField, np.ndarray]:
+    """Ten common and ten distinct tokens, V = 1000 K, and times to `end` K."""
     kind = ClassKind([0.03] * 10, np.arange(1, 11) * 0.7 / 55, num_classes)
     ready = MeanField(symmetric_classes(kind, vocab_size=1000 * num_classes), 1.0, 10 / num_classes)
-    return ready, log_times(0.01 * num_classes, 1e3 * num_classes, 100)
+    return ready, log_times(0.01 * num_classes, end * num_classes, 100)
+
+
+@pytest.mark.benchmark(group="symmetry, equivalent classes, 600 evaluations")
+@pytest.mark.parametrize("num_classes", [10, 10**3, 10**6, 10**9])
+def test_equal_numbers_of_evaluations(benchmark: Any, num_classes: int) -> None:
+    """Time for any number of classes, up to the time at which a run has made about 600 evaluations."""
+
+    def evaluations(end: float) -> int:
+        return int(integrate(*equivalent_classes(num_classes, end), **OPTIONS).stats["evaluations"])
+
+    end = min(np.geomspace(2.0, 1e4, 60), key=lambda end: abs(evaluations(end) - 600))
+    ready, t = equivalent_classes(num_classes, end)
+    run = benchmark.pedantic(integrate, (ready, t), OPTIONS, rounds=300, warmup_rounds=1)
+    benchmark.extra_info.update(run.stats)
+    assert abs(run.stats["evaluations"] - 600) < 12
 
 
 @pytest.mark.benchmark(group="symmetry, equivalent classes")
@@ -127,23 +168,31 @@ RATES = np.exp(np.random.default_rng(0).uniform(np.log(0.1), np.log(10.0), (256,
 
 
 @pytest.mark.benchmark(group="symmetry, ensembles, rates log-uniform in [0.1, 10], two threads")
-@pytest.mark.parametrize("members", ["A", "C, found before", "C, with the search"])
+@pytest.mark.parametrize("members", ["A", "A, built anew", "C, found before", "C, with the search", "C, built anew"])
 def test_ensemble(benchmark: Any, members: str) -> None:
-    """Wall time of an ensemble to t = 1e4: 256 times Syn-Small in full, or 64 times case C reduced."""
+    """Wall time of an ensemble to t = 1e4: 256 times Syn-Small in full, or 256 times case C reduced.
+
+    Members share classes: one of them looks for the symmetries, and, built anew, one of them makes the layout.
+    """
     case = members[0]
-    systems = [MeanField(CASES[case][0], *pair) for pair in RATES[: 256 if case == "A" else 64]]
+    classes = CASES[case][0]
     options = {**OPTIONS, "reduce": case == "C"}
+
+    def built() -> list[MeanField]:
+        return [MeanField(classes, *pair) for pair in RATES]
+
+    systems = built()
     integrate_many(systems, times("A"), 2, **options)
 
-    def forget() -> None:
-        if "search" in members:
+    def before() -> None:
+        if "search" in members or "anew" in members:
             for each in systems:
-                each.reductions.clear()
+                forget(each)
 
     def ensemble() -> list[Trajectory]:
-        return integrate_many(systems, times("A"), 2, **options)
+        return integrate_many(built() if "anew" in members else systems, times("A"), 2, **options)
 
-    runs = benchmark.pedantic(ensemble, setup=forget, rounds=15)
+    runs = benchmark.pedantic(ensemble, setup=before, rounds=10)
     assert {run.status for run in runs} == {"finished"}
     evaluations = sum(run.stats["evaluations"] for run in runs)
     rate = len(systems) / benchmark.stats.stats.min

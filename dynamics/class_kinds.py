@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import ROW_SUM_TOLERANCE, SequenceClasses, checked_vocab_size, require_comparable
-from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.memory import fits, require_memory
 from snapdyn.errors import InputError, positive, positive_array, shown, whole
 
 LARGEST_NUMBER = 2**53  # of classes, tokens and outputs: whole numbers up to here are exact in float64
@@ -227,6 +227,11 @@ class SymmetricClasses(SequenceClasses):
         vars(self).update({array: vars(built)[array] for array in _ARRAYS})
         return vars(self)[name]
 
+    @property
+    def fits(self) -> bool:
+        """Whether arrays of all classes fit into memory."""
+        return self.num_entries <= LARGEST_TABLE and fits(float(BYTES_PER_ENTRY * self.num_entries))
+
     def require_all(self) -> None:
         """Check that arrays of all classes may be built.
 
@@ -235,7 +240,8 @@ class SymmetricClasses(SequenceClasses):
         InputError
             There are more probabilities than the free memory holds, or more than 2^31 - 1.
         """
-        entries, remedy = self.num_entries, "trajectory.of_class(kind) of a MeanField of them, or fewer classes"
+        entries = self.num_entries
+        remedy = "integrate(MeanField(...)) and trajectory.of_class(kind), which need one of a kind, or fewer classes"
         require_memory(f"{self.num_classes} classes, each by itself,", float(BYTES_PER_ENTRY * entries), remedy)
         if entries > LARGEST_TABLE:
             raise InputError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.dynamics.html import html_table
+from snapdyn.dynamics.kept import Kept
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.errors import LARGEST_WHOLE, InputError, flag, real_array, whole, whole_array
 
@@ -237,6 +238,11 @@ class SequenceClasses:
         if not 0 <= number < self.num_classes:
             raise InputError(f"expected a class in 0..{self.num_classes - 1}, received {number}; classes count from 0")
         return number
+
+    @cached_property
+    def kept(self) -> Kept:
+        """What systems of these classes share: the layout of their state, and what was found of its symmetries."""
+        return Kept()
 
     @cached_property
     def class_of_entry(self) -> Ints:

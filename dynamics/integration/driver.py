@@ -20,7 +20,7 @@ from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver, is_compiled
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
 from snapdyn.dynamics.integration.failure import failure_message
-from snapdyn.dynamics.integration.methods import Choice, StepRepeated, choose_method, new_solver
+from snapdyn.dynamics.integration.methods import Choice, StepRepeated, choose_method, new_solver, require_quotient
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, is_reducible, reduced
@@ -136,6 +136,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
             f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
         )
     times, t_end = request.times, float(request.times[-1])
+    require_quotient(system, request.method, request.reduce)
     choice = choose_method(system, request.method, request.log_time, t_end)
     full = system
     started = time.perf_counter()
@@ -159,7 +160,8 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         if t_end > 0:
             # A run that overflows is reported with its time and quantity, not by numpy's warning.
             with np.errstate(all="ignore"):
-                solver = new_solver(system, choice, t_end, request.rtol, request.atol)
+                only_logits = whole and request.z_only and not request.save_decoder
+                solver = new_solver(system, choice, t_end, request.rtol, request.atol, only_logits)
                 make_steps = _whole_run_compiled if whole else _step_by_step
                 status, message = make_steps(solver, system, clock, recorder, request, stop)
     except KeyboardInterrupt:

@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.integrate
 
+from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver, is_installed
 from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver, is_compiled
+from snapdyn.dynamics.integration.factored import FactoredMeanFieldSolver, is_factored
 from snapdyn.dynamics.integration.rkc import RKC
 from snapdyn.dynamics.integration.times import LONGEST_SPAN
+from snapdyn.dynamics.memory import fits
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
 from snapdyn.errors import InputError
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
@@ -29,6 +32,7 @@ STIFF_RATIO_FOR_BDF = 100.0
 LARGEST_STIFF_SIZE = 300
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
+BYTES_PER_VALUE = 32.0  # of the state, its rate, and the copies of the smallest solver
 MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
 # The default integration variable of these methods is log time for runs of more than so many time scales.
 LOG_TIME_METHODS, LOG_TIME_FROM = ("LSODA", "BDF", "Radau", "CVODE"), 100
@@ -75,6 +79,27 @@ class Choice(NamedTuple):
     method: str
     compiled: bool
     clock: Clock
+
+
+def require_quotient(system: System, method: str, reduce: bool | str) -> None:
+    """Check that a run of more classes than fit into memory uses the quotient that they carry.
+
+    Raises
+    ------
+    InputError
+        `method` or `reduce` of `integrate` needs every class, and there are too many.
+    """
+    if not (isinstance(system, MeanField) and isinstance(system.classes, SymmetricClasses) and system.needs_quotient):
+        return
+    if method in ("auto", "compiled") and reduce is not False:
+        return
+    if not (system.classes.fits and system.size <= LARGEST_STATE and fits(BYTES_PER_VALUE * system.size)):
+        received = "reduce=False" if method in ("auto", "compiled") else f"method={method!r}"
+        raise InputError(
+            f"expected method='auto' or 'compiled' and reduce='auto' or True for {system.classes.num_classes} classes, "
+            f"received {received}, which needs every class ({system.size} state values); leave it out, or take fewer "
+            "classes"
+        )
 
 
 def choose_method(system: System, method: str, log_time: bool | None, t_end: float) -> Choice:
@@ -134,9 +159,16 @@ def _fastest_method(system: System) -> str:
     return "BDF" if system.rate_ratio >= STIFF_RATIO_FOR_BDF and system.size <= LARGEST_STIFF_SIZE else "DOP853"
 
 
-def new_solver(system: System, choice: Choice, t_end: float, rtol: float, atol: float) -> Any:
-    """Solver at t = 0 with the interface of scipy's `OdeSolver`, for a run to `t_end` (batch-size-1 steps)."""
+def new_solver(
+    system: System, choice: Choice, t_end: float, rtol: float, atol: float, only_logits: bool = False
+) -> Any:
+    """Solver at t = 0 with the interface of scipy's `OdeSolver`, for a run to `t_end` (batch-size-1 steps).
+
+    With `only_logits` a whole run is made, of which no more than logits are saved.
+    """
     method, compiled, clock = choice
+    if compiled and only_logits and isinstance(system, MeanField) and is_factored(system):
+        return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
     if compiled:
         return DormandPrinceSolver(system, clock, t_end, rtol, atol)
     if method == "CVODE":

@@ -50,6 +50,28 @@ def _same_colours(colours, mine, theirs, count):
     return same
 
 
+@kernel(forceinline=True)
+def _add_runs(colours, sign, count):
+    """Add sign to count[c] for every c in `colours`."""
+    length = np.int64(0)
+    for j in range(colours.size):
+        length += 1
+        if j + 1 == colours.size or colours[j + 1] != colours[j]:
+            count[colours[j]] += sign * length
+            length = np.int64(0)
+
+
+@kernel(forceinline=True)
+def _same_runs(mine, theirs, count):
+    """Whether two rows of colours are equal up to order; `count` is 0 before, and after if they are."""
+    _add_runs(mine, 1, count)
+    _add_runs(theirs, -1, count)
+    same = True
+    for j in range(mine.size):
+        same &= count[mine[j]] == 0
+    return same
+
+
 @kernel()
 def first_members(colours, first):
     """Write the first member of each colour to `first`."""
@@ -84,13 +106,17 @@ def labels_are_constant(
                 return False
             if (slot_of[i] < 0) != (slot_of[k] < 0) or (slot_of[i] >= 0 and slot[slot_of[i]] != slot[slot_of[k]]):
                 return False
+        before = -1
         for j in range(columns):
-            there = first_output[output[n, j]]
-            m = there // columns
-            if m != like or (j == column[n]) != (there - m * columns == column[m]):
-                return False
-            if not last_is_one and (j == columns - 1) != (there - m * columns == columns - 1):
-                return False
+            own, last = j == column[n], not last_is_one and j == columns - 1
+            o = output[n, j]
+            if o != before or own or last:  # runs of equal colours are mostly long, here and below
+                there = first_output[o] - like * columns  # a column of the class `like`
+                if not 0 <= there < columns or own != (there == column[like]):
+                    return False
+                if last != (not last_is_one and there == columns - 1):
+                    return False
+                before = -1 if own or last else o
     return True
 
 
@@ -129,12 +155,8 @@ def is_balanced_by_tables(
         mine, theirs = every_entry[indptr[n] : indptr[n + 1]], every_entry[indptr[like] : indptr[like + 1]]
         if not _same_colours(entry, mine, theirs, count):
             return NOT_BALANCED, 0
-        for j in range(columns):
-            count_output[output[n, j]] += 1
-            count_output[output[like, j]] -= 1
-        for j in range(columns):
-            if count_output[output[n, j]] != 0:
-                return NOT_BALANCED, 0
+        if n != like and not _same_runs(output[n], output[like], count_output):
+            return NOT_BALANCED, 0
     # Entries of a logit.
     begin, members = np.empty(slot.size + 1, np.int64), np.empty(entry.size, np.int64)
     group(slot_of, begin, members)
@@ -176,9 +198,11 @@ def is_balanced_by_tables(
     for n in range(classes.size):
         for i in range(indptr[n], indptr[n + 1]):
             if shared_row[i] >= 0:
-                y, at = shared[shared_row[i]], table_row[entry[i]] * most
+                y, at, a = shared[shared_row[i]], table_row[entry[i]] * most, output[n]
                 for j in range(columns):
-                    code = at + local[output[n, j]]
+                    if j > 0 and a[j] == a[j - 1] and y[j] == y[j - 1]:
+                        continue
+                    code = at + local[a[j]]
                     if table[code] < 0:
                         table[code] = y[j]
                     elif table[code] != y[j]:
@@ -203,6 +227,8 @@ def is_balanced_by_tables(
             at = table_row[entry[i]] * most
             a = output[class_of[i]]
             for j in range(columns):
+                if j > 0 and a[j] == a[j - 1]:
+                    continue
                 code = at + local[a[j]]
                 if row_code[code] < 0:
                     row_code[code] = different

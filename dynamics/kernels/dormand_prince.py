@@ -127,7 +127,7 @@ def _end_of_block(start, size):
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
-def _stage_state(s, h, base, vectors, where):
+def stage_state(s, h, base, vectors, where):
     """Write the state at which stage s is evaluated, for a step of size h from row `base`, to the scratch row."""
     out, origin = vectors[where[SCRATCH]], vectors[base]
     start = np.uint64(0)
@@ -257,7 +257,7 @@ def _step(rate, arguments, work):
         error, finite = math.inf, True
         for s in range(1, STAGES + 1):
             if s < STAGES:
-                _stage_state(s, h, where[STATE], work.vectors, where)
+                stage_state(s, h, where[STATE], work.vectors, where)
             else:
                 error, finite = _new_state(h, work.vectors, where, work.reals[RTOL], work.reals[ATOL], work.shares)
                 if not (error < 1.0 and finite):
@@ -340,7 +340,7 @@ def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
                 before_step = work.reals[TAU_OLD]
                 h = work.reals[TAU] - before_step
                 for s in range(STAGES + 1, ALL_STAGES):
-                    _stage_state(s, h, where[OLD], work.vectors, where)
+                    stage_state(s, h, where[OLD], work.vectors, where)
                     _evaluate(rate, arguments, work, where[SCRATCH], s, before_step + STAGE_TIMES[s] * h)
                 counts[DENSE_MADE] = 1
             if row == saved.shape[0]:

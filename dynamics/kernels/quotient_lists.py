@@ -72,7 +72,9 @@ def quotient_lists(
     begin, of_colour, firsts, weights, index, sums,
     sizes, ranges, classes, share, entry_slot, entries, output_number, term_index, terms,
 ):  # fmt: skip
-    """Write the lists from `ranges` on; where `ranges` is empty, write only their lengths to `sizes` (3,).
+    """Write the lists from `ranges` on; terms beyond the room in `terms` are only counted in `sizes`.
+
+    `sizes` (3,) receives the numbers of entry colours, output colours and terms.
 
     `members` (entry colours,) counts the entries of each colour, `number` (size,) the values of each state value: those
     of logits and shared rows are given, the others written. The third line of arguments is scratch, as in
@@ -87,7 +89,7 @@ def quotient_lists(
         )  # fmt: skip
         e, o, t = sizes[0], sizes[1], sizes[2]
         sizes[0], sizes[1], sizes[2] = e + m, o + outputs, t + length
-        if ranges.shape[0] == 0:
+        if sizes[2] > terms.shape[1]:
             continue
         weight = class_number[c] * prior[n]
         share[c] = weight

@@ -23,9 +23,7 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import BALANCED, NOT_BALANCED, is_balanced_by_tables
 from snapdyn.dynamics.kernels.refinement import (
     EVERY_BIT,
-    label_entries,
-    number_colours,
-    refine_classes,
+    count_equivalent_classes,
     refine_until_stable,
 )
 from snapdyn.dynamics.symmetry.pairs import Pairs, pairs
@@ -51,12 +49,13 @@ class Colouring:
     sequence_class: Ints  # (S,)
     local: Ints  # (output colours,) number of an output colour within its class
     offset: Ints  # (entry colours,) first colour of a row with this entry alone, -1 for entries of shared rows
+    num_slots: int  # colours of z
     num_values: int  # colours of Y
 
     @property
     def size(self) -> int:
         """Number of colours of the state."""
-        return int(self.slot.max()) + 1 + self.num_values
+        return self.num_slots + self.num_values
 
     @cached_property
     def value(self) -> Ints:
@@ -78,15 +77,10 @@ def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
     A cheap filter before the refinement, which misses some symmetric systems.
     """
     L = layout
-    slot, entry, classes = bits(start), np.empty(L.entry_row.size, np.uint64), np.empty(L.prior.size, np.uint64)
-    label_entries(
-        L.indptr, bits(L.log_p), bits(L.multiplicity), L.query_entry, bits(L.prior), L.query_row, slot, entry, classes
+    equivalent = count_equivalent_classes(
+        L.indptr, L.entry_slot, L.log_p, L.multiplicity, L.query_entry, L.prior, L.query_row, start
     )
-    refine_classes(L.indptr, L.entry_slot, slot, entry, classes)
-    numbers = np.empty(classes.size, np.int64)
-    number_colours(classes, numbers, EVERY_BIT)
-    members = np.bincount(numbers)
-    return bool(members[members > 1].sum() >= classes.size / 2)
+    return bool(equivalent >= L.prior.size / 2)
 
 
 @np.errstate(over="ignore")
@@ -110,38 +104,35 @@ def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None
     shapes: list[tuple[int, ...]] = [
         start.shape, (p.num_shared, L.num_columns), p.row.shape, (L.prior.size, L.num_columns), L.prior.shape
     ]  # fmt: skip
-    slot, value, entry, output, classes = (np.empty(shape, np.uint64) for shape in shapes)
-    slot[:] = bits(start)
     numbers = [np.empty(shape, np.int64) for shape in shapes]
     found = np.empty(len(shapes), np.int64)
     few = refine_until_stable(
-        p.indptr, p.shared_row, p.slot, bits(p.log_p), bits(p.multiplicity), p.query_entry, bits(L.prior), L.query_row,
-        L.column, bits(np.array([L.last_column_multiplicity]))[0], math.inf if most_colours is None else most_colours,
-        KEPT_BITS, slot, value, entry, output, classes, np.empty_like(entry), np.empty_like(slot), np.empty_like(value),
+        p.indptr, p.shared_row, p.slot, p.log_p, p.multiplicity, p.query_entry, L.prior, L.query_row, L.column,
+        L.last_column_multiplicity, start, math.inf if most_colours is None else most_colours, KEPT_BITS,
         *numbers, found,
     )  # fmt: skip
     if not few:
         return None
-    answer, colouring = counted(L, p, start, numbers)
+    answer, colouring = counted(L, p, start, numbers, found.tolist())
     if answer == NOT_BALANCED or (most_colours is not None and colouring.size > most_colours):
         return None
     return colouring if answer == BALANCED or is_balanced(L, colouring, start) else None
 
 
-def counted(layout: Layout, p: Pairs, start: Floats, numbers: list[Ints]) -> tuple[int, Colouring]:
+def counted(layout: Layout, p: Pairs, start: Floats, numbers: list[Ints], found: list[int]) -> tuple[int, Colouring]:
     """The colouring of the numbers of `Colouring.slot` to `.sequence_class`, and BALANCED, NOT_BALANCED or UNDECIDED.
 
-    Nothing depends on hashes. A colouring that is NOT_BALANCED may hold anything.
+    `found` holds how many colours each of them has. Nothing depends on hashes. A colouring that is NOT_BALANCED
+    may hold anything.
     """
     L = layout
     slot, shared, entry, output, classes = numbers
-    found = [int(each.max()) + 1 if each.size else 0 for each in numbers]
     local, offset = np.empty(found[3], np.int64), np.empty(found[2], np.int64)
     answer, num_values = is_balanced_by_tables(
         p.indptr, p.shared_row, p.slot, p.log_p, p.multiplicity, p.query_entry, L.prior, L.query_row, L.column,
         L.last_column_multiplicity == 1.0, start, *numbers, *found, local, offset,
     )  # fmt: skip
-    return answer, Colouring(p, slot, shared, entry, output, classes, local, offset, num_values)
+    return answer, Colouring(p, slot, shared, entry, output, classes, local, offset, found[0], num_values)
 
 
 def bits(numbers: Floats) -> Hashes:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.refinement import number_shared_rows
 from snapdyn.dynamics.systems.layout import Layout
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """The entries of a layout; with the residual connection, the query token is one more entry, the last of a class."""
 
     indptr: Ints  # (S+1,) entries of class n are indptr[n]:indptr[n+1]
@@ -37,7 +37,6 @@ def pairs(layout: Layout) -> Pairs:
         classes = np.arange(indptr.size)
         query_entry = np.where(query_entry >= 0, query_entry + classes[:-1], -1)
         indptr = indptr + classes
-    several = np.bincount(row, minlength=L.num_rows) > 1
-    number = np.cumsum(several) - 1
-    number[~several] = -1
-    return Pairs(indptr, row, slot, log_p, multiplicity, query_entry, number[row], int(np.count_nonzero(several)))
+    shared_row = np.empty(row.size, np.int64)
+    num_shared = number_shared_rows(row, np.empty(L.num_rows, np.int64), shared_row)
+    return Pairs(indptr, row, slot, log_p, multiplicity, query_entry, shared_row, num_shared)

@@ -13,7 +13,7 @@ same counts (the colouring is balanced), so the sums over all members, divided b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from snapdyn.dynamics.kernels.quotient_lists import quotient_lists
 from snapdyn.dynamics.symmetry.colouring import Colouring
 from snapdyn.dynamics.systems.layout import Layout
 
+ROOM = 10_000  # terms for which there is room at first
 
-@dataclass(frozen=True)
-class Quotient:
+
+class Quotient(NamedTuple):
     """Lists of `kernels/mean_field/quotient`, class by class; the state is [z per colour, Y per colour].
 
     Attributes
@@ -95,22 +96,23 @@ def quotient(layout: Layout, colouring: Colouring, start: Floats) -> Quotient:
         np.empty(pairs_of_class, np.int64), np.empty(c.offset.size, np.int64), np.empty(most, np.int64),
         np.empty((4, max(most, L.num_columns))), np.empty((4, pairs_of_class), np.int64), np.empty((2, pairs_of_class)),
     )  # fmt: skip
-    sizes = np.zeros(3, np.int64)
-    number_of_classes = 0
-    while True:  # the first round counts
-        e, o, t = sizes.tolist()
-        ranges, classes = np.empty((number_of_classes, 6), np.int64), np.empty((number_of_classes, 3), np.int64)
-        share, entry_slot, entries = np.empty(number_of_classes), np.empty(e, np.int64), np.empty((3, e))
-        output_number, term_index, terms = np.empty(o), np.empty((3, t), np.int64), np.empty((3, t))
+    num_entries, num_outputs = c.offset.size, c.local.size
+    ranges, classes = np.empty((num_classes, 6), np.int64), np.empty((num_classes, 3), np.int64)
+    share, entry_slot, entries = np.empty(num_classes), np.empty(num_entries, np.int64), np.empty((3, num_entries))
+    output_number = np.empty(num_outputs)
+    # Mostly one term for an entry colour and an output colour of the same class; the first round may only count.
+    sizes = np.array([0, 0, min(num_entries * num_outputs, ROOM)])
+    while True:
+        term_index, terms = np.empty((3, sizes[2]), np.int64), np.empty((3, sizes[2]))
         quotient_lists(
             representatives, class_number, p.indptr, L.prior, L.query_row, p.query_entry, L.column, p.log_p,
             p.multiplicity, p.shared_row, p.slot, L.last_column_multiplicity, num_slots, c.slot, c.shared, c.offset,
             c.local, c.entry, c.output, np.bincount(c.entry), number, *scratch, sizes, ranges, classes, share,
             entry_slot, entries, output_number, term_index, terms,
         )  # fmt: skip
-        if number_of_classes == num_classes:
+        if sizes[2] <= terms.shape[1]:
             break
-        number_of_classes = num_classes
+    term_index, terms = term_index[:, : sizes[2]], terms[:, : sizes[2]]
     return Quotient(
         ranges, classes, share, entry_slot, entries, output_number, term_index, terms, state, number, num_slots
     )

@@ -38,13 +38,24 @@ class ReducedMeanField(QuotientSystem):
 
     def __init__(self, full: MeanField, colouring: Colouring) -> None:
         self.full, self.colouring = full, colouring
-        self.classes, self.z_initial, self.parameters = full.classes, full.z_initial, full.parameters
-        lists = quotient(full.layout, colouring, full.initial_state()[: full.layout.num_slots])
-        super().__init__(lists, lambda: _row_sums(full, colouring, lists.num_slots, lists.size), full.eta_Y, full.eta_Z)
+        self.classes, self.parameters = full.classes, full.parameters
+        lists = quotient(full.layout, colouring, full.initial_logits)
+        super().__init__(lists, self._shared_row_sums, full.eta_Y, full.eta_Z)
+
+    def _shared_row_sums(self) -> RowSums:
+        return self.full.classes.kept.take(
+            ("row sums", self.full.residual),
+            self.full.start_pattern,
+            lambda: _row_sums(self.full, self.colouring, self.quotient.num_slots, self.size),
+        )
 
     @property
     def name(self) -> str:
         return self.full.name
+
+    @property
+    def z_initial(self) -> Floats:  # type: ignore[override]  # (Q, M) numbers, made when they are read
+        return self.full.z_initial
 
     def full_state(self, state: Floats) -> Floats:
         num_slots = self.quotient.num_slots
@@ -141,11 +152,22 @@ def reduced(
         carried = system.reductions[CARRIED]
         return carried if carried.size <= most else None
     if most not in system.reductions:
-        layout, start = system.layout, system.initial_state()[: system.layout.num_slots]
-        need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
-        if at_most is None:
-            require_memory("the search for symmetries", need, "reduce=False")
-        likely = at_most is None or (fits(need) and has_equivalent_classes(layout, start))
-        colouring = balanced_colouring(layout, start, most) if likely else None
+        colouring = _colouring(system, at_most, most)
         system.reductions[most] = None if colouring is None else ReducedMeanField(system, colouring)
     return system.reductions[most]
+
+
+def _colouring(system: MeanField, at_most: float | None, most: float) -> Colouring | None:
+    """The colouring of at most `most` colours, found once for all systems of the same classes and pattern of starts."""
+    layout, start = system.layout, system.initial_logits
+    need = BYTES_PER_PAIR * layout.num_columns * max(layout.prior.size, layout.num_rows, layout.entry_row.size)
+    if at_most is None:
+        require_memory("the search for symmetries", need, "reduce=False")
+    elif not fits(need):
+        return None
+
+    def search() -> Colouring | None:
+        likely = at_most is None or has_equivalent_classes(layout, start)
+        return balanced_colouring(layout, start, most) if likely else None
+
+    return system.classes.kept.take(("colouring", system.residual, most), system.start_pattern, search)

@@ -18,6 +18,7 @@ from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
+from snapdyn.dynamics.systems.layout import start_pattern
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 
 BYTES_PER_TERM = 200  # of the search, per term of the longest list; measured
@@ -64,7 +65,7 @@ SEARCHES: dict[type[System], Search] = {
 }
 
 
-def reduced_by_lists(system: System, at_most: float | None = None) -> ReducedSystem | None:
+def reduced_by_lists(system: Any, at_most: float | None = None) -> ReducedSystem | None:
     """The system on representatives.
 
     Parameters
@@ -86,10 +87,17 @@ def reduced_by_lists(system: System, at_most: float | None = None) -> ReducedSys
         require_memory("the search for symmetries", need, "reduce=False")
     elif need > free_memory():
         return None
-    dependence = search.dependence(system)
-    if at_most is not None and not has_many_equal(dependence, "class"):
-        return None
-    colours = coarsest_colouring(dependence, system.size - 1.0 if at_most is None else at_most * system.size)
+
+    def colours_of_system() -> Colours | None:
+        dependence = search.dependence(system)
+        if at_most is not None and not has_many_equal(dependence, "class"):
+            return None
+        return coarsest_colouring(dependence, system.size - 1.0 if at_most is None else at_most * system.size)
+
+    # Rates of learning are factors of all values, so the colours do not depend on them.
+    other = sorted((name, value) for name, value in system.parameters.items() if name not in ("eta_Y", "eta_Z"))
+    kind = ("colours", type(system).__name__, system.size, tuple(other), at_most)
+    colours = system.classes.kept.take(kind, start_pattern(system.z_initial), colours_of_system)
     if colours is None or (at_most is not None and search.work and search.work(system, colours) > at_most):
         return None
     return search.build(system, colours)

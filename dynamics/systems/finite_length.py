@@ -86,7 +86,6 @@ class FiniteLengthMeanField(MeanField):
         if not flag("lump", lump):
             self.layout = build_layout(classes, self.z_initial, lump=False)
             self.size = self.layout.size
-            self._start = self.layout.slots(classes, self.z_initial)
         self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
         self._work = scratch(9, max(self.layout.max_support, self.layout.num_columns))
         start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())

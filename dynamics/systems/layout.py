@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.kernels.refinement import EVERY_BIT, SMALLEST_TABLE, new_table, number_colours
 from snapdyn.dynamics.memory import require_memory
 
 Bools = NDArray[np.bool_]
@@ -101,6 +102,15 @@ class Layout:
         return f"Y[token {self.row_token[row]}, output {output if output >= 0 else 'shared'}]"
 
 
+def start_pattern(z_initial: Floats) -> bytes:
+    """Which initial logits (Q, M) are equal: what layouts and symmetries depend on; empty for zeros."""
+    if not z_initial.any():
+        return b""
+    numbers = np.empty(z_initial.size, np.int64)
+    number_colours((z_initial + 0.0).view(np.uint64), numbers, EVERY_BIT, new_table(SMALLEST_TABLE))
+    return numbers.tobytes()
+
+
 def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> tuple[Ints, Ints]:
     """Rows of Y: (row of each token, -1 if it never occurs; smallest token of each row).
 
@@ -119,7 +129,7 @@ def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> 
         if token in kept:
             key = token
         else:
-            start = z_initial[:, token].tobytes()
+            start = (z_initial[:, token] + 0.0).tobytes()  # -0 is 0
             key = (columns.indices[part].tobytes(), columns.data[part].tobytes(), start)
         if key not in seen:
             seen[key] = len(row_token)

@@ -14,7 +14,7 @@ from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster, mean_
 from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.dynamics.like_tokens import LikeTokens
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, z_row_scale, z_row_sums
-from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
+from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch, start_pattern
 from snapdyn.dynamics.systems.tiled import TiledRate
 from snapdyn.errors import InputError, flag, positive
 
@@ -77,7 +77,7 @@ class MeanField(System):
             and (z_initial is None or not self.z_initial.any())
         )
         if not self.carries_quotient:
-            self.kernel_arguments()
+            self._require_indices()
 
     @property
     def needs_quotient(self) -> bool:
@@ -89,8 +89,13 @@ class MeanField(System):
 
     @cached_property
     def z_initial(self) -> Floats:  # type: ignore[override]
-        """(Q, M) attention logits at t = 0."""
-        return self.classes.check_z(None)
+        """(Q, M) attention logits at t = 0; zeros are read-only, the same for all systems of these classes."""
+        return self.classes.kept.take("zeros", b"", self._zeros)
+
+    def _zeros(self) -> Floats:
+        zeros = self.classes.check_z(None)
+        zeros.flags.writeable = False
+        return zeros
 
     @property
     def has_z(self) -> bool:
@@ -99,7 +104,15 @@ class MeanField(System):
     @cached_property
     def layout(self) -> Layout:
         """Layout of the state."""
-        return build_layout(self.classes, self.z_initial, self.residual)
+        kind = ("layout", self.residual)
+        return self.classes.kept.take(
+            kind, self.start_pattern, lambda: build_layout(self.classes, self.z_initial, self.residual)
+        )
+
+    @cached_property
+    def start_pattern(self) -> bytes:
+        """Which initial logits are equal; empty for zeros."""
+        return start_pattern(self.z_initial) if "z_initial" in vars(self) else b""
 
     @cached_property
     def size(self) -> int:
@@ -109,7 +122,10 @@ class MeanField(System):
         return self.layout.size
 
     @cached_property
-    def _start(self) -> Floats:
+    def initial_logits(self) -> Floats:
+        """(num_slots,) logits of the layout at t = 0."""
+        if not self.start_pattern:
+            return np.zeros(self.layout.num_slots)
         return self.layout.slots(self.classes, self.z_initial)
 
     @cached_property
@@ -118,15 +134,18 @@ class MeanField(System):
         columns[-1] = self.layout.last_column_multiplicity
         return columns
 
-    @cached_property
-    def _constants_and_width(self) -> tuple[tuple[Any, ...], int]:
+    def _require_indices(self) -> None:
         L = self.layout
         if self.size > LARGEST_STATE:
             raise InputError(
                 f"expected classes whose state has at most {LARGEST_STATE} values, received {self.size} "
                 f"({L.num_rows} rows of Y with {L.num_columns} columns); use fewer tokens or next tokens"
             )
-        return rate_arguments(L, self.eta_Y, self.eta_Z)
+
+    @cached_property
+    def _constants_and_width(self) -> tuple[tuple[Any, ...], int]:
+        self._require_indices()
+        return rate_arguments(self.layout, self.eta_Y, self.eta_Z)
 
     @cached_property
     def _arguments(self) -> tuple[Any, ...]:
@@ -143,7 +162,7 @@ class MeanField(System):
         return self.eta_Z / self.eta_Y
 
     def initial_state(self) -> Floats:
-        start = self._start  # asks for the memory first
+        start = self.initial_logits  # asks for the memory first
         state = np.zeros(self.size)
         state[: start.size] = start
         return state
@@ -176,7 +195,7 @@ class MeanField(System):
         slots = state[..., : self.layout.num_slots]
         return {
             "row sum of Y": np.abs(self.decoder(state) @ self._columns).max(axis=-1),
-            "row sum of Z": z_row_sums(self.layout, slots, self._start),
+            "row sum of Z": z_row_sums(self.layout, slots, self.initial_logits),
         }
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
@@ -187,7 +206,7 @@ class MeanField(System):
         # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
         # times Y times the ratio of the rates.
         length = np.sqrt(rows**2 @ tokens)
-        z = z_row_scale(L, state[..., : L.num_slots], self._start) + self.rate_ratio * (1.0 + length) ** 2
+        z = z_row_scale(L, state[..., : L.num_slots], self.initial_logits) + self.rate_ratio * (1.0 + length) ** 2
         return {
             "row sum of Y": ConservedSum(L.num_columns + S, float(self._columns.sum()), rows.max(axis=-1)),
             "row sum of Z": ConservedSum(self.classes.num_tokens + S, float(self.classes.num_tokens), z),

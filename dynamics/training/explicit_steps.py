@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.kernels.dormand_prince import NOW
@@ -160,6 +161,8 @@ def descend_samples(
 
 def _plan(system: System, steps: int, step_size: float, momentum: float, record: ArrayLike | None) -> _Plan:
     instance("system", system, System, "make it with System.from_sympy")
+    if isinstance(system.classes, SymmetricClasses):
+        system.classes.require_all()  # before a record of all their values
     steps = whole("steps", steps, 0)
     if record is None:
         require_memory(f"{steps} recorded steps", 8.0 * steps * system.size, "a record of fewer steps")

@@ -135,15 +135,16 @@ def test_what_needs_all_classes_says_so() -> None:
         lambda: sd.FiniteLengthMeanField(classes, 1.0, 1.0, 9),
         lambda: sd.MeanField(classes, 1.0, 1.0, residual=True),
         lambda: sd.MeanField(classes, 1.0, 1.0).layout,
-        lambda: sd.integrate(sd.MeanField(classes, 1.0, 1.0), [1.0], reduce=False),
-        lambda: sd.integrate(sd.MeanField(classes, 1.0, 1.0), [1.0], method="RKC"),
         lambda: sd.fluctuations(classes, 1.0, 1.0, [1.0]),
         lambda: sd.ladder(classes, 1.0, 1.0, [1.0]),
     ]
     for call in calls:
         with pytest.raises(InputError, match=r"expected 1000000000000000 classes, each by itself, to fit") as caught:
             call()
-        assert "use trajectory.of_class(kind) of a MeanField" in str(caught.value)
+        assert "use integrate(MeanField(...)) and trajectory.of_class(kind)" in str(caught.value)
+    for option in ({"reduce": False}, {"method": "RKC"}):
+        with pytest.raises(InputError, match=r"'compiled' and reduce='auto' or True for 1000000000000000 classes, rec"):
+            sd.integrate(sd.MeanField(classes, 1.0, 1.0), [1.0], **option)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="expected the overlaps of 1000000000000000 classes to fit"):
         classes.gram()
     with pytest.raises(InputError, match=r"dense table and overlaps fit .* at most about \d+ of these"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import BALANCED, NOT_BALANCED, UNDECIDED
 from snapdyn.dynamics.symmetry import colouring as module
 from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, bits, counted, is_balanced
@@ -80,6 +81,12 @@ def test_colours_are_those_of_lists(seed: int) -> None:
     assert ours == numbered(refined_by_lists(system))
 
 
+def check(system: MeanField, colours: Colouring, start: Floats, numbers: list[Ints]) -> tuple[int, Colouring]:
+    """The check by tables of other numbers of colours."""
+    number = [int(each.max()) + 1 if each.size else 0 for each in numbers]
+    return counted(system.layout, colours.pairs, start, numbers, number)
+
+
 def test_known_sizes() -> None:
     """Assert 43 values for Syn-Small and Syn-Medium with any queries; (3 m + 2) + (m + 1), m distinct tokens."""
     for classes in (syn_small(), *(syn_medium(Q) for Q in range(1, 13))):
@@ -108,19 +115,19 @@ def test_a_colouring_that_is_too_coarse_is_not_balanced(residual: bool) -> None:
     assert colours is not None
     start = system.initial_state()[: system.layout.num_slots]
     numbers = [getattr(colours, name) for name in NUMBERED]
-    assert counted(system.layout, colours.pairs, start, numbers)[0] == BALANCED
+    assert check(system, colours, start, numbers)[0] == BALANCED
     assert is_balanced(system.layout, colours, start)
     for at, name in enumerate(NUMBERED):
         for kept in range(int(numbers[at].max())):
             merged = np.where(numbers[at] == kept + 1, kept, numbers[at])
             merged -= merged > kept  # colours stay 0, 1, ...
             coarser = [*numbers[:at], merged, *numbers[at + 1 :]]
-            answer, found_again = counted(system.layout, colours.pairs, start, coarser)
+            answer, found_again = check(system, colours, start, coarser)
             assert answer != BALANCED, name
             assert answer == NOT_BALANCED or not is_balanced(system.layout, found_again, start), name
             assert not is_balanced(system.layout, replace(colours, **{name: merged}), start), name
     start[0] = 1.0
-    assert counted(system.layout, colours.pairs, start, numbers)[0] == NOT_BALANCED
+    assert check(system, colours, start, numbers)[0] == NOT_BALANCED
     assert not is_balanced(system.layout, colours, start)
 
 
@@ -155,9 +162,16 @@ def test_equal_neighbours_in_another_order() -> None:
     assert colours is not None
     start = system.initial_state()[: system.layout.num_slots]
     numbers = [getattr(colours, name) for name in NUMBERED]
-    assert counted(system.layout, colours.pairs, start, numbers)[0] == UNDECIDED
+    assert check(system, colours, start, numbers)[0] == UNDECIDED
     assert is_balanced(system.layout, colours, start)
 
 
 def test_zero_has_one_sign() -> None:
+    """Assert that a start of -0 has the colour of 0, in both refinements."""
     assert bits(np.array([0.0]))[0] == bits(np.array([-0.0]))[0]
+    classes = syn_medium(6)
+    z = np.zeros((6, classes.num_tokens))
+    z[::2] = -0.0
+    colours = found(MeanField(classes, 1.0, 1.0, z_initial=z))
+    assert colours is not None
+    assert colours.size == 43

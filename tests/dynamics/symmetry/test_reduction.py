@@ -1,7 +1,6 @@
 """The mean field on representatives, against the full one."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,7 +57,7 @@ def test_a_wrong_count_is_seen() -> None:
     small.write_rate(state, right)
     terms = small.quotient.terms.copy()
     terms[1, terms[1].argmax()] += 1
-    small.quotient = replace(small.quotient, terms=terms)
+    small.quotient = small.quotient._replace(terms=terms)
     small._constants = (*small._constants[:7], terms, small._constants[8])
     small._arguments = small.kernel_arguments()
     small.write_rate(state, wrong)

@@ -1,0 +1,199 @@
+"""The mean field inside a step of DOP853, with the stage derivatives of most rows of Y as factors.
+
+The rate of a row of Y whose token occurs in one class n is eta_Y p_n f_l (e_n - alpha_n): the product of a number and
+of a row that all tokens of the class share. So the state of such a row at a stage is its value at the start of the step
+and a sum of these products, and neither the stage states nor the stage derivatives of these rows are ever written. A
+step then reads Y once per stage and writes it once.
+
+Vectors hold z and the rows of several classes, as in `dormand_prince`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.dynamics.kernels.compilation import REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.elementary import exp_nonpositive, softmax_error
+from snapdyn.dynamics.kernels.mean_field.general import LANES
+
+
+class Entries(NamedTuple):
+    """Entries (class, row of Y), class by class."""
+
+    indptr: NDArray[np.int64]  # (S+1,)
+    slot: NDArray[np.int64]  # logit in the vectors
+    shared: NDArray[np.int64]  # where the row begins in the vectors; -1: no other class has it
+    alone: NDArray[np.int64]  # number of the row among those of one class; -1 for others
+    log_p: NDArray[np.float64]
+    multiplicity: NDArray[np.float64]  # tokens lumped into the row
+    column: NDArray[np.int64]  # (S,) output of the class
+    prior: NDArray[np.float64]  # (S,)
+    constants: NDArray[np.float64]  # multiplicity of the last column, eta_Y, eta_Z
+
+
+class Factors(NamedTuple):
+    """Rows of Y of one class, and the factors of their stage derivatives."""
+
+    Y: NDArray[np.float64]  # (2, rows, columns): at one end of the step and at the other
+    side: NDArray[np.int64]  # (1,): which of the two is the state
+    pace: NDArray[np.float64]  # (16, rows)
+    error: NDArray[np.float64]  # (16, S, columns): e_n - alpha_n
+    class_of: NDArray[np.int64]  # (rows,)
+    rows: NDArray[np.int64]  # (S+1,) rows of class n are rows[n]:rows[n+1]
+    share: NDArray[np.float64]  # (rows,) scratch
+
+
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def factored_rate(state, out, Y, stage, stages, weights, factor, entries, factors, work):
+    """Write the rate at z and the shared rows `state` and at the rows Y + sum_j weights[j] derivative[stages[j]].
+
+    There are 0, 4, 8 or 12 stages. The rate is multiplied by `factor`; what belongs to rows of one class is written to
+    the factors of `stage`.
+    """
+    pace, error = factors.pace, factors.error
+    num_columns = Y.shape[1]
+    last_multiplicity, eta_Y, eta_Z = entries.constants[0], entries.constants[1], entries.constants[2]
+    c, counted, g, dots, of_row, rows = work[0], work[1], work[2], work[3], factors.share, factors.rows
+    for i in range(out.size):
+        out[i] = 0.0
+    for n in range(entries.prior.size):
+        start = entries.indptr[n]
+        m = entries.indptr[n + 1] - start
+        largest = -math.inf
+        for i in range(m):
+            x = entries.log_p[start + i] + state[entries.slot[start + i]]
+            c[i] = x
+            largest = x if x > largest else largest
+        padded = (m + LANES - 1) // LANES * LANES
+        for i in range(m, padded):
+            c[i] = largest
+        for i in range(padded):
+            c[i] = exp_nonpositive(c[i] - largest)
+        square = 0.0
+        for i in range(m):
+            counted[i] = entries.multiplicity[start + i] * c[i]
+            square += counted[i] * c[i]
+            if entries.alone[start + i] >= 0:
+                of_row[entries.alone[start + i]] = counted[i]
+        scale = 1.0 / math.sqrt(square)
+
+        r = error[stage, n]
+        for j in range(num_columns):
+            r[j] = 0.0
+        for i in range(m):
+            row, share = entries.alone[start + i], counted[i]
+            if row >= 0:
+                y = Y[row]
+                for j in range(num_columns):
+                    r[j] += share * y[j]
+            else:
+                shared = state[entries.shared[start + i] : entries.shared[start + i] + num_columns]
+                for j in range(num_columns):
+                    r[j] += share * shared[j]
+        # Rows of one class are numbered in the order of the entries.
+        first_row, end_row = rows[n], rows[n + 1]
+        for s in range(0, stages.size, 4):
+            for k in range(s, s + 4):
+                total = 0.0
+                for row in range(first_row, end_row):
+                    total += of_row[row] * pace[stages[k], row]
+                dots[k] = weights[k] * total
+            w0, w1, w2, w3 = dots[s], dots[s + 1], dots[s + 2], dots[s + 3]
+            r0, r1, r2, r3 = (error[stages[s], n], error[stages[s + 1], n],
+                              error[stages[s + 2], n], error[stages[s + 3], n])  # fmt: skip
+            for j in range(num_columns):
+                r[j] += (w0 * r0[j] + w1 * r1[j]) + (w2 * r2[j] + w3 * r3[j])
+        for j in range(num_columns):
+            r[j] *= scale
+        softmax_error(r, entries.column[n], last_multiplicity)
+
+        last = (last_multiplicity - 1.0) * r[num_columns - 1]
+        for s in range(stages.size):
+            earlier = error[stages[s], n]
+            dot = last * earlier[num_columns - 1]
+            for j in range(num_columns):
+                dot += earlier[j] * r[j]
+            dots[s] = weights[s] * dot
+        overlap = 0.0
+        speed = factor * eta_Y * entries.prior[n] * scale
+        for i in range(m):
+            row = entries.alone[start + i]
+            change = speed * c[i]
+            if row >= 0:
+                y = Y[row]
+                dot = last * y[num_columns - 1]
+                for j in range(num_columns):
+                    dot += y[j] * r[j]
+                for s in range(stages.size):
+                    dot += dots[s] * pace[stages[s], row]
+                pace[stage, row] = change
+            else:
+                at = entries.shared[start + i]
+                shared, driven = state[at : at + num_columns], out[at : at + num_columns]
+                dot = last * shared[num_columns - 1]
+                for j in range(num_columns):
+                    dot += shared[j] * r[j]
+                    driven[j] += change * r[j]
+            g[i] = dot
+            overlap += counted[i] * dot
+        overlap *= scale
+        speed = factor * eta_Z * entries.prior[n] * scale
+        for i in range(m):
+            out[entries.slot[start + i]] += speed * c[i] * (g[i] - scale * c[i] * overlap)
+
+
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def add_factored_norms(Y, Y_new, h, stages, weights, error_5, error_3, rtol, atol, factors):
+    """Write the rows at the end of a step of size h; return the sums of squares of both error estimates.
+
+    `stages` (8,) are those that the new state and both estimates use. The third number is 0 if all values are finite.
+    """
+    sum_5, sum_3, check = 0.0, 0.0, 0.0
+    error, w, a, b = factors.error, weights, error_5, error_3
+    for row in range(Y.shape[0]):
+        n = factors.class_of[row]
+        p0, p1, p2, p3 = (factors.pace[stages[0], row], factors.pace[stages[1], row],
+                          factors.pace[stages[2], row], factors.pace[stages[3], row])  # fmt: skip
+        p4, p5, p6, p7 = (factors.pace[stages[4], row], factors.pace[stages[5], row],
+                          factors.pace[stages[6], row], factors.pace[stages[7], row])  # fmt: skip
+        r0, r1, r2, r3 = error[stages[0], n], error[stages[1], n], error[stages[2], n], error[stages[3], n]
+        r4, r5, r6, r7 = error[stages[4], n], error[stages[5], n], error[stages[6], n], error[stages[7], n]
+        y, y_new = Y[row], Y_new[row]
+        for j in range(y.size):
+            k0, k1, k2, k3 = p0 * r0[j], p1 * r1[j], p2 * r2[j], p3 * r3[j]
+            k4, k5, k6, k7 = p4 * r4[j], p5 * r5[j], p6 * r6[j], p7 * r7[j]
+            value = y[j] + h * (
+                (w[0] * k0 + w[1] * k1 + w[2] * k2 + w[3] * k3) + (w[4] * k4 + w[5] * k5 + w[6] * k6 + w[7] * k7)
+            )
+            e5 = (a[0] * k0 + a[1] * k1 + a[2] * k2 + a[3] * k3) + (a[4] * k4 + a[5] * k5 + a[6] * k6 + a[7] * k7)
+            e3 = (b[0] * k0 + b[1] * k1 + b[2] * k2 + b[3] * k3) + (b[4] * k4 + b[5] * k5 + b[6] * k6 + b[7] * k7)
+            before, after = abs(y[j]), abs(value)
+            inverse = 1.0 / (atol + rtol * (before if before > after else after))
+            e5, e3 = e5 * inverse, e3 * inverse
+            sum_5 += e5 * e5
+            sum_3 += e3 * e3
+            check += 0.0 * value
+            y_new[j] = value
+    return sum_5, sum_3, check
+
+
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def first_norms(atol, first, second, factors):
+    """Sums of squares of the derivatives of the rows at stage `first`, and of their difference from stage `second`.
+
+    In units of the tolerance at Y = 0.
+    """
+    error, pace = factors.error, factors.pace
+    of_first, of_difference = 0.0, 0.0
+    for row in range(factors.class_of.size):
+        n = factors.class_of[row]
+        x, y = error[first, n], error[second, n]
+        p, q = pace[first, row] / atol, pace[second, row] / atol
+        for j in range(x.size):
+            of_first += (p * x[j]) ** 2
+            of_difference += (q * y[j] - p * x[j]) ** 2
+    return of_first, of_difference

@@ -1,0 +1,127 @@
+"""The integrator with stage derivatives as factors, against the one with whole vectors."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times, syn_medium
+from snapdyn.dynamics.integration import factored, methods
+from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.integration.factored import FactoredMeanFieldSolver, is_factored
+
+SOLVERS = (FactoredMeanFieldSolver, DormandPrinceSolver)
+
+
+def jittered(seed: int) -> SequenceClasses:
+    """Classes of several queries with unequal priors, common tokens, and distinct ones of which some are lumped."""
+    rng = np.random.default_rng(seed)
+    S, common, distinct = 12, 2, 4
+    P = np.zeros((S, common + S * distinct))
+    for n in range(S):
+        P[n, :common] = rng.uniform(0.1, 1.0, common)
+        own = P[n, common + n * distinct :][:distinct]
+        own[:] = rng.uniform(0.1, 1.0, distinct)
+        own[0] = own[1]
+    P /= P.sum(axis=1, keepdims=True)
+    query = P.shape[1] + np.arange(S) % 3
+    return SequenceClasses(P, query, P.shape[1] + 3 + np.arange(S), rng.uniform(0.5, 2.0, S), vocab_size=200)
+
+
+def states(solver: DormandPrinceSolver, times: np.ndarray, width: int, steps_at_once: int) -> np.ndarray:
+    """Logits at the times, by calls of so many steps."""
+    saved, filled = np.empty((times.size, width)), 0
+    while solver.status == "running":
+        filled += solver.advance(times, saved[filled:], NOTHING, steps_at_once)[0]
+    assert filled == times.size
+    return saved
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("scale", [None, 0.5])
+def test_runs_are_those_of_whole_vectors(seed: int, scale: float | None) -> None:
+    """Assert equal steps and evaluations, and logits and the last state equal to rounding, in t and in log time."""
+    classes = jittered(seed)
+    rng = np.random.default_rng(seed)
+    start = np.zeros((3, classes.num_tokens))
+    start[:, ::5] = rng.normal(size=start[:, ::5].shape) if seed % 2 else 0.0
+    system = MeanField(classes, *10 ** rng.uniform(-0.5, 0.5, 2), z_initial=start)
+    clock, times = Clock(scale), np.append(0.0, log_times(0.1, 300.0, 30))
+    at = times if scale is None else np.array([clock.from_time(t) for t in times])
+    ours, theirs = (solver(system, clock, float(times[-1]), 1e-8, 1e-10) for solver in SOLVERS)
+    assert np.array_equal(ours.y, system.initial_state())
+    z, expected = (states(each, at, system.num_logit_values, 10**6) for each in (ours, theirs))
+    assert (ours.steps, ours.nfev) == (theirs.steps, theirs.nfev)
+    # Rounding of a sum of a hundred terms in each of some hundred evaluations.
+    np.testing.assert_allclose(z, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+    np.testing.assert_allclose(ours.y, theirs.y, rtol=0, atol=1e-11 * np.abs(theirs.y).max())
+    again = FactoredMeanFieldSolver(system, clock, float(times[-1]), 1e-8, 1e-10)
+    assert np.array_equal(states(again, at, system.num_logit_values, 1), z)
+
+
+@pytest.mark.kernel
+def test_a_short_run() -> None:
+    """Assert the same for a few steps."""
+    system, times = MeanField(jittered(0), 1.0, 1.0), np.array([0.0, 0.1, 1.0])
+    ours, theirs = (solver(system, Clock(None), 1.0, 1e-3, 1e-5) for solver in SOLVERS)
+    z, expected = (states(each, times, system.num_logit_values, 10**6) for each in (ours, theirs))
+    np.testing.assert_allclose(z, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    assert ours.nfev == theirs.nfev
+
+
+def test_rejected_steps() -> None:
+    """Assert the same steps where attention is fast, so that steps are rejected."""
+    system = MeanField(jittered(0), 1.0, 100.0)
+    ours, theirs = (solver(system, Clock(None), 100.0, 1e-8, 1e-10) for solver in SOLVERS)
+    z, expected = (states(each, np.array([100.0]), system.num_logit_values, 10**6) for each in (ours, theirs))
+    assert theirs.nfev > 12 * theirs.steps + 2 + 3
+    assert abs(ours.steps - theirs.steps) <= 2
+    np.testing.assert_allclose(z, expected, rtol=1e-6)
+
+
+def test_integrate_takes_it_for_large_systems_and_logits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert which runs are made with factors, and that they give the logits of the others."""
+    made: list[Any] = []
+
+    class Counted(FactoredMeanFieldSolver):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(methods, "FactoredMeanFieldSolver", Counted)
+    system, times = MeanField(jittered(1), 1.0, 1.0), [1.0, 100.0]
+    expected = integrate(system, times, z_only=True)
+    assert not made
+    monkeypatch.setattr(factored, "LEAST_SIZE", system.size)
+    monkeypatch.setattr(factored, "FEWEST_COLUMNS", system.layout.num_columns)
+    run = integrate(system, times, z_only=True)
+    assert len(made) == 1
+    np.testing.assert_allclose(run.z, expected.z, rtol=0, atol=1e-11 * np.abs(expected.z).max())
+    assert integrate(system, times, z_only=True, most_evaluations=30).status == "failed"
+    assert len(made) == 2
+    for options in ({}, {"z_only": True, "save_decoder": True}, {"z_only": True, "method": "DOP853"}):
+        integrate(system, times, **options)  # type: ignore[arg-type]
+    assert len(made) == 2
+
+
+def test_what_is_factored() -> None:
+    """Assert large mean fields without residual connection, most of whose tokens belong to one class."""
+    large = syn_medium(60)
+    classes = SequenceClasses(large.P, large.query, large.next_token, vocab_size=large.vocab_size)
+    assert is_factored(MeanField(classes, 1.0, 1.0))
+    assert not is_factored(MeanField(classes, 1.0, 1.0, residual=True))
+    assert not is_factored(MeanField(syn_medium(10), 1.0, 1.0))
+    shared = np.random.default_rng(0).uniform(0.1, 1.0, (150, 250))
+    assert not is_factored(MeanField(SequenceClasses(shared / shared.sum(axis=1, keepdims=True), np.arange(150)), 1, 1))
+
+
+def test_a_run_that_is_not_finite_fails() -> None:
+    """Assert a failure with its reason."""
+    system = MeanField(jittered(0), 1.0, 1.0)
+    system.initial_logits = np.full(system.num_logit_values, np.inf)
+    solver = FactoredMeanFieldSolver(system, Clock(None), 1.0, 1e-8, 1e-10)
+    with np.errstate(all="ignore"):
+        reason = solver.advance(np.array([1.0]), np.empty((1, 1)), NOTHING, 100)[1]
+    assert reason is not None
+    assert solver.status == "failed"
