@@ -16,7 +16,7 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import scratch
 from snapdyn.dynamics.systems.mean_field import MeanField
 
-# Measured (docs/integrators.md): from this size on, and with at least this share of rows of one class only.
+# Measured (docs/how_to/integrators.md): from this size on, and with at least this share of rows of one class only.
 LEAST_SIZE, LEAST_SHARE, FEWEST_COLUMNS = 30_000, 0.5, 16
 
 

@@ -1,4 +1,4 @@
-"""Adaptive runs with and without the reduction, against the bound that docs/numerics.md derives ("Symmetry").
+"""Adaptive runs with and without the reduction, against the bound that docs/how_to/numerics.md derives ("Symmetry").
 
 In a step that is accepted the error estimate, a root mean square weighted by the shares w, is at most 1 in units of
 tau = atol + rtol max|y|, so the estimate in value i is at most tau_i / sqrt(w_i). The full and the reduced run are both
