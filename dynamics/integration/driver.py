@@ -137,7 +137,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         )
     times, t_end = request.times, float(request.times[-1])
     require_quotient(system, request.method, request.reduce)
-    choice = choose_method(system, request.method, request.log_time, t_end)
+    choice = _choice(system, request, t_end)
     full = system
     started = time.perf_counter()
     interrupted = False
@@ -206,7 +206,7 @@ def _states(full: System, request: Request, times: Floats) -> Floats:
     The steps do not depend on the times at which a run is saved, so these are values of its own dense output.
     """
     t_end = float(request.times[-1])
-    choice = choose_method(full, request.method, request.log_time, t_end)
+    choice = _choice(full, request, t_end)
     system = _smallest(full, request, choice)
     if system is not full:
         choice = choice._replace(compiled=is_compiled(system))
@@ -219,6 +219,13 @@ def _states(full: System, request: Request, times: Floats) -> Floats:
             make_steps = _whole_run_compiled if choice.compiled else _step_by_step
             make_steps(solver, system, choice.clock, recorder, replace(request, z_only=True), NEVER)
     return system.full_state(recorder.states())
+
+
+def _choice(system: System, request: Request, t_end: float) -> Choice:
+    method = request.method
+    if method == "auto" and request.reduce is True and is_reducible(system):  # only these methods can reduce
+        method = "compiled" if is_compiled(system) else "DOP853"
+    return choose_method(system, method, request.log_time, t_end)
 
 
 def _smallest(system: System, request: Request, choice: Choice) -> System:

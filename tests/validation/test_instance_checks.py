@@ -105,6 +105,7 @@ def test_start_length_and_momentum_reach_the_run() -> None:
     for options in ({"start": start}, {"seq_len": 2000}, {"momentum": 0.9}):
         report = sd.check(classes, 1.0, 0.01, t_end=50.0, only="conservation", **options)
         assert report.claims[0].rung == "mean field"
+        assert report.claims[0].status == "holds"
     instance = Instance.of(classes, 1.0, 0.01, 50.0, start=start)
     weights = classes.P.toarray() * np.exp(start[classes.query_index])
     f = weights / np.linalg.norm(weights, axis=1, keepdims=True)

@@ -162,6 +162,14 @@ def test_many_saves_are_lifted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
     assert parts.extra["own_logit"].shape == (30, 6)
 
 
+def test_a_reduction_that_is_asked_for_chooses_a_method_that_reduces() -> None:
+    """Assert that reduce=True with method "auto" reduces also where CVODE is the fastest method of the full system."""
+    system = FiniteLengthMeanField(syn_medium(2), 1e-3, 10.0, 10_000)
+    run = integrate(system, [1.0, 10.0], reduce=True)
+    assert run.stats["method"] == "DOP853"
+    assert run.stats["state_size"] < run.stats["full_state_size"]
+
+
 def test_events_see_the_full_state() -> None:
     system = FiniteLengthMeanField(syn_medium(2), 1.0, 1.0, 10_000)
     sizes = set()
