@@ -249,7 +249,7 @@ def _step(rate, arguments, work):
     rejected = False
     where = work.where
     while True:
-        if size < smallest:
+        if not size >= smallest:  # also a step that is NaN
             return TOO_SMALL_STEP
         tau_new = min(tau + size, end)
         h = tau_new - tau

@@ -145,7 +145,7 @@ def _step(entries, factors, scratch, work):
     rejected = False
     where, side = work.where, factors.side[0]
     while True:
-        if size < smallest:
+        if not size >= smallest:  # also a step that is NaN
             return TOO_SMALL_STEP
         tau_new = min(tau + size, end)
         h = tau_new - tau
