@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 import numpy as np
 import xarray
@@ -184,6 +185,11 @@ def _on_gaps(dataset: xarray.Dataset) -> list[Check]:
     ]
 
 
+@lru_cache(maxsize=10_000)  # eta_Z does not enter, and several checks ask for the same cells
+def _largest_gap(times: tuple[float, float, int], eta_Y: float, V: float, K: float, rho: float) -> float:
+    return float(analytic.largest_ladder_gap(np.geomspace(*times), eta_Y, int(V), int(K), rho))
+
+
 def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
     """Return the largest gaps of a diagram, their law, the order of what it neglects, and two other laws.
 
@@ -198,13 +204,9 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
         np.broadcast_to(x, gap.shape)[measured] for x in (theory.rho, theory.K, theory.V, theory.eta_Y, theory.slowness)
     )
     run = json.loads(dataset.attrs[f"settings_{panel}"])["ladder"]
-    t = np.geomspace(run["first"], run["last"], run["count"])
-    of_beta = np.array(
-        [
-            analytic.largest_ladder_gap(t, rate, int(outputs), int(classes), overlap)
-            for rate, outputs, classes, overlap in zip(eta_Y, V, K, rho, strict=True)
-        ]
-    )
+    times = run["first"], run["last"], run["count"]
+    cells = zip(eta_Y.tolist(), V.tolist(), K.tolist(), rho.tolist(), strict=True)
+    of_beta = np.array([_largest_gap(times, *cell) for cell in cells])
     reduced = (K - 1) * rho
     law = np.maximum(of_beta, reduced)
     # All K classes move attention. Solver: relative errors of 1e-7 in some hundred steps.
