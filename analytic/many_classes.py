@@ -92,8 +92,8 @@ def early_common_logit_of_many_classes(
     Notes
     -----
     Source: own. For K -> infinity attention depends on z_c alone. With alpha = 1/V and small K/V, the rate of -z_c per
-    unit of u is K (eta_Z/eta_Y) b ((K/V) u - I), I = int_0^u (z_c(u') - z_c(u)) du', where I is what the rows of Y of
-    distinct tokens remember. Terms of order u, K/V and 1/K are left out.
+    unit of u is K (eta_Z/eta_Y) b ((K/V) u - I), I = int_0^u (z_c(u') - z_c(u)) du', where I is what Y remembers of old
+    attention. Terms of order u, K/V and 1/K are left out.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def turn_of_distinct_tokens_of_many_classes(common_attention: ArrayLike, shares:
 
     With kinds k of classes (K -> infinity, K << V), a = <c s^2>, b = <c^2 s^2>, c_k = f_kc, s_k^2 = 1 - c_k^2, the
     distinct tokens of kind k fall from 2 x^2/b on, where D(x)/x = 1 - b/(a c_k) with Dawson's function D. Those of
-    kinds with c_k <= b/a do not fall while u << 1: classes of equal profiles never do.
+    kinds with c_k <= b/a do not fall while u << 1; they may fall later, when u is of order ln V (claim slow-attention).
 
     Parameters
     ----------

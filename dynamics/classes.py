@@ -342,7 +342,7 @@ class SequenceClasses:
             )
         if not np.isfinite(array).all():
             raise InputError("expected finite attention logits, received NaN or infinity; check the initial z")
-        return array
+        return np.ascontiguousarray(array)
 
     def attention_entries(self, z: ArrayLike | None = None) -> Floats:
         """Attention c_n[l] (5) on the stored entries of P, for infinite sequences.

@@ -53,8 +53,8 @@ def class_logits(classes: SequenceClasses, attention: Floats, Y: Floats, rows: I
     norm = np.sqrt(np.add.reduceat(attention**2, starts, axis=1))
     row_of_entry = rows[classes.P.indices]
     # Systems order their columns differently: here the next tokens come first, in their order, then the others.
-    listed = outputs.tolist()
-    order = [listed.index(output) for output in (*classes.next_tokens, -1) if output in listed]
+    column = {output: place for place, output in enumerate(outputs.tolist())}
+    order = [column[output] for output in (*classes.next_tokens.tolist(), -1) if output in column]
     logits = np.empty((times, classes.num_classes, len(order)))
     together = max(1, NUMBERS_AT_ONCE // max(1, row_of_entry.size * outputs.size))
     for first in range(0, times, together):

@@ -149,6 +149,7 @@ class Trajectory:
         other = copy.copy(self)  # as `__getstate__` says
         if not LIFTED.isdisjoint(values):
             other._leave_representatives()
+        vars(other).pop("transition", None)  # of other values
         vars(other).update(values)
         return other
 
@@ -506,7 +507,8 @@ class Trajectory:
         """Time at which the measured speed gamma_n of each class peaks, (S,), batch-size-1 steps.
 
         gamma_n = w_n[n] (1 - alpha_n[n]), w_n = Y^T f_n; in the modified flow, whose Y follows h_n, Eq. (85). NaN where
-        it is largest at the first or the last saved time. Between saved times a parabola in ln t is drawn through the
+        it is largest at the first or the last saved time. For finite sequences alpha_n is that of infinitely long ones
+        with the logits of the run. Between saved times a parabola in ln t is drawn through the
         largest value and its neighbours: save times densely around the peak. The decoder is that of `save_decoder`;
         without it, the run is made again, which takes as long as the first time.
 
@@ -535,6 +537,8 @@ class Trajectory:
                 "expected a run without residual connection to measure gamma, received one with residual = True; set "
                 "residual=False"
             )
+        if isinstance(classes, SymmetricClasses):
+            classes.require_all()
         if self.t.size < 3:
             return np.full(classes.num_classes, np.nan)
         if "h" in self.extra:
@@ -551,7 +555,15 @@ class Trajectory:
     def _with_decoder(self) -> Trajectory:
         again: Callable[[Floats], Trajectory] | None = vars(self).get("_again")
         if again:
-            return again(self.t)
+            run = again(self.t)
+            if run.status == "interrupted":
+                raise KeyboardInterrupt
+            if run.status == "failed":
+                raise InputError(
+                    f"expected a run that can be made again to measure gamma, received: {run.message}; run with "
+                    "save_decoder=True"
+                )
+            return run
         self.require_decoder()  # says what to do
         return self
 

@@ -71,8 +71,6 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     text("what", what)
     draw = _drawing(thing)
     if ax is None:
-        from matplotlib import pyplot
-
         # Loads the backend: that of notebooks turns interactive mode on, and the end of the style would turn it off.
         pyplot.draw_if_interactive()
     with house_style(style=style):

@@ -47,6 +47,8 @@ def draw_runs(axes: Axes, runs: Sequence[Trajectory], what: str, **options: Any)
     first = runs[0]
     if any(not np.array_equal(run.t, first.t) for run in runs):
         raise InputError("expected runs on the same times, received others; give the same t_eval or record to all")
+    if any(run.classes is not first.classes and run.classes != first.classes for run in runs):
+        raise InputError("expected runs of the same classes, received others; draw them one by one")
     label, drawn = curves(first, what, options)
     values = [[evaluate(run) for run in runs] for _, evaluate in drawn]  # before anything is drawn into the axes
     for number, ((name, _), of_runs) in enumerate(zip(drawn, values, strict=True)):

@@ -15,7 +15,9 @@ def explore(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write a page of precomputed settings instead; needs no marimo."),
     ] = None,
-    port: Annotated[int | None, typer.Option(metavar="N", help="Port of the notebook; default a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="Port of the notebook; default a free one.")
+    ] = None,
     browser: Annotated[bool, typer.Option(help="Open the notebook in the browser.")] = True,
 ) -> int:
     """Explore the dynamics: sliders for the settings, with live attention, gamma and relative gain, and verdicts.

@@ -100,7 +100,7 @@ def sensitivity(
         state=None if has_z else x,
         value_names=tuple(system.value_names),
         state_shapes={} if has_z else dict(system.state_shapes),
-        observables={} if has_z else system.observables(x),
+        observables=system.observables(x),
     )
     z_changes = augmented.z_of(derivatives) if has_z else np.empty((*derivatives.shape[:2], 0))
     entries = np.empty((*derivatives.shape[:2], 0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, number, shown
+from snapdyn.errors import LARGEST_WHOLE, InputError, choice, number, shown, unknown_name, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +126,8 @@ class Sensitivity:
         """Values (N,) and derivatives (N, k)."""
         if observable in self.observables or observable in self.trajectory.value_names:
             return self._named(observable, indices)
+        if not self.trajectory.has_z:
+            raise unknown_name("observable", observable, [*self.observables, *self.trajectory.value_names])
         choice("observable", observable, ("loss", "entropy", "attention"))
         expected = {"loss": 0, "entropy": 1, "attention": 2}[observable]
         if len(indices) != expected:
@@ -136,10 +138,11 @@ class Sensitivity:
         n = run.require_classes().check_class(indices[0])
         if observable == "entropy":
             return run.entropy()[:, n], self.entropy()[..., n]
-        return run.token_attention(n, indices[1]), self.attention[:, :, n, int(indices[1])]
+        return run.token_attention(n, indices[1]), self.attention[:, :, n, whole("token", indices[1], 0)]
 
     def _named(self, name: str, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
         run = self.trajectory
+        indices = tuple(whole("index", each, -LARGEST_WHOLE) for each in indices)
         values = run.observable(name)
         changes = self.observables.get(name)
         if changes is None:

@@ -94,8 +94,9 @@ def reduced_by_lists(system: Any, at_most: float | None = None) -> ReducedSystem
             return None
         return coarsest_colouring(dependence, system.size - 1.0 if at_most is None else at_most * system.size)
 
-    # Rates of learning are factors of all values, so the colours do not depend on them.
-    other = sorted((name, value) for name, value in system.parameters.items() if name not in ("eta_Y", "eta_Z"))
+    # Rates of learning and 1/T are factors of whole sums, so the colours do not depend on them.
+    factors = ("eta_Y", "eta_Z", "seq_len")
+    other = sorted((name, value) for name, value in system.parameters.items() if name not in factors)
     kind = ("colours", type(system).__name__, system.size, tuple(other), at_most)
     colours = system.classes.kept.take(kind, start_pattern(system.z_initial), colours_of_system)
     if colours is None or (at_most is not None and search.work and search.work(system, colours) > at_most):

@@ -134,7 +134,7 @@ class System(ABC):
 
     @property
     def is_autonomous(self) -> bool:
-        """Whether the rate depends on the state only."""
+        """Whether the rate depends on the state only; classes may set it as a class attribute."""
         return type(self).write_rate_at is System.write_rate_at
 
     def value_name(self, index: int) -> str:

@@ -309,3 +309,13 @@ def test_the_former_name_of_prior_is_accepted_with_a_note() -> None:
     np.testing.assert_array_equal(old.prior, SequenceClasses(GOOD, [0, 0], prior=[1.0, 3.0]).prior)
     with pytest.raises(InputError, match="prior alone"):
         SequenceClasses(GOOD, [0, 0], prior=[1.0, 3.0], weights=[1.0, 3.0])
+
+
+def test_initial_logits_in_any_memory_order() -> None:
+    """Assert that logits in Fortran order give the layout of the same logits in C order."""
+    from snapdyn.dynamics import MeanField, integrate
+
+    classes = SequenceClasses(np.full((2, 3), 1 / 3), [0, 1], vocab_size=5)
+    z = np.arange(6.0).reshape(3, 2).T
+    runs = [integrate(MeanField(classes, 1.0, 0.1, z_initial=each), [1.0]).z for each in (z, z.copy(order="C"))]
+    np.testing.assert_array_equal(*runs)

@@ -130,3 +130,31 @@ def test_refusals(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=reason):
             _ = refused.transition
+
+
+def test_a_changed_copy_measures_again() -> None:
+    """Assert that a copy with other times does not keep the transition of the run."""
+    run = integrate(FrozenDecoder(SequenceClasses(np.eye(3), [0, 0, 0], vocab_size=50), 1.0), log_times(1.0, 1e3, 50))
+    assert np.isfinite(run.transition).all()
+    saved = integrate(
+        MeanField(single_common_token(3, 2, 0.3, 50), 1.0, 0.1), log_times(1.0, 1e3, 50), save_decoder=True
+    )
+    before = saved.transition
+    np.testing.assert_allclose(saved.changed(t=10 * saved.t).transition, 10 * before, rtol=1e-12)
+
+
+def test_a_run_that_ends_while_it_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that Ctrl-C stays Ctrl-C, and one sentence for a failure."""
+    run = integrate(MeanField(single_common_token(3, 2, 0.3, 50), 1.0, 0.1), log_times(1.0, 1e3, 20))
+    for status, error in (("interrupted", KeyboardInterrupt), ("failed", InputError)):
+        vars(run)["_again"] = lambda times, status=status: run.changed(status=status, message="why")
+        with pytest.raises(error):
+            _ = run.transition
+
+
+def test_very_many_classes_are_refused_before_memory_is_taken() -> None:
+    """Assert one sentence for 1e13 classes, also with fewer than three saved times."""
+    classes = single_common_token(10**13, num_distinct=2, common_probability=0.3, vocab_size=10**14)
+    run = integrate(MeanField(classes, 1.0, 1e-13), [1e13, 2e13])
+    with pytest.raises(InputError):
+        _ = run.transition

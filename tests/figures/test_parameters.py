@@ -153,7 +153,7 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
         ("9", {"eta_Z": [2.0, 1.0]}, "increasing rates"),
         ("2", {"last_time": 100.0}, "give a later one"),
         ("8", {"eta_Y_a": [1.0]}, "as many rates"),
-        ("orders", {"K": 5}, "no parameters for figure orders"),
+        ("orders", {"K": 5}, "parameter of figure orders to be one of seeds"),
     ],
 )
 def test_wrong_parameters_are_refused(id_: str, values: dict[str, Any], message: str) -> None:

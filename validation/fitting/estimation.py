@@ -27,6 +27,7 @@ FEWEST_SEEDS = 8
 LARGEST_SQUARE = 1.0  # of what the linear noise expands in
 # The search stays within these factors of its start, the best of the grid, and then of the unweighted estimate.
 FIRST_REACH, LATER_REACH = 5.0, 2.0
+SMALLEST_CHANGE = 1e-9  # of the integration, at rtol 1e-8 of small logits
 LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
 ROUNDS = 2  # of weights and corrections at the latest estimates
 
@@ -164,6 +165,12 @@ def fit(
     mean = data.mean(axis=0)
     first = grid_start(model, mean, start)
     centre = x = least_weighted_squares(model, mean, None, first, first, FIRST_REACH)
+    moved = float(np.abs(model.change(centre)).max())
+    if moved < SMALLEST_CHANGE:
+        raise InputError(
+            f"expected a theory that moves up to the last record, received a change of {quantity} of {moved:.2g}, which "
+            "is rounding; record longer, or another quantity"
+        )
     weights: Weights | None = None
     largest_square = 0.0
     shift, flow, correction = np.zeros_like(mean), x, None

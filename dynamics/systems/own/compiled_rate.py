@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.kernels.called_rate import RATE
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, shown
 
 _COMPILING = threading.Lock()
 
@@ -41,6 +42,10 @@ class CompiledRate:
         options: Any = numba.config
         if options.DISABLE_JIT:
             return
+        if not inspect.isfunction(getattr(rate, "py_func", rate)):
+            raise InputError(
+                f"expected the rate as a function, received {shown(rate)}; write def rate(t, state, out, ...)"
+            )
         jitted = rate if hasattr(rate, "py_func") else numba.njit(error_model="numpy")(rate)
         values, first = [], 0
         for shape in shapes:

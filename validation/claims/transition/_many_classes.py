@@ -155,8 +155,8 @@ def _early_law(evidence: Evidence) -> None:
         worst["no memory"], at_most=5e-3,
     )  # fmt: skip
     evidence.conclusion += (
-        " With many classes the decoder's memory slows fast attention early on: z_c grows with the logarithm of t and "
-        "eta_Z in place of their powers."
+        " With many classes the decoder's memory slows fast attention early on: |z_c| is below (K/V) x^2, by the law "
+        "with Dawson's function, which is a logarithm of t and eta_Z for x >> 1 (derived; runs reach x = 3.5)."
     )
 
 
@@ -212,7 +212,8 @@ def snapping_of_many_classes(evidence: Evidence) -> None:
     )  # fmt: skip
     evidence.conclusion += (
         f" With many classes chi itself stays near 1: its exponent of ln t is at most {exponent:.1f}/K in mean field "
-        "runs with a common token of up to 0.3, so chi = O(ln t) says little there."
+        "runs with a common token of up to 0.3, K eta_Z/eta_Y <= 100 and t <= min(1e6 t0, 1e15), so chi = O(ln t) says "
+        "little there."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from snapdyn.analytic import h
 from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
@@ -20,9 +21,13 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims.attention._shared import distinct_tokens, falls
 from snapdyn.validation.claims.transition._shared import log_growth, transition
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import OMEGA, lower_bound, overlap
+from snapdyn.validation.linear_response import LITTLE_MEMORY
+from snapdyn.validation.observables import FALL
+from snapdyn.validation.search import Instance
 from snapdyn.validation.statistics import standard_error
 
 
@@ -103,6 +108,24 @@ def _descended(classes: SequenceClasses, eta: float) -> Trajectory:
     """Descent to t0' at eta_Y = eta_Z = eta; z moves from the second step on, once Y has moved."""
     steps = round(transition(classes, eta)[0])
     return sgd(classes, eta, eta, steps, None, record=range(2, steps + 1))
+
+
+def fall_before_the_transition(evidence: Evidence) -> None:
+    """Add an instance whose distinct token falls before t0' though (eta_Z/eta_Y)(V h)^2 is below 1 up to there."""
+    V, common = 10**6, np.array([0.1, 0.6, 0.6])
+    P = np.zeros((3, 7))
+    for n, share in enumerate(common):
+        P[n, [0, 1 + 2 * n, 2 + 2 * n]] = share, 0.6 * (1 - share), 0.4 * (1 - share)
+    classes, end = SequenceClasses(P, [0, 0, 0], vocab_size=V), 3 * np.log(V)
+    eta_Z = 5.69e-3
+    instance = Instance.of(classes, 1.0, eta_Z, end)
+    fall = falls(MeanField, distinct_tokens)(instance)
+    memory, lead = LITTLE_MEMORY.measure(instance), V * float(h(end / 3, 1.0, V))
+    assert fall is not None
+    name = "K = 3, V = 1e6, common tokens 0.1, 0.6, 0.6, t <= t0'"
+    evidence.outside(f"{name}: fall of a distinct token over the largest |z|", "mean field", fall.value, at_most=FALL)
+    evidence.holds(f"{name}: memory by linear response, which excludes it", "mean field", memory, at_least=1.0)
+    evidence.holds(f"{name}: (eta_Z/eta_Y)(V h)^2, which does not", "mean field", eta_Z * lead**2, at_most=1.0)
 
 
 def early_mean_field(evidence: Evidence, classes: SequenceClasses) -> None:

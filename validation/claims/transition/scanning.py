@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapdyn.analytic import h
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.transition._many_classes import scanning_of_many_classes
-from snapdyn.validation.claims.transition._scanning_settings import early_mean_field, signs_of_runs, tightness
+from snapdyn.validation.claims.transition._scanning_settings import (
+    early_mean_field,
+    fall_before_the_transition,
+    signs_of_runs,
+    tightness,
+)
 from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
     SYMMETRIC,
@@ -22,8 +26,9 @@ from snapdyn.validation.claims.transition._shared import (
 )
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import least_common_growth, lower_bound, overlap
+from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measured, Property, Requirement
+from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import (
     INFINITE_LENGTH,
@@ -81,16 +86,6 @@ def above(bound: Bound) -> Callable[[Instance], Measured | None]:
     return measure
 
 
-def _memory(instance: Instance) -> float:
-    """(eta_Z/eta_Y) (V h)^2 of the most frequent class at the last time of scanning, min(t_end, t0')."""
-    (eta_Y, _), p, V = instance.flow_rates, float(instance.prior.max()), instance.vocab_size
-    visits = min(p * instance.t_end, np.log(V) / eta_Y)
-    return float(instance.ratio * (V * h(visits, eta_Y, V)) ** 2)
-
-
-SHORT_MEMORY = Requirement(
-    "slow attention before t0'", "(eta_Z/eta_Y) (V h)^2 <= 1 at min(t_end, t0')", _memory, at_most=1.0
-)
 SLOW = Family(
     "any classes with one common token",
     "any",
@@ -160,8 +155,8 @@ def without_projection(instance: Instance) -> Measured:
     expected="corrected",
     assumptions=(
         "the bound: one common token, one query, equal profiles, uniform classes, zero start, modified decoder",
-        "order and fall: one common token, zero start, (eta_Z/eta_Y)(V h)^2 <= 1 until t0', in the mean field; with "
-        "many classes of unequal profiles K times that number decides (see slow-attention)",
+        "order and fall: one common token, zero start, xi_n > 0 with frozen attention, little memory by linear "
+        "response up to t_end, in the mean field",
     ),
     findings=("F1", "F3", "F4", "F10"),
     properties=(
@@ -179,7 +174,9 @@ def without_projection(instance: Instance) -> Measured:
                 replace(ZERO_START, defining=True),
                 replace(INFINITE_LENGTH, defining=True),
                 ONE_COMMON_TOKEN,
-                SHORT_MEMORY,
+                FROZEN_SPEED,
+                LITTLE_MEMORY,
+                LITTLE_MEMORY_COMMON,
             ),
             controls={"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
             evaluations=(60, 3000),
@@ -222,6 +219,7 @@ def scanning(evidence: Evidence) -> None:
     evidence.outside("corrected bound of the modified decoder, smallest margin, V = 1000 (F4)", "mean field",
                      mean_field, at_least=-SOLVER)  # fmt: skip
     signs_of_runs(evidence)
+    fall_before_the_transition(evidence)
     evidence.conclusion = (
         "On every run up to t0' common tokens fell and the more frequent distinct token led. The printed bound starts "
         f"at {origin:.2f} in place of 1 (F1) and keeps an exponent K times too large (F3). In the mean field beta = "
