@@ -168,8 +168,8 @@ def fit(
     moved = float(np.abs(model.change(centre)).max())
     if moved < SMALLEST_CHANGE:
         raise InputError(
-            f"expected a theory that moves up to the last record, received a change of {quantity} of {moved:.2g}, which "
-            "is rounding; record longer, or another quantity"
+            f"expected a theory that moves up to the last record, received a change of {quantity} of {moved:.2g}, "
+            "which is rounding; record longer, or another quantity"
         )
     weights: Weights | None = None
     largest_square = 0.0
