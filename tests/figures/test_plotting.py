@@ -254,4 +254,5 @@ def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
         "assert matplotlib.is_interactive()"
     )
     settings = {**os.environ, "MPLBACKEND": "module://notebook", "PYTHONPATH": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", program], env=settings, check=True)
+    ended = subprocess.run([sys.executable, "-c", program], env=settings, check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
