@@ -97,7 +97,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     maps = [_typeset(map) for map in maps_of(dataset)]
     columns = fitting_columns(width, 2, 2.6)
     rows = -(-len(maps) // columns)
-    figure = new_figure(width, 2.7 * rows)
+    figure = new_figure(width, 3.0 * rows)
     # An odd last map fills its row.
     grid: GridSpec = figure.add_gridspec(rows, columns)
     panels = []
