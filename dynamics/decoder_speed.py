@@ -31,7 +31,12 @@ class ClassLogits(NamedTuple):
     @property
     def speed(self) -> Floats:
         """gamma_n = w_n[n] (1 - alpha_n[n]), (N, S), which is Eq. (85) under the modified flow."""
-        return self.right * self.odds / (1.0 + self.odds)
+        return measured_speed(self.right, self.odds)
+
+
+def measured_speed(right: Floats, odds: Floats) -> Floats:
+    """gamma_n = w_n[n] (1 - alpha_n[n]) from the right logit and the odds (1 - alpha_n[n])/alpha_n[n], any shape."""
+    return np.asarray(right * odds / (1.0 + odds))
 
 
 def class_logits(classes: SequenceClasses, attention: Floats, Y: Floats, rows: Ints, outputs: Ints) -> ClassLogits:

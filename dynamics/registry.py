@@ -93,7 +93,7 @@ class Registry(dict[str, Entry], Generic[Entry]):
             loaded = point.load()
             if name not in self and not isinstance(loaded, ModuleType):
                 self.add(self._entry_of(loaded) if self._entry_of else loaded)
-        except Exception as error:
+        except Exception as error:  # whatever the code of somebody else raises
             raise InputError(
                 f"expected the plugin {name!r} of {package} to load, received {type(error).__name__}: {error}; correct "
                 "or uninstall it"

@@ -75,8 +75,9 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
         pyplot.draw_if_interactive()
     with house_style(style=style):
         if ax is not None:
-            draw(instance("ax", ax, axes.Axes, "give the axes of one panel"), thing, what, **options)
-            _keep_style(ax)
+            drawn_before = _drawn(instance("ax", ax, axes.Axes, "give the axes of one panel"))
+            draw(ax, thing, what, **options)
+            _keep_style(ax, drawn_before)
             return ax
         figure, ax = pyplot.subplots(figsize=(SINGLE_COLUMN, 2.5 * text_scale()))
         try:
@@ -101,8 +102,17 @@ def _clear_legend(axes: Axes, figure: Figure) -> None:
     figure.set_figheight(figure.get_figheight() + above.get_window_extent().height / figure.dpi)
 
 
-def _keep_style(drawn: Artist) -> None:
-    """Write colours and fonts of the current style into what was drawn; matplotlib looks them up when it saves."""
+def _drawn(axes: Axes) -> frozenset[int]:
+    """Lines and texts that the caller drew; labels of the axes are ours to write."""
+    labels = axes.xaxis.label, axes.yaxis.label
+    return frozenset(id(artist) for artist in axes.findobj() if artist not in labels)
+
+
+def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
+    """Write colours and fonts of the current style into what was drawn; matplotlib looks them up when it saves.
+
+    What is in `before`, the ids of artists, stays as it is.
+    """
     import matplotlib
     from matplotlib.colors import to_rgba
     from matplotlib.lines import Line2D
@@ -110,12 +120,15 @@ def _keep_style(drawn: Artist) -> None:
 
     settings: Any = matplotlib.rcParams
     family = settings["font.family"][0]
-    for line in drawn.findobj(Line2D):
-        assert isinstance(line, Line2D)
+    new = [artist for artist in drawn.findobj() if id(artist) not in before]
+    for line in new:
+        if not isinstance(line, Line2D):
+            continue
         line.set(color=to_rgba(line.get_color()), markeredgecolor=to_rgba(line.get_markeredgecolor()))
         line.set_markerfacecolor(to_rgba(line.get_markerfacecolor()))
-    for words in drawn.findobj(Text):
-        assert isinstance(words, Text)
+    for words in new:
+        if not isinstance(words, Text):
+            continue
         words.set_fontfamily(settings.get(f"font.{family}", family))
         words.set_math_fontfamily(settings["mathtext.fontset"])
 

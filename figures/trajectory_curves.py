@@ -71,9 +71,14 @@ def draw_runs(axes: Axes, runs: Sequence[Trajectory], what: str, **options: Any)
 def curves(run: Trajectory, what: str, options: dict[str, Any]) -> tuple[str, list[Curve]]:
     """Return the label of the axis, and name and function of each curve."""
     if run.classes is None:
-        column = list(run.value_names).index(choice("what", what, list(run.value_names)))
+        values = run.observable(what)  # of one run: names and shapes are those of all
         known_options(what, options, ())
-        return what, [(what, lambda run: run.require_state()[:, column])]
+        if values.shape[1:] not in ((), (1,)):
+            raise InputError(
+                f"expected a quantity of one number at a time to draw, received {what}, of shape {values.shape[1:]}; "
+                "draw trajectory.observable(...) yourself"
+            )
+        return what, [(what, lambda run: run.observable(what).reshape(-1))]
     choice("what", what, KINDS)
     known_options(what, options, OPTIONS[what])
     classes, n = run.require_classes(), options.get("n")

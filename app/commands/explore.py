@@ -29,6 +29,12 @@ def explore(
 
     Example: snapdyn explore --static explorer.html
     """
+    if static is not None and (port is not None or not browser):
+        from snapdyn.errors import InputError
+
+        raise InputError(
+            "expected --static alone, received --port or --no-browser too, which are for the notebook; leave one out"
+        )
     if static is not None:
         from snapdyn.explorer.static_page import build_static_page
 

@@ -74,16 +74,14 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
 
     what_is_done, rate = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}")
     columns = (what_is_done, BarColumn(), TimeElapsedColumn(), rate)
-    started = time.monotonic()
+    measure = Pace()
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None, pace="")
 
         def update(done: float, total: float, label: str) -> None:
             count = f" {done:.0f}/{total:.0f}" if total > 1 else ""
             shown = _visible(f"{what}{count} {label}")
-            bar.update(
-                task, completed=done, total=total, description=shown, pace=pace(done, total, time.monotonic() - started)
-            )
+            bar.update(task, completed=done, total=total, description=shown, pace=measure(done, total))
 
         yield update
 
@@ -91,6 +89,20 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
 def of_integration(update: Callable[[float, float, str], None]) -> Callable[[float, float], None]:
     """The progress (t, fraction) of `integrate`, shown by the update of a bar."""
     return lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")
+
+
+class Pace:
+    """`pace` of a command of several parts: each part, which has a total of its own, starts a new measurement."""
+
+    def __init__(self) -> None:
+        self._started = self._last = time.monotonic()
+        self._done = self._total = 0.0
+
+    def __call__(self, done: float, total: float) -> str:
+        if total != self._total or done < self._done:
+            self._started = self._last
+        self._done, self._total, self._last = done, total, time.monotonic()
+        return pace(done, total, self._last - self._started)
 
 
 def pace(done: float, total: float, seconds: float) -> str:
@@ -131,13 +143,14 @@ def _duration(seconds: float) -> str:
 
 def _lines(what: str) -> Callable[[float, float, str], None]:
     """What a batch job's log shows of a long run."""
-    started = last = time.monotonic()
+    last, measure = time.monotonic(), Pace()
 
     def update(done: float, total: float, label: str) -> None:
         nonlocal last
+        rate = measure(done, total)
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
             count = f"{done:.0f}/{total:.0f}" if total > 1 else f"{done:.0%}"
-            say(", ".join(filter(None, (f"{what} {count} {label}", pace(done, total, last - started)))))
+            say(", ".join(filter(None, (f"{what} {count} {label}", rate))))
 
     return update

@@ -11,6 +11,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.decoder_speed import measured_speed
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.errors import InputError, whole
 from snapdyn.explorer.settings import NUM_DISTINCT, Settings
@@ -194,4 +195,4 @@ def _speed(one: Trajectory, s: Settings) -> Floats:
     own, others = w[:, 0], decoder.outputs[1:]
     count = np.where(others < 0, s.vocab_size - s.num_classes, s.num_classes - 1)
     odds = (count * np.exp(w[:, 1:] - own[:, None])).sum(axis=1)  # (1 - alpha_n[n])/alpha_n[n]
-    return np.asarray(own * odds / (1.0 + odds))
+    return measured_speed(own, odds)

@@ -72,12 +72,12 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
         self._work = kernel.new_workspace(start, self.t_bound, rtol, atol, clock.scale)
         self.rtol, self.atol = rtol, atol
         self.status = "running"
-        self._clock, self._system = clock, system
+        self._clock, self._system, self._mean_field = clock, system, system
 
     @property
     def y(self) -> Floats:
         """State at `t`, (n,), in the order of the system."""
-        L = self._system.layout  # type: ignore[attr-defined]
+        L = self._mean_field.layout
         values = self._work.vectors[self._work.where[kernel.STATE]]
         state = np.empty(self._system.size)
         state[: L.num_slots] = values[: L.num_slots]

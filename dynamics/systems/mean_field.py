@@ -67,6 +67,7 @@ class MeanField(System):
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
         if z_initial is not None:
             self.z_initial = classes.check_z(z_initial)
+            self.z_initial.flags.writeable = False  # layouts are kept for this start
         self.residual = flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "residual": self.residual}
         # Symmetric classes that start alike need nothing of the size of all classes unless it is asked for.

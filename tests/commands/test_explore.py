@@ -92,3 +92,13 @@ def test_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "Example: snapdyn explore" in out
     assert option in out
+
+
+@pytest.mark.parametrize("options", [["--port", "2718"], ["--no-browser"]])
+def test_options_of_the_notebook_do_not_belong_to_the_page(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one sentence and no file."""
+    assert main(["explore", "--static", str(tmp_path / "page.html"), *options]) == 2
+    assert "leave one out" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -42,3 +42,13 @@ def test_a_log_gets_lines(
 def test_pace(done: float, total: float, seconds: float, shown: str) -> None:
     """Assert the rate of a count and the remaining time; nothing in the first second."""
     assert terminal.pace(done, total, seconds) == shown
+
+
+def test_the_pace_of_a_second_part_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that the hour of a first part does not enter the rate of a second one."""
+    now = [0.0]
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    measure, shown = terminal.Pace(), []
+    for now[0], done, total in ((3600.0, 50, 50), (3610.0, 1, 19), (3620.0, 2, 19)):
+        shown.append(measure(done, total))
+    assert shown == ["50 an hour, about 0 s left", "6 a minute, about 3 min left", "6 a minute, about 2.8 min left"]

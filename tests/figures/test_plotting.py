@@ -145,7 +145,7 @@ def test_an_own_system_is_drawn_by_the_names_of_its_values() -> None:
 
     run = sd.integrate(Decay(), [0.0, 1.0, 2.0])
     assert run.plot("x").get_ylabel() == "x"
-    with pytest.raises(InputError, match="expected what to be one of x"):
+    with pytest.raises(InputError, match="to be one of x, received 'y'"):
         run.plot("y")
 
 
@@ -256,3 +256,27 @@ def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
     settings = {**os.environ, "MPLBACKEND": "module://notebook", "PYTHONPATH": str(tmp_path)}
     ended = subprocess.run([sys.executable, "-c", program], env=settings, check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_what_stood_in_the_axes_before_stays() -> None:
+    """Assert that a title of the caller's keeps its font, and that the curves have the style's colours."""
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    axes.set_title("mine", family="monospace")
+    run = sd.integrate(sd.MeanField(sd.single_common_token(2, 2, 0.3, 20), 1.0, 0.1), [0.0, 1.0])
+    sd.figures.plot(run, "loss", axes)
+    assert axes.title.get_fontfamily() == ["monospace"]
+    assert axes.lines[0].get_color() != "C0"
+
+
+def test_observables_of_runs_without_classes() -> None:
+    """Assert that B of the reduced system is drawn; one sentence for an unknown name and for runs of other classes."""
+    reduced = sd.integrate(sd.SingleCommonToken(4, 100, 1.0, 0.2, rho0=2.0), [0.0, 1.0, 10.0])
+    axes = sd.figures.plot(reduced, "B")
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), reduced.observable("B").reshape(-1))
+    with pytest.raises(InputError, match="received 'nothing'"):
+        sd.figures.plot(reduced, "nothing")
+    runs = [sd.integrate(sd.MeanField(sd.single_common_token(k, 2, 0.3, 20), 1.0, 0.1), [1.0]) for k in (2, 3)]
+    with pytest.raises(InputError, match="the same classes"):
+        sd.figures.plot(runs, "loss")

