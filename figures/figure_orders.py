@@ -109,9 +109,9 @@ def fits_of(dataset: xarray.Dataset) -> list[Fit]:
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a small panel per fit: measured gaps as circles, the expected order as a line through the smallest gap."""
     count = dataset.sizes["fit"]
-    columns = fitting_columns(width, count, 1.55)
+    columns = fitting_columns(width, count, 1.6)
     rows = -(-count // columns)
-    figure = new_figure(width, 0.4 + 1.75 * rows)
+    figure = new_figure(width, 0.4 + 2.0 * rows)
     panels = figure.subplots(rows, columns, squeeze=False)
     for axes, fit in zip(panels.flat, fits_of(dataset), strict=False):
         _draw_fit(axes, fit)
@@ -147,7 +147,7 @@ def _draw_fit(axes: Axes, fit: Fit) -> None:
     # An error below the last digit shown is not shown.
     uncertainty = f" $\\pm$ {error:.1g}" if error >= 5e-4 else ""
     orders = f"order {fit.order.corrected:.3f}{uncertainty}, expected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
-    axes.set_title(f"{what}: {orders}")
+    axes.set_title(f"{what}:\n{orders}")
     axes.minorticks_off()
     shown = fit.parameter[[0, fit.parameter.size // 2, -1]]
     axes.set_xticks(shown, [power_of_ten(value, 2) for value in shown])
