@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import ROW_SUM_TOLERANCE, SequenceClasses, checked_vocab_size, require_comparable
+from snapdyn.dynamics.class_checks import ROW_SUM_TOLERANCE, checked_vocab_size, require_comparable
+from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.memory import fits, require_memory
 from snapdyn.errors import InputError, positive, positive_array, shown, whole
 
