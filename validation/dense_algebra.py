@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics.classes import Floats
 
-Floats = NDArray[np.float64]
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
 EPS = float(np.finfo(float).eps)

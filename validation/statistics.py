@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, number, real_array
 from snapdyn.validation.checks import Check
-
-Floats = NDArray[np.float64]
 
 # A fit decides between orders only if the margin of its slope is below this: neighbouring orders differ by 1/2.
 DECISIVE = 0.25

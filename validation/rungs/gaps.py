@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from snapdyn.dynamics import Trajectory
@@ -22,7 +21,6 @@ from snapdyn.validation.statistics import standard_error
 if TYPE_CHECKING:
     import xarray
 
-Ints = NDArray[np.int64]
 # Probability that the noise of the seeds alone makes any component of one observable break a tolerance.
 SIGNIFICANCE = 0.01
 # Rounding of a run relative to the size of an observable: its largest value, and at least its `_unit`.

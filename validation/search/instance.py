@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import SequenceClasses, memory
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.integration.times import LATEST_TIME
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import (
@@ -27,7 +27,6 @@ from snapdyn.errors import (
     whole_array,
 )
 
-Ints = NDArray[np.int64]
 ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int64, "start": float}
 
 
