@@ -18,7 +18,7 @@ from snapdyn.dynamics import (
     momentum_clock,
     sgd,
 )
-from snapdyn.dynamics.classes import Floats, require_independent
+from snapdyn.dynamics.classes import Floats, Ints, require_independent
 from snapdyn.dynamics.systems.base import checked_classes, require_one_class_per_next_token
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
 from snapdyn.validation.instances import single_common_profile
@@ -30,7 +30,7 @@ from snapdyn.validation.rungs.closed_forms import (
     orbit_trajectory,
     reduced_trajectory,
 )
-from snapdyn.validation.rungs.gaps import Ints, Ladder, Rung
+from snapdyn.validation.rungs.gaps import Ladder, Rung
 from snapdyn.validation.rungs.names import (
     BRANCHES,
     CLOSED,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, descend, descend_samples
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.errors import (
     InputError,
     finite_array,
@@ -21,7 +21,7 @@ from snapdyn.errors import (
     whole,
 )
 from snapdyn.validation.rungs.build import NotApplicable, attempt, rounded_steps
-from snapdyn.validation.rungs.gaps import Ints, Rung
+from snapdyn.validation.rungs.gaps import Rung
 from snapdyn.validation.rungs.names import CLOSED, DESCENT, FLOW, STOCHASTIC
 from snapdyn.validation.rungs.runs import ladder_run
 from snapdyn.validation.rungs.theory_ladder import TheoryLadder

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import System, Trajectory, descend, descend_samples, momentum_clock
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.errors import InputError, whole
-from snapdyn.validation.rungs.gaps import Ints, Ladder
+from snapdyn.validation.rungs.gaps import Ladder
 from snapdyn.validation.rungs.names import DESCENT, STOCHASTIC
 from snapdyn.validation.rungs.runs import ladder_run
 from snapdyn.validation.statistics import Order, fit_order

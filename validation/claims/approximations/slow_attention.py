@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, random_classes, whole_run
+from snapdyn.dynamics.classes import Ints
 from snapdyn.validation.claims.approximations._slow_attention_settings import falls_of_many_classes
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
@@ -25,7 +26,6 @@ from snapdyn.validation.properties import Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, ZERO_START
 from snapdyn.validation.rungs import ladder
-from snapdyn.validation.rungs.gaps import Ints
 from snapdyn.validation.rungs.names import DESCENT, EXACT, LEADING, MEAN_FIELD, MODIFIED, SGD
 from snapdyn.validation.search import Family, load
 from snapdyn.validation.statistics import standard_error
