@@ -90,7 +90,7 @@ def no_logarithm(instance: Instance) -> Measured:
 def order_of_run(instance: Instance) -> Measured | None:
     """`corrected_order` with gamma_n = w_n[n] (1 - alpha_n[n]) measured in the mean field, attention moving."""
     # Y alone decides gamma: logits that are rounding (no overlap, say) need no relative accuracy.
-    run = flow(instance, MeanField, save_decoder=True, method="DOP853", atol=1e-12)
+    run = flow(instance, MeanField, save_decoder=True, method="compiled", atol=1e-12)
     if run is None:
         return None
     x = np.multiply.outer(run.t, instance.prior) * instance.eta_Y

@@ -61,7 +61,7 @@ def _run(instance: Instance) -> Trajectory | None:
     In the time itself, which short runs choose, the first saved times lie inside one step, and interpolation errs by
     up to 2 % of them.
     """
-    return flow(instance, ModifiedDecoder, method="DOP853", rtol=1e-9, atol=1e-30, log_time=True)
+    return flow(instance, ModifiedDecoder, method="compiled", rtol=1e-9, atol=1e-30, log_time=True)
 
 
 def enclosed(shape: Shape) -> Callable[[Instance], Measured | None]:
