@@ -9,6 +9,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+import scipy
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, random_classes
@@ -117,6 +118,10 @@ def test_counts_are_read_off_the_logits_of_sgd() -> None:
     assert (np.abs(counts.mean(axis=0) - steps * prior) < 5 * error).all()
 
 
+@pytest.mark.skipif(
+    tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 17),
+    reason="the incomplete beta function of scipy before 1.17 errs by 2.5 % at 1e15 draws",
+)
 def test_tail_at_many_draws_is_the_normal_law() -> None:
     """Assert that P(|X - N/2| > 6 sd) of 1e15 draws is 2 Phi(-6) to the next order, 1/sqrt(N)."""
     N, deviation = float(MOST_STEPS), 6 * math.sqrt(MOST_STEPS) / 2

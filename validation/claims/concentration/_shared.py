@@ -87,7 +87,10 @@ def above_probability(count: Numbers, draws: Numbers, p: Numbers) -> Floats:
 
 
 def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
-    """P(|X - centre| > deviation) of a binomial count X of N draws (default p N)."""
+    """P(|X - centre| > deviation) of a binomial count X of N draws (default p N).
+
+    With scipy before 1.17 its relative error grows with N, from 2e-8 at 1e9 draws to 0.025 at 1e15.
+    """
     centre = draws * p if centre is None else centre
     below, above = np.ceil(centre - deviation) - 1, np.floor(centre + deviation)
     return np.asarray(at_most_probability(below, draws, p) + above_probability(above, draws, p))
