@@ -142,7 +142,7 @@ def test_jobs_must_be_a_positive_number() -> None:
         validate(["lemma8"], jobs=0)
 
 
-@pytest.mark.parametrize("id_", ["theorem2b", "theorem2a", "theorem3-bounds", "theorem4", "lemma3"])
+@pytest.mark.parametrize("id_", ["theorem2b", "theorem2a", "theorem3-bounds", "lemma3"])
 def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch, id_: str) -> None:
     """Assert that Ctrl-C during an integration stops the claim instead of a verdict on half a run."""
     calls = 0
@@ -160,5 +160,17 @@ def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr(kind, "write_rate", interrupted)
     # scipy's route, which asks the system for its rate; the compiled one has it inside.
     monkeypatch.setattr("snapdyn.dynamics.integration.methods.is_compiled", lambda system: False)
+    with pytest.raises(KeyboardInterrupt):
+        validate([id_])
+
+
+@pytest.mark.parametrize("id_", ["theorem1b", "theorem4"])
+def test_ctrl_c_inside_a_compiled_run_is_not_swallowed(monkeypatch: pytest.MonkeyPatch, id_: str) -> None:
+    """Assert the same where the compiled integrator makes the steps, which Ctrl-C ends between two calls of it."""
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snapdyn.dynamics.integration.driver._whole_run_compiled", interrupted)
     with pytest.raises(KeyboardInterrupt):
         validate([id_])
