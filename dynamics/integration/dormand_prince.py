@@ -13,7 +13,7 @@ from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.symmetry.finite_length import ReducedFiniteLength
 from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder
 from snapdyn.dynamics.symmetry.modified_decoder import ReducedModifiedDecoder
-from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
+from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder

@@ -11,7 +11,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.integration.dormand_prince import NOTHING
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
+from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
 from snapdyn.dynamics.symmetry.representatives import Representatives
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import ConservedSum, System

@@ -26,8 +26,7 @@ from snapdyn.dynamics.kernels.refinement import (
     count_equivalent_classes,
     refine_until_stable,
 )
-from snapdyn.dynamics.symmetry.pairs import Pairs, pairs
-from snapdyn.dynamics.systems.layout import Layout
+from snapdyn.dynamics.symmetry.pairs import Incidence, Pairs, pairs
 
 Hashes = NDArray[np.uint64]
 KEPT_BITS = EVERY_BIT  # of a colour; fewer in tests, for collisions
@@ -71,7 +70,7 @@ class Colouring:
 
 
 @np.errstate(over="ignore")  # without the JIT: sums are modulo 2**64 on purpose
-def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
+def has_equivalent_classes(layout: Incidence, start: Floats) -> bool:
     """Whether at least half of the classes have an equivalent one: equal prior, weights and starting logits.
 
     A cheap filter before the refinement, which misses some symmetric systems.
@@ -84,12 +83,12 @@ def has_equivalent_classes(layout: Layout, start: Floats) -> bool:
 
 
 @np.errstate(over="ignore")
-def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None = None) -> Colouring | None:
+def balanced_colouring(layout: Incidence, start: Floats, most_colours: float | None = None) -> Colouring | None:
     """Refine colours until their number is stable.
 
     Parameters
     ----------
-    layout : Layout
+    layout : Incidence
     start : (num_slots,) array
         Logits at t = 0; Y(0) = 0.
     most_colours : float, optional
@@ -119,7 +118,7 @@ def balanced_colouring(layout: Layout, start: Floats, most_colours: float | None
     return colouring if answer == BALANCED or is_balanced(L, colouring, start) else None
 
 
-def counted(layout: Layout, p: Pairs, start: Floats, numbers: list[Ints], found: list[int]) -> tuple[int, Colouring]:
+def counted(layout: Incidence, p: Pairs, start: Floats, numbers: list[Ints], found: list[int]) -> tuple[int, Colouring]:
     """The colouring of the numbers of `Colouring.slot` to `.sequence_class`, and BALANCED, NOT_BALANCED or UNDECIDED.
 
     `found` holds how many colours each of them has. Nothing depends on hashes. A colouring that is NOT_BALANCED
@@ -148,7 +147,7 @@ def mixed(x: Hashes) -> Hashes:
     return x ^ (x >> np.uint64(31))
 
 
-def is_balanced(layout: Layout, colouring: Colouring, start: Floats) -> bool:
+def is_balanced(layout: Incidence, colouring: Colouring, start: Floats) -> bool:
     """Whether members of each colour have the same start and the same neighbours, counted by colour.
 
     Compared are sorted lists, so that nothing depends on hashes: of a class its entries and outputs, of (class, output)

@@ -1,9 +1,11 @@
 """Attention driven by the modified decoder, Eq. (10), on representatives.
 
-The rate needs columns of G^{-1}, G = F^T F. Column n solves G x = e_n, so x_k and x_k' are equal if no sum of G tells
-the classes k and k' apart once n is marked. The search therefore refines a colour for every pair (k, n): Y_ln sums
-f_kl x_kn over the classes k, (G x)_kn sums f_kl Y_ln over the tokens l. Y_ln also is the pull of G^{-1} on token l, and
-column n with the h of its classes gives sum_j G^{-1}_nj h_j.
+The rate needs columns of G^{-1}, G = F^T F. A balanced colouring of the mean field (`colouring`) gives them: matrices
+(S, S) that are constant on the colours of the pairs (class k, next token of n) form a linear space. G maps it to
+itself, since (G x)_kn sums f_kl Y_ln over the tokens l and Y_ln sums f_kl x_kn over the classes k, which are the sums
+of the mean field. The space contains the unit matrix, whose pairs have colours of their own, so it contains G^{-1}. In
+the same way G maps vectors that are constant on the colours of classes to such vectors, so sum_j G^{-1}_nj h_j is one.
+Y_ln of x = G^{-1} is the pull on token l of class n; the colour of their entry determines it.
 """
 
 from __future__ import annotations
@@ -13,10 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.balance import first_members, group
+from snapdyn.dynamics.kernels.modified_decoder_lists import modified_decoder_lists
 from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
-from snapdyn.dynamics.symmetry.dependence import Colours, Dependence, Sum
+from snapdyn.dynamics.symmetry.colouring import Colouring
+from snapdyn.dynamics.symmetry.dependence import Dependence, Sum
 from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
-from snapdyn.dynamics.systems.layout import scratch
+from snapdyn.dynamics.symmetry.search import MOVING, colouring_of
+from snapdyn.dynamics.systems.layout import scratch, start_pattern
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 
 
@@ -55,11 +61,23 @@ def modified_decoder_dependence(system: ModifiedDecoder) -> Dependence:
     return Dependence(labels, sums, ("slot", "h"))
 
 
-def share_of_work(system: ModifiedDecoder, colours: Colours) -> float:
+def reduced_modified_decoder(system: ModifiedDecoder, at_most: float | None) -> ReducedModifiedDecoder | None:
+    """The system on representatives, or None; `at_most` as in `search.colouring_of`, of the values and of the work."""
+    layout = system.layout
+    start, pattern = system.initial_state()[: layout.num_slots], start_pattern(system.z_initial)
+    # Without symmetries of (z, Y), classes of equal priors still have one value of h.
+    most = None if at_most is None else at_most * layout.size
+    colouring = colouring_of(system.classes, (MOVING, False), layout, start, pattern, at_most, most)
+    if colouring is None or (at_most is not None and _share_of_work(system, colouring) > at_most):
+        return None
+    return ReducedModifiedDecoder(system, colouring)
+
+
+def _share_of_work(system: ModifiedDecoder, colouring: Colouring) -> float:
     """Work for the columns of G^{-1}, r^3/6 for r cells and one class of each colour, over S^3/2, that of all."""
     S = system.classes.num_classes
-    x = colours["x"].reshape(S, S)
-    representatives = np.unique(colours["class"], return_index=True)[1]
+    x = colouring.output[:, system.layout.column]
+    representatives = np.unique(colouring.sequence_class, return_index=True)[1]
     return sum((np.unique(x[:, n]).size / S) ** 3 / 6.0 for n in representatives) / 0.5
 
 
@@ -68,7 +86,6 @@ class ModifiedDecoderLists(NamedTuple):
 
     ranges: Ints  # (C, 6): first and last + 1 of the entries, of the cells, of the terms of M
     value: Ints  # (C,) state value of V h
-    prior: Floats  # (values of V h,) p_n
     entry_slot: Ints  # (entries,) state value of the logit
     entries: Floats  # (3, entries): ln P; number of tokens; p_n times the number of classes and entries per logit
     cell_class: Ints  # (cells,) number of the colour of its classes
@@ -80,90 +97,39 @@ class ModifiedDecoderLists(NamedTuple):
     pull_number: Floats  # (terms,) classes with the same token
 
 
-def _lists(system: ModifiedDecoder, colours: Colours) -> tuple[ModifiedDecoderLists, int]:
-    """The lists, and the most cells of a class."""
+def modified_decoder_lists_of(system: ModifiedDecoder, colouring: Colouring, values: Ints) -> ModifiedDecoderLists:
+    """The lists; `values` (S,) are the colours of h."""
     L, S = system.layout, system.classes.num_classes
-    of = np.repeat(np.arange(S), np.diff(L.indptr))
-    by_row = np.argsort(L.entry_row, kind="stable")
-    row_begin = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
-    x, entry_colour, class_colour = colours["x"].reshape(S, S), colours["entry"], colours["class"]
-    num_slots = int(colours["slot"].max()) + 1
-    slot_number = np.bincount(colours["slot"])
-    representatives, number_of = np.unique(class_colour, return_index=True, return_counts=True)[1:]
-    place = np.empty(int(entry_colour.max()) + 1, dtype=np.int64)  # of each colour of entries, class by class
-    count = 0
-    for n in representatives:
-        kinds = np.unique(entry_colour[L.indptr[n] : L.indptr[n + 1]])
-        place[kinds] = count + np.arange(kinds.size)
-        count += kinds.size
-    entry = place[entry_colour]
-
-    ranges, entry_slot, entries, cell_class, cell_root = [], [], [], [], []
-    gram, gram_weight, pulls, pull_number, pull_range = [], [], [], [], []
-    begin = np.zeros(3, np.int64)
-    num_pulls = 0
-    for n, number in zip(representatives, number_of, strict=True):
-        part = np.arange(L.indptr[n], L.indptr[n + 1])
-        first, kind = np.unique(entry[part], return_index=True, return_inverse=True)[1:]
-        slots = colours["slot"][L.entry_slot[part[first]]]
-        drive = number * L.prior[n] * np.bincount(kind) / slot_number[slots]
-        entry_slot.append(slots)
-        entries.append(np.stack([L.log_p[part[first]], np.bincount(kind, L.multiplicity[part]), drive]))
-        # Cells, the class itself last.
-        member, cell, size = np.unique(x[:, n], return_index=True, return_inverse=True, return_counts=True)[1:]
-        order = np.argsort(member == n, kind="stable")
-        rank = np.argsort(order, kind="stable")
-        cell, member, root = rank[cell.ravel()], member[order], np.sqrt(size[order])
-        cell_class.append(class_colour[member])
-        cell_root.append(root)
-        num_terms = 0
-        for X, k in enumerate(member):
-            own, others = _neighbours(L.indptr[k], L.indptr[k + 1], L.entry_row, row_begin, by_row)
-            lower = cell[of[others]] <= X
-            own, others = own[lower], others[lower]
-            index = np.stack([np.full(own.size, X), cell[of[others]], entry[own], entry[others]])
-            index, term = np.unique(index, axis=1, return_inverse=True)
-            gram.append(index)
-            gram_weight.append(np.bincount(term.ravel(), L.multiplicity[own]) * root[X] / root[index[1]])
-            num_terms += index.shape[1]
-        for e in part[first]:
-            others = by_row[row_begin[L.entry_row[e]] : row_begin[L.entry_row[e] + 1]]
-            others = others[of[others] != n]
-            index, count_of = np.unique(
-                np.stack([begin[1] + cell[of[others]], entry[others]]), axis=1, return_counts=True
-            )
-            pulls.append(index)
-            pull_number.append(count_of.astype(np.float64))
-            pull_range.append((num_pulls, num_pulls + index.shape[1]))
-            num_pulls += index.shape[1]
-        end = begin + np.array([first.size, member.size, num_terms])
-        ranges.append(np.column_stack([begin, end]).ravel())
-        begin = end
-    first_h = np.unique(colours["h"], return_index=True)[1]
-    lists = ModifiedDecoderLists(
-        ranges=np.array(ranges),
-        value=(num_slots + colours["h"][representatives]).astype(np.int64),
-        prior=L.prior[first_h],
-        entry_slot=np.concatenate(entry_slot).astype(np.int64),
-        entries=np.ascontiguousarray(np.concatenate(entries, axis=1)),
-        cell_class=np.concatenate(cell_class).astype(np.int64),
-        cell_root=np.concatenate(cell_root),
-        gram_index=np.ascontiguousarray(np.concatenate(gram, axis=1)).astype(np.int64),
-        gram_weight=np.concatenate(gram_weight),
-        pull_range=np.array(pull_range, dtype=np.int64),
-        pull_index=np.ascontiguousarray(np.concatenate(pulls, axis=1)).astype(np.int64),
-        pull_number=np.concatenate(pull_number),
-    )
-    return lists, max(each.size for each in cell_root)
-
-
-def _neighbours(first: int, last: int, entry_row: Ints, row_begin: Ints, by_row: Ints) -> tuple[Ints, Ints]:
-    """All pairs of an entry first..last - 1 and an entry on the same row."""
-    rows = entry_row[first:last]
-    length = row_begin[rows + 1] - row_begin[rows]
-    own = np.repeat(np.arange(first, last), length)
-    offset = np.arange(own.size) - np.repeat(np.cumsum(length) - length, length)
-    return own, by_row[np.repeat(row_begin[rows], length) + offset]
+    indptr, slot, classes = L.indptr, colouring.slot, colouring.sequence_class
+    slot_number, class_number = np.bincount(slot), np.bincount(classes)
+    representatives = np.empty(class_number.size, np.int64)
+    first_members(classes, representatives)
+    row_begin, by_row = np.empty(L.num_rows + 1, np.int64), np.empty(L.entry_row.size, np.int64)
+    group(L.entry_row, row_begin, by_row)
+    num_entries = colouring.offset.size
+    ranges, pull_range = np.empty((representatives.size, 6), np.int64), np.empty((num_entries, 2), np.int64)
+    entry_slot, entries = np.empty(num_entries, np.int64), np.empty((3, num_entries))
+    x = np.ascontiguousarray(colouring.output[:, L.column])
+    sizes = np.array([100, 1000, 1000])  # rooms; the first round may only count
+    while True:
+        cells, terms, pulls = rooms = sizes.tolist()
+        cell_class, cell_root = np.empty(cells, np.int64), np.empty(cells)
+        gram_index, gram_weight = np.empty((4, terms), np.int64), np.empty(terms)
+        pull_index, pull_number = np.empty((2, pulls), np.int64), np.empty(pulls)
+        modified_decoder_lists(
+            representatives, class_number, indptr, L.entry_row, L.entry_slot, L.log_p, L.multiplicity, L.prior,
+            row_begin, by_row, np.repeat(np.arange(S), np.diff(indptr)), x, classes,
+            colouring.entry, slot, slot_number, sizes, ranges, entry_slot, entries, cell_class, cell_root, gram_index,
+            gram_weight, pull_range, pull_index, pull_number,
+        )  # fmt: skip
+        if all(sizes <= rooms):
+            break
+    cells, terms, pulls = sizes.tolist()
+    return ModifiedDecoderLists(
+        ranges, slot_number.size + values[representatives], entry_slot, entries, cell_class[:cells], cell_root[:cells],
+        np.ascontiguousarray(gram_index[:, :terms]), gram_weight[:terms], pull_range,
+        np.ascontiguousarray(pull_index[:, :pulls]), pull_number[:pulls],
+    )  # fmt: skip
 
 
 class ReducedModifiedDecoder(ReducedSystem):
@@ -172,24 +138,26 @@ class ReducedModifiedDecoder(ReducedSystem):
     Parameters
     ----------
     full : ModifiedDecoder
-    colours : dict
-        A balanced colouring of `modified_decoder_dependence(full)`.
+    colouring : Colouring
+        A balanced colouring of its layout, for the sums of the mean field.
     """
 
     full: ModifiedDecoder
 
-    def __init__(self, full: ModifiedDecoder, colours: Colours) -> None:
-        self.num_slots = int(colours["slot"].max()) + 1
-        super().__init__(full, np.concatenate([colours["slot"], self.num_slots + colours["h"]]))
+    def __init__(self, full: ModifiedDecoder, colouring: Colouring) -> None:
+        prior, of_class = np.unique(full.layout.prior, return_inverse=True)  # the rate of h_n depends on h_n and p_n
+        self.num_slots = colouring.num_slots
+        super().__init__(full, np.concatenate([colouring.slot, self.num_slots + of_class]))
         self.eta_Z = full.eta_Z
-        lists, self._most_cells = _lists(full, colours)
+        lists = modified_decoder_lists_of(full, colouring, of_class)
+        self._most_cells = int((lists.ranges[:, 3] - lists.ranges[:, 2]).max())
         self._constants = (
-            self.num_slots, *lists, float(full.classes.vocab_size), full.eta_Y, full.eta_Z, full.beta == "leading"
+            self.num_slots, *lists[:2], prior, *lists[2:], float(full.classes.vocab_size), full.eta_Y, full.eta_Z,
+            full.beta == "leading",
         )  # fmt: skip
         self._sizes = lists.entry_slot.size, lists.cell_root.size, lists.value.size
-        h_number = np.bincount(colours["h"])
-        self._loss_share = h_number * lists.prior
-        self._slot_of_z = colours["slot"][full.layout.slot_of_z]
+        self._loss_share = np.bincount(of_class) * prior
+        self._slot_of_z = colouring.slot[full.layout.slot_of_z]
         self._arguments = self.kernel_arguments()
 
     def kernel_arguments(self) -> tuple[Any, ...]:

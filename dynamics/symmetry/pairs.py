@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.refinement import number_shared_rows
-from snapdyn.dynamics.systems.layout import Layout
+
+
+class Incidence(Protocol):
+    """What the search needs of a `Layout`: which class has which entries, rows of Y, logits and output columns."""
+
+    @property
+    def indptr(self) -> Ints: ...
+    @property
+    def entry_row(self) -> Ints: ...
+    @property
+    def entry_slot(self) -> Ints: ...
+    @property
+    def log_p(self) -> Floats: ...
+    @property
+    def multiplicity(self) -> Floats: ...
+    @property
+    def prior(self) -> Floats: ...
+    @property
+    def column(self) -> Ints: ...
+    @property
+    def query_row(self) -> Ints: ...
+    @property
+    def query_entry(self) -> Ints: ...
+    @property
+    def last_column_multiplicity(self) -> float: ...
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def num_columns(self) -> int: ...
 
 
 class Pairs(NamedTuple):
@@ -24,7 +52,7 @@ class Pairs(NamedTuple):
     num_shared: int  # rows with several entries
 
 
-def pairs(layout: Layout) -> Pairs:
+def pairs(layout: Incidence) -> Pairs:
     """The pairs of a layout."""
     L = layout
     indptr, row, slot, log_p, multiplicity, query_entry = (

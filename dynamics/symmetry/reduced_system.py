@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.kernels.balance import first_members
 from snapdyn.dynamics.systems.base import ConservedSum, System
 
 NUMBERS_AT_ONCE = 1_000_000  # of full states, while observables are lifted (8 MB)
@@ -28,9 +29,10 @@ class ReducedSystem(System):
         self.full, self.colour = full, colour
         self.classes, self.z_initial, self.parameters = full.classes, full.z_initial, full.parameters
         self.eta_Y = full.eta_Y
-        first, number = np.unique(colour, return_index=True, return_counts=True)[1:]
-        self.first = first  # the first value of each colour
-        self.size = first.size
+        number = np.bincount(colour)
+        self.size = number.size
+        self.first = np.empty(self.size, np.int64)  # the first value of each colour
+        first_members(colour, self.first)
         # Share of each state value in mean squares over the full state, which decide on a step.
         self.norm_weights = number / number.sum()
 

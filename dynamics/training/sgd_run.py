@@ -14,7 +14,8 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.quotient_descent import quotient_descent_steps
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
-from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, ReducedMeanField, is_large, reduced
+from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
+from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import z_row_sums
 from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
