@@ -75,6 +75,24 @@ def class_logits(classes: SequenceClasses, attention: Floats, Y: Floats, rows: I
     return ClassLogits(logits, right, others.sum(axis=2))
 
 
+def speed_of_kind(attention: Floats, Y: Floats, number: Floats) -> Floats:
+    """gamma_n of one class of a kind, (N, 1).
+
+    Parameters
+    ----------
+    attention : (N, tokens) array
+        To the tokens of the class.
+    Y : (N, tokens, outputs) array
+        Their decoder logits on different outputs, the next token of the class first.
+    number : (outputs,) array
+        How many outputs have each of these logits.
+    """
+    f = attention / np.linalg.norm(attention, axis=1, keepdims=True)
+    logits = (f[:, None] @ Y)[:, 0]
+    right = logits[:, :1]
+    return measured_speed(right, np.exp(logits[:, 1:] - right) @ number[1:, None])
+
+
 def speed_of_visits(h: Floats, vocab_size: int) -> Floats:
     """gamma_n = (V-1)^2 h_n/(V - 1 + exp(V h_n)), Eq. (85), of the visits' function h_n, any shape; overflow-free."""
     decay = np.exp(-vocab_size * h)

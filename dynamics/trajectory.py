@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.decoder_speed import class_logits, peak_times, speed_of_visits
+from snapdyn.dynamics.decoder_speed import class_logits, peak_times, speed_of_kind, speed_of_visits
 from snapdyn.dynamics.html import html_table
 from snapdyn.dynamics.labels import labelled
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.run_parts import Decoder, EventRecord, Lifted
-from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, outputs_of_kind
+from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
 from snapdyn.dynamics.trajectory_file import (
     EARLIER,
     FORMAT,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import xarray
 
 # Fields that a run on representatives gives for all classes when they are read.
+FUNCTIONS = ("_states_at", "_again", "_of_whole")  # of a run that `integrate` made; neither copied nor saved
 LIFTED = frozenset({"z_support", "z_initial", "Y", "decoder_rows", "decoder_outputs"})
 
 
@@ -139,7 +140,7 @@ class Trajectory:
         self.representatives = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_states_at", "_again")}
+        return {name: value for name, value in vars(self).items() if name not in FUNCTIONS}
 
     def changed(self, **values: Any) -> Trajectory:
         """Return a copy with other values of some attributes; without dense output.
@@ -512,11 +513,14 @@ class Trajectory:
         largest value and its neighbours: save times densely around the peak. The decoder is that of `save_decoder`;
         without it, the run is made again, which takes as long as the first time.
 
+        Symmetric classes in any number: `trajectory.of_class(kind).transition`, (1,), is the time of each class of a
+        kind, of which there is one value, and costs the same for any number of classes.
+
         Raises
         ------
         InputError
-            The run has no decoder and was not made by `integrate` in this process; it has a residual connection; or
-            it has more classes than can be listed.
+            The run has no decoder and was not made by `integrate` in this process; it has a residual connection; it
+            is a file or a copy of the run of one class (`of_class`); or it has more classes than can be listed.
 
         Notes
         -----
@@ -537,8 +541,17 @@ class Trajectory:
                 "expected a run without residual connection to measure gamma, received one with residual = True; set "
                 "residual=False"
             )
+        of_whole: Callable[[], Floats] | None = vars(self).get("_of_whole")
+        if of_whole:
+            return of_whole()
         if isinstance(classes, SymmetricClasses):
             classes.require_all()
+            if self.representatives:
+                of_query = [
+                    np.repeat(self._transition_of(kind), each.classes_per_query)
+                    for kind, each in enumerate(classes.kinds)
+                ]
+                return np.tile(np.concatenate(of_query), classes.num_queries)
         if self.t.size < 3:
             return np.full(classes.num_classes, np.nan)
         if "h" in self.extra:
@@ -551,6 +564,19 @@ class Trajectory:
             )
         logits = class_logits(classes, run.attention_entries, *run.require_decoder())
         return peak_times(self.t, logits.speed)
+
+    def _transition_of(self, kind: int) -> Floats:
+        """The transition of each class of a kind, (1,)."""
+        classes = self.require_classes()
+        assert isinstance(classes, SymmetricClasses)
+        if self.representatives is None:
+            return self.transition[[classes.first_of_kind(kind)]]
+        if self.t.size < 3:
+            return np.full(1, np.nan)
+        run = self if self.representatives.Y is not None else self._with_decoder()
+        one = run.of_class(kind)
+        speed = speed_of_kind(one.attention_entries, one.require_decoder().Y, numbers_of_outputs(classes, kind))
+        return peak_times(self.t, speed)
 
     def _with_decoder(self) -> Trajectory:
         again: Callable[[Floats], Trajectory] | None = vars(self).get("_again")
@@ -579,10 +605,10 @@ class Trajectory:
         -------
         Trajectory
             Of one class 0 with one query: z and attention, (N, 1, C + D), entropy, relative gain and growth factor of
-            its tokens 0, 1, ...: the common ones first, then its distinct tokens. `loss`, `invariants` and `stats` are
-            those of the whole run. With `save_decoder`, Y is (N, C + D, outputs): `decoder_outputs` is 0 for the
-            class's next token, 1 + b for the next token of another class of kind b, -1 for an output that is no next
-            token.
+            its tokens 0, 1, ...: the common ones first, then its distinct tokens; its transition, (1,). `loss`,
+            `invariants` and `stats` are those of the whole run. With `save_decoder`, Y is (N, C + D, outputs):
+            `decoder_outputs` is 0 for the class's next token, 1 + b for the next token of another class of kind b, -1
+            for an output that is no next token.
 
         Raises
         ------
@@ -616,7 +642,7 @@ class Trajectory:
         for event in self.events:
             at = event.z_support[places] if kept is None else kept.z_of_kind(np.asarray(event.z_values), kind)
             events.append(EventRecord(event.name, event.t, at))
-        return Trajectory(
+        one = Trajectory(
             classes=classes.one_of_kind(kind),
             t=self.t,
             z_support=z,
@@ -634,6 +660,8 @@ class Trajectory:
             events=events,
             wall_time=self.wall_time,
         )
+        vars(one)["_of_whole"] = partial(self._transition_of, kind)
+        return one
 
     def _places(self, kind: int) -> Ints:
         """Positions in `z_support` of the tokens of the first class of a kind."""

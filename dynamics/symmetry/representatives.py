@@ -90,3 +90,11 @@ def outputs_of_kind(classes: SymmetricClasses, kind: int) -> list[int]:
         1 + b for b, each in enumerate(classes.kinds) if classes.num_queries * each.classes_per_query > (b == kind)
     ]
     return [0, *others, *([-1] if classes.vocab_size > classes.num_classes else [])]
+
+
+def numbers_of_outputs(classes: SymmetricClasses, kind: int) -> Floats:
+    """How many outputs each of `outputs_of_kind` stands for; they sum to V."""
+    N = classes.num_queries * np.array([each.classes_per_query for each in classes.kinds])
+    N[kind] -= 1
+    number = {0: 1, -1: classes.vocab_size - classes.num_classes}
+    return np.array([number[o] if o <= 0 else N[o - 1] for o in outputs_of_kind(classes, kind)], dtype=np.float64)

@@ -9,17 +9,20 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
+    ClassKind,
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
     SingleCommonToken,
+    SymmetricClasses,
     Trajectory,
     integrate,
     load,
     log_times,
     random_classes,
     single_common_token,
+    symmetric_classes,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.decoder_speed import class_logits, peak_times
@@ -98,6 +101,107 @@ def test_modified_decoder_uses_its_visits() -> None:
     np.testing.assert_allclose(run.transition, float(analytic.transition_time(5, 100, 1.0)), rtol=1e-4)
 
 
+def two_kinds(classes_per_query: int, num_queries: int = 1, vocab_size: int | None = None) -> SymmetricClasses:
+    """Kinds of unequal priors and overlaps, K = 2 classes_per_query num_queries in all; V = 20 K by default."""
+    kinds = [
+        ClassKind([0.1, 0.2], [0.3, 0.4], classes_per_query, weight=1.0),
+        ClassKind([0.3, 0.1], [0.6], classes_per_query, weight=2.5),
+    ]
+    return symmetric_classes(kinds, num_queries, vocab_size or 40 * classes_per_query * num_queries)
+
+
+@pytest.mark.parametrize(
+    ("classes_per_query", "num_queries", "vocab_size"),
+    [(2, 1, None), (2, 1, 8), (1, 3, None), (3, 1, 6), (5, 1, None), (2, 5, 21), (10, 2, None)],
+)
+@pytest.mark.parametrize("save_decoder", [False, True])
+def test_transition_of_a_kind_is_that_of_its_classes(
+    classes_per_query: int, num_queries: int, vocab_size: int | None, save_decoder: bool
+) -> None:
+    """Assert, for K = 4 to 40, the time of every class of the run of all classes, to 100 tolerances of the integrator.
+
+    Wrong theory: the time of the other kind.
+    """
+    classes = two_kinds(classes_per_query, num_queries, vocab_size)
+    K = classes.num_classes
+    system = MeanField(classes, 1.0, 0.2)
+    times = log_times(0.1 * K, 1e3 * K, 200)
+    all_values = integrate(system, times, reduce=False, save_decoder=save_decoder)
+    run = integrate(system, times, reduce=True, save_decoder=save_decoder)
+    assert run.representatives is not None
+    assert all_values.representatives is None
+    per_kind = np.concatenate([run.of_class(kind).transition for kind in (0, 1)])
+    assert np.isfinite(per_kind).all()
+    kind_of_class = np.tile(np.repeat([0, 1], classes_per_query), num_queries)
+    expected = per_kind[kind_of_class]
+    np.testing.assert_allclose(all_values.transition, expected, rtol=100 * 1e-8)
+    assert np.array_equal(run.transition, expected)
+    np.testing.assert_allclose(all_values.of_class(1).transition, per_kind[1:], rtol=100 * 1e-8)
+    assert np.abs(all_values.transition / per_kind[1 - kind_of_class] - 1).min() > 0.1
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 40])
+def test_transition_of_equal_classes(num_classes: int) -> None:
+    """Assert the time of the run of all classes, of one kind. Wrong theory: a class less."""
+    kind = ClassKind([0.1, 0.2], [0.3, 0.4], num_classes)
+    times = log_times(1.0, 1e5, 300)
+    system = MeanField(symmetric_classes(kind, vocab_size=1000), 1.0, 0.2)
+    found = integrate(system, times, reduce=True).of_class(0).transition
+    np.testing.assert_allclose(integrate(system, times, reduce=False).transition, found[0], rtol=100 * 1e-8)
+    fewer = MeanField(
+        symmetric_classes(ClassKind(kind.common, kind.distinct, num_classes - 1), vocab_size=1000), 1.0, 0.2
+    )
+    assert np.abs(integrate(fewer, times, reduce=False).transition / found - 1).min() > 0.01
+
+
+@pytest.mark.parametrize("num_classes", [2, 40, 10**3, 10**6, 10**9])
+def test_transition_of_many_orthogonal_classes_is_theorys(num_classes: int) -> None:
+    """Assert Lemma 9's t* of classes without common tokens, whose decoder is that of the modified flow, V = 1000 K.
+
+    Wrong theories: K - 1 classes where this can be seen, the start of the transition, t* of V/K outputs.
+    """
+    K, V = num_classes, 1000 * num_classes
+    classes = symmetric_classes(ClassKind([], [0.5, 0.5], K), vocab_size=V)
+    theory = float(analytic.transition_time(K, V, 1.0))
+    run = integrate(MeanField(classes, 1.0, 1.0 / K), theory * np.exp(np.linspace(-0.1, 0.1, 400)))
+    found = run.of_class(0).transition
+    bound = 1e-5  # a parabola through points 0.0005 apart in ln t, of a peak of width 1/ln V
+    assert found.shape == (1,)
+    assert np.abs(found / theory - 1) < bound
+    wrong = [analytic.transition_time(K, V, 1.0, kind="start"), analytic.transition_time(K, V // K, 1.0)]
+    wrong += [analytic.transition_time(K - 1, V, 1.0)] if K <= 1000 else []
+    assert all(np.abs(found / float(each) - 1) > 10 * bound for each in wrong)
+
+
+def test_transition_of_priors_of_many_classes() -> None:
+    """Assert t* of each kind on its clock s = p_n t, for 2 10^9 orthogonal classes of unequal priors.
+
+    Wrong theory: equal priors.
+    """
+    K = 10**9
+    kinds = [ClassKind([], [1.0], K, weight=1.0), ClassKind([], [0.3, 0.7], K, weight=3.0)]
+    classes = symmetric_classes(kinds, vocab_size=10**12)
+    equal = float(analytic.transition_time(2 * K, 10**12, 1.0))
+    run = integrate(MeanField(classes, 1.0, 1e-12), log_times(equal / 2, 3 * equal, 4000), save_decoder=True)
+    for kind, weight in enumerate((1.0, 3.0)):
+        theory = equal * 2.0 / weight  # p_n = weight/(4 K) in place of 1/(2 K)
+        found = float(run.of_class(kind).transition[0])
+        assert abs(found / theory - 1) < 1e-5
+        assert abs(found / equal - 1) > 0.3
+
+
+def test_transition_of_a_kind_of_other_systems() -> None:
+    """Assert the entries of the transition of all classes, and NaN for a run with fewer than three times."""
+    classes = two_kinds(3)
+    times = log_times(1.0, 1e4, 100)
+    for system in (FrozenDecoder(classes, 1.0), ModifiedDecoder(classes, 1.0, 0.1)):
+        run = integrate(system, times)
+        each = [float(run.of_class(kind).transition[0]) for kind in (0, 1)]
+        assert each == [run.transition[0], run.transition[3]]
+        assert each[0] > 1.5 * each[1]
+    assert np.isnan(integrate(MeanField(classes, 1.0, 0.1), times[:2]).of_class(0).transition).all()
+
+
 def test_no_peak_is_nan() -> None:
     """Assert NaN for a run that ends before the peak, starts after it, or has fewer than three times."""
     system = FrozenDecoder(SequenceClasses(np.eye(3), query=[0, 0, 0], vocab_size=50), 1.0)
@@ -117,7 +221,7 @@ def test_peak_of_a_parabola_is_its_vertex() -> None:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    """Assert one sentence for a run without classes, with residual connection, of one class, or read from a file."""
+    """Assert one sentence for a run without classes, with residual connection, a copy of one class, and for files."""
     classes = single_common_token(num_classes=4, num_distinct=2, common_probability=0.3, vocab_size=100)
     times = log_times(1.0, 1e3, 20)
     run = integrate(MeanField(classes, 1.0, 0.2), times, save_decoder=True)
@@ -125,8 +229,10 @@ def test_refusals(tmp_path: Path) -> None:
     without = load(integrate(MeanField(classes, 1.0, 0.2), times).save(tmp_path / "without.nc"))
     reduced = integrate(SingleCommonToken(4, 100, 1.0, 0.2, rho0=2.0), times)
     residual = integrate(MeanField(classes, 1.0, 0.2, residual=True), times)
+    copied = run.of_class(0).changed(t=run.t)
     for refused, reason in (
-        (reduced, "sequence classes"), (residual, "residual"), (run.of_class(0), "of_class"), (without, "save_decoder"),
+        (reduced, "sequence classes"), (residual, "residual"), (residual.of_class(0), "residual"),
+        (without, "save_decoder"), (without.of_class(0), "save_decoder"), (copied, "of_class"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=reason):
             _ = refused.transition
