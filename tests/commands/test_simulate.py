@@ -56,6 +56,42 @@ def test_result_is_that_of_the_library(tmp_path: Path, capsys: pytest.CaptureFix
         assert part in out
 
 
+MANY_CLASSES = """
+[classes]
+kind = "symmetric_classes"
+vocab_size = 1000000000000
+[[classes.kinds]]
+common = []
+distinct = [1.0]
+classes_per_query = 1000000000
+[[classes.kinds]]
+common = []
+distinct = [1.0]
+weight = 1e6
+[system]
+kind = "MeanField"
+eta_Y = 1.0
+eta_Z = 1e-9
+[run]
+times = {times}
+save_decoder = {save_decoder}
+"""
+
+
+@pytest.mark.parametrize("save_decoder", ["true", "false"])
+def test_the_transition_of_many_classes_is_shown(
+    save_decoder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert the time of the kinds whose transition is within the saved times: Lemma 9's t*, with and without Y."""
+    file = tmp_path / "run.toml"
+    times = str(np.linspace(2e10, 3e10, 200).tolist())
+    file.write_text(MANY_CLASSES.replace("{save_decoder}", save_decoder).replace("{times}", times))
+    assert main(["simulate", str(file)]) == 0
+    peak = snapdyn.analytic.transition_time(10**9 + 10**6, 10**12, 1.0)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"transition at t = {peak:.4g} in 1 of 2 kinds of classes" in shown
+
+
 def test_failed_integration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,19 +49,26 @@ def show_trajectory(trajectory: Trajectory) -> None:
 
 def _show_transition(trajectory: Trajectory) -> None:
     """Print when the measured speed gamma_n of the classes peaks; nothing where a run cannot tell it soon."""
-    if trajectory.Y is None and "h" not in trajectory.extra and not trajectory.wall_time < LONG_RUN:
+    kept, classes = trajectory.representatives, trajectory.classes
+    has_decoder = "h" in trajectory.extra or (kept.Y if kept else trajectory.Y) is not None
+    if not has_decoder and not trajectory.wall_time < LONG_RUN:
         show("transition not measured: the run is long; set save_decoder = true in [run]")
         return
+    what, several = "class", "classes"
     try:
-        peaks = trajectory.transition
-    except InputError:  # large symmetric classes, a residual connection, or no decoder
+        if kept and isinstance(classes, SymmetricClasses) and classes.is_large:
+            what, several = "kind", "kinds of classes"
+            peaks = np.concatenate([trajectory.of_class(kind).transition for kind in range(len(classes.kinds))])
+        else:
+            peaks = trajectory.transition
+    except InputError:  # a residual connection, or no decoder
         return
     reached = peaks[np.isfinite(peaks)]
     if not reached.size:
-        show("transition not within the saved times, in any class")
+        show(f"transition not within the saved times, in any {what}")
         return
     span = f"{reached.min():.4g}" + (f" to {reached.max():.4g}" if np.ptp(reached) > 1e-3 * reached.min() else "")
-    which = f"in {reached.size} of {peaks.size} classes" if reached.size < peaks.size else "in every class"
+    which = f"in {reached.size} of {peaks.size} {several}" if reached.size < peaks.size else f"in every {what}"
     show(f"transition at t = {span} {which}, where the measured gamma_n peaks")
 
 
