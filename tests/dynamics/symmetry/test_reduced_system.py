@@ -9,7 +9,9 @@ from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
     FrozenDecoder,
+    MeanField,
     ModifiedDecoder,
+    SequenceClasses,
     integrate,
     integrate_many,
     log_times,
@@ -18,11 +20,15 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
 )
-from snapdyn.dynamics.symmetry import reduced_system
+from snapdyn.dynamics.symmetry import reduced_system, search
+from snapdyn.dynamics.symmetry.colouring import balanced_colouring
+from snapdyn.dynamics.symmetry.dependence import coarsest_colouring
+from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder
 from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import random_other, random_system
+from tests.dynamics.symmetry.helpers import plain, random_other, random_system
+from tests.dynamics.symmetry.test_dependence import dependence_of, numbered
 
 RUNS = [0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 18, 19, 20, 22, 23, 24]
 
@@ -57,6 +63,68 @@ def test_rates_are_those_of_the_full_system(seed: int) -> None:
 def first_of(small: System) -> np.ndarray:
     """The first full value of each value of a reduced system."""
     return np.unique(small.full_state(np.arange(small.size, dtype=float)), return_index=True)[1]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_colours_are_the_coarsest(seed: int) -> None:
+    """Assert that one search for all systems finds the partition that refines the sums of each system, as lists."""
+    system, _ = random_other(seed)
+    dependence, small = dependence_of(system), reduced(system)
+    lists = coarsest_colouring(dependence)
+    assert lists is not None
+    theirs = numbered([(part, c) for part in dependence.state for c in lists[part].tolist()])
+    ours = np.arange(system.size) if small is None else small.full_state(np.arange(small.size, dtype=float))
+    assert numbered(ours.tolist()) == theirs
+
+
+def test_systems_of_the_same_classes_share_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert one search for the systems whose attention moves, another for frozen attention, and none the second time.
+
+    Other starts of the same classes have a search of their own, also where as many values of them are equal.
+    """
+    searches = []
+    monkeypatch.setattr(search, "balanced_colouring", lambda *each: searches.append(each) or balanced_colouring(*each))
+    classes = plain(syn_medium(6))
+    for number in (2, 2):
+        for system in (
+            MeanField(classes, 1.0, 2.0),
+            FiniteLengthMeanField(classes, 2.0, 1.0, 10_000),
+            ModifiedDecoder(classes, 1.0, 0.5),
+            ModifiedDecoder(classes, 1.0, 0.5, beta="leading"),
+            FrozenDecoder(classes, 1.0),
+            FrozenDecoder(classes, 2.0),
+            FrozenDecoder(classes, 1.0, modified=True),
+        ):
+            assert reduced(system, 0.5) is not None
+        assert len(searches) == number
+    alike = single_common_token(4, 3, 0.3, 20)  # three distinct tokens with one value of z each, or two and one
+    for first in (1, 2):
+        z = np.zeros((1, alike.num_tokens))
+        z[:, 1 : 1 + first] = 1.0
+        shared, fresh = (ModifiedDecoder(each, 1.0, 0.5, z_initial=z) for each in (alike, plain(alike)))
+        small, own = reduced(shared), reduced(fresh)
+        assert small is not None
+        assert own is not None
+        state = np.linspace(0.1, 1.0, small.size)
+        np.testing.assert_array_equal(small.full_state(state), own.full_state(state))
+        np.testing.assert_array_equal(small.derivative(0.0, state), own.derivative(0.0, state))
+
+
+def test_lists_that_need_more_room() -> None:
+    """Assert the rates where nearly nothing is equal, so that there are more terms than there is room for at first."""
+    classes = random_classes(25, 2, 8)
+    classes = SequenceClasses(classes.P, classes.query, classes.next_token, vocab_size=classes.vocab_size)
+    modified, frozen = ModifiedDecoder(classes, 1.0, 0.5), FrozenDecoder(classes, 1.0)
+    colours = np.arange(frozen.size).reshape(25, -1)
+    for full, small in ((modified, reduced(modified)), (frozen, ReducedFrozenDecoder(frozen, colours, np.arange(25)))):
+        assert small is not None
+        state = small.initial_state() + np.abs(np.random.default_rng(0).normal(size=small.size))
+        rate = full.derivative(0.0, small.full_state(state))
+        bound = rounding(full) * np.abs(rate).max()
+        np.testing.assert_allclose(small.full_state(small.derivative(0.0, state)), rate, rtol=0, atol=bound)
+    pulls = reduced(modified)._constants[-5]  # type: ignore[union-attr]
+    assert pulls.size > 1000
+    assert frozen.size * 25 > 10 * frozen.size
 
 
 @pytest.mark.parametrize(
