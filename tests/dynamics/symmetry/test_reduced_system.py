@@ -101,7 +101,7 @@ def test_systems_of_the_same_classes_share_the_search(monkeypatch: pytest.Monkey
     for first in (1, 2):
         z = np.zeros((1, alike.num_tokens))
         z[:, 1 : 1 + first] = 1.0
-        shared, fresh = (ModifiedDecoder(each, 1.0, 0.5, z_initial=z) for each in (alike, plain(alike)))
+        shared, fresh = (MeanField(each, 1.0, 0.5, z) for each in (alike, plain(alike)))
         small, own = reduced(shared), reduced(fresh)
         assert small is not None
         assert own is not None
