@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import (
+    ClassKind,
     Event,
     FiniteLengthMeanField,
     FrozenDecoder,
@@ -19,6 +20,7 @@ from snapdyn.dynamics import (
     sgd,
     single_common_token,
     syn_medium,
+    symmetric_classes,
 )
 from snapdyn.dynamics.symmetry import reduced_system, search
 from snapdyn.dynamics.symmetry.colouring import balanced_colouring
@@ -97,7 +99,9 @@ def test_systems_of_the_same_classes_share_the_search(monkeypatch: pytest.Monkey
         ):
             assert reduced(system, 0.5) is not None
         assert len(searches) == number
-    alike = single_common_token(4, 3, 0.3, 20)  # three distinct tokens with one value of z each, or two and one
+    alike = symmetric_classes(
+        ClassKind([0.4], [0.2, 0.2, 0.2], 4), vocab_size=20
+    )  # three distinct tokens with one value of z each, or two and one
     for first in (1, 2):
         z = np.zeros((1, alike.num_tokens))
         z[:, 1 : 1 + first] = 1.0
