@@ -19,8 +19,8 @@ from snapdyn.dynamics import (
     random_classes,
     sgd,
     single_common_token,
-    syn_medium,
     symmetric_classes,
+    syn_medium,
 )
 from snapdyn.dynamics.symmetry import reduced_system, search
 from snapdyn.dynamics.symmetry.colouring import balanced_colouring
