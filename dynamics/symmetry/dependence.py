@@ -6,6 +6,9 @@ value a colour made of its colour before and of the multiset of colours that its
 multisets by sums modulo 2**64 of scrambled colours (`colouring.mixed`). Once the numbers of colours are stable, values
 of equal colour have equal sums over equal colours, so that their rates are equal as long as values of equal colour are.
 Hashes can collide: `is_balanced` compares the multisets themselves by counting.
+
+`integrate` uses the faster search for the mean field (`search`) for all systems. The lists say what the rate of each
+system needs by itself; the tests compare the two.
 """
 
 from __future__ import annotations
