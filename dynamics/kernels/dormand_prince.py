@@ -20,9 +20,10 @@ from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
 from snapdyn.dynamics.kernels.frozen_decoder_quotient import frozen_decoder_quotient
-from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field, mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns, mean_field_of_three_columns
 from snapdyn.dynamics.kernels.mean_field.jacobian import mean_field_sensitivity
 from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
+from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
@@ -389,7 +390,14 @@ def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
 
 @kernel(nogil=True)
 def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
-    return advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
+    return advance(
+        mean_field_of_any_columns, mean_field_of_any_columns, arguments, work, save_at, saved, losses, most_steps
+    )
+
+
+@kernel(nogil=True)
+def advance_mean_field_of_three_columns(arguments, work, save_at, saved, losses, most_steps):
+    return advance(three_column_rate, mean_field_of_three_columns, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)
