@@ -23,8 +23,8 @@ from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
 
 # The systems whose right-hand side is compiled into the integrator: the compiled function, and whether the right-hand
-# side returns the loss (the mean field with three output columns has another, see `compiled_integrator`). Subclasses are
-# not included: they may change the right-hand side.
+# side returns the loss (for the mean field with three output columns see `compiled_integrator`). Subclasses are not
+# included: they may change the right-hand side.
 COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
     MeanField: (kernel.advance_mean_field, True),
     MeanFieldSensitivity: (kernel.advance_mean_field_sensitivity, False),
