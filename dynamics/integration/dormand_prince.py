@@ -23,7 +23,8 @@ from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
 
 # The systems whose right-hand side is compiled into the integrator: the compiled function, and whether the right-hand
-# side returns the loss. Subclasses are not included: they may change the right-hand side.
+# side returns the loss (for the mean field with three output columns see `compiled_integrator`). Subclasses are not
+# included: they may change the right-hand side.
 COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
     MeanField: (kernel.advance_mean_field, True),
     MeanFieldSensitivity: (kernel.advance_mean_field_sensitivity, False),
@@ -41,6 +42,13 @@ REASONS = {
     kernel.NOT_FINITE: "the state is not finite",
 }
 NOTHING = np.empty(0)
+
+
+def compiled_integrator(system: System) -> tuple[Any, bool]:
+    """Return the integrator compiled with the right-hand side of `system`, and whether that returns the loss."""
+    if type(system) is MeanField and system.layout.num_columns == 3:
+        return kernel.advance_mean_field_of_three_columns, True
+    return COMPILED_SYSTEMS.get(type(system)) or (system.integrator, False)
 
 
 def is_compiled(system: System) -> bool:
@@ -64,7 +72,7 @@ class DormandPrinceSolver:
     """
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
-        self._advance, self.knows_loss = COMPILED_SYSTEMS.get(type(system)) or (system.integrator, False)
+        self._advance, self.knows_loss = compiled_integrator(system)
         self._arguments = system.kernel_arguments()
         self.t_bound = clock.from_time(t_end)
         self._work = kernel.new_workspace(

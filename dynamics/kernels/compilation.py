@@ -83,7 +83,7 @@ class Announcement(event.Listener):
             return
         Announcement.said = True
         print(
-            "snapdyn: compiling, once per installation and kind of system; this takes 5 to 30 seconds", file=sys.stderr
+            "snapdyn: compiling, once per installation and kind of system; this takes 2 to 20 seconds", file=sys.stderr
         )
 
     def on_end(self, event: event.Event) -> None:

@@ -20,9 +20,10 @@ from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
 from snapdyn.dynamics.kernels.frozen_decoder_quotient import frozen_decoder_quotient
-from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field, mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns, mean_field_of_three_columns
 from snapdyn.dynamics.kernels.mean_field.jacobian import mean_field_sensitivity
 from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
+from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
 from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
@@ -213,70 +214,36 @@ def _multiply(x, factor):
 
 
 @njit(inline="always")
-def _first_step(rate, arguments, work):
-    """Evaluate the rate at the start and choose the first step as scipy does (Hairer et al., Sec. II.4)."""
+def _trial_step(work):
+    """After the rate at the start: write a state a short step away to the scratch row; return (step, norm of the rate).
+
+    This and the next function choose the first step as scipy does (Hairer et al., Sec. II.4).
+    """
     vectors, where = work.vectors, work.where
-    n = vectors.shape[1]
-    y, trial, zero = vectors[where[STATE]], vectors[where[SCRATCH]], vectors[where[OLD]]
-    f, f_trial = vectors[where[STAGE]], vectors[where[STAGE + 1]]
-    end, rtol, atol = work.reals[END], work.reals[RTOL], work.reals[ATOL]
-    h0, d1 = 0.0, 0.0
-    for s in range(2):  # a loop with one call of the rate, here and below: the rate is inlined and slow to compile
-        _evaluate(rate, arguments, work, where[SCRATCH] if s == 1 else where[STATE], s, h0)
-        if s == 0:
-            for i in range(n):
-                zero[i] = 0.0
-            d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares)
-            d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares)
-            h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, end)
-            for i in range(n):
-                trial[i] = y[i] + h0 * f[i]
-    d2 = _scaled_norm(f_trial, f, y, rtol, atol, work.shares) / h0
+    y, trial, zero, f = vectors[where[STATE]], vectors[where[SCRATCH]], vectors[where[OLD]], vectors[where[STAGE]]
+    rtol, atol = work.reals[RTOL], work.reals[ATOL]
+    for i in range(y.size):
+        zero[i] = 0.0
+    d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares)
+    d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares)
+    h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, work.reals[END])
+    for i in range(y.size):
+        trial[i] = y[i] + h0 * f[i]
+    return h0, d1
+
+
+@njit(inline="always")
+def _choose_first_step(h0, d1, work):
+    """Choose the first step from the rates at the start and a step h0 away."""
+    vectors, where = work.vectors, work.where
+    y, f, f_trial = vectors[where[STATE]], vectors[where[STAGE]], vectors[where[STAGE + 1]]
+    d2 = _scaled_norm(f_trial, f, y, work.reals[RTOL], work.reals[ATOL], work.shares) / h0
     h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1.0 / 8.0)
     h = 100.0 * h0
     if h1 < h:
         h = h1
-    work.reals[STEP] = min(h, end)
+    work.reals[STEP] = min(h, work.reals[END])
     work.counts[STARTED] = 1
-
-
-@njit(inline="always")
-def _step(rate, arguments, work):
-    """Make one accepted step; return FINISHED, or TOO_SMALL_STEP or NOT_FINITE if that is impossible."""
-    tau, end = work.reals[TAU], work.reals[END]
-    smallest = 10.0 * (np.nextafter(tau, np.inf) - tau)
-    size = max(work.reals[STEP], smallest)
-    rejected = False
-    where = work.where
-    while True:
-        if not size >= smallest:  # also a step that is NaN
-            return TOO_SMALL_STEP
-        tau_new = min(tau + size, end)
-        h = tau_new - tau
-        size = h
-        error, finite = math.inf, True
-        for s in range(1, STAGES + 1):
-            if s < STAGES:
-                stage_state(s, h, where[STATE], work.vectors, where)
-            else:
-                error, finite = _new_state(h, work.vectors, where, work.reals[RTOL], work.reals[ATOL], work.shares)
-                if not (error < 1.0 and finite):
-                    break
-            _evaluate(rate, arguments, work, where[SCRATCH] if s < STAGES else where[OLD], s, tau + STAGE_TIMES[s] * h)
-        if error < 1.0:
-            break
-        factor = SAFETY * error**ERROR_EXPONENT
-        size *= factor if factor > SMALLEST_FACTOR else SMALLEST_FACTOR  # also for NaN
-        rejected = True
-    factor = LARGEST_FACTOR if error == 0.0 else min(LARGEST_FACTOR, SAFETY * error**ERROR_EXPONENT)
-    work.reals[STEP] = size * (min(1.0, factor) if rejected else factor)
-    where[STATE], where[OLD] = where[OLD], where[STATE]
-    work.reals[TAU_OLD], work.reals[TAU] = tau, tau_new
-    if not finite:
-        return NOT_FINITE
-    work.counts[STEPS] += 1
-    work.counts[DENSE_MADE] = 0
-    return FINISHED
 
 
 @kernel(fastmath=REASSOCIATE)
@@ -324,41 +291,92 @@ def dense_state(tau, work, out):
 
 @njit(inline="always")
 def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
-    """Body of the functions below, one per right-hand side, and of those in generated files."""
-    counts, where = work.counts, work.where
-    if counts[STARTED] == 0:
-        _first_step(rate, arguments, work)
-    before = counts[SAVED]
-    last = counts[STEPS] + most_steps
+    """Body of the functions below, one per right-hand side, and of those in generated files.
+
+    Each round of the loop evaluates consecutive stages: two for the first step, those of an attempted step, or those
+    of dense output. So the rate is called at one place: it is inlined, and compiling it is what takes time.
+    """
+    vectors, where, reals, counts = work.vectors, work.where, work.reals, work.counts
+    before, last = counts[SAVED], counts[STEPS] + most_steps
+    rejected = False
+    size, smallest, h0, d1 = 0.0, 0.0, 0.0, 0.0
     while True:
-        while counts[SAVED] < save_at.size and save_at[counts[SAVED]] <= work.reals[TAU]:
-            row = counts[SAVED] - before
-            if row == saved.shape[0] and row > 0:
-                return FULL
-            tau = save_at[counts[SAVED]]
-            if tau < work.reals[TAU] and counts[DENSE_MADE] == 0:
-                before_step = work.reals[TAU_OLD]
-                h = work.reals[TAU] - before_step
-                for s in range(STAGES + 1, ALL_STAGES):
-                    stage_state(s, h, where[OLD], work.vectors, where)
-                    _evaluate(rate, arguments, work, where[SCRATCH], s, before_step + STAGE_TIMES[s] * h)
-                counts[DENSE_MADE] = 1
-            if row == saved.shape[0]:
-                return FULL
-            dense_state(tau, work, saved[row])
-            if losses.size > 0:
-                losses[row] = loss(saved[row], work.vectors[where[SCRATCH]], *arguments)
-            counts[SAVED] += 1
-        if work.reals[TAU] >= work.reals[END]:
-            return FINISHED
-        if counts[STEPS] == last:
-            return PAUSED
-        # The old first stage is free, the rate at the step's end becomes the first stage of the next one.
-        if counts[STEPS] > 0:
-            where[STAGE], where[STAGE + STAGES] = where[STAGE + STAGES], where[STAGE]
-        status = _step(rate, arguments, work)
-        if status != FINISHED:
-            return status
+        starts = counts[STARTED] == 0
+        dense = False
+        if not (starts or rejected):
+            while counts[SAVED] < save_at.size and save_at[counts[SAVED]] <= reals[TAU]:
+                row = counts[SAVED] - before
+                if row == saved.shape[0] and row > 0:
+                    return FULL
+                if save_at[counts[SAVED]] < reals[TAU] and counts[DENSE_MADE] == 0:
+                    dense = True
+                    break
+                if row == saved.shape[0]:
+                    return FULL
+                dense_state(save_at[counts[SAVED]], work, saved[row])
+                if losses.size > 0:
+                    losses[row] = loss(saved[row], vectors[where[SCRATCH]], *arguments)
+                counts[SAVED] += 1
+            if not dense:
+                if reals[TAU] >= reals[END]:
+                    return FINISHED
+                if counts[STEPS] == last:
+                    return PAUSED
+                # The old first stage is free, the rate at the step's end becomes the first stage of the next one.
+                if counts[STEPS] > 0:
+                    where[STAGE], where[STAGE + STAGES] = where[STAGE + STAGES], where[STAGE]
+                smallest = 10.0 * (np.nextafter(reals[TAU], np.inf) - reals[TAU])
+                size = max(reals[STEP], smallest)
+
+        # The stages of this round: a step of size h from row `base` at `tau`.
+        tau, tau_new, h, base = reals[TAU], 0.0, 0.0, where[STATE]
+        first_stage, end_stage = 1, STAGES + 1
+        if starts:
+            first_stage, end_stage = 0, 2
+        elif dense:
+            tau, base = reals[TAU_OLD], where[OLD]
+            h = reals[TAU] - tau
+            first_stage, end_stage = STAGES + 1, ALL_STAGES
+        else:
+            if not size >= smallest:  # also a step that is NaN
+                return TOO_SMALL_STEP
+            tau_new = min(tau + size, reals[END])
+            h = tau_new - tau
+            size = h
+        error, finite = math.inf, True
+        for s in range(first_stage, end_stage):
+            state, now = SCRATCH, tau + STAGE_TIMES[s] * h
+            if starts:
+                state, now = (STATE if s == 0 else SCRATCH), h0
+            elif s == STAGES:
+                error, finite = _new_state(h, vectors, where, reals[RTOL], reals[ATOL], work.shares)
+                if not (error < 1.0 and finite):
+                    break
+                state = OLD
+            else:
+                stage_state(s, h, base, vectors, where)
+            _evaluate(rate, arguments, work, where[state], s, now)
+            if starts and s == 0:
+                h0, d1 = _trial_step(work)
+
+        if starts:
+            _choose_first_step(h0, d1, work)
+        elif dense:
+            counts[DENSE_MADE] = 1
+        elif not error < 1.0:
+            factor = SAFETY * error**ERROR_EXPONENT
+            size *= factor if factor > SMALLEST_FACTOR else SMALLEST_FACTOR  # also for NaN
+            rejected = True
+        else:
+            factor = LARGEST_FACTOR if error == 0.0 else min(LARGEST_FACTOR, SAFETY * error**ERROR_EXPONENT)
+            reals[STEP] = size * (min(1.0, factor) if rejected else factor)
+            where[STATE], where[OLD] = where[OLD], where[STATE]
+            reals[TAU_OLD], reals[TAU] = tau, tau_new
+            if not finite:
+                return NOT_FINITE
+            rejected = False
+            counts[STEPS] += 1
+            counts[DENSE_MADE] = 0
 
 
 # One function per right-hand side. Each is compiled and cached as a whole: a right-hand side passed as an argument from
@@ -372,7 +390,14 @@ def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
 
 @kernel(nogil=True)
 def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
-    return advance(mean_field_rate, mean_field, arguments, work, save_at, saved, losses, most_steps)
+    return advance(
+        mean_field_of_any_columns, mean_field_of_any_columns, arguments, work, save_at, saved, losses, most_steps
+    )
+
+
+@kernel(nogil=True)
+def advance_mean_field_of_three_columns(arguments, work, save_at, saved, losses, most_steps):
+    return advance(three_column_rate, mean_field_of_three_columns, arguments, work, save_at, saved, losses, most_steps)
 
 
 @kernel(nogil=True)

@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster, mean_field
-from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster
+from snapdyn.dynamics.kernels.mean_field.general import (
+    LANES,
+    mean_field_of_any_columns,
+    mean_field_of_three_columns,
+)
 from snapdyn.dynamics.like_tokens import LikeTokens
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, z_row_scale, z_row_sums
 from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch, start_pattern
@@ -173,7 +177,11 @@ class MeanField(System):
         return *constants, scratch(4, width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
-        return mean_field(state, out, *self._arguments) if self._tiled is None else self._tiled.write(state, out)
+        if self._tiled is not None:
+            return self._tiled.write(state, out)
+        if self.layout.num_columns == 3:
+            return mean_field_of_three_columns(state, out, *self._arguments)
+        return mean_field_of_any_columns(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))

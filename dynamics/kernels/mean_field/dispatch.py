@@ -7,13 +7,13 @@
 | compiled integrator, the loss at a save | `general`, loops of length 3 | `general` |
 
 The tiles need threads, which the compiled integrator cannot start, so it never uses them. `jacobian` has one kernel.
+Where the number of columns is known in Python, Python takes the kernel, so that the other one is not compiled.
 """
 
 from __future__ import annotations
 
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns, mean_field_of_three_columns
-from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
 
 # Where tiles are faster (docs/how_to/text.md): rows of Y of a class that exceed a cache of half a megabyte, and columns
 # and work enough for the passes and threads. Windows of a text, each a class of few words, are faster class by class.
@@ -44,17 +44,6 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
     if constants[1] == 3.0:
         return mean_field_of_three_columns(state, out, entries, weights, classes, prior, constants, work)
     return mean_field_of_any_columns(state, out, entries, weights, classes, prior, constants, work)
-
-
-@kernel(fastmath=EXACT, forceinline=True)
-def mean_field_rate(state, out, entries, weights, classes, prior, constants, work):
-    """Write d(state)/dt of the mean field to `out`, without the loss; arguments as in `mean_field`."""
-    if not (
-        constants[1] == 3.0
-        and classes[0, 3] < 0
-        and three_column_rate(state, out, entries, weights, classes, prior, constants, work)
-    ):
-        mean_field(state, out, entries, weights, classes, prior, constants, work)
 
 
 def is_tiling_faster(num_entries: int, num_columns: int, num_classes: int, residual: bool) -> bool:

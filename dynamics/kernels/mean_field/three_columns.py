@@ -1,7 +1,8 @@
 """Right-hand side of the full mean field with three output columns (two next tokens and the rest), without the loss.
 
 For small systems, whose time goes to latencies and instructions, not to memory: each step of the computation runs over
-all classes at once, so that exponentials fill vector registers and no class waits for another. No residual connection.
+all classes at once, so that exponentials fill vector registers and no class waits for another. With the residual
+connection and at large logits it calls the general kernel.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.elementary import exp_any, exp_nonpositive
-from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.dynamics.kernels.mean_field.general import LANES, mean_field_of_three_columns
 
 # Logits are not shifted by the largest one, which would be a latency, but limited to this value. The norm of the
 # attention shows when the limit matters (largest logit above 287 or below -115); then the general kernel, which
@@ -25,11 +26,14 @@ _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 @kernel(fastmath=EXACT, forceinline=True)
 def three_column_rate(state, out, entries, weights, classes, prior, constants, work):
-    """Write the rate, or return False where logits are too large; arguments as in `dispatch.mean_field`.
+    """Write d(state)/dt of the mean field to `out`; arguments as in `dispatch.mean_field`.
 
     `work` (4, W) holds, for all classes: c; logits and their exponentials; sums of c Y, and 1/|c|. W is at least the
     number of entries, and four numbers per class, rounded up to `LANES`.
     """
+    if classes[0, 3] >= 0:  # a residual connection
+        mean_field_of_three_columns(state, out, entries, weights, classes, prior, constants, work)
+        return
     last_multiplicity, eta_Y, eta_Z = constants[2], constants[3], constants[4]
     rows, slots, first = entries[0], entries[1], entries[2]
     log_p, multiplicity = weights[0], weights[1]
@@ -61,7 +65,8 @@ def three_column_rate(state, out, entries, weights, classes, prior, constants, w
             r1 += counted * state[y + _1]
             r2 += counted * state[y + _2]
         if not SMALLEST_SQUARE < square < LARGEST_SQUARE:
-            return False
+            mean_field_of_three_columns(state, out, entries, weights, classes, prior, constants, work)
+            return
         scale = 1.0 / math.sqrt(square)
         largest = r0 if r0 > r1 else r1
         largest = largest if largest > r2 else r2
@@ -103,4 +108,3 @@ def three_column_rate(state, out, entries, weights, classes, prior, constants, w
                 out[y] += share * p0
                 out[y + _1] += share * p1
                 out[y + _2] += share * p2
-    return True

@@ -223,6 +223,27 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("classes", "compiled"),
+    [
+        ("syn_small()", {"advance_mean_field_of_three_columns", "three_column_rate", "mean_field_of_three_columns"}),
+        ("syn_medium(2)", {"advance_mean_field", "mean_field_of_any_columns"}),
+    ],
+)
+def test_the_first_run_compiles_only_what_it_calls(tmp_path: Path, classes: str, compiled: set[str]) -> None:
+    """Assert that a run of three output columns compiles no kernel of the others, and the reverse."""
+    code = f"""if True:
+        from snapdyn.dynamics import MeanField, integrate, syn_medium, syn_small
+        integrate(MeanField({classes}, 1.0, 1.0), [0.1, 1.0], "compiled", reduce=False)
+    """
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    names = {path.name.split(".")[1].rsplit("-", 1)[0] for path in tmp_path.rglob("*.nbi")}
+    assert {name for name in names if "mean_field" in name or "three" in name} == compiled
+
+
+@pytest.mark.slow
 def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: Path) -> None:
     """Assert equal bits with an empty cache of compiled code, with a full one, and in another order.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, syn_small
-from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field_rate
+from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
 
@@ -30,7 +30,7 @@ def with_a_query_each(seed: int) -> SequenceClasses:
 
 def rates(system: MeanField, state: Array) -> tuple[Array, Array]:
     fast, general = np.empty((2, system.size))
-    mean_field_rate(state, fast, *system.kernel_arguments())
+    three_column_rate(state, fast, *system.kernel_arguments())
     system.write_rate(state, general)
     return fast, general
 
