@@ -137,13 +137,8 @@ def entry_points(text: str) -> bool:
 def calls(code: str) -> Iterator[tuple[str, list[str]]]:
     """Each call `sd.name(...)` of the code: the name, and the keywords."""
     for node in ast.walk(ast.parse(code)):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-        ):
-            if node.func.value.id == "sd":
-                yield node.func.attr, [each.arg for each in node.keywords if each.arg]
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("sd."):
+            yield ast.unparse(node.func)[3:], [each.arg for each in node.keywords if each.arg]
 
 
 @pytest.mark.parametrize("page", sorted({page for page, _, _ in left_out()}), ids=name)
