@@ -674,8 +674,8 @@ class Trajectory:
         --------
         >>> import snapdyn as sd
         >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 10.0, 100.0])
-        >>> dict(run.to_xarray().sizes)
-        {'time': 3, 'query': 2, 'token': 30, 'sequence_class': 20}
+        >>> run.to_xarray().z.dims, run.to_xarray().attention.shape
+        (('time', 'query', 'token'), (3, 2, 30))
         """
         return labelled(*labelled_parts(self), self.settings())
 
