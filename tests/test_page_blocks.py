@@ -26,6 +26,8 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md",
+    ROOT / "packaging" / "description.md",
+    ROOT / "paper" / "paper.md",
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
