@@ -698,7 +698,7 @@ class Trajectory:
         return {"system": self.system, "status": self.status, **self.parameters}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the trajectory to a netCDF file that `load` reads back exactly.
+        """Write the trajectory to a netCDF file that `load` reads back exactly; `to_xarray` says how xarray shows it.
 
         Parameters
         ----------
