@@ -69,3 +69,9 @@ os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
 logging.getLogger("traitlets").setLevel(logging.WARNING)
 os.environ["COLUMNS"] = "82"
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+
+# ipykernel warns of sockets that it does not encrypt; they stay on this machine.
+settings = HERE.parent / "build" / "ipython" / "profile_default" / "ipython_kernel_config.py"
+settings.parent.mkdir(parents=True, exist_ok=True)
+settings.write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
+os.environ["IPYTHONDIR"] = str(settings.parents[1])

@@ -6,7 +6,7 @@ SHA-256 of the SHA-256 digests (32 bytes each) of the data in blocks of 1 MiB, t
 compute them. The digest is checked before HDF5 opens the file: on damaged data the library may crash, never return, or
 return other numbers.
 
-The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 2".
+The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 3".
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def read_netcdf(
     ----------
     path : str or path-like
     kind : str
-        Kind of the file in error messages, such as "trajectory file (snapdyn trajectory 2)".
+        Kind of the file in error messages, such as "trajectory file (snapdyn trajectory 3)".
     advice : str
         What to do about a damaged file; ends the error message.
     unverified : bool

@@ -23,13 +23,13 @@ from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.run_parts import Decoder, EventRecord, Lifted
 from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
+from snapdyn.dynamics.trajectory_dataset import labelled_parts
 from snapdyn.dynamics.trajectory_file import (
     EARLIER,
     FORMAT,
     check_finite,
     check_shapes,
     fields,
-    observable_dims,
     stored,
 )
 from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, shown, time_array, unknown_name, whole
@@ -689,31 +689,23 @@ class Trajectory:
     def to_xarray(self) -> xarray.Dataset:
         """Dense labelled dataset: z (time, query, token), loss, and with classes attention and entropy.
 
+        A file of `save` opens in xarray with these variables, equal in content, dimensions, coordinates and attributes,
+        beside others from which `load` makes the run again. A run whose z and attention have more than
+        2,000,000 values together is saved without z, attention and entropy: its file has the logits on the supports,
+        `z_support` (time, logit) with coordinates `logit_query` and `logit_token`, and ``sd.load(path).to_xarray()``
+        gives the dense form.
+
         Large symmetric classes (`SymmetricClasses.is_large`) have z, attention (time, kind, token) and entropy (time,
         kind) of one class of each kind, as in `of_class`; a class with fewer tokens than another has NaN in the rest.
+
+        Examples
+        --------
+        >>> import snapdyn as sd
+        >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 10.0, 100.0])
+        >>> run.to_xarray().z.dims, run.to_xarray().attention.shape
+        (('time', 'query', 'token'), (3, 2, 30))
         """
-        if isinstance(self.classes, SymmetricClasses) and self.classes.is_large and self.representatives:
-            return self._kinds_to_xarray(self.classes)
-        data: dict[str, Any] = {}
-        coordinates: dict[str, Any] = {"time": self.t}
-        if self.has_loss:
-            data["loss"] = ("time", self.loss)
-        if self.has_z:
-            data["z"] = (("time", "query", "token"), self.z)
-            coordinates["token"] = np.arange(self.z_initial.shape[1])
-        if self.state is not None:
-            data["state"] = (("time", "value"), self.state)
-            if len(self.value_names) == self.state.shape[1]:
-                coordinates["value"] = list(self.value_names)
-        if self.classes:
-            coordinates |= self.classes_coordinates()
-            data["attention"] = (("time", "sequence_class", "token"), self.attention)
-            data["entropy"] = (("time", "sequence_class"), self.entropy())
-        for name, values in self.extra.items():
-            data[name] = (("time", f"{name}_index"), values)
-        for name, values in self.observables.items():
-            data[name] = (observable_dims(name, values), values)
-        return labelled(data | self._violations(), coordinates, self.settings())
+        return labelled(*labelled_parts(self), self.settings())
 
     def classes_coordinates(self) -> dict[str, Any]:
         """Coordinates of a dataset: query tokens; query, next token and prior of each class; words of a text."""
@@ -729,40 +721,12 @@ class Trajectory:
             coordinates["word"] = ("token", list(words))
         return coordinates
 
-    def _violations(self) -> dict[str, Any]:
-        return {f"violation of {name}": ("time", values) for name, values in self.invariants.items()}
-
     def settings(self) -> dict[str, Any]:
         """System, status and parameters of the run, the attributes of a dataset."""
         return {"system": self.system, "status": self.status, **self.parameters}
 
-    def _kinds_to_xarray(self, classes: SymmetricClasses) -> xarray.Dataset:
-        """Dataset of one class of each kind."""
-        runs = [self.of_class(kind) for kind in range(len(classes.kinds))]
-        widest = max(run.z_support.shape[1] for run in runs)
-
-        def stacked(values: list[Floats]) -> Floats:
-            wide = np.full((self.t.size, len(runs), widest), np.nan)
-            for kind, each in enumerate(values):
-                wide[:, kind, : each.shape[1]] = each
-            return wide
-
-        data: dict[str, Any] = {
-            "loss": ("time", self.loss),
-            "z": (("time", "kind", "token"), stacked([run.z_support for run in runs])),
-            "attention": (("time", "kind", "token"), stacked([run.attention_entries for run in runs])),
-            "entropy": (("time", "kind"), np.concatenate([run.entropy() for run in runs], axis=1)),
-        }
-        coordinates = {
-            "time": self.t,
-            "kind": np.arange(len(runs)),
-            "token": np.arange(widest),
-            "classes_per_query": ("kind", np.array([kind.classes_per_query for kind in classes.kinds])),
-        }
-        return labelled(data | self._violations(), coordinates, self.settings())
-
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the trajectory to a netCDF file that `load` reads back exactly.
+        """Write the trajectory to a netCDF file that `load` reads back exactly; `to_xarray` says how xarray shows it.
 
         Parameters
         ----------

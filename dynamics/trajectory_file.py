@@ -10,60 +10,64 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.labels import labelled
 from snapdyn.dynamics.netcdf import HEADER
 from snapdyn.dynamics.run_parts import EventRecord
 from snapdyn.dynamics.storage import provenance
 from snapdyn.dynamics.symmetry.representatives import Representatives
 from snapdyn.dynamics.symmetry.symmetric_quotient import symmetric_quotient
+from snapdyn.dynamics.trajectory_dataset import VIOLATION, is_dense, labelled_parts, large_representatives
 
 if TYPE_CHECKING:
     import xarray
 
-FORMAT = "snapdyn trajectory 2"
-EARLIER = ("snapdyn trajectory 1",)
+FORMAT = "snapdyn trajectory 3"
+EARLIER = ("snapdyn trajectory 1", "snapdyn trajectory 2")
 # Names of variables in files of version 1.
 RENAMED = {"t": "time", "class_next_token": "next_token", "class_prior": "prior"}
 # Attributes that `fields` reads; a parameter of such a name stands in the header only.
 RESERVED = {HEADER, "format", "value_names", "state_shapes", "symmetric_classes"}
 
 
+class WordedClasses(SequenceClasses):
+    """Classes of a run on a text, as a file has them: with the word of each token.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    words : (M,) array_like of str
+    """
+
+    def __init__(self, classes: SequenceClasses, words: Any) -> None:
+        self.words = tuple(map(str, words))  # before the classes are immutable
+        super().__init__(classes.P, classes.query, classes.next_token, classes.prior, classes.vocab_size)
+
+
 def stored(run: Any) -> xarray.Dataset:
-    """The dataset that is written of a `Trajectory`: logits on `z_coordinates`; `to_xarray` has all tokens."""
-    data: dict[str, Any] = {}
-    coordinates: dict[str, Any] = {"time": run.t}
-    kept = run.representatives if isinstance(run.classes, SymmetricClasses) and run.classes.is_large else None
+    """The dataset that is written of a `Trajectory`: that of `to_xarray`, and what else a run is made of.
+
+    Without `is_dense` the logits are those on `z_coordinates`, and z, attention and entropy are left out.
+    """
+    dense = is_dense(run)
+    data, coordinates = labelled_parts(run, dense)
+    kept = large_representatives(run)
     if kept:
         data["z_values"] = (("time", "z_value"), kept.z)
         if kept.Y is not None:
             data["Y_values"] = (("time", "Y_value"), kept.Y)
     elif run.has_z:
-        data["z_support"] = (("time", "logit"), run.z_support)
         data["z_initial"] = (("query", "token"), run.z_initial)
-    if run.has_loss:
-        data["loss"] = ("time", run.loss)
-    if run.state is not None:
-        data["state"] = (("time", "value"), run.state)
-        if len(run.value_names) == run.state.shape[1]:
-            coordinates["value"] = list(run.value_names)
+        if not (dense and run.classes):
+            data["z_support"] = (("time", "logit"), run.z_support)
     if run.classes and not kept:
         P, (query, token) = run.classes.P, run.classes.z_coordinates
-        coordinates |= run.classes_coordinates() | {
-            "logit_query": ("logit", run.classes.queries[query]),
-            "logit_token": ("logit", token),
-        }
+        coordinates |= {"logit_query": ("logit", run.classes.queries[query]), "logit_token": ("logit", token)}
         data |= {
             "P_data": ("entry", P.data),
             "P_token": ("entry", P.indices),
             "P_class": ("entry", run.classes.class_of_entry),
         }
-    for name, values in run.extra.items():
-        data[f"extra:{name}"] = (("time", f"{name}_index"), values)
-    for name, values in run.observables.items():
-        data[f"observable:{name}"] = (observable_dims(name, values), values)
-    for name, values in run.invariants.items():
-        data[f"invariant:{name}"] = ("time", values)
     if not kept and run.Y is not None:
         data |= {
             "Y": (("time", "row", "column"), run.Y),
@@ -85,6 +89,8 @@ def stored(run: Any) -> xarray.Dataset:
         "message": run.message,
         "stats": run.stats,
         "event_names": [event.name for event in run.events],
+        "extra": list(run.extra),
+        "observables": list(run.observables),
         "vocab_size": run.classes.vocab_size if run.classes else None,
         "provenance": provenance(),
     }
@@ -99,14 +105,11 @@ def stored(run: Any) -> xarray.Dataset:
     return labelled(data, coordinates, settings | {HEADER: json.dumps(header, sort_keys=True)})
 
 
-def observable_dims(name: str, values: Floats) -> tuple[str, ...]:
-    """Dimensions of an observable in a dataset."""
-    return ("time", *(f"{name}_{axis}" for axis in ("row", "column", "depth")[: values.ndim - 1]))
-
-
 def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `Trajectory` from the header and the variables of a file, of this or an earlier version."""
     values = {RENAMED.get(name, name): each for name, each in values.items()}
+    if header["format"] in EARLIER:
+        values, header = _renamed(values, header)
     classes: SequenceClasses | None = None
     kept = None
     if "symmetric_classes" in header:
@@ -119,6 +122,11 @@ def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
         shape = (values["class_query"].size, values["z_initial"].shape[1])
         P = sparse.csr_array((values["P_data"], (values["P_class"], values["P_token"])), shape=shape)
         classes = SequenceClasses(P, values["class_query"], values["next_token"], values["prior"], header["vocab_size"])
+        if "word" in values:
+            classes = WordedClasses(classes, values["word"])
+    if classes and not kept and "z" in values and "z_support" not in values:
+        query, token = classes.z_coordinates  # elsewhere z keeps its start
+        values["z_support"] = np.ascontiguousarray(values["z"][:, query, token])
     event_t = values.get("event_t", np.empty(0))
     names = ("z_support", "z_initial", "loss")
     can_lack = "state" in values or kept is not None
@@ -133,8 +141,8 @@ def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
         status=header["status"],
         message=header["message"],
         stats=header["stats"],
-        invariants={k.removeprefix("invariant:"): v for k, v in values.items() if k.startswith("invariant:")},
-        extra={k.removeprefix("extra:"): v for k, v in values.items() if k.startswith("extra:")},
+        invariants={k.removeprefix(VIOLATION): v for k, v in values.items() if k.startswith(VIOLATION)},
+        extra={name: values[name] for name in header["extra"]},
         Y=values.get("Y"),
         decoder_rows=values.get("decoder_rows"),
         decoder_outputs=values.get("decoder_outputs"),
@@ -152,9 +160,23 @@ def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
         state=values.get("state"),
         value_names=tuple(header.get("value_names", ())),
         representatives=kept,
-        observables={k.removeprefix("observable:"): v for k, v in values.items() if k.startswith("observable:")},
+        observables={name: values[name] for name in header["observables"]},
         state_shapes={name: tuple(shape) for name, shape in header.get("state_shapes", ())},
     )
+
+
+def _renamed(values: Mapping[str, Any], header: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables and header of versions 1 and 2, whose names had prefixes, as those of today."""
+    renamed: dict[str, Any] = {}
+    names: dict[str, list[str]] = {"extra": [], "observable": [], "invariant": []}
+    for name, each in values.items():
+        prefix, _, own = name.partition(":")
+        if prefix in names and own:
+            names[prefix].append(own)
+            renamed[VIOLATION + own if prefix == "invariant" else own] = each
+        else:
+            renamed[name] = each
+    return renamed, {**header, "extra": names["extra"], "observables": names["observable"]}
 
 
 def check_shapes(run: Any) -> None:

@@ -123,7 +123,8 @@ def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
         known = np.where(pair.resolved > 0.5 * pair.gap, gap, np.nan)
         axes.plot(pair.t, known, label=f"{pair.finer.item()} $\\rightarrow$ {rung}", **style)
     axes.axhline(dataset.attrs["tolerance"], color="0.5", linestyle=":", linewidth=line_width(0.8))
-    axes.set(xscale="log", yscale="log", xlim=dataset.t.values[[0, -1]], ylim=(SMALLEST_SHOWN, None))
+    after_start = dataset.t.values[dataset.t.values > 0]  # times below half a step are rounded to step 0
+    axes.set(xscale="log", yscale="log", xlim=after_start[[0, -1]], ylim=(SMALLEST_SHOWN, None))
     axes.set_xlabel(TIME_LABEL)
 
 

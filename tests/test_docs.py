@@ -1,4 +1,4 @@
-"""README and docs: links, paths, names, commands and code blocks are those of the code."""
+"""README and docs: links, paths, names and commands are those of the code; test_page_blocks.py runs the code."""
 
 import re
 import shlex
@@ -11,7 +11,6 @@ import pytest
 
 import snapdyn
 from snapdyn.commands.main import main
-from snapdyn.experiments.sweep.files import read_sweep
 from tests.helpers import ROOT
 
 PAGES = [
@@ -128,39 +127,11 @@ def test_commands_exist(words: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert [word for word in words if word.startswith("examples/") and not (ROOT / word).exists()] == []
 
 
-def test_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that the Python block runs, with the shape and the time that its comments state."""
-    (code,) = blocks(ROOT / "README.md", "python")
-    names: dict[str, object] = {}
-    exec(compile(code, "README.md", "exec"), names)
-    run, classes = names["trajectory"], names["classes"]
-    assert run.attention.shape == (run.t.size, classes.num_classes, classes.num_tokens)  # type: ignore[attr-defined]
-    call, time = re.findall(r"^sd\.(analytic\.transition_time.*\))  # t\* = ([\d.]+)$", code, re.MULTILINE)[0]
-    assert eval(f"sd.{call}", names) == pytest.approx(float(time), rel=1e-3)
-    assert "rho0" in capsys.readouterr().out
-
-
-def test_sweep_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
-    """Assert that the sweep file of docs/how_to/sweeps.md is read, with its two parameters."""
-    (text,) = blocks(ROOT / "docs" / "how_to" / "sweeps.md", "toml")
-    (tmp_path / "sweep.toml").write_text(text)
-    assert list(read_sweep(tmp_path / "sweep.toml").design.parameters) == ["system.eta_Y", "system.eta_Z"]
-
-
-def test_code_of_the_page_on_own_theories_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that an equation gets its verdict in 20 lines, and that the page's other blocks run after it."""
-    first, *others = blocks(ROOT / "docs" / "how_to" / "own_theory.md", "python")
-    assert len([line for line in first.splitlines() if line.strip()]) <= 20
-    names: dict[str, object] = {"__name__": "own_theory"}
-    try:
-        for code in (first, *others):
-            exec(compile(code, "own_theory.md", "exec"), names)
-        output = capsys.readouterr().out
-        assert "1 holds" in output
-        assert "{'descent': True, 'stochastic': True}" in output
-        assert "No rung passes the tolerance 0.05." in output
-    finally:
-        snapdyn.validation.CLAIMS.pop("sigmoid", None)
-        snapdyn.dynamics.SYSTEMS.pop("TwoLayers", None)
-        for name in ("a", "b", "u"):
-            snapdyn.experiments.sweep.observables.OBSERVABLES.pop(name, None)
+def test_number_of_figures() -> None:
+    """Assert the numbers of figures that the page on figures states."""
+    (last, own), *_ = re.findall(
+        r"Figures 2 to (\d+) of the paper and (\d+) figures", (ROOT / "docs/how_to/figures.md").read_text()
+    )
+    papers = [name for name in snapdyn.figures.FIGURES if name.isdigit()]
+    assert papers == [str(number) for number in range(2, int(last) + 1)]
+    assert len(snapdyn.figures.FIGURES) - len(papers) == int(own)

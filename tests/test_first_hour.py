@@ -21,7 +21,7 @@ def done(heading: str, folder: Path) -> str:
     """Write the files of a section, run its commands in the folder, and return what they print."""
     section = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]
     (text,) = (each for each in section if each.startswith(heading))
-    for name, content in re.findall(r"```\w+\n# file: (\S+)\n(.*?)```", text, re.DOTALL):
+    for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", text, re.DOTALL):
         (folder / name).write_text(content)
     # The commands are those of the environment that runs this test.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -58,3 +58,9 @@ def test_the_description_stands_alone(tmp_path: Path) -> None:
         env=os.environ | {"PATH": path}, stdout=subprocess.DEVNULL, timeout=300,
     )  # fmt: skip
     exec(compile(code, "description.md", "exec"), {})
+
+
+def test_the_address_of_the_paper_is_that_of_the_readme() -> None:
+    """Assert that the metadata name the paper, by the address that README.md links to."""
+    urls = dict(re.split(r" *= *", line) for line in SETUP["metadata"]["project_urls"].splitlines() if line)
+    assert f"]({urls['Paper']})" in (ROOT / "README.md").read_text()

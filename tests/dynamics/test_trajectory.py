@@ -297,7 +297,7 @@ def test_wrong_values_of_unverified_files_are_refused(damage: str, tmp_path: Pat
 
     data = xarray.load_dataset(make("MeanField").save(tmp_path / "run.nc"), engine="h5netcdf", decode_cf=False)
     if damage == "not finite":
-        data["z_support"][0, 0] = np.nan
+        data["z"][0, 0, 0] = np.nan
     elif damage == "times fall":
         data["time"] = data["time"][::-1]
     elif damage == "decoder":

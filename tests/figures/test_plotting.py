@@ -93,10 +93,10 @@ def test_seeds_are_a_median_and_a_band(classes: sd.SequenceClasses) -> None:
 
 
 def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
-    """Assert a drawing of each kind of result; a ladder's curves are its gaps."""
+    """Assert a drawing of each kind of result; a ladder's curves are its gaps, also for times before step 1."""
     report = sd.check(classes, eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6", "theorem2a"])
     assert report.plot("margins").get_xlabel().startswith("measured number over its bound")
-    ladder = sd.ladder(classes, 0.1, 0.1, sd.log_times(1, 50, 5), seeds=4)
+    ladder = sd.ladder(classes, 0.1, 0.1, sd.log_times(0.2, 50, 5), seeds=4)
     gaps = sd.figures.plot(ladder, "z")
     assert gaps.get_yscale() == "log"
     figure = gaps.get_figure(root=True)

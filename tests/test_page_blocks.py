@@ -1,0 +1,175 @@
+"""Code of pages that the build of the site does not run: README, CONTRIBUTING, pages of docs/ without cells."""
+
+import ast
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+from joblib.externals.loky import get_reusable_executor
+
+import snapdyn
+from snapdyn.dynamics import SYSTEMS
+from snapdyn.experiments.sweep.observables import OBSERVABLES
+from snapdyn.figures import FIGURES
+from snapdyn.validation import CLAIMS
+from tests.helpers import EXAMPLES, FABLE, ROOT
+from tests.page_blocks import Block, Walk, page_blocks, walk
+
+# The page of three goals, each from an empty folder: tests/test_first_hour.py runs them.
+ELSEWHERE = {ROOT / "docs" / "first_hour.md"}
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "packaging" / "description.md",
+    ROOT / "paper" / "paper.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "validation").glob("*/README.md")),
+]
+WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and page_blocks(page)]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@contextmanager
+def _folder_of_a_reader(folder: Path) -> Iterator[None]:
+    """The folder with the examples and a text, and afterwards everything as it was: registers, pictures, processes."""
+    import matplotlib.pyplot as plt
+
+    (folder / "examples").symlink_to(EXAMPLES)
+    (folder / "wikitext-2").mkdir()
+    (folder / "wikitext-2" / "fable.txt").write_text(FABLE.read_text() * 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        try:
+            yield
+        finally:
+            plt.close("all")
+            for register in (SYSTEMS, OBSERVABLES, CLAIMS, FIGURES):
+                register.restore({})
+            get_reusable_executor().shutdown()
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """The walk through a page, made once."""
+
+    @cache
+    def made(page: Path) -> Walk:
+        with _folder_of_a_reader(tmp_path_factory.mktemp(page.stem)):
+            return walk(page)
+
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+def test_blocks_run_and_print_what_the_page_shows(page: Path, walked) -> None:  # type: ignore[no-untyped-def]
+    """Assert that every block without a mark runs, in the order of the page, and prints the text below it."""
+    assert walked(page).differing == []
+
+
+@pytest.mark.slow
+def test_numbers_in_comments_of_the_readme(walked) -> None:  # type: ignore[no-untyped-def]
+    """Assert the shape and the time that the comments state."""
+    names = walked(ROOT / "README.md").names
+    run, classes = names["trajectory"], names["classes"]
+    assert run.attention.shape == (run.t.size, classes.num_classes, classes.num_tokens)
+    (code,) = (block.code for block in page_blocks(ROOT / "README.md") if block.language == "python")
+    call, time = re.findall(r"^sd\.(analytic\.transition_time.*\))  # t\* = ([\d.]+)$", code, re.MULTILINE)[0]
+    assert eval(f"sd.{call}", dict(names)) == pytest.approx(float(time), rel=1e-3)
+
+
+def test_an_equation_gets_its_verdict_in_20_lines() -> None:
+    """Assert the length of the first block of the page on own theories."""
+    first = page_blocks(ROOT / "docs" / "how_to" / "own_theory.md")[0]
+    assert len([line for line in first.code.splitlines() if line.strip()]) <= 20
+
+
+def left_out() -> list[tuple[Path, Block, str]]:
+    """Each mark of the pages: page, block, and what the mark leaves out ("" for the block)."""
+    return [(page, block, start) for page in WITH_CODE for block in page_blocks(page) for start in block.left_out]
+
+
+def test_few_blocks_and_commands_are_left_out() -> None:
+    """Assert the number of marks, a reason in each, and that each mark leaves something out."""
+    marks = left_out()
+    assert len(marks) <= 12
+    assert f"({len(marks)} blocks or commands" in (ROOT / "docs" / "testing.md").read_text()
+    for page, block, start in marks:
+        assert len(block.left_out[start].split()) >= 2, (page, start)
+        lines = [line for line in block.code.splitlines() if line.startswith(start)]
+        assert (len(lines) == 1) if start else lines, (page, start)
+        if start:
+            assert block.language == "sh", (page, start)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_is_of_a_kind_that_is_tested(page: Path) -> None:
+    """Assert that no fence is missed, that every language is known, and that files and TOML blocks are used."""
+    text = page.read_text(encoding="utf-8")
+    directives = re.findall(r"^```\{.*?\}", text, re.MULTILINE)
+    blocks = page_blocks(page)
+    assert 2 * (len(blocks) + len(directives)) == len(re.findall(r"^ *```", text, re.MULTILINE))
+    assert text.count("<!-- not run") == sum(len(block.left_out) for block in blocks)
+    assert {block.language for block in blocks} <= {"python", "sh", "toml", "text", "math"}
+    words = [
+        word for block in blocks for words, runs in block.commands() if runs or page in ELSEWHERE for word in words
+    ]
+    code = "".join(block.code for block in blocks if block.language != "text")
+    for block in blocks:
+        if block.file:
+            assert block.file in words or code.count(block.file) >= 2, block.file
+        elif block.language == "toml":
+            assert entry_points(block.code), "expected the name of a file in the first line of a TOML block"
+
+
+def entry_points(text: str) -> bool:
+    """Whether TOML holds entry points of a plugin, in groups that snapdyn reads."""
+    groups = {f"snapdyn.{kind.kind}s" for kind in (SYSTEMS, OBSERVABLES, CLAIMS, FIGURES)}
+    return set(tomllib.loads(text)["project"]["entry-points"]) <= groups
+
+
+def calls(code: str) -> Iterator[tuple[str, list[str]]]:
+    """Each call `sd.name(...)` of the code: the name, and the keywords."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("sd."):
+            yield ast.unparse(node.func)[3:], [each.arg for each in node.keywords if each.arg]
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _, _ in left_out()}), ids=name)
+def test_python_that_is_left_out_names_what_exists(page: Path) -> None:
+    """Assert that left-out Python parses, and that the functions that it calls take its keywords."""
+    for block in page_blocks(page):
+        if block.language == "python" and block.left_out:
+            for called, keywords in calls(block.code):
+                taken = inspect.signature(getattr(snapdyn, called)).parameters
+                assert set(keywords) <= set(taken), called
+
+
+def test_walks_notice_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that wrong output, a raising block, a failing command and an unknown one are noticed; marks leave out."""
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+
+    def walk_of(text: str) -> Walk:
+        page.write_text(text)
+        return walk(page)
+
+    assert walk_of("```python\nx = 1\n```\n\n```python\nprint(x, 0.5)\n```\n```text\n1 0...\n```\n").differing == []
+    assert walk_of("```python\nprint(1)\n```\n```text\n2\n```\n").differing == [("2\n", "1\n")]
+    for wrong in ("```python\n1 / 0\n```\n", "```sh\nsnapdyn simulate none.toml\n```\n", "```sh\ncp a b\n```\n"):
+        with pytest.raises((ZeroDivisionError, AssertionError)):
+            walk_of(wrong)
+        walk_of(f"<!-- not run: it is wrong -->\n{wrong}")
+    walk_of("<!-- not run: `cp`: it is wrong -->\n```sh\nmake test\ncp a b\npip install 'snapdyn[text]'\n```\n")
+    for wrong in ("make tset", "pip install 'snapdyn[txet]'"):
+        with pytest.raises(AssertionError):
+            walk_of(f"```sh\n{wrong}\n```\n")
