@@ -189,7 +189,10 @@ def inverse_of_integral(
 
     def integral(left: FloatArray, right: FloatArray) -> FloatArray:
         width = right - left
-        return width * sum(weight * q(left + node * width) for node, weight in zip(nodes, weights, strict=True))
+        # All nodes in one call where there are few times; more times at once would only fill memory.
+        at_once = max(1, 1000 // max(1, width.size))
+        parts = [slice(first, first + at_once) for first in range(0, _NODES, at_once)]
+        return width * sum(q(left[..., None] + width[..., None] * nodes[part]) @ weights[part] for part in parts)
 
     edges, totals = [0.0], [0.0]
     while totals[-1] < tau.max(initial=0.0):
