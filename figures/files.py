@@ -134,7 +134,10 @@ def write_figure(
         write_netcdf(ordered, files["data"], FORMAT)
         figure = draw_dataset(dataset)
         _require_drawable(figure, dpi)
+        layout = figure.get_layout_engine()
         for kind in formats:
+            # One layout for all pictures, but for PGF, where LaTeX sets the texts.
+            figure.set_layout_engine(layout if kind in (formats[0], "pgf") else "none")
             with replacing(files[kind]) as temporary:
                 try:
                     figure.savefig(temporary, format=kind, **resolution, **FORMATS[kind])
