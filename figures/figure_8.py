@@ -11,7 +11,7 @@ import xarray
 from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, line_width, new_figure
 from snapdyn.validation.checks import Check
 
@@ -32,7 +32,10 @@ GENERAL = (
     "h* against one step of (33) from the step before",
 )
 
-Rates = Annotated[Sequence[float], Parameter("rates of the decoder, as many in both panels", "per step", above=0)]
+Rates = Annotated[
+    Sequence[float],
+    Parameter("rates of the decoder, as many in both panels", "per step", at_least=LEAST_RATE, at_most=MOST_RATE),
+]
 
 
 def compute(

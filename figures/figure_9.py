@@ -11,7 +11,7 @@ import xarray
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.checks import Check
 
@@ -34,14 +34,18 @@ GENERAL = ("smallest step of B from one eta_Z to the next", "spread of B(t0) ove
 def compute(
     level: str,
     num_classes: Annotated[int, Parameter("classes K", at_least=1)] = 1,
-    eta_Z: Annotated[Sequence[float], Parameter("rates of attention, increasing", "per step", above=0)] = (
+    eta_Z: Annotated[
+        Sequence[float], Parameter("rates of attention, increasing", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)
+    ] = (
         0.5,
         1.0,
         2.0,
         4.0,
         8.0,
     ),
-    ratio: Annotated[Sequence[float], Parameter("eta_Y/eta_Z of panels a, b", above=0, entries=2)] = (10.0, 1.0),
+    ratio: Annotated[
+        Sequence[float], Parameter("eta_Y/eta_Z of panels a, b", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2)
+    ] = (10.0, 1.0),
     vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=4, entries=2)] = (
         100,
         10_000,

@@ -11,7 +11,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, sgd, single_common_token
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -46,8 +46,8 @@ def compute(
     num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=1)] = 3,
     common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.3,
     vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", above=0)] = 0.1,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 0.1,
+    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=0.01, at_most=MOST_RATE)] = 0.1,
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=100)] = 0.1,
     steps: Annotated[int, Parameter("steps of SGD", at_least=10)] = 30_000,
     batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 32,
     seeds: Annotated[int | None, Parameter("number of seeds, 10 or 50 by the level", at_least=2)] = None,
