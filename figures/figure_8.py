@@ -155,7 +155,8 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     share = gap / (2 * dataset.eta_Y / dataset.vocab_size)
     V = dataset.vocab_size
     before = dataset.h_star.isel(step=slice(None, -1))
-    step = dataset.eta_Y / (V - 1 + np.exp(V * before))
+    rest = np.exp(-V * before)
+    step = dataset.eta_Y * rest / (1 + (V - 1) * rest)
     residual = np.abs(dataset.h_star.diff("step", label="lower") - step).max()
     return [
         Check("smallest (h* - h) V/(2 eta_Y)", "closed form", float(share.min()), -1e-12, ">="),
