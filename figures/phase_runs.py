@@ -162,9 +162,11 @@ def _mean_fields(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) ->
 def _orbits(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs:
     """`_mean_fields` under Eq. (10), exact beta; its loss is ln(1 + (V-1) exp(-V h)), which eta_Z does not enter."""
     K, V, eta_Y = settings["classes"]["num_classes"], settings["classes"]["vocab_size"], settings["system"]["eta_Y"]
-    sizes = (np.full(eta_Z.shape, float(value)) for value in (K, V, eta_Y))
+    many_K, many_V, many_eta_Y = np.full((3, eta_Z.size), [[K], [V], [eta_Y]], dtype=float)
     loss = np.log1p((V - 1) * np.exp(-V * analytic.h(times / K, eta_Y, V)))
-    return zip(orbits(times, P, *sizes, eta_Z, "exact"), itertools.repeat(loss, eta_Z.size), strict=True)
+    return zip(
+        orbits(times, P, many_K, many_V, many_eta_Y, eta_Z, "exact"), itertools.repeat(loss, eta_Z.size), strict=True
+    )
 
 
 def _phase(t: Floats, attention: Floats, loss: Floats, vocab_size: int) -> int:
