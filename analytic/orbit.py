@@ -30,6 +30,7 @@ Newton's method converges.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -167,6 +168,16 @@ def single_common_token_orbit(
     return Orbit(z, -K * z.sum(axis=-1))
 
 
+@cache
+def legendre_rule(count: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of the Gauss-Legendre rule on 0..1, (count,) each, read-only; made once for each count."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    rule = (nodes + 1) / 2, weights / 2
+    for array in rule:
+        array.flags.writeable = False
+    return rule
+
+
 def inverse_of_integral(
     tau: FloatArray, q: Callable[[FloatArray], FloatArray], slope_bound: Callable[[FloatArray], float]
 ) -> FloatArray:
@@ -174,12 +185,14 @@ def inverse_of_integral(
 
     A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    nodes, weights = (nodes + 1) / 2, weights / 2
+    nodes, weights = legendre_rule(_NODES)
 
     def integral(left: FloatArray, right: FloatArray) -> FloatArray:
         width = right - left
-        return width * sum(weight * q(left + node * width) for node, weight in zip(nodes, weights, strict=True))
+        # All nodes in one call where there are few times; more times at once would only fill memory.
+        at_once = max(1, 1000 // max(1, width.size))
+        parts = [slice(first, first + at_once) for first in range(0, _NODES, at_once)]
+        return width * sum(q(left[..., None] + width[..., None] * nodes[part]) @ weights[part] for part in parts)
 
     edges, totals = [0.0], [0.0]
     while totals[-1] < tau.max(initial=0.0):

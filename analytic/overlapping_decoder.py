@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic.orbit import inverse_of_integral
+from snapdyn.analytic.orbit import inverse_of_integral, legendre_rule
 from snapdyn.analytic.speed_control import gamma_integral
 from snapdyn.analytic.transition_times import transition_time, u_peak
 from snapdyn.errors import (
@@ -107,12 +107,12 @@ class _Leads:
 
     def time(self, g: float) -> float:
         """Return eta_Y t/K at one g, panel by panel as `inverse_of_integral`."""
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        nodes, weights = legendre_rule(_NODES)
         left, integral = 0.0, 0.0
         while left < g:
             right = min(g, left + 1 / self.slope_bound(np.asarray(left)))
-            inner = left + (right - left) * (nodes + 1) / 2
-            integral += (right - left) / 2 * float(weights @ np.exp(self.d(inner)))
+            inner = left + (right - left) * nodes
+            integral += (right - left) * float(weights @ np.exp(self.d(inner)))
             left = right
         v = float(self.v(np.asarray(g)))
         return (integral + (self.K - 1) * g + self.others * (v + g)) / (1 - self.rho)
@@ -264,11 +264,10 @@ def transition_shift(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: Arr
     K, V, rho = _families(num_classes, vocab_size, overlap)
     peak = u_peak(V)
     tau = transition_time(1, V, 1.0)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = legendre_rule(_NODES)
 
     def integral(integrand: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        half = peak / 2
-        return half * sum(weight * integrand(half * (1 + node)) for node, weight in zip(nodes, weights, strict=True))
+        return peak * sum(weight * integrand(peak * node) for node, weight in zip(nodes, weights, strict=True))
 
     spread = integral(lambda u: np.expm1(rho * u))
     slowing = integral(lambda u: np.expm1(rho * u) * np.expm1(u) / V)

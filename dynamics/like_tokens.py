@@ -8,6 +8,11 @@ from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
 
 
+def kept_like_tokens(classes: SymmetricClasses) -> LikeTokens:
+    """The like tokens of the classes; kept with them."""
+    return classes.kept.take("like tokens", b"", lambda: LikeTokens(classes))
+
+
 class LikeTokens:
     """Kinds of tokens: which of them have one value of z; kinds that were given twice count as one.
 

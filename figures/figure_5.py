@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.figures.figure_4 import entropy, in_errors
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import (
     COMMON,
@@ -41,7 +41,9 @@ GENERAL = ("change of the common tokens' attention by iteration 48, largest over
 
 def compute(
     level: str,
-    rate: Annotated[Sequence[float], Parameter("rates eta_Y = eta_Z", "per step", above=0)] = (0.1, 0.5, 1.0),
+    rate: Annotated[
+        Sequence[float], Parameter("rates eta_Y = eta_Z", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)
+    ] = (0.1, 0.5, 1.0),
     seeds: Annotated[int | None, Parameter("number of seeds, 10 or 100 by the level", at_least=2)] = None,
 ) -> xarray.Dataset:
     """Train on Syn-Small with Adam.

@@ -11,7 +11,7 @@ import xarray
 from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, line_width, new_figure
 from snapdyn.validation.checks import Check
 
@@ -32,7 +32,10 @@ GENERAL = (
     "h* against one step of (33) from the step before",
 )
 
-Rates = Annotated[Sequence[float], Parameter("rates of the decoder, as many in both panels", "per step", above=0)]
+Rates = Annotated[
+    Sequence[float],
+    Parameter("rates of the decoder, as many in both panels", "per step", at_least=LEAST_RATE, at_most=MOST_RATE),
+]
 
 
 def compute(
@@ -152,7 +155,8 @@ def check(dataset: xarray.Dataset) -> list[Check]:
     share = gap / (2 * dataset.eta_Y / dataset.vocab_size)
     V = dataset.vocab_size
     before = dataset.h_star.isel(step=slice(None, -1))
-    step = dataset.eta_Y / (V - 1 + np.exp(V * before))
+    rest = np.exp(-V * before)
+    step = dataset.eta_Y * rest / (1 + (V - 1) * rest)
     residual = np.abs(dataset.h_star.diff("step", label="lower") - step).max()
     return [
         Check("smallest (h* - h) V/(2 eta_Y)", "closed form", float(share.min()), -1e-12, ">="),

@@ -11,7 +11,7 @@ import xarray
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.checks import Check
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 TITLE = "Growth exponent at a fixed ratio of the learning rates"
 CAPTION = (
-    "Growth exponent B(t) of Eq. (129), K = 1, C0 = 1; dotted: t0; dots: B(t0), equal for all eta_Z at a fixed ratio. "
-    "A larger eta_Z gives a larger B. The ratio nu is read as eta_Y/eta_Z: then every t0 lies inside the printed "
-    "axis. With the other reading, eta_Z/eta_Y, the value nu = 10 would place them at t = 16 to 258 on an axis that "
-    "ends at 5. With C0 = 1 the printed form starts at 0 and equals the form integrated from 0. The form consistent "
-    "with Eqs. (98)-(100) has the factor K-1 and is 0 throughout: a single class shares no token with another class."
+    "Growth exponent B(t), K = 1, C0 = 1: lines are the printed closed form, Eq. (129); dotted: t0; dots: B(t0), "
+    "equal for all eta_Z at a fixed ratio. A larger eta_Z gives a larger B. The ratio nu is read as eta_Y/eta_Z: then "
+    "every t0 lies inside the printed axis. With the other reading, eta_Z/eta_Y, the value nu = 10 would place them "
+    "at t = 16 to 258 on an axis that ends at 5. With C0 = 1 the printed form starts at 0 and equals the form "
+    "integrated from 0. The form consistent with Eqs. (98)-(100) has the factor K-1 and is 0 throughout: a single "
+    "class shares no token with another class."
 )
 
 POINTS = {"quick": 251, "full": 2001}
@@ -34,14 +35,18 @@ GENERAL = ("smallest step of B from one eta_Z to the next", "spread of B(t0) ove
 def compute(
     level: str,
     num_classes: Annotated[int, Parameter("classes K", at_least=1)] = 1,
-    eta_Z: Annotated[Sequence[float], Parameter("rates of attention, increasing", "per step", above=0)] = (
+    eta_Z: Annotated[
+        Sequence[float], Parameter("rates of attention, increasing", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)
+    ] = (
         0.5,
         1.0,
         2.0,
         4.0,
         8.0,
     ),
-    ratio: Annotated[Sequence[float], Parameter("eta_Y/eta_Z of panels a, b", above=0, entries=2)] = (10.0, 1.0),
+    ratio: Annotated[
+        Sequence[float], Parameter("eta_Y/eta_Z of panels a, b", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2)
+    ] = (10.0, 1.0),
     vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=4, entries=2)] = (
         100,
         10_000,
@@ -144,7 +149,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         Line2D([], [], color="0.5", linestyle="", marker="o", markeredgecolor="black", label="$B(t_0)$"),
         Line2D([], [], color="0.55", linewidth=2.4, alpha=0.7, label="consistent form"),
     ]
-    settings = f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:.3g}; lines: as printed, Eq. (129)"
+    settings = f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:.3g}; lines: printed closed form"
     legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=settings, most_columns=4)
     return figure
 

@@ -16,7 +16,7 @@ from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
 from snapdyn.figures.film import bars, clock_text, ffmpeg_program, write_film
 from snapdyn.figures.layout import fitting_columns
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
@@ -46,8 +46,11 @@ STRIP = 4  # frames in the printed strip
 
 def compute(
     level: str,
-    eta_Y: Annotated[Sequence[float], Parameter("rates of the decoder", "per step", above=0, entries=2)] = (1.0, 10.0),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 1.0,
+    eta_Y: Annotated[
+        Sequence[float],
+        Parameter("rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2),
+    ] = (1.0, 10.0),
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
     last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=10)] = 1e5,
 ) -> xarray.Dataset:
     """Integrate the mean field for both decoder rates.

@@ -11,7 +11,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, sgd, single_common_token
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 TITLE = "Growth of the dominant token: printed, consistent, Eq. (10), mean field, SGD"
 CAPTION = (
     "Growth of the dominant token of class 0, (1/2) ln chi, and the growth exponents B that bound it: K = 5, V = "
-    "1000, one common token of probability 0.3, eta_Y = eta_Z = 0.1; dotted: t0. The printed B (129) does not start "
-    "at 0 (F1) and is about K times too large (F3). Eq. (10) stays below the consistent form. The mean field grows "
-    "less than a tenth as much as Eq. (10) (F4), and SGD (batch 32, T infinite) follows the mean field."
+    "1000, one common token of probability 0.3, eta_Y = eta_Z = 0.1; dotted: t0. The printed B, the closed form of "
+    "Eq. (129), does not start at 0 (F1) and is about K times too large (F3); the consistent B follows from Eqs. "
+    "(98)-(100). Eq. (10) stays below the consistent form. The mean field grows less than a tenth as much as Eq. (10) "
+    "(F4), and SGD (batch 32, T infinite) follows the mean field."
 )
 
 POINTS = 61
 SEEDS = {"quick": 10, "full": 50}
 THEORIES = {
-    "printed": ("$B$ as printed, Eq. (129)", ":"),
-    "consistent": ("$B$ consistent with Eqs. (98)-(100)", "-"),
+    "printed": ("$B$, printed closed form", ":"),
+    "consistent": ("$B$, consistent form", "-"),
     "modified decoder": ("decoder of Eq. (10)", "--"),
     "mean field": ("mean field of SGD", "-."),
 }
@@ -46,8 +47,8 @@ def compute(
     num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=1)] = 3,
     common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.3,
     vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", above=0)] = 0.1,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0)] = 0.1,
+    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=0.01, at_most=MOST_RATE)] = 0.1,
+    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=100)] = 0.1,
     steps: Annotated[int, Parameter("steps of SGD", at_least=10)] = 30_000,
     batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 32,
     seeds: Annotated[int | None, Parameter("number of seeds, 10 or 50 by the level", at_least=2)] = None,

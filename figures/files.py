@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -72,6 +73,28 @@ def _require_drawable(figure: Figure, dpi: float | None) -> None:
         )
 
 
+def _save(figure: Figure, temporary: Path, target: Path, **options: Any) -> None:
+    figure.savefig(temporary, **options)
+
+
+def _save_pgf(figure: Figure, temporary: Path, target: Path, **options: Any) -> None:
+    """Save as PGF, with bitmaps NAME-img0.png, ... beside `target`, to which it refers.
+
+    Diagrams of many cells are bitmaps: TeX has no memory for some ten thousand paths.
+    """
+    from matplotlib.collections import QuadMesh
+
+    for mesh in figure.findobj(QuadMesh):
+        mesh.set_rasterized(True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
+        written = Path(place) / target.name  # bitmaps are named after the file
+        figure.savefig(written, **options)
+        for image in sorted(Path(place).glob("*.png")):
+            with replacing(target.with_name(image.name)) as part:
+                image.replace(part)
+        written.replace(temporary)
+
+
 def write_figure(
     folder: Path,
     name: str,
@@ -134,10 +157,14 @@ def write_figure(
         write_netcdf(ordered, files["data"], FORMAT)
         figure = draw_dataset(dataset)
         _require_drawable(figure, dpi)
+        layout = figure.get_layout_engine()
         for kind in formats:
+            # One layout for all pictures, but for PGF, where LaTeX sets the texts.
+            figure.set_layout_engine(layout if kind in (formats[0], "pgf") else "none")
+            save = _save_pgf if kind == "pgf" else _save
             with replacing(files[kind]) as temporary:
                 try:
-                    figure.savefig(temporary, format=kind, **resolution, **FORMATS[kind])
+                    save(figure, temporary, files[kind], format=kind, **resolution, **FORMATS[kind])
                 except (FileNotFoundError, RuntimeError) as error:
                     if kind == "pgf" or tex:  # LaTeX is missing, or refuses a text
                         raise InputError(

@@ -57,7 +57,7 @@ def fit_texts(figure: Figure) -> None:
         Laid out again after each change, at most ROUNDS times.
     """
     # Before the first layout, which long titles would squeeze to nothing.
-    panels: list[Any] = figure.findobj(_is_axes)
+    panels = _all_axes(figure)
     for axes in panels:
         _fit_labels(axes)
     for _ in range(ROUNDS):
@@ -68,10 +68,9 @@ def fit_texts(figure: Figure) -> None:
     figure.draw_without_rendering()
 
 
-def _is_axes(artist: Any) -> bool:
-    from matplotlib.axes import Axes
-
-    return isinstance(artist, Axes)
+def _all_axes(figure: Any) -> list[Any]:
+    """Axes of a figure and of its subfigures, with those that lie inside others."""
+    return [each for axes in figure.axes for each in (axes, *axes.child_axes)]
 
 
 def _fit_headings(figure: Figure) -> bool:
@@ -126,8 +125,7 @@ def _title(axes: Axes, place: str) -> Text:
 
 def _is_alone(axes: Axes) -> bool:
     """Whether no other axes lie right of these ones."""
-    figure: Any = axes.get_figure(root=True)
-    others = [other for other in figure.findobj(_is_axes) if other is not axes and other.get_visible()]
+    others = [other for other in _all_axes(axes.get_figure(root=True)) if other is not axes and other.get_visible()]
     return not any(
         other.bbox.x0 > axes.bbox.x0 + 1 and other.bbox.y1 > axes.bbox.y0 and other.bbox.y0 < axes.bbox.y1 + 40
         for other in others

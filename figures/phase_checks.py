@@ -209,7 +209,9 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
     of_beta = np.array([_largest_gap(times, *cell) for cell in cells])
     reduced = (K - 1) * rho
     law = np.maximum(of_beta, reduced)
-    # All K classes move attention. Solver: relative errors of 1e-7 in some hundred steps.
-    neglected = np.where(of_beta >= reduced, 1.0, 2 * K * reduced * rho) * slowness * np.maximum(1.0, K / 5) + 1e-6
+    # All K classes move attention. Solver: relative errors of 1e-7 in some hundred steps. Rounding: beta is 1/V, a
+    # difference of terms of order 1; runs with V = 1e7..1e10 are off by up to 14 V eps in units of z where K is 2.
+    neglected = np.where(of_beta >= reduced, 1.0, 2 * K * reduced * rho) * slowness * np.maximum(1.0, K / 5)
+    neglected += 1e-6 + 20 * V * np.finfo(float).eps
     small_overlap = np.maximum(V * rho, 1 / (1 + V * rho))
     return [gap[measured], law, (1 + 1 / law) * neglected, small_overlap, rho * K * (K - 1)]

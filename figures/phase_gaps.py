@@ -6,7 +6,7 @@ The mean field is integrated on one class. Eq. (10) is the quadrature of its orb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -108,7 +108,7 @@ def _gaps(
 ) -> Floats:  # fmt: skip
     """Largest gap of z between neighbouring rungs (C,); `mean_field` (C, N, 1 + d)."""
     P = np.column_stack([common, np.multiply.outer(1 - common, profile(num_distinct))])
-    exact, leading = orbits(times, P, K, V, eta_Y, eta_Z)
+    exact, leading = (orbits(times, P, K, V, eta_Y, eta_Z, beta) for beta in ("exact", "leading"))
     rungs = (mean_field, exact, leading, _closed_form(times, P, K, V, eta_Y, eta_Z))
     largest = np.zeros(K.shape)
     for finer, coarser in pairwise(rungs):
@@ -129,14 +129,14 @@ def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, 
     return np.concatenate([z_common[:, :, None], z_distinct], axis=2)
 
 
-def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats) -> Iterator[Floats]:
-    """Logits (C, N, 1 + d) of Eq. (10) with exact and with leading beta, by Runge-Kutta steps along the orbit."""
+def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats, beta: str) -> Floats:
+    """Logits (C, N, 1 + d) of Eq. (10), "exact" or "leading" beta, by Runge-Kutta steps along the orbit."""
     Gamma = np.asarray(analytic.gamma_integral(times, eta_Y[:, None], V[:, None], K[:, None]))
     tau = np.column_stack([np.zeros(K.shape), eta_Z[:, None] / K[:, None] * Gamma])
-    return iter([_orbit(tau, P, K, V, beta) for beta in ("exact", "leading")])
+    return _orbits_of(tau, P, K, V, beta)
 
 
-def _orbit(tau: Floats, P: Floats, K: Floats, V: Floats, beta: str) -> Floats:
+def _orbits_of(tau: Floats, P: Floats, K: Floats, V: Floats, beta: str) -> Floats:
     """Logits at tau (C, 1 + N), which starts at 0, without the start: z_l' = f_l^2 X, z_c = -K sum_l z_l.
 
     z_l = -ln(1 - r_l^2 (1 - exp(-w)))/2, r_l = p_l/p_d with the dominant token d, so that w = 2 z_d. The steps are even

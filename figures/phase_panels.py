@@ -125,9 +125,7 @@ def compute(
     last_time: Annotated[
         float, Parameter("end of the other runs", "batch-size-1 steps", at_least=1e3, at_most=1e9)
     ] = 1e4,
-    cells: Annotated[
-        int | None, Parameter("cells along each axis, 61, or 31 where quick cells are dear", at_least=5, at_most=301)
-    ] = None,
+    cells: Annotated[int, Parameter("cells along each axis", at_least=5, at_most=301)] = 61,
     instances: Annotated[int | None, Parameter("random instances (falls), 2 or 8 by the level", at_least=1)] = None,
 ) -> xarray.Dataset:
     """Run the sweeps of the eight diagrams.
@@ -135,8 +133,7 @@ def compute(
     Parameters
     ----------
     level : "quick" or "full"
-        Whether the gaps over V and the phases have 31 x 31 cells, or 61 x 61 as the others. Each of their cells is a
-        run of its own, 1 ms of one core, in place of one run per eta_Z/eta_Y.
+        Whether the falls are a mean over 2 or 8 random instances.
     num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time
         As in the annotations.
     cells, instances
@@ -149,17 +146,16 @@ def compute(
         the sweep file that gives the same diagram, as JSON; gaps are those of z, where such a sweep takes the largest
         over all observables. fallen is a mean over random instances. NaN where V < K.
     """
-    full = level == "full"
-    fine, coarse = cells or 61, cells or (61 if full else 31)
     shown = panels(num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time)
     # The two rates have the same spacing: cells of equal eta_Z/eta_Y are one run.
-    rates = 10.0 ** np.linspace(-2, 1, fine), 10.0 ** np.linspace(-3, 0, fine)
-    slow = 10.0 ** np.linspace(-2, 1, fine), 10.0 ** np.linspace(-6, 0, fine)
-    outputs, many = (np.geomspace(first, last, fine).round() for first, last in ((10, 1e15), (2, 1e9)))
-    sizes = np.geomspace(max(10, num_classes), 1e5, coarse).round()
-    large, numbers = (np.unique(np.geomspace(first, last, coarse).round()) for first, last in ((10, 1e9), (2, 1e6)))
-    shares = np.linspace(0.05, 0.95, coarse), np.geomspace(1e-3, 50, coarse)
-    count = instances or (8 if full else 2)
+    rates = 10.0 ** np.linspace(-2, 1, cells), 10.0 ** np.linspace(-3, 0, cells)
+    slow = 10.0 ** np.linspace(-2, 1, cells), 10.0 ** np.linspace(-6, 0, cells)
+    outputs, many, sizes, large, numbers = (
+        np.unique(np.geomspace(first, last, cells).round())
+        for first, last in ((10, 1e15), (2, 1e9), (max(10, num_classes), 1e5), (10, 1e9), (2, 1e6))
+    )
+    shares = np.linspace(0.05, 0.95, cells), np.geomspace(1e-3, 50, cells)
+    count = instances or (8 if level == "full" else 2)
 
     def settings(name: str) -> dict[str, dict[str, Any]]:
         return shown[name].settings
@@ -168,7 +164,7 @@ def compute(
         "entropy": (*rates, phase_runs.final_entropy(settings("entropy"), *rates)),
         "fallen": (*rates, phase_runs.fallen_share(settings("fallen"), *rates, count)),
         "times": (outputs, many, phase_runs.transition_times(settings("times"), outputs, many)),
-        "gaps": (sizes, gap_shares := np.geomspace(1e-3, 0.3, coarse),
+        "gaps": (sizes, gap_shares := np.geomspace(1e-3, 0.3, cells),
                  phase_gaps.over_vocabulary(settings("gaps"), sizes, common_probability=gap_shares)),
         "number_gaps": (large, numbers,
                         phase_gaps.over_vocabulary(settings("number_gaps"), large, num_classes=numbers)),

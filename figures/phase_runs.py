@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,6 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics import (
     MeanField,
-    ModifiedDecoder,
     Trajectory,
     integrate_many,
     log_times,
@@ -20,11 +20,12 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.phase_gaps import logits_of_one_class
+from snapdyn.figures.phase_gaps import logits_of_one_class, orbits
 from snapdyn.figures.phase_theory import profile, theory_of
 from snapdyn.validation import observables
 
 NEAR = 5e-3  # share of a law's time within which the transition is looked for first
+MOST_LOGITS = 5_000_000  # held at once, of the cells of a diagram at all times
 SHARE = 1e-7  # absolute error of a step over 1/V, the order of Y on outputs that are not the next token
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -108,15 +109,15 @@ def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats
             rate = law[row, column]
             systems.append(MeanField(member, system["eta_Y"] * rate, system["eta_Z"] * rate))
         for row, one, run in zip(
-            rows, systems, of_one_class(systems, places, rtol=1e-9, atol=SHARE / size), strict=True
+            rows, systems, integrate_many(systems, places, reduce=True, rtol=1e-9, atol=SHARE / size), strict=True
         ):
             excess = observables.transition_excess(run.loss, int(size))
             if excess[0] < 0 <= excess[-1]:
                 time = float(np.polynomial.Polynomial.fit(excess, places, 4)(0.0))
             else:
                 event = replace(observables.transition_event(int(size)), terminal=True)
-                (run,) = of_one_class(
-                    [one], [last / law[row, column]], threads=1, rtol=1e-9, atol=SHARE / size, events={"it": event}
+                (run,) = integrate_many(
+                    [one], [last / law[row, column]], 1, reduce=True, rtol=1e-9, atol=SHARE / size, events={"it": event}
                 )
                 time = run.events[0].t if run.events else np.inf
             found[row, column] = time * law[row, column]
@@ -124,24 +125,48 @@ def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats
 
 
 def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Floats:
-    """Phase at the end (eta_Z, common_probability), an index into `observables.PHASES`."""
-    arguments, eta_Y, run = dict(settings["classes"]), settings["system"]["eta_Y"], settings["run"]
-    del arguments["kind"]
-    V, times = arguments["vocab_size"], log_times(run["first"], run["last"], run["count"])
-    cells = [(float(share), float(rate)) for rate in eta_Z for share in common_probability]
-    built = {c: single_common_token(**arguments, common_probability=c) for c in common_probability.tolist()}
-    if settings["system"]["kind"] == "MeanField":
-        runs = integrate_many([MeanField(built[c], eta_Y, rate) for c, rate in cells], times, reduce=True)
-        z = [logits_of_one_class(run) for run in runs]
-    else:
-        runs = integrate_many([ModifiedDecoder(built[c], eta_Y, rate) for c, rate in cells], times)
-        z = [run.z_support[:, run.require_classes().z_of_entry[: arguments["num_distinct"] + 1]] for run in runs]
-    distinct = profile(arguments["num_distinct"])
+    """Phase at the end (eta_Z, common_probability), an index into `observables.PHASES`.
+
+    The mean field is integrated in each cell. Eq. (10) is the orbit of many cells at once, and one loss for all.
+    """
+    classes, system, run = settings["classes"], settings["system"], settings["run"]
+    num_distinct = classes["num_distinct"]
+    times = log_times(run["first"], run["last"], run["count"])
+    common, rates = (each.ravel() for each in np.meshgrid(common_probability, eta_Z))
+    P = np.column_stack([common, np.multiply.outer(1 - common, profile(num_distinct))])
+    at_once = max(1, MOST_LOGITS // (times.size * (num_distinct + 1)))
+    runs_of = _mean_fields if system["kind"] == "MeanField" else _orbits
     found = []
-    for (share, _), made, logits in zip(cells, runs, z, strict=True):
-        weights = np.append(share, (1 - share) * distinct) * np.exp(logits)
-        found.append(_phase(made.t, weights / weights.sum(axis=1, keepdims=True), made.loss, V))
+    for first in range(0, rates.size, at_once):
+        part = slice(first, first + at_once)
+        for row, (z, loss) in zip(P[part], runs_of(settings, times, P[part], rates[part]), strict=True):
+            weights = row * np.exp(z)
+            attention = weights / weights.sum(axis=1, keepdims=True)
+            found.append(_phase(times, attention, loss, classes["vocab_size"]))
     return np.reshape(np.array(found, dtype=float), (eta_Z.size, common_probability.size))
+
+
+Runs = Iterable[tuple[Floats, Floats]]
+
+
+def _mean_fields(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs:
+    """Logits (N, 1 + d) of one class and loss (N,) of each cell: mean field."""
+    arguments, eta_Y = dict(settings["classes"]), settings["system"]["eta_Y"]
+    del arguments["kind"]
+    built = {c: single_common_token(**arguments, common_probability=c) for c in P[:, 0].tolist()}
+    systems = [MeanField(built[c], eta_Y, rate) for c, rate in zip(P[:, 0].tolist(), eta_Z.tolist(), strict=True)]
+    runs = integrate_many(systems, times, reduce=True)
+    return ((logits_of_one_class(run), run.loss) for run in runs)
+
+
+def _orbits(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs:
+    """`_mean_fields` under Eq. (10), exact beta; its loss is ln(1 + (V-1) exp(-V h)), which eta_Z does not enter."""
+    K, V, eta_Y = settings["classes"]["num_classes"], settings["classes"]["vocab_size"], settings["system"]["eta_Y"]
+    many_K, many_V, many_eta_Y = np.full((3, eta_Z.size), [[K], [V], [eta_Y]], dtype=float)
+    loss = np.log1p((V - 1) * np.exp(-V * analytic.h(times / K, eta_Y, V)))
+    return zip(
+        orbits(times, P, many_K, many_V, many_eta_Y, eta_Z, "exact"), itertools.repeat(loss, eta_Z.size), strict=True
+    )
 
 
 def _phase(t: Floats, attention: Floats, loss: Floats, vocab_size: int) -> int:

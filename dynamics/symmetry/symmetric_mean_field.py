@@ -31,7 +31,7 @@ class SymmetricMeanField(QuotientSystem):
 
     def __init__(self, full: MeanField, classes: SymmetricClasses) -> None:
         self.full, self.classes, self.parameters = full, classes, full.parameters
-        self.carried: SymmetricQuotient = classes.kept.take("quotient", b"", lambda: symmetric_quotient(classes))
+        self.carried: SymmetricQuotient = symmetric_quotient(classes)
         carried = self.carried
         super().__init__(carried.lists, carried.sums, full.eta_Y, full.eta_Z)
         if full.needs_quotient:

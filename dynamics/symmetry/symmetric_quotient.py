@@ -17,7 +17,7 @@ import scipy.sparse
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Ints
-from snapdyn.dynamics.like_tokens import LikeTokens
+from snapdyn.dynamics.like_tokens import LikeTokens, kept_like_tokens
 from snapdyn.dynamics.symmetry.quotient import Quotient
 from snapdyn.dynamics.symmetry.quotient_system import RowSums
 
@@ -67,12 +67,16 @@ class SymmetricQuotient:
 
 
 def symmetric_quotient(classes: SymmetricClasses) -> SymmetricQuotient:
-    """Build the quotient of the mean field of symmetric classes, from z = 0 and Y = 0.
+    """The quotient of the mean field of symmetric classes, from z = 0 and Y = 0; kept with the classes.
 
     With n_y the number of copies of a value, the counts of `quotient` are: A, the tokens of the entry; B, the outputs;
     C, N_c p_c times the pairs of one class that have the value y, over n_y; D, N_c p_c / n_z.
     """
-    tokens, V, Q, N = LikeTokens(classes), classes.vocab_size, classes.num_queries, classes.num_classes
+    return classes.kept.take("quotient", b"", lambda: _built(classes))
+
+
+def _built(classes: SymmetricClasses) -> SymmetricQuotient:
+    tokens, V, Q, N = kept_like_tokens(classes), classes.vocab_size, classes.num_queries, classes.num_classes
     kinds, num_common = len(tokens.number), tokens.like_common.size
     rest = V - N
     on_others = np.full((tokens.num_slots, kinds + 1), NONE)
@@ -155,10 +159,10 @@ def symmetric_quotient(classes: SymmetricClasses) -> SymmetricQuotient:
     of_query = np.concatenate(
         [tokens.like_common, *(k * like for k, like in zip(tokens.per_query, tokens.like_distinct, strict=True))]
     )
-    z = scipy.sparse.csr_array(np.append(of_query, np.zeros(size - tokens.num_slots))[None])
-    row = np.repeat(np.arange(len(sum_rows)), [values.size for values, _ in sum_rows])
+    z = scipy.sparse.csr_array((of_query, np.arange(of_query.size), [0, of_query.size]), shape=(1, size))
+    row_end = np.cumsum([0, *(values.size for values, _ in sum_rows)])
     column_of, weight = (np.concatenate(each) for each in zip(*sum_rows, strict=True))
-    y = scipy.sparse.coo_array((weight, (row, column_of)), shape=(len(sum_rows), size)).tocsr()
+    y = scipy.sparse.csr_array((weight, column_of, row_end), shape=(len(sum_rows), size))
     return SymmetricQuotient(lists, RowSums(z, y, np.array(sum_number)), tokens, on_others, on_own)
 
 

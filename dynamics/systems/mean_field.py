@@ -16,7 +16,7 @@ from snapdyn.dynamics.kernels.mean_field.general import (
     mean_field_of_any_columns,
     mean_field_of_three_columns,
 )
-from snapdyn.dynamics.like_tokens import LikeTokens
+from snapdyn.dynamics.like_tokens import kept_like_tokens
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, z_row_scale, z_row_sums
 from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch, start_pattern
 from snapdyn.dynamics.systems.tiled import TiledRate
@@ -123,7 +123,7 @@ class MeanField(System):
     def size(self) -> int:
         """Number of state values."""
         if self.carries_quotient and isinstance(self.classes, SymmetricClasses):
-            return LikeTokens(self.classes).full_size
+            return kept_like_tokens(self.classes).full_size
         return self.layout.size
 
     @cached_property

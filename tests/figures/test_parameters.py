@@ -38,6 +38,14 @@ def test_every_figure_declares_its_parameters() -> None:
             assert parameter.read(parameter.default, f"figure {id_}") == parameter.default
 
 
+def test_every_rate_has_bounds() -> None:
+    """Assert that no figure takes a rate of any size; 7 takes those of its saved runs only."""
+    for id_, entry in FIGURES.items():
+        for name, parameter in entry.parameters.items():
+            if parameter.note.unit == "per step" and id_ != "7":
+                assert parameter.note.at_most is not None, (id_, name)
+
+
 @pytest.mark.parametrize("id_", OTHERS)
 def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None:
     """Assert that what holds for all parameters holds, and that name, caption and provenance say which were used.
@@ -66,6 +74,17 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
         ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
         ("transition", {"eta_Y": 1e4}),  # t* and t0 before the axis
         ("transition", {"eta_Y": 1e-4}),  # beyond it
+        ("2", {"eta_Y": 1e4, "eta_Z": 1e4}),
+        ("4", {"eta_Y": [0.1, 10.0], "eta_Z": 0.01, "seeds": 3}),
+        ("4", {"eta_Y": [0.1, 10.0], "eta_Z": 10.0, "seeds": 3}),
+        ("5", {"rate": [1e-4, 1e4]}),
+        ("8", {"eta_Y_a": [1e-4, 1e4], "eta_Y_b": [1e-4, 1e4]}),
+        ("9", {"eta_Z": [1e-4, 1e4], "ratio": [1e-4, 1e4]}),
+        ("growth", {"eta_Y": 0.01, "eta_Z": 100.0}),
+        ("growth", {"eta_Y": 1e4, "eta_Z": 1e-4}),
+        ("ladder", {"eta_Y": 1e-4, "eta_Z": 1e4}),
+        ("attention", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
+        ("animation", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e-4}),
     ],
 )
 def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:
@@ -144,12 +163,13 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
         ("2", {"common_probability": 0.99}, "a number above 0 and at most 0.95, received 0.99;"),
         ("4", {"momentum": "much"}, "a number of at least 0 and at most 0.99, received 'much';"),
         ("3", {"eta_Z": 1e300}, "a number above 0 and at most 10000, received 1e.300;"),
-        ("2", {"eta_Y": 1e300}, "figure 2 can be computed, received eta_Y = 1e.300 .RuntimeError: failed at t = .*"),
+        ("2", {"eta_Y": 1e300}, "a number of at least 0.0001 and at most 10000, received 1e.300;"),
+        ("4", {"eta_Y": [1.0, 1.0]}, "expected two different rates eta_Y of figure 4, received 1 twice;"),
         ("3", {"eta_Z": -0.1}, "number above 0"),
         ("3", {"eta_Z": float("nan")}, "number above 0"),
         ("3", {"eta_Y": []}, "list of numbers of at least 0.0001 and at most 10000, received "),
         ("3", {"eta_Y": "fast"}, "list of numbers of at least 0.0001"),
-        ("9", {"ratio": [1.0]}, "list of 2 numbers above 0"),
+        ("9", {"ratio": [1.0]}, "list of 2 numbers of at least 0.0001"),
         ("9", {"eta_Z": [2.0, 1.0]}, "increasing rates"),
         ("2", {"last_time": 100.0}, "give a later one"),
         ("8", {"eta_Y_a": [1.0]}, "as many rates"),

@@ -7,10 +7,13 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pytest
+import xarray
+from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.errors import InputError
 from snapdyn.figures import house_style, new_figure, write
+from snapdyn.figures.files import write_figure
 from snapdyn.figures.style import PRESETS, figure_width, power_of_ten
 
 
@@ -123,3 +126,27 @@ def test_every_sign_has_a_letter_in_the_fonts(style: str | None, caplog: pytest.
         figure.suptitle(f"$t$ = {power_of_ten(1887.4)}, {power_of_ten(2.5e-7)}: $t_0'$, $\\eta_Y$")
         figure.draw_without_rendering()
     assert not caplog.records
+
+
+def test_bitmaps_of_pgf_are_named_after_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that diagrams are bitmaps in PGF only, beside the file under its name; the pictures are made up here."""
+    dataset = xarray.Dataset({"a": ("x", [1.0])})
+
+    def draw(dataset: xarray.Dataset) -> Figure:
+        figure = Figure()
+        figure.subplots().pcolormesh(np.zeros((3, 3)))
+        return figure
+
+    rasterized = {}
+
+    def save(figure: Figure, file: Path, format: str, **options: object) -> None:
+        rasterized[format] = any(mesh.get_rasterized() for mesh in figure.axes[0].collections)
+        file.write_text("picture", encoding="utf-8")
+        if format == "pgf":
+            file.with_name(f"{file.stem}-img0.png").write_bytes(b"bitmap")
+
+    monkeypatch.setattr(Figure, "savefig", save)
+    write_figure(tmp_path, "own", dataset, draw, {}, 0.0, formats=["png", "pgf"])
+    assert rasterized == {"png": False, "pgf": True}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"own.nc", "own.provenance.json", "own.png", "own.pgf", "own-img0.png"}
