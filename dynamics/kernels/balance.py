@@ -248,7 +248,8 @@ def is_balanced_by_tables(
                 reference[v, 0], reference[v, 1] = listed, mine.size
                 if listed + different + 1 > listed_code.size:
                     more = np.empty((2, 2 * (listed + different + 1)), np.int64)
-                    more[0, :listed], more[1, :listed] = listed_code[:listed], listed_count[:listed]
+                    for c in range(listed):  # in a loop: compiling the assignment of an array takes more than a second
+                        more[0, c], more[1, c] = listed_code[c], listed_count[c]
                     listed_code, listed_count = more[0], more[1]
                 for c in range(different):
                     if numbers[j, c] > 0:

@@ -9,7 +9,7 @@ from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
 from snapdyn.dynamics.kernels.optimizers import adam_update, sgd_update
 
 
-@kernel(fastmath=EXACT, nogil=True, allocates=True)  # as `kernels.sgd.sgd_steps`
+@kernel(fastmath=EXACT, nogil=True)
 def quotient_descent_steps(
     state, velocity, rate, first_moment, second_moment, step, stop, steps, saved, record, saved_states, saved_loss,
     adam, num_slots, eta_Y, eta_Z, momentum, beta_1, beta_2, eps, weight_decay, arguments,
@@ -27,7 +27,8 @@ def quotient_descent_steps(
         if not math.isfinite(loss):
             return step, saved, False
         if keep:
-            saved_states[saved] = state
+            for i in range(state.size):  # in a loop, as `kernels.sgd.sgd_steps`
+                saved_states[saved, i] = state[i]
             saved_loss[saved] = loss
             saved += 1
         if step == stop:

@@ -93,7 +93,7 @@ def row_sums(Y, last_multiplicity, sums):
         sums[i] = total
 
 
-@kernel(fastmath=EXACT, nogil=True, allocates=True)  # numba allocates where one slice is assigned to another
+@kernel(fastmath=EXACT, nogil=True)
 def sgd_steps(
     stream, state, gradient, first_moment, second_moment, step, stop, steps, saved, record, saved_z, saved_loss,
     saved_Y, saved_row_sums, adam, eta_Y, eta_Z, momentum, beta_1, beta_2, eps, weight_decay, batch,
@@ -114,10 +114,13 @@ def sgd_steps(
         if not math.isfinite(loss):
             return step, saved, False
         if keep:
-            saved_z[saved] = state[:num_slots]
+            for i in range(num_slots):  # in loops: compiling the assignment of an array takes more than a second
+                saved_z[saved, i] = state[i]
             saved_loss[saved] = loss
             if saved_Y.shape[0] > 0:
-                saved_Y[saved] = Y
+                for i in range(Y.shape[0]):
+                    for j in range(num_columns):
+                        saved_Y[saved, i, j] = Y[i, j]
             if saved_row_sums.shape[0] > 0:
                 row_sums(Y, last_multiplicity, saved_row_sums[saved])
             saved += 1
