@@ -24,7 +24,6 @@ SERVED_BY = {
     "dynamics/kernels/mean_field/jacobian": "dynamics/integration/test_cvode.py",
     "dynamics/kernels/mean_field/*": "dynamics/systems/test_mean_field.py",
     "dynamics/kernels/quotient_descent": "dynamics/symmetry/test_reduced_system.py",
-    "dynamics/kernels/multisets": "dynamics/symmetry/test_dependence.py",
     "dynamics/kernels/*_lists": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/kernels/*_quotient": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/kernels/finite_length": "dynamics/systems/test_finite_length.py",

@@ -134,11 +134,6 @@ def counted(layout: Incidence, p: Pairs, start: Floats, numbers: list[Ints], fou
     return answer, Colouring(p, slot, shared, entry, output, classes, local, offset, found[0], num_values)
 
 
-def bits(numbers: Floats) -> Hashes:
-    """The 64 bits of each number; -0 has those of 0."""
-    return (np.ascontiguousarray(numbers, dtype=np.float64) + 0.0).view(np.uint64)
-
-
 def mixed(x: Hashes) -> Hashes:
     """Scramble each number, one to one (the finalizer of SplitMix64): sums of it tell multisets apart."""
     x = x + np.uint64(0x9E3779B97F4A7C15)

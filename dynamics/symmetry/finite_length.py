@@ -15,45 +15,9 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
-from snapdyn.dynamics.symmetry.dependence import Dependence, Sum
 from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.layout import scratch
-
-
-def finite_length_dependence(system: FiniteLengthMeanField) -> Dependence:
-    """Parts and sums of the rate of `system`; its state is (slot, Y)."""
-    L = system.layout
-    S, width = L.prior.size, L.num_columns
-    columns = np.ones(width)
-    columns[-1] = L.last_column_multiplicity
-    of = np.repeat(np.arange(S), np.diff(L.indptr))
-    entry = np.arange(of.size)
-    pairs = np.arange(S * width).reshape(S, width)
-    of_pair = np.broadcast_to(np.arange(S)[:, None], pairs.shape)
-    own = np.zeros((S, width))
-    own[np.arange(S), L.column] = 1.0
-    left, right = pairs[of], L.entry_row[:, None] * width + np.arange(width)
-    of_entry = np.broadcast_to(entry[:, None], left.shape)
-    labels = {
-        "slot": [system.initial_state()[: L.num_slots]],
-        "Y": [np.zeros(L.num_rows * width)],
-        "class": [L.prior],
-        "entry": [L.log_p],
-        "output": [own.ravel()],
-    }
-    sums = [
-        Sum("entry", entry, (("slot", L.entry_slot),)),
-        Sum("class", of, (("entry", entry),), L.multiplicity),
-        Sum("entry", entry, (("class", of),)),
-        Sum("output", pairs, (("class", of_pair),)),
-        Sum("output", left, (("entry", of_entry), ("Y", right)), L.multiplicity[:, None]),
-        Sum("class", of_pair, (("output", pairs),), columns),
-        Sum("entry", of_entry, (("output", left), ("Y", right)), columns),
-        Sum("Y", right, (("entry", of_entry), ("output", left))),
-        Sum("slot", L.entry_slot, (("entry", entry),)),
-    ]
-    return Dependence(labels, sums, ("slot", "Y"))
 
 
 class ReducedFiniteLength(ReducedMeanField):

@@ -16,47 +16,10 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import first_members
 from snapdyn.dynamics.kernels.frozen_decoder_lists import frozen_decoder_lists
 from snapdyn.dynamics.kernels.frozen_decoder_quotient import frozen_decoder_quotient
-from snapdyn.dynamics.symmetry.dependence import Dependence, Sum, entries_of
 from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
 from snapdyn.dynamics.symmetry.search import FROZEN, colouring_of
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
-from snapdyn.dynamics.systems.layout import build_layout, scratch, start_pattern
-
-
-def frozen_decoder_dependence(system: FrozenDecoder) -> Dependence:
-    """Parts and sums of the rate of `system`; C is its state, row by row."""
-    classes, columns = system.classes, system.columns
-    S, width = classes.num_classes, columns.size
-    pairs = np.arange(S * width).reshape(S, width)
-    of_pair = np.broadcast_to(np.arange(S)[:, None], pairs.shape)
-    own = np.zeros((S, width))
-    own[np.arange(S), classes.next_index] = 1.0
-    labels: dict[str, list[Any]] = {"class": [classes.prior], "C": [own.ravel()]}
-    outputs = [
-        Sum("C", pairs, (("class", of_pair),)),
-        Sum("class", of_pair, (("C", pairs),), columns),
-    ]
-    if system.modified:
-        return Dependence(labels, outputs, ("C",))
-    L = build_layout(classes, system.z_initial, system.residual)
-    of, row, number = entries_of(L)
-    # A query token that enters with the residual connection is one more entry, of no weight of its own.
-    contextual, entry = number >= 0, np.arange(of.size)
-    logit = L.slots(classes, system.z_initial)[L.entry_slot]
-    labels["entry"] = [
-        np.where(contextual, values[number], 0.0) for values in (L.log_p, logit)
-    ] + [1.0 * contextual, 1.0 * np.isin(number, L.query_entry[L.query_entry >= 0])]  # fmt: skip
-    labels["Y"] = [np.zeros(L.num_rows * width)]
-    tokens = np.where(contextual, L.multiplicity[number], 1.0)
-    left = pairs[of]
-    right = row[:, None] * width + np.arange(width)
-    inputs = [
-        Sum("class", of, (("entry", entry),), tokens),
-        Sum("entry", entry, (("class", of),)),
-        Sum("Y", right, (("entry", entry[:, None]), ("C", left))),
-        Sum("C", left, (("entry", entry[:, None]), ("Y", right)), tokens[:, None]),
-    ]
-    return Dependence(labels, [*inputs, *outputs], ("C",))
+from snapdyn.dynamics.systems.layout import scratch, start_pattern
 
 
 class FrozenIncidence(NamedTuple):

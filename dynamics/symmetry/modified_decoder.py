@@ -19,46 +19,10 @@ from snapdyn.dynamics.kernels.balance import first_members, group
 from snapdyn.dynamics.kernels.modified_decoder_lists import modified_decoder_lists
 from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
 from snapdyn.dynamics.symmetry.colouring import Colouring
-from snapdyn.dynamics.symmetry.dependence import Dependence, Sum
 from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
 from snapdyn.dynamics.symmetry.search import MOVING, colouring_of
 from snapdyn.dynamics.systems.layout import scratch, start_pattern
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
-
-
-def modified_decoder_dependence(system: ModifiedDecoder) -> Dependence:
-    """Parts and sums of the rate of `system`; its state is (slot, h)."""
-    L, S = system.layout, system.classes.num_classes
-    start = system.initial_state()
-    of = np.repeat(np.arange(S), np.diff(L.indptr))
-    classes, entry = np.arange(S), np.arange(of.size)
-    pairs = np.arange(S * S).reshape(S, S)  # (k, n)
-    left = pairs[of]
-    right = L.entry_row[:, None] * S + classes
-    tokens = L.multiplicity
-    labels = {
-        "slot": [start[: L.num_slots]],
-        "h": [start[L.num_slots :], L.prior],
-        "class": [L.prior],
-        "entry": [L.log_p],
-        "x": [np.eye(S).ravel()],
-        "Y": [np.zeros(L.num_rows * S)],
-    }
-    of_k, of_n = np.broadcast_to(classes[:, None], (S, S)), np.broadcast_to(classes, (S, S))
-    sums = [
-        Sum("entry", entry, (("slot", L.entry_slot),)),
-        Sum("class", of, (("entry", entry),), tokens),
-        Sum("class", classes, (("h", classes),)),
-        Sum("entry", entry, (("class", of),)),
-        Sum("x", pairs, (("class", of_k),)),
-        Sum("x", pairs, (("class", of_n),)),
-        Sum("Y", right, (("entry", entry[:, None]), ("x", left))),
-        Sum("x", left, (("entry", entry[:, None]), ("Y", right)), tokens[:, None]),
-        Sum("class", of_n, (("x", pairs),)),
-        Sum("entry", entry, (("Y", L.entry_row * S + of),)),
-        Sum("slot", L.entry_slot, (("entry", entry),)),
-    ]
-    return Dependence(labels, sums, ("slot", "h"))
 
 
 def reduced_modified_decoder(system: ModifiedDecoder, at_most: float | None) -> ReducedModifiedDecoder | None:

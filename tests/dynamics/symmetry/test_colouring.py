@@ -1,7 +1,7 @@
-"""The coarsest balanced colouring, against a refinement of lists in plain Python."""
+"""The coarsest balanced colouring, against a refinement that compares sorted lists."""
 
-from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,81 +10,33 @@ from snapdyn.dynamics import MeanField, SequenceClasses, random_classes, single_
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import BALANCED, NOT_BALANCED, UNDECIDED
 from snapdyn.dynamics.symmetry import colouring as module
-from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, bits, counted, is_balanced
-from tests.dynamics.symmetry.helpers import random_system
+from snapdyn.dynamics.symmetry.colouring import Colouring, balanced_colouring, counted, is_balanced
+from snapdyn.dynamics.symmetry.pairs import Incidence
+from snapdyn.dynamics.systems.base import System
+from tests.dynamics.symmetry.helpers import random_other, random_system, searched
+from tests.dynamics.symmetry.sums import coarsest, every_value, numbered
 
 NUMBERED = ("slot", "shared", "entry", "output", "sequence_class")
 
 
-def found(system: MeanField, most: float | None = None) -> Colouring | None:
-    return balanced_colouring(system.layout, system.initial_state()[: system.layout.num_slots], most)
+def found(system: System, most: float | None = None) -> Colouring | None:
+    return balanced_colouring(*searched(system), most)
 
 
-class Numbers:
-    """Gives equal keys equal numbers."""
-
-    def __init__(self) -> None:
-        self.of: dict[Hashable, int] = {}
-
-    def __call__(self, *key: Hashable) -> int:
-        return self.of.setdefault(key, len(self.of))
-
-
-def numbered(keys: Iterable[Hashable]) -> list[int]:
-    """A list with equal keys replaced by equal numbers, in order of appearance."""
-    number = Numbers()
-    return [number(key) for key in keys]
-
-
-def refined_by_lists(system: MeanField) -> list[int]:
-    """Colours of the state [z, Y] by comparing sorted lists of neighbours, until nothing changes."""
-    L = system.layout
-    C = L.num_columns
-    multiplicity = [1.0] * (C - 1) + [L.last_column_multiplicity]
-    state = numbered([*system.initial_state()[: L.num_slots].tolist(), *["Y"] * (L.num_rows * C)])
-    while True:
-        number = Numbers()
-        drivers: list[list[int]] = [[] for _ in state]
-        for n in range(L.prior.size):
-            rows = dict(enumerate(L.entry_row[L.indptr[n] : L.indptr[n + 1]].tolist(), int(L.indptr[n])))
-            label = {
-                e: number("f", L.log_p[e], L.multiplicity[e], state[L.entry_slot[e]], e == L.query_entry[n])
-                for e in rows
-            }
-            if L.query_row[n] >= 0:  # the query token is one more entry
-                rows[-1], label[-1] = int(L.query_row[n]), number("query")
-            value = {(e, o): state[L.num_slots + rows[e] * C + o] for e in rows for o in range(C)}
-            own = int(L.column[n])
-            a = [
-                number("a", multiplicity[o], o == own, *sorted((label[e], value[e, o]) for e in rows)) for o in range(C)
-            ]
-            g = {e: number("g", label[e], *sorted((a[o], value[e, o]) for o in range(C))) for e in rows}
-            whole = number("class", L.prior[n], *sorted(a), -1, *sorted(g.values()))
-            for e in rows:
-                if e >= 0:
-                    drivers[L.entry_slot[e]].append(number(whole, g[e]))
-                for o in range(C):
-                    drivers[L.num_slots + rows[e] * C + o].append(number(whole, g[e], a[o]))
-        finer = numbered((before, *sorted(by)) for before, by in zip(state, drivers, strict=True))
-        if len(set(finer)) == len(set(state)):
-            return state
-        state = finer
-
-
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(200))
 def test_colours_are_those_of_lists(seed: int) -> None:
-    """Assert the same partition of the state, with queries, priors, starts and residual connections."""
+    """Assert the same partition of z and Y for all tokens and outputs, with queries, priors, starts and residuals."""
     system, _ = random_system(seed)
     colours = found(system)
     assert colours is not None
-    ours = numbered([("z", *[c]) for c in colours.slot.tolist()] + [("Y", c) for c in colours.value.ravel().tolist()])
-    assert ours == numbered(refined_by_lists(system))
+    state = np.concatenate([colours.slot, colours.num_slots + colours.value.ravel()])
+    assert numbered(every_value(system, state)) == coarsest(system)
 
 
-def check(system: MeanField, colours: Colouring, start: Floats, numbers: list[Ints]) -> tuple[int, Colouring]:
+def check(layout: Incidence, colours: Colouring, start: Floats, numbers: list[Ints]) -> tuple[int, Colouring]:
     """The check by tables of other numbers of colours."""
     number = [int(each.max()) + 1 if each.size else 0 for each in numbers]
-    return counted(system.layout, colours.pairs, start, numbers, number)
+    return counted(layout, colours.pairs, start, numbers, number)
 
 
 def test_known_sizes() -> None:
@@ -107,35 +59,83 @@ def test_unequal_weights_have_unequal_colours() -> None:
     assert found(system, system.size / 2) is None
 
 
-@pytest.mark.parametrize("residual", [False, True])
-def test_a_colouring_that_is_too_coarse_is_not_balanced(residual: bool) -> None:
-    """Assert that merging two colours, of z, Y, entries, outputs or classes, is noticed each time, by both checks."""
-    system = MeanField(different_priors(), 1.0, 1.0, residual=residual)
-    colours = found(system)
-    assert colours is not None
-    start = system.initial_state()[: system.layout.num_slots]
-    numbers = [getattr(colours, name) for name in NUMBERED]
-    assert check(system, colours, start, numbers)[0] == BALANCED
-    assert is_balanced(system.layout, colours, start)
-    for at, name in enumerate(NUMBERED):
-        for kept in range(int(numbers[at].max())):
-            merged = np.where(numbers[at] == kept + 1, kept, numbers[at])
-            merged -= merged > kept  # colours stay 0, 1, ...
-            coarser = [*numbers[:at], merged, *numbers[at + 1 :]]
-            answer, found_again = check(system, colours, start, coarser)
-            assert answer != BALANCED, name
-            assert answer == NOT_BALANCED or not is_balanced(system.layout, found_again, start), name
-            assert not is_balanced(system.layout, replace(colours, **{name: merged}), start), name
-    start[0] = 1.0
-    assert check(system, colours, start, numbers)[0] == NOT_BALANCED
-    assert not is_balanced(system.layout, colours, start)
-
-
 def different_priors() -> SequenceClasses:
     """Syn-Medium with six queries and two kinds of classes, by their priors."""
     classes = syn_medium(6)
     weights = np.where(np.arange(classes.num_classes) % 2 == 0, 1.0, 2.0)
     return SequenceClasses(classes.P, classes.query, classes.next_token, weights, classes.vocab_size)
+
+
+# Mean fields without and with the residual connection, and seeds of other systems with equal values.
+CASES = ["mean field", "residual", 0, 20, 25, 100, 12, 77, 8, 53, 19, 39]
+
+
+def of_case(case: str | int) -> System:
+    if isinstance(case, int):
+        return random_other(case)[0]
+    return MeanField(different_priors(), 1.0, 1.0, residual=case == "residual")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_colouring_that_is_too_coarse_is_not_balanced(case: str | int) -> None:
+    """Assert that merging two colours, of z, Y, entries, outputs or classes, is noticed each time, by both checks."""
+    system = of_case(case)
+    colours, (layout, start) = found(system), searched(system)
+    assert colours is not None
+    numbers = [getattr(colours, name) for name in NUMBERED]
+    assert check(layout, colours, start, numbers)[0] == BALANCED
+    assert is_balanced(layout, colours, start)
+    for at, name in enumerate(NUMBERED):
+        merges = [(kept, kept + 1) for kept in range(int(numbers[at].max(initial=0)))]
+        for kept, gone in [*merges, *((0, gone) for _, gone in merges[1:])]:
+            merged = np.where(numbers[at] == gone, kept, numbers[at])
+            merged -= merged > gone  # colours stay 0, 1, ...
+            coarser = [*numbers[:at], merged, *numbers[at + 1 :]]
+            answer, found_again = check(layout, colours, start, coarser)
+            assert answer != BALANCED, name
+            assert answer == NOT_BALANCED or not is_balanced(layout, found_again, start), name
+            assert not is_balanced(layout, replace(colours, **{name: merged}), start), name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_changed_weight_is_not_balanced(case: str | int) -> None:
+    """Assert that both checks notice the last bit of one start, prior or weight, and another next token."""
+    system = of_case(case)
+    colours, (layout, start) = found(system), searched(system)
+    assert colours is not None
+    numbers = [getattr(colours, name) for name in NUMBERED]
+
+    def is_refused(colours: Colouring, layout: Incidence, start: Floats) -> bool:
+        return check(layout, colours, start, numbers)[0] == NOT_BALANCED and not is_balanced(layout, colours, start)
+
+    assert is_refused(colours, layout, one_changed(start, colours.slot))
+    for name in ("log_p", "multiplicity"):
+        pairs = colours.pairs._replace(**{name: one_changed(getattr(colours.pairs, name), colours.entry)})
+        assert is_refused(replace(colours, pairs=pairs), layout, start), name
+    prior, column = one_changed(layout.prior, colours.sequence_class), layout.column.copy()
+    assert is_refused(colours, with_changed(layout, prior=prior), start)
+    n, output = divmod(repeated(colours.output.ravel()), layout.num_columns)
+    column[n] = output if column[n] != output else (output + 1) % layout.num_columns
+    assert is_refused(colours, with_changed(layout, column=column), start)
+
+
+def repeated(colour: Ints) -> int:
+    """The first value of the largest colour, which has several."""
+    members = np.bincount(colour)[colour]
+    assert members.max() > 1
+    return int(members.argmax())
+
+
+def one_changed(values: Floats, colour: Ints) -> Floats:
+    """The values with another last bit of one whose colour others have."""
+    changed, at = values.copy(), repeated(colour)
+    changed[at] = np.nextafter(changed[at], np.inf)
+    return changed
+
+
+def with_changed(layout: Any, **values: Any) -> Incidence:
+    """The layout with other values."""
+    return layout._replace(**values) if isinstance(layout, tuple) else replace(layout, **values)
 
 
 def test_a_collision_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,13 +162,12 @@ def test_equal_neighbours_in_another_order() -> None:
     assert colours is not None
     start = system.initial_state()[: system.layout.num_slots]
     numbers = [getattr(colours, name) for name in NUMBERED]
-    assert check(system, colours, start, numbers)[0] == UNDECIDED
+    assert check(system.layout, colours, start, numbers)[0] == UNDECIDED
     assert is_balanced(system.layout, colours, start)
 
 
 def test_zero_has_one_sign() -> None:
-    """Assert that a start of -0 has the colour of 0, in both refinements."""
-    assert bits(np.array([0.0]))[0] == bits(np.array([-0.0]))[0]
+    """Assert that a start of -0 has the colour of 0."""
     classes = syn_medium(6)
     z = np.zeros((6, classes.num_tokens))
     z[::2] = -0.0

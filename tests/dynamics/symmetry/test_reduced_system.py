@@ -22,15 +22,14 @@ from snapdyn.dynamics import (
     symmetric_classes,
     syn_medium,
 )
-from snapdyn.dynamics.symmetry import reduced_system, search
-from snapdyn.dynamics.symmetry.colouring import balanced_colouring
-from snapdyn.dynamics.symmetry.dependence import coarsest_colouring
+from snapdyn.dynamics.symmetry import colouring, reduced_system, search
+from snapdyn.dynamics.symmetry.colouring import balanced_colouring, has_equivalent_classes
 from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder
 from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import plain, random_other, random_system
-from tests.dynamics.symmetry.test_dependence import dependence_of, numbered
+from tests.dynamics.symmetry.helpers import plain, random_other, random_system, searched
+from tests.dynamics.symmetry.sums import coarsest, every_value, numbered
 
 RUNS = [0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 18, 19, 20, 22, 23, 24]
 
@@ -67,16 +66,62 @@ def first_of(small: System) -> np.ndarray:
     return np.unique(small.full_state(np.arange(small.size, dtype=float)), return_index=True)[1]
 
 
+def colours_of(system: System) -> list[int]:
+    """Colours of the state that the system on representatives has, for all tokens and outputs."""
+    small = reduced(system)
+    state = np.arange(float(system.size)) if small is None else small.full_state(np.arange(float(small.size)))
+    return numbered(every_value(system, state))
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_colours_are_the_coarsest(seed: int) -> None:
-    """Assert that one search for all systems finds the partition that refines the sums of each system, as lists."""
+    """Assert that one search for all systems finds the partition that the sums of each system have.
+
+    The sums go over all tokens and outputs, and their refinement compares sorted lists: it knows of no lumped tokens,
+    shared columns or hashes.
+    """
     system, _ = random_other(seed)
-    dependence, small = dependence_of(system), reduced(system)
-    lists = coarsest_colouring(dependence)
-    assert lists is not None
-    theirs = numbered([(part, c) for part in dependence.state for c in lists[part].tolist()])
-    ours = np.arange(system.size) if small is None else small.full_state(np.arange(small.size, dtype=float))
-    assert numbered(ours.tolist()) == theirs
+    assert colours_of(system) == coarsest(system)
+
+
+def test_a_collision_gives_no_wrong_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that hashes that collide end in no reduction, or in one to values that have the same colour."""
+    monkeypatch.setattr(colouring, "KEPT_BITS", np.uint64(7))
+    refused = 0
+    for seed in range(100):
+        system, symmetric = random_other(seed)
+        theirs, ours = coarsest(system), colours_of(system)
+        assert len(set(zip(ours, theirs, strict=True))) == len(set(ours)), seed
+        refused += symmetric and reduced(system) is None
+    assert refused > 0
+
+
+def test_the_search_gives_up() -> None:
+    """Assert that the search ends at the number of colours asked for, and the look at the classes before it.
+
+    The search finds the 43 colours of z and Y. The decoders keep 3 and 2 values of their state, Eq. (10) keeps 12.
+    """
+    classes = syn_medium(3)
+    systems = [
+        FrozenDecoder(classes, 1.0),
+        FrozenDecoder(classes, 1.0, modified=True),
+        ModifiedDecoder(classes, 1.0, 1.0),
+        FiniteLengthMeanField(classes, 1.0, 1.0, 1000),
+    ]
+    for system, size in zip(systems, (3, 2, 12, 43), strict=True):
+        small, most = reduced(system), reduced(system, size / system.size)
+        assert small is not None
+        assert small.size == size
+        assert most is not None
+        assert most.size == size
+        assert reduced(system, (size - 1) / system.size) is None
+        incidence, start = searched(system)
+        found = balanced_colouring(incidence, start, 43)
+        assert found is not None
+        assert found.size == 43
+        assert balanced_colouring(incidence, start, 42) is None
+        assert has_equivalent_classes(incidence, start)
+    assert not has_equivalent_classes(*searched(FrozenDecoder(random_classes(6, 1, 3, seed=1), 1.0)))
 
 
 def test_systems_of_the_same_classes_share_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
