@@ -61,6 +61,7 @@ class ModifiedDecoderLists(NamedTuple):
     pull_number: Floats  # (terms,) classes with the same token
 
 
+@np.errstate(over="ignore")  # without the JIT: hashes are modulo 2**64 on purpose
 def modified_decoder_lists_of(system: ModifiedDecoder, colouring: Colouring, values: Ints) -> ModifiedDecoderLists:
     """The lists; `values` (S,) are the colours of h."""
     L, S = system.layout, system.classes.num_classes
