@@ -112,7 +112,7 @@ def _undisturbed(work: Callable[[list[bool]], None]) -> None:
 
 
 def _write_content(dataset: xarray.Dataset, path: Path, stop: list[bool]) -> None:
-    """Write the HDF5 data; once `stop` is not empty the rest is left out, and the file is useless."""
+    """Write the HDF5 data; once `stop` is not empty the rest does not reach the file, which is useless."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
@@ -125,33 +125,58 @@ def _write_content(dataset: xarray.Dataset, path: Path, stop: list[bool]) -> Non
 
 
 class _Target(io.FileIO):
-    """File that HDF5 writes to; it keeps the first error, for the time after HDF5 has closed the file.
+    """File that HDF5 writes to. After an error, which it keeps, or `stop`, HDF5 goes on in a copy in memory.
 
-    HDF5 ends the process when it cannot write what it holds back, as on a full disk.
+    HDF5 ends the process when it cannot write what it holds back, as on a full disk, or when it reads other bytes than
+    it wrote, as the strings of a variable.
     """
 
     error: OSError | None = None
     stop: list[bool]
+    memory: io.BytesIO | None = None
+
+    def _leave_disk(self) -> io.BytesIO:
+        at = super().tell()
+        super().seek(0)
+        self.memory = io.BytesIO(super().read() or b"")
+        self.memory.seek(at)
+        return self.memory
 
     def write(self, data: Any) -> int:
-        """Write all bytes, or none after an error or `stop`."""
+        """Write all bytes."""
         left = memoryview(data).cast("B")
         size = len(left)
         try:
-            while left and self.error is None and not self.stop:
+            while left and self.memory is None and not self.stop:
                 left = left[super().write(left) :]
         except OSError as error:
             self.error = error
+        if left:
+            (self.memory or self._leave_disk()).write(left)
         return size
 
     def truncate(self, size: int | None = None) -> int:
-        """Set the size, unless after an error or `stop`."""
-        try:
-            if self.error is None and not self.stop:
-                super().truncate(size)
-        except OSError as error:
-            self.error = error
-        return self.tell() if size is None else size
+        """Set the size."""
+        size = self.tell() if size is None else size
+        if self.memory is None and not self.stop:
+            try:
+                return super().truncate(size)
+            except OSError as error:
+                self.error = error
+        memory, at = self.memory or self._leave_disk(), self.tell()
+        missing = size - memory.seek(0, io.SEEK_END)
+        memory.write(bytes(missing)) if missing > 0 else memory.truncate(size)
+        memory.seek(at)
+        return size
+
+    def readinto(self, data: Any) -> int | None:
+        return super().readinto(data) if self.memory is None else self.memory.readinto(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return super().seek(offset, whence) if self.memory is None else self.memory.seek(offset, whence)
+
+    def tell(self) -> int:
+        return super().tell() if self.memory is None else self.memory.tell()
 
 
 def _trailer(path: str | os.PathLike[str], size: int) -> bytes:

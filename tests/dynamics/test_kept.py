@@ -16,8 +16,8 @@ from snapdyn.dynamics import (
     syn_medium,
 )
 from snapdyn.dynamics.kept import Kept
-from snapdyn.dynamics.symmetry import reduction as mean_field_search
-from snapdyn.dynamics.symmetry import search as list_search
+from snapdyn.dynamics.symmetry import search
+from snapdyn.dynamics.symmetry.colouring import balanced_colouring
 from snapdyn.dynamics.symmetry.reduction import reduced
 
 BUILDERS = {
@@ -48,9 +48,7 @@ def starts(classes: SequenceClasses) -> list[np.ndarray | None]:
 def test_shared_searches_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert one search for all rates and for all starts of one pattern, and the values of runs that share nothing."""
     searches = []
-    for module, function in ((mean_field_search, "balanced_colouring"), (list_search, "coarsest_colouring")):
-        search = getattr(module, function)
-        monkeypatch.setattr(module, function, lambda *a, search=search: searches.append(1) or search(*a))
+    monkeypatch.setattr(search, "balanced_colouring", lambda *each: searches.append(1) or balanced_colouring(*each))
     shared, counts, times = like_classes(), [], [1.0, 30.0]
     for start in starts(shared):
         for rate in (0.5, 1.0):
