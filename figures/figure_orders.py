@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, power_of_ten
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size, power_of_ten
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -146,8 +146,14 @@ def _draw_fit(axes: Axes, fit: Fit) -> None:
     error = fit.order.standard_error
     # An error below the last digit shown is not shown.
     uncertainty = f" $\\pm$ {error:.1g}" if error >= 5e-4 else ""
-    orders = f"order {fit.order.corrected:.3f}{uncertainty}, expected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
-    axes.set_title(f"{what}:\n{orders}")
+    orders = f"{fit.order.corrected:.3f}{uncertainty}\nexpected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
+    axes.set_title(what)
+    # The corner that the line leaves empty.
+    rising = fit.expected > 0
+    axes.text(
+        0.04 if rising else 0.98, 0.98, orders, ha="left" if rising else "right", va="top", fontsize=note_size(0.93),
+        transform=axes.transAxes,
+    )  # fmt: skip
     axes.minorticks_off()
     shown = fit.parameter[[0, fit.parameter.size // 2, -1]]
     axes.set_xticks(shown, [power_of_ten(value, 2) for value in shown])
