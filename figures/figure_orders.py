@@ -148,18 +148,15 @@ def _draw_fit(axes: Axes, fit: Fit) -> None:
     uncertainty = f" $\\pm$ {error:.1g}" if error >= 5e-4 else ""
     orders = f"{fit.order.corrected:.3f}{uncertainty}\nexpected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
     axes.set_title(what)
-    # The corner that the line leaves empty.
-    rising = fit.expected > 0
-    axes.text(
-        0.04 if rising else 0.98, 0.98, orders, ha="left" if rising else "right", va="top", fontsize=note_size(0.93),
-        transform=axes.transAxes,
-    )  # fmt: skip
     axes.minorticks_off()
     shown = fit.parameter[[0, fit.parameter.size // 2, -1]]
     axes.set_xticks(shown, [power_of_ten(value, 2) for value in shown])
     ends = [fit.gap.min(), fit.gap.max()]
     axes.set_yticks(ends, [power_of_ten(value, 2) for value in ends])
     axes.margins(x=0.12)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.4)  # room for the orders above the data
+    axes.text(0.03, 1.0, orders, va="top", fontsize=note_size(0.93), transform=axes.transAxes)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:
