@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TITLE = "Fitted orders of the approximations"
 CAPTION = (
     "Gaps between neighbouring rungs against their small parameter (circles, with standard errors where they are "
-    "random), and the order that theory gives (line through the smallest gap). In the panels: the fitted order, corrected "
+    "random), and the order that theory gives (line through the smallest gap). Written: the fitted order, corrected "
     "for the contribution of the next term, which is fitted to the same data."
 )
 
