@@ -164,7 +164,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
             mesh = axes.imshow(shown.attention, norm=colours, aspect=aspect, interpolation="nearest")
-            title = f"iteration {shown.shown_iteration.item()}, {shown.shown_entropy.item():.2f} nats"
+            title = f"iteration {shown.shown_iteration.item()}\n{shown.shown_entropy.item():.2f} nats"
             axes.set_title(f"({next(letters)}) {title}", loc="left")
             if column == 0:
                 axes.set_ylabel(f"{_layers(depth)}\nquery position")

@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, power_of_ten
+from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size, power_of_ten
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TITLE = "Fitted orders of the approximations"
 CAPTION = (
     "Gaps between neighbouring rungs against their small parameter (circles, with standard errors where they are "
-    "random), and the order that theory gives (line through the smallest gap). Titles: the fitted order, corrected "
+    "random), and the order that theory gives (line through the smallest gap). Written: the fitted order, corrected "
     "for the contribution of the next term, which is fitted to the same data."
 )
 
@@ -146,14 +146,17 @@ def _draw_fit(axes: Axes, fit: Fit) -> None:
     error = fit.order.standard_error
     # An error below the last digit shown is not shown.
     uncertainty = f" $\\pm$ {error:.1g}" if error >= 5e-4 else ""
-    orders = f"order {fit.order.corrected:.3f}{uncertainty}, expected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
-    axes.set_title(f"{what}:\n{orders}")
+    orders = f"{fit.order.corrected:.3f}{uncertainty}\nexpected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
+    axes.set_title(what)
     axes.minorticks_off()
     shown = fit.parameter[[0, fit.parameter.size // 2, -1]]
     axes.set_xticks(shown, [power_of_ten(value, 2) for value in shown])
     ends = [fit.gap.min(), fit.gap.max()]
     axes.set_yticks(ends, [power_of_ten(value, 2) for value in ends])
     axes.margins(x=0.12)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.4)  # room for the orders above the data
+    axes.text(0.03, 1.0, orders, va="top", fontsize=note_size(0.93), transform=axes.transAxes)
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

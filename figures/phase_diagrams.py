@@ -20,7 +20,7 @@ from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
 from snapdyn.figures.layout import fit_texts, legend_above, wrap
 from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
-from snapdyn.figures.style import SINGLE_COLUMN, new_figure, note_size, power_of_ten
+from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import PHASES
 
 MESH = 200  # points along each axis at which the theory's lines are computed
@@ -214,9 +214,16 @@ def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normali
     ticks = LogLocator(subs=subs) if isinstance(norm, LogNorm) else MaxNLocator(5)
     levels = [each for each in ticks.tick_values(low, high) if low < each < high]
     if levels:
-        lines = axes.contour(x, y, np.ma.masked_invalid(values), levels=levels, colors="white", linewidths=0.7)
+        lines = axes.contour(
+            x, y, np.ma.masked_invalid(values), levels=levels, colors="white", linewidths=line_width(0.7)
+        )
         named = levels[:: 1 + len(levels) // 5]
-        axes.clabel(lines, named, fontsize=6, fmt=lambda level: power_of_ten(level) if level >= 1e3 else f"{level:g}")
+        axes.clabel(
+            lines,
+            named,
+            fontsize=note_size(0.86),
+            fmt=lambda level: power_of_ten(level) if level >= 1e3 else f"{level:g}",
+        )
 
 
 def _mesh(
@@ -248,9 +255,9 @@ def _draw_lines(
         with np.errstate(invalid="ignore", divide="ignore"):
             level = np.ma.masked_invalid(np.broadcast_to(function(theory), X.shape))
         if level.count() and level.min() < 0 < level.max():
-            drawn = axes.contour(X, Y, level, levels=[0.0], colors=[colour], linewidths=1.6)
-            drawn.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
-            handles.append(Line2D([], [], color=colour, linewidth=1.6, label=label))
+            drawn = axes.contour(X, Y, level, levels=[0.0], colors=[colour], linewidths=line_width(1.6))
+            drawn.set_path_effects([withStroke(linewidth=line_width(3.0), foreground="white")])
+            handles.append(Line2D([], [], color=colour, linewidth=line_width(1.6), label=label))
     return handles
 
 
@@ -273,11 +280,17 @@ def _draw_times(
         time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
         if np.isfinite(time).any():
             drawn = axes.contour(X, Y, np.ma.masked_invalid(time), levels=levels, colors="black", linestyles=style)
-            drawn.set(linewidths=1.0, path_effects=[withStroke(linewidth=2.4, foreground="white")])
-            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=1.0, label=label))
+            drawn.set(
+                linewidths=line_width(1.0), path_effects=[withStroke(linewidth=line_width(2.4), foreground="white")]
+            )
+            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=line_width(1.0), label=label))
     if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
         measured = np.ma.masked_invalid(field.values)
-        drawn = axes.contour(dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=5.0)
+        drawn = axes.contour(
+            dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=line_width(5.0)
+        )
         drawn.set(alpha=0.7, zorder=1.5)
-        handles.append(Line2D([], [], color="#D55E00", linewidth=5.0, alpha=0.7, label=f"measured (lines {spaced})"))
+        handles.append(
+            Line2D([], [], color="#D55E00", linewidth=line_width(5.0), alpha=0.7, label=f"measured (lines {spaced})")
+        )
     return handles
