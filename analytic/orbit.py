@@ -163,7 +163,7 @@ def single_common_token_orbit(
         x = ratio**2 * np.exp(2 * distinct_logits(w) - w)
         return float(3 + 2 * K * x.sum())
 
-    w = inverse_of_integral(tau, q, slope_bound)
+    w = inverse_of_integral(tau, q, slope_bound, p.size)
     z = distinct_logits(w)
     return Orbit(z, -K * z.sum(axis=-1))
 
@@ -179,18 +179,22 @@ def legendre_rule(count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def inverse_of_integral(
-    tau: FloatArray, q: Callable[[FloatArray], FloatArray], slope_bound: Callable[[FloatArray], float]
+    tau: FloatArray,
+    q: Callable[[FloatArray], FloatArray],
+    slope_bound: Callable[[FloatArray], float],
+    terms: int = 1,
 ) -> FloatArray:
     """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which does not increase.
 
-    A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis.
+    A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis. `q` makes arrays
+    of `terms` numbers for each w.
     """
     nodes, weights = legendre_rule(_NODES)
 
     def integral(left: FloatArray, right: FloatArray) -> FloatArray:
         width = right - left
         # All nodes in one call where there are few times; more times at once would only fill memory.
-        at_once = max(1, 1000 // max(1, width.size))
+        at_once = max(1, 1000 // max(1, width.size * terms))
         parts = [slice(first, first + at_once) for first in range(0, _NODES, at_once)]
         return width * sum(q(left[..., None] + width[..., None] * nodes[part]) @ weights[part] for part in parts)
 

@@ -37,8 +37,9 @@ from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, shown, ti
 if TYPE_CHECKING:
     import xarray
 
+# Of a run that `integrate` made; neither copied nor saved.
+FUNCTIONS = ("_states_at", "_again", "_of_whole", "_decoded")
 # Fields that a run on representatives gives for all classes when they are read.
-FUNCTIONS = ("_states_at", "_again", "_of_whole")  # of a run that `integrate` made; neither copied nor saved
 LIFTED = frozenset({"z_support", "z_initial", "Y", "decoder_rows", "decoder_outputs"})
 
 
@@ -556,12 +557,12 @@ class Trajectory:
             return np.full(classes.num_classes, np.nan)
         if "h" in self.extra:
             return peak_times(self.t, speed_of_visits(self.extra["h"], classes.vocab_size))
-        run = self if self.Y is not None else self._with_decoder()
-        if not set(run.require_decoder().outputs.tolist()) <= {*classes.next_tokens.tolist(), -1}:
+        if "kind" in self.parameters:  # a file or a copy: it has not all outputs of the decoder
             raise InputError(
                 "expected a run with all outputs of the decoder, received that of one class (`of_class`); read the "
                 "transition of the whole run"
             )
+        run = self if self.Y is not None else self._with_decoder()
         logits = class_logits(classes, run.attention_entries, *run.require_decoder())
         return peak_times(self.t, logits.speed)
 
@@ -573,10 +574,15 @@ class Trajectory:
             return self.transition[[classes.first_of_kind(kind)]]
         if self.t.size < 3:
             return np.full(1, np.nan)
-        run = self if self.representatives.Y is not None else self._with_decoder()
-        one = run.of_class(kind)
+        one = self._decoded.of_class(kind)
         speed = speed_of_kind(one.attention_entries, one.require_decoder().Y, numbers_of_outputs(classes, kind))
         return peak_times(self.t, speed)
+
+    @cached_property
+    def _decoded(self) -> Trajectory:
+        """The run on representatives with its decoder, which is made once for all kinds."""
+        assert self.representatives is not None
+        return self if self.representatives.Y is not None else self._with_decoder()
 
     def _with_decoder(self) -> Trajectory:
         again: Callable[[Floats], Trajectory] | None = vars(self).get("_again")

@@ -207,6 +207,14 @@ def _evaluate(rate, arguments, work, state, stage, tau):
     work.counts[EVALUATIONS] += 1
 
 
+@kernel(fastmath=REASSOCIATE)
+def _is_finite(x):
+    check = 0.0
+    for i in range(x.size):
+        check += 0.0 * x[i]
+    return check == 0.0
+
+
 @kernel(fastmath=EXACT)
 def _multiply(x, factor):
     for i in range(x.size):
@@ -358,6 +366,8 @@ def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
             _evaluate(rate, arguments, work, where[state], s, now)
             if starts and s == 0:
                 h0, d1 = _trial_step(work)
+            elif s == STAGES and not _is_finite(vectors[where[STAGE + STAGES]]):
+                error = math.inf  # the step after this one could not begin; scipy rejects it too
 
         if starts:
             _choose_first_step(h0, d1, work)

@@ -230,12 +230,25 @@ def test_refusals(tmp_path: Path) -> None:
     reduced = integrate(SingleCommonToken(4, 100, 1.0, 0.2, rho0=2.0), times)
     residual = integrate(MeanField(classes, 1.0, 0.2, residual=True), times)
     copied = run.of_class(0).changed(t=run.t)
+    one = load(without.of_class(0).save(tmp_path / "one.nc"))
     for refused, reason in (
         (reduced, "sequence classes"), (residual, "residual"), (residual.of_class(0), "residual"),
         (without, "save_decoder"), (without.of_class(0), "save_decoder"), (copied, "of_class"),
+        (one, "of_class"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=reason):
             _ = refused.transition
+
+
+def test_the_run_is_made_again_once_for_all_kinds() -> None:
+    """Assert one more run for the transitions of three kinds, with reduction and without the decoder saved."""
+    kinds = [ClassKind([], [0.4, 0.6], 2, weight) for weight in (1.0, 2.0, 3.0)]
+    run = integrate(MeanField(symmetric_classes(kinds), 1.0, 0.1), log_times(1.0, 1e3, 50), reduce=True)
+    again, made = vars(run)["_again"], []
+    vars(run)["_again"] = lambda times: made.append(times) or again(times)
+    each = [float(run.of_class(kind).transition[0]) for kind in range(3)]
+    assert len(made) == 1
+    assert each[0] > each[1] > each[2]
 
 
 def test_a_changed_copy_measures_again() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 from scipy.stats import linregress
 
+import snapdyn as sd
 from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
@@ -314,3 +316,18 @@ def test_late_times_cost_little_more() -> None:
     )
     assert (early.status, late.status) == ("finished", "finished")
     assert late.stats["evaluations"] < 2 * early.stats["evaluations"]
+
+
+@pytest.mark.parametrize("log_time", [False, True], ids=["time", "log time"])
+def test_a_step_to_a_state_without_a_rate_is_rejected(log_time: bool) -> None:
+    """Assert that u' = -u^(3/2), whose steps reach u < 0 once u is below the tolerance, goes on as scipy's DOP853 does."""
+    u = sympy.Symbol("u")
+    decay = sd.System.from_sympy("Decay", {u: 1.0}, {u: -(u ** sympy.Rational(3, 2))})
+    times = np.array([1e2, 1e4, 1e6, 1e8])
+    compiled = sd.integrate(decay, times, method="compiled", log_time=log_time)
+    scipy_run = sd.integrate(decay, times, method="DOP853", log_time=log_time)
+    assert compiled.success and scipy_run.success
+    assert compiled.stats["steps"] == scipy_run.stats["steps"]
+    # u falls, so that errors of steps, at most rtol + atol each, do not grow.
+    bound = compiled.stats["steps"] * (compiled.stats["rtol"] + 1e-10)
+    assert compiled.state[:, 0] == pytest.approx(4 / (2 + times) ** 2, rel=0, abs=bound)
