@@ -49,7 +49,9 @@ def compute(
     level: str,
     num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 10,
     vocab_size: Annotated[int, Parameter("vocabulary V", at_least=4)] = 1000,
-    eta_Y: Annotated[Sequence[float], Parameter("rates of the decoder", "per step", at_least=1e-4, at_most=1e4)] = (
+    eta_Y: Annotated[
+        Sequence[float], Parameter("rates of the decoder", "per step", at_least=1e-4, at_most=1e4, different=True)
+    ] = (
         0.5,
         1.0,
         2.0,

@@ -9,7 +9,6 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, momentum_clock, sgd, syn_small
-from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
@@ -50,7 +49,8 @@ GENERAL = (
 def compute(
     level: str,
     eta_Y: Annotated[
-        Sequence[float], Parameter("rates of the decoder", "per step", at_least=0.1, at_most=10, entries=2)
+        Sequence[float],
+        Parameter("rates of the decoder", "per step", at_least=0.1, at_most=10, entries=2, different=True),
     ] = (1.0, 10.0),
     eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=0.01, at_most=10)] = 1.0,
     momentum: Annotated[float, Parameter("momentum of SGD", at_least=0, at_most=0.99)] = 0.9,
@@ -72,10 +72,6 @@ def compute(
         (eta_Y, iteration, class, token). descent: gradient descent with the same momentum, T infinite, no noise;
         mean_field: the flow at t (iteration), batch-size-1 steps, at which a constant gradient would have arrived.
     """
-    if len(set(eta_Y)) < 2:
-        raise InputError(
-            f"expected two different rates eta_Y of figure 4, received {eta_Y[0]:g} twice; give another one"
-        )
     count = SEEDS[level] if seeds is None else seeds
     t = momentum_clock(ITERATIONS, momentum)
     noisy = [

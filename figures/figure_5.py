@@ -42,7 +42,8 @@ GENERAL = ("change of the common tokens' attention by iteration 48, largest over
 def compute(
     level: str,
     rate: Annotated[
-        Sequence[float], Parameter("rates eta_Y = eta_Z", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)
+        Sequence[float],
+        Parameter("rates eta_Y = eta_Z", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, different=True),
     ] = (0.1, 0.5, 1.0),
     seeds: Annotated[int | None, Parameter("number of seeds, 10 or 100 by the level", at_least=2)] = None,
 ) -> xarray.Dataset:

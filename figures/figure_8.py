@@ -34,7 +34,13 @@ GENERAL = (
 
 Rates = Annotated[
     Sequence[float],
-    Parameter("rates of the decoder, as many in both panels", "per step", at_least=LEAST_RATE, at_most=MOST_RATE),
+    Parameter(
+        "rates of the decoder, as many in both panels",
+        "per step",
+        at_least=LEAST_RATE,
+        at_most=MOST_RATE,
+        different=True,
+    ),
 ]
 
 

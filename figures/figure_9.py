@@ -36,7 +36,8 @@ def compute(
     level: str,
     num_classes: Annotated[int, Parameter("classes K", at_least=1)] = 1,
     eta_Z: Annotated[
-        Sequence[float], Parameter("rates of attention, increasing", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)
+        Sequence[float],
+        Parameter("rates of attention, increasing", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, different=True),
     ] = (
         0.5,
         1.0,

@@ -48,7 +48,9 @@ def compute(
     level: str,
     eta_Y: Annotated[
         Sequence[float],
-        Parameter("rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2),
+        Parameter(
+            "rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2, different=True
+        ),
     ] = (1.0, 10.0),
     eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
     last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=10)] = 1e5,

@@ -44,7 +44,9 @@ def compute(
     level: str,
     eta_Y: Annotated[
         Sequence[float],
-        Parameter("rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2),
+        Parameter(
+            "rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2, different=True
+        ),
     ] = (1.0, 10.0),
     eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
     momentum: Annotated[float, Parameter("of the paper's SGD, for the upper axis", at_least=0, at_most=0.99)] = 0.9,

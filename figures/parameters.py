@@ -37,6 +37,8 @@ class Parameter:
         Values must be larger than this one.
     entries : int, optional
         Number of entries of a list; default any number from 1 on.
+    different : bool
+        Whether a list must have each value once, as where every entry is a curve or a panel of its own.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Parameter:
     at_most: float | None = None
     above: float | None = None
     entries: int | None = None
+    different: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,12 @@ class Declared:
         if not entries or (wanted and len(entries) != wanted):
             raise InputError(
                 f"expected {name} to be a list of {self.expected}, received {shown(value)}; give such a list"
+            )
+        if self.note.different and len(set(entries)) < len(entries):
+            repeated = max(entries, key=entries.count)
+            count = "twice" if entries.count(repeated) == 2 else "more than twice"
+            raise InputError(
+                f"expected different values of {name}, received {value_text(repeated)} {count}; give each once"
             )
         return entries
 
