@@ -83,7 +83,7 @@ def compute(
         raise InputError(
             "expected the dominant token to pass the common one by last_time, received last_time = "
             f"{last_time:g}, when "
-            f"it has {dominant[-1]:.3g} against {common[-1]:.3g}; give a later one"
+            f"it has {dominant[-1]:.3g} against {common[-1]:.3g}; give a later one, or rates nearer to each other"
         )
     ahead = int(np.argmax(dominant > common))
     return xarray.Dataset(

@@ -158,9 +158,11 @@ def write_figure(
         figure = draw_dataset(dataset)
         _require_drawable(figure, dpi)
         layout = figure.get_layout_engine()
-        for kind in formats:
+        # PGF comes last: it turns diagrams into bitmaps, which the other pictures are not to have.
+        ordered_formats = sorted(formats, key=lambda kind: kind == "pgf")
+        for kind in ordered_formats:
             # One layout for all pictures, but for PGF, where LaTeX sets the texts.
-            figure.set_layout_engine(layout if kind in (formats[0], "pgf") else "none")
+            figure.set_layout_engine(layout if kind in (ordered_formats[0], "pgf") else "none")
             save = _save_pgf if kind == "pgf" else _save
             with replacing(files[kind]) as temporary:
                 try:

@@ -151,7 +151,7 @@ def compute(
     rates = 10.0 ** np.linspace(-2, 1, cells), 10.0 ** np.linspace(-3, 0, cells)
     slow = 10.0 ** np.linspace(-2, 1, cells), 10.0 ** np.linspace(-6, 0, cells)
     outputs, many, sizes, large, numbers = (
-        np.unique(np.geomspace(first, last, cells).round())
+        whole_numbers(first, last, cells)
         for first, last in ((10, 1e15), (2, 1e9), (max(10, num_classes), 1e5), (10, 1e9), (2, 1e6))
     )
     shares = np.linspace(0.05, 0.95, cells), np.geomspace(1e-3, 50, cells)
@@ -176,6 +176,12 @@ def compute(
         {name: variable for diagram in datasets for name, variable in diagram.data_vars.items()},
         attrs={name: text for diagram in datasets for name, text in diagram.attrs.items()},
     )
+
+
+def whole_numbers(first: float, last: float, count: int) -> Floats:
+    """Return `count` different whole numbers, log-spaced where these are more than 1 apart."""
+    places = np.arange(count)
+    return np.asarray(np.maximum.accumulate(np.geomspace(first, last, count).round() - places) + places)
 
 
 def _diagram(name: str, panel: Panel, x: Floats, y: Floats, values: Floats) -> xarray.Dataset:

@@ -128,6 +128,23 @@ def test_every_sign_has_a_letter_in_the_fonts(style: str | None, caplog: pytest.
     assert not caplog.records
 
 
+@pytest.mark.skipif(which("xelatex") is None, reason="PGF needs LaTeX")
+def test_pgf_leaves_the_other_pictures_as_they_are(tmp_path: Path) -> None:
+    """Assert that a diagram is drawn by lines in a PDF that is asked for together with PGF, in either order."""
+    dataset = xarray.Dataset({"a": ("x", [1.0])})
+
+    def draw(dataset: xarray.Dataset) -> Figure:
+        figure = new_figure(2.0, 2.0)
+        figure.subplots().pcolormesh(np.eye(3))
+        return figure
+
+    alone, both, last = (
+        write_figure(tmp_path, name, dataset, draw, {}, 0.0, formats=formats)["pdf"].read_bytes()
+        for name, formats in (("alone", ["pdf"]), ("both", ["pgf", "pdf"]), ("last", ["pdf", "pgf"]))
+    )
+    assert alone == both == last
+
+
 def test_bitmaps_of_pgf_are_named_after_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that diagrams are bitmaps in PGF only, beside the file under its name; the pictures are made up here."""
     dataset = xarray.Dataset({"a": ("x", [1.0])})
@@ -146,7 +163,7 @@ def test_bitmaps_of_pgf_are_named_after_the_figure(tmp_path: Path, monkeypatch: 
             file.with_name(f"{file.stem}-img0.png").write_bytes(b"bitmap")
 
     monkeypatch.setattr(Figure, "savefig", save)
-    write_figure(tmp_path, "own", dataset, draw, {}, 0.0, formats=["png", "pgf"])
+    write_figure(tmp_path, "own", dataset, draw, {}, 0.0, formats=["pgf", "png"])
     assert rasterized == {"png": False, "pgf": True}
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"own.nc", "own.provenance.json", "own.png", "own.pgf", "own-img0.png"}
