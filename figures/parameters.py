@@ -13,7 +13,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from snapdyn.errors import LARGEST_WHOLE, InputError, number, shown, text, unknown_name, whole
 
 # Bounds of the rates of flows and closed forms, per step: about four decades on both sides of the paper's rates. What
-# figures claim of all parameters holds at both ends (tests/figures/test_parameters.py).
+# figures claim of all parameters is tested at the corners of these bounds, the other parameters at their defaults
+# (tests/figures/test_parameters.py); Figure 2 refuses the corner of fast decoder and slow attention.
 LEAST_RATE, MOST_RATE = 1e-4, 1e4
 # Arguments of `compute` that are no parameters of the figure.
 RESERVED = ("level", "runs")

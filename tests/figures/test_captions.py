@@ -58,6 +58,7 @@ def test_phase(data: dict[str, xarray.Dataset], drawn: dict[str, DrawnFigure]) -
     times = json.loads(figure.attrs["settings_times"])["classes"]["common_probability"]
     assert f"(here rho = {overlap(times):.3f})" in caption
     assert f"(rho up to {overlap(float(figure.gaps_common_probability.max())):.2f})" in caption
+    assert {variable.shape for variable in figure.data_vars.values()} == {(61, 61)}  # in CHANGELOG.md
     name = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest"
     snapped = next(check.measured for check in drawn["phase"].checks if check.name == name)
     assert f"by a factor of {int(snapped)} or more" in caption

@@ -72,19 +72,24 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
     [
         ("3", {"rho0": 2.0}),  # the printed B does not start at 0
         ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
+        ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e-4}),
         ("transition", {"eta_Y": 1e4}),  # t* and t0 before the axis
         ("transition", {"eta_Y": 1e-4}),  # beyond it
         ("2", {"eta_Y": 1e4, "eta_Z": 1e4}),
+        ("2", {"eta_Y": 1e-4, "eta_Z": 1e-4, "last_time": 1e9}),
+        ("2", {"eta_Y": 1e-4, "eta_Z": 1e4, "last_time": 1e9}),
         ("4", {"eta_Y": [0.1, 10.0], "eta_Z": 0.01, "seeds": 3}),
         ("4", {"eta_Y": [0.1, 10.0], "eta_Z": 10.0, "seeds": 3}),
         ("5", {"rate": [1e-4, 1e4]}),
         ("8", {"eta_Y_a": [1e-4, 1e4], "eta_Y_b": [1e-4, 1e4]}),
         ("9", {"eta_Z": [1e-4, 1e4], "ratio": [1e-4, 1e4]}),
-        ("growth", {"eta_Y": 0.01, "eta_Z": 100.0}),
-        ("growth", {"eta_Y": 1e4, "eta_Z": 1e-4}),
-        ("ladder", {"eta_Y": 1e-4, "eta_Z": 1e4}),
-        ("attention", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
-        ("animation", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e-4}),
+        *(("growth", {"eta_Y": Y, "eta_Z": Z, "seeds": 2}) for Y in (0.01, 1e4) for Z in (1e-4, 100.0)),
+        ("growth", {"vocab_size": 8}),
+        ("growth", {"vocab_size": 8, "num_classes": 2, "num_distinct": 1, "common_probability": 0.99}),
+        ("growth", {"common_probability": 1e-3}),
+        *(("ladder", {"eta_Y": Y, "eta_Z": Z, "seeds": 4}) for Y in (1e-4, 10.0) for Z in (1e-4, 10.0)),
+        *(("attention", {"eta_Y": [1e-4, 1e4], "eta_Z": Z}) for Z in (1e-4, 1e4)),
+        *(("animation", {"eta_Y": [1e-4, 1e4], "eta_Z": Z}) for Z in (1e-4, 1e4)),
     ],
 )
 def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:
@@ -93,6 +98,33 @@ def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -
     checks = [check for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general]
     assert checks
     assert all(check.as_expected for check in checks)
+
+
+@pytest.mark.parametrize(("eta_Y", "eta_Z"), [(0.01, 100.0), (1e4, 1e-4)])
+def test_the_consistent_exponent_bounds_growth_at_all_rates(eta_Y: float, eta_Z: float) -> None:
+    """Assert that with the default classes Eq. (10) stays below B at the ends of the rates; at V = 8 it does not."""
+    name = "(1/2) ln chi of Eq. (10) over B of the consistent form, largest"
+    assert measured("growth", name, eta_Y=eta_Y, eta_Z=eta_Z, seeds=2) < 1
+    small = {"num_classes": 2, "num_distinct": 1, "vocab_size": 8, "seeds": 2}
+    assert measured("growth", name, **small) == pytest.approx(1.90, abs=0.01)
+    assert measured("growth", name, common_probability=0.9, seeds=2) == pytest.approx(1.98, abs=0.01)
+
+
+def measured(id_: str, name: str, **values: Any) -> float:
+    return next(check.measured for check in FIGURES[id_].check(sd.figures.compute(id_, **values)) if check.name == name)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("eta_Y", "eta_Z"), [(10.0, 10.0), (10.0, 1e-4), (1e-4, 10.0), (1e-4, 1e-4)])
+def test_descent_does_not_overshoot_at_the_bounds_of_the_ladder(eta_Y: float, eta_Z: float) -> None:
+    """Assert that the mean field stays within half of the largest change of descent, and that all curves are drawn."""
+    dataset = sd.figures.compute("ladder", eta_Y=eta_Y, eta_Z=eta_Z, seeds=4)
+    assert np.isfinite(dataset.gap).all()
+    assert float(dataset.gap.sel(rung="mean field").max()) < 0.5
+    figure = sd.figures.draw("ladder", dataset)
+    for line in figure.axes[0].lines:
+        if "rightarrow" in str(line.get_label()):
+            assert np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any()
 
 
 @pytest.mark.parametrize("values", [{"num_classes": 9 * 10**15, "vocab_size": 4}, {"last_time": 1e-300}])
@@ -164,7 +196,11 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
         ("4", {"momentum": "much"}, "a number of at least 0 and at most 0.99, received 'much';"),
         ("3", {"eta_Z": 1e300}, "a number above 0 and at most 10000, received 1e.300;"),
         ("2", {"eta_Y": 1e300}, "a number of at least 0.0001 and at most 10000, received 1e.300;"),
-        ("4", {"eta_Y": [1.0, 1.0]}, "expected two different rates eta_Y of figure 4, received 1 twice;"),
+        ("2", {"eta_Y": 1e4, "eta_Z": 1e-4, "last_time": 1e30}, "give a later one, or rates nearer to each other"),
+        ("growth", {"steps": 800}, r"^expected steps beyond t0 = 902\.., received 800; give more$"),
+        ("growth", {"steps": 10}, "expected steps beyond t0 = .*, received 10; give more"),
+        ("growth", {"num_classes": 200}, "expected steps beyond t0 = .*, received 30000; give more"),
+        ("growth", {"num_classes": 50, "eta_Y": 0.01}, "expected steps beyond t0 = .*, received 30000; give more"),
         ("3", {"eta_Z": -0.1}, "number above 0"),
         ("3", {"eta_Z": float("nan")}, "number above 0"),
         ("3", {"eta_Y": []}, "list of numbers of at least 0.0001 and at most 10000, received "),
@@ -180,6 +216,42 @@ def test_wrong_parameters_are_refused(id_: str, values: dict[str, Any], message:
     """Assert one sentence that names the parameter, what is expected and what was received."""
     with pytest.raises(InputError, match=message):
         sd.figures.compute(id_, **values)
+
+
+# Lists in which equal entries are two panels at different values of other parameters.
+EQUAL_ALLOWED = {("8", "vocab_size"), ("8", "last_visit"), ("9", "ratio"), ("9", "vocab_size"), ("9", "last_time")}
+LISTS = [(id_, name) for id_, entry in FIGURES.items() for name, one in entry.parameters.items() if one.listed]
+
+
+@pytest.mark.parametrize(("id_", "name"), LISTS)
+def test_equal_entries_of_a_list(id_: str, name: str) -> None:
+    """Assert one sentence before anything is computed where entries are curves or panels of their own."""
+    entry = FIGURES[id_]
+    count = entry.parameters[name].note.entries or 2
+    values = {name: [1 if entry.parameters[name].kind is float else 50] * count}
+    if (id_, name) in EQUAL_ALLOWED:
+        assert all(
+            check.as_expected for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general
+        )
+    else:
+        expected = f"^expected different values of {name} of figure {id_}, received 1 twice; give each once$"
+        with pytest.raises(InputError, match=expected):
+            entry.read_parameters(values)
+
+
+def test_more_than_two_equal_entries() -> None:
+    """Assert that the message names the value that is repeated."""
+    with pytest.raises(InputError, match="received 0.5 more than twice"):
+        FIGURES["3"].read_parameters({"eta_Y": [1, 0.5, 2, 0.5, 0.5]})
+
+
+def test_rates_of_figure_5_in_any_order() -> None:
+    """Assert that the claims are those of the same rates in increasing order, but for steps from rate to rate."""
+    dataset = sd.figures.compute("5", rate=[1.0, 0.1, 0.5], seeds=2)
+    checks, of_sorted = (FIGURES["5"].check(data) for data in (dataset, dataset.sortby("rate")))
+    assert [check.measured for check in checks[:1] + checks[2:4]] == [
+        check.measured for check in of_sorted[:1] + of_sorted[2:4]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +309,7 @@ def test_the_command_line_sets_parameters(tmp_path: Path, capsys: pytest.Capture
     [
         (["3", "8", "--set", "num_classes=6"], ["figure 8", "'num_classes'"]),
         (["3", "--set", "num_classes"], ["--set NAME=VALUE"]),
+        (["3", "--set", "eta_Y=1,1"], ["expected different values of eta_Y of figure 3, received 1 twice"]),
         (["3", "--width", "0.5"], ["width between 2 and 40"]),
         (["3", "--style", "nurips"], ["did you mean 'neurips'"]),
         (["3", "--format", "png,gif"], ["png, pdf, svg, pgf", "'gif'"]),

@@ -35,7 +35,7 @@ from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, overlaps, phase_gaps, phase_runs
 from snapdyn.figures.phase_checks import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
-from snapdyn.figures.phase_panels import PANELS
+from snapdyn.figures.phase_panels import PANELS, whole_numbers
 from snapdyn.figures.phase_theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation import observables
 from snapdyn.validation.comparison import OF_THEORY
@@ -116,6 +116,19 @@ def test_fallen_tokens_are_counted() -> None:
     run = integrate(MeanField(common, 1.0, 0.1), log_times(1, 100, 20))
     assert run.z[-1, 0, 0] < 0
     assert observables.fallen_share(run) == 0.0
+
+
+@pytest.mark.parametrize("count", [5, 61, 301])
+@pytest.mark.parametrize(("first", "last"), [(2, 1e6), (2, 1e9), (10, 1e5), (1000, 1e5), (10, 1e15)])
+def test_axes_of_whole_numbers_have_all_their_cells(first: float, last: float, count: int) -> None:
+    """Assert the number of cells, the ends, and different whole numbers, log-spaced where these lie apart."""
+    numbers = whole_numbers(first, last, count)
+    assert numbers.size == count
+    assert tuple(numbers[[0, -1]]) == (first, last)
+    assert (np.diff(numbers) >= 1).all()
+    assert (numbers == numbers.round()).all()
+    spaced = np.geomspace(first, last, count).round()
+    assert (numbers[spaced > 10 * count] == spaced[spaced > 10 * count]).all()
 
 
 def test_theory_has_no_times_where_weights_differ() -> None:
