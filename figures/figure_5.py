@@ -123,7 +123,7 @@ def check(dataset: xarray.Dataset) -> list[Check]:
         Check(
             "share of the seeds in which the most frequent distinct token leads at iteration 48, rate 1",
             "SGD",
-            float(frequent.isel(rate=int(np.abs(frequent.rate - 1.0).argmin()))),
+            float(frequent.isel(rate=int(np.abs(frequent.rate.values - 1.0).argmin()))),
             0.9,
             ">=",
         ),

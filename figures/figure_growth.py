@@ -74,7 +74,7 @@ def compute(
     """
     t0 = float(transition_time(num_classes, vocab_size, eta_Y, kind="end"))
     if steps <= t0:
-        raise InputError(f"expected steps beyond t0 = {t0:.4g}, received {steps}; give more")
+        raise InputError(f"expected steps beyond t0 = {np.ceil(t0):.0f}, received {steps}; give more")
     classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)
     P, dominant = classes.P.toarray()[0], dominant_token(classes)
     rho0 = float(np.linalg.norm(P) / common_probability)

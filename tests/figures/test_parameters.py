@@ -38,14 +38,6 @@ def test_every_figure_declares_its_parameters() -> None:
             assert parameter.read(parameter.default, f"figure {id_}") == parameter.default
 
 
-def test_every_rate_has_bounds() -> None:
-    """Assert that no figure takes a rate of any size; 7 takes those of its saved runs only."""
-    for id_, entry in FIGURES.items():
-        for name, parameter in entry.parameters.items():
-            if parameter.note.unit == "per step" and id_ != "7":
-                assert parameter.note.at_most is not None, (id_, name)
-
-
 @pytest.mark.parametrize("id_", OTHERS)
 def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None:
     """Assert that what holds for all parameters holds, and that name, caption and provenance say which were used.
@@ -65,66 +57,6 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
     (again,) = write(out=tmp_path / "again", source=figure.data)
     assert again.png.read_bytes() == figure.png.read_bytes()
     assert again.caption == figure.caption
-
-
-@pytest.mark.parametrize(
-    ("id_", "values"),
-    [
-        ("3", {"rho0": 2.0}),  # the printed B does not start at 0
-        ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
-        ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e-4}),
-        ("transition", {"eta_Y": 1e4}),  # t* and t0 before the axis
-        ("transition", {"eta_Y": 1e-4}),  # beyond it
-        ("2", {"eta_Y": 1e4, "eta_Z": 1e4}),
-        ("2", {"eta_Y": 1e-4, "eta_Z": 1e-4, "last_time": 1e9}),
-        ("2", {"eta_Y": 1e-4, "eta_Z": 1e4, "last_time": 1e9}),
-        ("4", {"eta_Y": [0.1, 10.0], "eta_Z": 0.01, "seeds": 3}),
-        ("4", {"eta_Y": [0.1, 10.0], "eta_Z": 10.0, "seeds": 3}),
-        ("5", {"rate": [1e-4, 1e4]}),
-        ("8", {"eta_Y_a": [1e-4, 1e4], "eta_Y_b": [1e-4, 1e4]}),
-        ("9", {"eta_Z": [1e-4, 1e4], "ratio": [1e-4, 1e4]}),
-        *(("growth", {"eta_Y": Y, "eta_Z": Z, "seeds": 2}) for Y in (0.01, 1e4) for Z in (1e-4, 100.0)),
-        ("growth", {"vocab_size": 8}),
-        ("growth", {"vocab_size": 8, "num_classes": 2, "num_distinct": 1, "common_probability": 0.99}),
-        ("growth", {"common_probability": 1e-3}),
-        *(("ladder", {"eta_Y": Y, "eta_Z": Z, "seeds": 4}) for Y in (1e-4, 10.0) for Z in (1e-4, 10.0)),
-        *(("attention", {"eta_Y": [1e-4, 1e4], "eta_Z": Z}) for Z in (1e-4, 1e4)),
-        *(("animation", {"eta_Y": [1e-4, 1e4], "eta_Z": Z}) for Z in (1e-4, 1e4)),
-    ],
-)
-def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:
-    """Assert the checks that are called general where parameters are far from the defaults."""
-    entry = FIGURES[id_]
-    checks = [check for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general]
-    assert checks
-    assert all(check.as_expected for check in checks)
-
-
-@pytest.mark.parametrize(("eta_Y", "eta_Z"), [(0.01, 100.0), (1e4, 1e-4)])
-def test_the_consistent_exponent_bounds_growth_at_all_rates(eta_Y: float, eta_Z: float) -> None:
-    """Assert that with the default classes Eq. (10) stays below B at the ends of the rates; at V = 8 it does not."""
-    name = "(1/2) ln chi of Eq. (10) over B of the consistent form, largest"
-    assert measured("growth", name, eta_Y=eta_Y, eta_Z=eta_Z, seeds=2) < 1
-    small = {"num_classes": 2, "num_distinct": 1, "vocab_size": 8, "seeds": 2}
-    assert measured("growth", name, **small) == pytest.approx(1.90, abs=0.01)
-    assert measured("growth", name, common_probability=0.9, seeds=2) == pytest.approx(1.98, abs=0.01)
-
-
-def measured(id_: str, name: str, **values: Any) -> float:
-    return next(check.measured for check in FIGURES[id_].check(sd.figures.compute(id_, **values)) if check.name == name)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("eta_Y", "eta_Z"), [(10.0, 10.0), (10.0, 1e-4), (1e-4, 10.0), (1e-4, 1e-4)])
-def test_descent_does_not_overshoot_at_the_bounds_of_the_ladder(eta_Y: float, eta_Z: float) -> None:
-    """Assert that the mean field stays within half of the largest change of descent, and that all curves are drawn."""
-    dataset = sd.figures.compute("ladder", eta_Y=eta_Y, eta_Z=eta_Z, seeds=4)
-    assert np.isfinite(dataset.gap).all()
-    assert float(dataset.gap.sel(rung="mean field").max()) < 0.5
-    figure = sd.figures.draw("ladder", dataset)
-    for line in figure.axes[0].lines:
-        if "rightarrow" in str(line.get_label()):
-            assert np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any()
 
 
 @pytest.mark.parametrize("values", [{"num_classes": 9 * 10**15, "vocab_size": 4}, {"last_time": 1e-300}])
@@ -197,7 +129,7 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
         ("3", {"eta_Z": 1e300}, "a number above 0 and at most 10000, received 1e.300;"),
         ("2", {"eta_Y": 1e300}, "a number of at least 0.0001 and at most 10000, received 1e.300;"),
         ("2", {"eta_Y": 1e4, "eta_Z": 1e-4, "last_time": 1e30}, "give a later one, or rates nearer to each other"),
-        ("growth", {"steps": 800}, r"^expected steps beyond t0 = 902\.., received 800; give more$"),
+        ("growth", {"steps": 800}, r"^expected steps beyond t0 = 902, received 800; give more$"),
         ("growth", {"steps": 10}, "expected steps beyond t0 = .*, received 10; give more"),
         ("growth", {"num_classes": 200}, "expected steps beyond t0 = .*, received 30000; give more"),
         ("growth", {"num_classes": 50, "eta_Y": 0.01}, "expected steps beyond t0 = .*, received 30000; give more"),
@@ -241,7 +173,7 @@ def test_equal_entries_of_a_list(id_: str, name: str) -> None:
 
 def test_more_than_two_equal_entries() -> None:
     """Assert that the message names the value that is repeated."""
-    with pytest.raises(InputError, match="received 0.5 more than twice"):
+    with pytest.raises(InputError, match=r"received 0\.5 more than twice"):
         FIGURES["3"].read_parameters({"eta_Y": [1, 0.5, 2, 0.5, 0.5]})
 
 
