@@ -7,6 +7,7 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.figures import FIGURES
+from snapdyn.figures.figure_ladder import SMALLEST_SHOWN
 
 
 def test_every_rate_has_bounds() -> None:
@@ -71,7 +72,8 @@ def test_descent_does_not_overshoot_at_the_bounds_of_the_ladder(eta_Y: float, et
     dataset = sd.figures.compute("ladder", eta_Y=eta_Y, eta_Z=eta_Z, seeds=4)
     assert np.isfinite(dataset.gap).all()
     assert float(dataset.gap.sel(rung="mean field").max()) < 0.5
-    figure = sd.figures.draw("ladder", dataset)
-    for line in figure.axes[0].lines:
-        if "rightarrow" in str(line.get_label()):
-            assert np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any()
+    lines = sd.figures.draw("ladder", dataset).axes[0].lines
+    drawn = [line for line in lines if np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any()]
+    labels = [line for line in lines if "rightarrow" in str(line.get_label())]
+    assert {line.get_color() for line in labels} <= {line.get_color() for line in drawn}
+    assert float(dataset.gap.sel(rung=["SGD", "descent"], observable="z").max("t").min()) > SMALLEST_SHOWN

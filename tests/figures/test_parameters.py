@@ -129,7 +129,7 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
         ("3", {"eta_Z": 1e300}, "a number above 0 and at most 10000, received 1e.300;"),
         ("2", {"eta_Y": 1e300}, "a number of at least 0.0001 and at most 10000, received 1e.300;"),
         ("2", {"eta_Y": 1e4, "eta_Z": 1e-4, "last_time": 1e30}, "give a later one, or rates nearer to each other"),
-        ("growth", {"steps": 800}, r"^expected steps beyond t0 = 902, received 800; give more$"),
+        ("growth", {"steps": 800}, r"^expected steps beyond t0 = 912, received 800; give more$"),
         ("growth", {"steps": 10}, "expected steps beyond t0 = .*, received 10; give more"),
         ("growth", {"num_classes": 200}, "expected steps beyond t0 = .*, received 30000; give more"),
         ("growth", {"num_classes": 50, "eta_Y": 0.01}, "expected steps beyond t0 = .*, received 30000; give more"),
