@@ -2,7 +2,8 @@
 
 - ``python``: run in one namespace per page. A block whose first line is ``# NAME.py`` or ``# NAME.toml`` is a file,
   which the reader writes before the first command; a command may follow the name after a colon.
-- ``sh``: each line is a command. `snapdyn` and `python` run, `make` and `pip install` must name what exists.
+- ``sh``: each line is one command, without pipes and the like. `snapdyn` and `python` run, `make` and
+  `pip install` must name what exists.
 - ``text``: what the block before it prints, with ``...`` for what depends on the machine.
 - ``<!-- not run: reason -->`` before a block, or ``<!-- not run: `start of a command`: reason -->``, leaves it out.
 """
@@ -48,7 +49,10 @@ class Block:
         match = _FILE.match(self.code)
         lines = self.code.splitlines() if self.language == "sh" else [match[2]] if match and match[2] else []
         for line in lines:
-            words = shlex.split(line, comments=True)
+            # Operators of the shell become words of their own, which `run_command` refuses.
+            lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            words = list(lexer)
             if words:
                 yield words, not any(line.startswith(start) for start in self.left_out)
 
@@ -79,6 +83,8 @@ def walk(page: Path) -> Walk:
     for block in blocks:
         if block.file:
             Path(block.file).write_text(block.code, encoding="utf-8")
+            if block.file.endswith(".py"):
+                compile(block.code, block.file, "exec")
     said = ""
     for block in blocks:
         if block.language == "text":
@@ -100,6 +106,8 @@ def walk(page: Path) -> Walk:
 
 def run_command(words: list[str]) -> None:
     """Run one command of a page, or look up what it names."""
+    operators = [word for word in words if set(word) <= set("();<>|&") or "$" in word or "`" in word]
+    assert not operators, f"expected one plain command, received {operators} in {words}"
     runner = _RUNNERS.get(words[0])
     assert runner, f"expected a command that can run, or a mark <!-- not run: reason -->; received {words}"
     runner(words)

@@ -3,10 +3,12 @@
 import ast
 import inspect
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from joblib.externals.loky import get_reusable_executor
 
 import snapdyn
 from snapdyn.dynamics import SYSTEMS
+from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.experiments.sweep.observables import OBSERVABLES
 from snapdyn.figures import FIGURES
 from snapdyn.validation import CLAIMS
@@ -31,6 +34,8 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
+DIRECTIVES = {"claims", "code-cell", "commands", "findings", "include", "toctree"}  # the build of the site runs them
+SHELL = ("snapdyn --version && false", "snapdyn --version;false", "snapdyn --version | cat", "snapdyn --version > a")
 WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and page_blocks(page)]
 
 
@@ -43,11 +48,12 @@ def _folder_of_a_reader(folder: Path) -> Iterator[None]:
     """The folder with the examples and a text, and afterwards everything as it was: registers, pictures, processes."""
     import matplotlib.pyplot as plt
 
-    (folder / "examples").symlink_to(EXAMPLES)
+    shutil.copytree(EXAMPLES, folder / "examples")
     (folder / "wikitext-2").mkdir()
     (folder / "wikitext-2" / "fable.txt").write_text(FABLE.read_text() * 40)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # a process for each core takes longer to start than to run these pages
         try:
             yield
         finally:
@@ -85,6 +91,14 @@ def test_numbers_in_comments_of_the_readme(walked) -> None:  # type: ignore[no-u
     (code,) = (block.code for block in page_blocks(ROOT / "README.md") if block.language == "python")
     call, time = re.findall(r"^sd\.(analytic\.transition_time.*\))  # t\* = ([\d.]+)$", code, re.MULTILINE)[0]
     assert eval(f"sd.{call}", dict(names)) == pytest.approx(float(time), rel=1e-3)
+    assert "rho0" in walked(ROOT / "README.md").printed
+
+
+def test_sweep_file_of_the_page_on_sweeps(tmp_path: Path) -> None:
+    """Assert that the file is read, with its two parameters."""
+    (block,) = (each for each in page_blocks(ROOT / "docs" / "how_to" / "sweeps.md") if each.file == "sweep.toml")
+    (tmp_path / "sweep.toml").write_text(block.code)
+    assert list(read_sweep(tmp_path / "sweep.toml").design.parameters) == ["system.eta_Y", "system.eta_Z"]
 
 
 def test_an_equation_gets_its_verdict_in_20_lines() -> None:
@@ -102,7 +116,7 @@ def test_few_blocks_and_commands_are_left_out() -> None:
     """Assert the number of marks, a reason in each, and that each mark leaves something out."""
     marks = left_out()
     assert len(marks) <= 12
-    assert f"({len(marks)} blocks or commands" in (ROOT / "docs" / "testing.md").read_text()
+    assert f" {len(marks)} blocks or commands are left" in (ROOT / "docs" / "testing.md").read_text()
     for page, block, start in marks:
         assert len(block.left_out[start].split()) >= 2, (page, start)
         lines = [line for line in block.code.splitlines() if line.startswith(start)]
@@ -113,20 +127,26 @@ def test_few_blocks_and_commands_are_left_out() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_block_is_of_a_kind_that_is_tested(page: Path) -> None:
-    """Assert that no fence is missed, that every language is known, and that files and TOML blocks are used."""
+    """Assert that no code is missed, that every language is known, and that files and TOML blocks are used."""
     text = page.read_text(encoding="utf-8")
-    directives = re.findall(r"^```\{.*?\}", text, re.MULTILINE)
+    directives = re.findall(r"^```\{(.*?)\}", text, re.MULTILINE)
     blocks = page_blocks(page)
+    assert set(directives) <= DIRECTIVES
+    assert "~~~" not in text
+    # Indented blocks show formulas, never code.
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert not re.findall(r"^ {4,}(?:.*(?:snapdyn|\bsd\.)|import |from |\$ ).*", outside, re.MULTILINE)
     assert 2 * (len(blocks) + len(directives)) == len(re.findall(r"^ *```", text, re.MULTILINE))
     assert text.count("<!-- not run") == sum(len(block.left_out) for block in blocks)
     assert {block.language for block in blocks} <= {"python", "sh", "toml", "text", "math"}
     words = [
         word for block in blocks for words, runs in block.commands() if runs or page in ELSEWHERE for word in words
     ]
-    code = "".join(block.code for block in blocks if block.language != "text")
     for block in blocks:
+        if block.language == "text":
+            assert re.search(r"\w", block.code), "expected a text block that shows what is printed"
         if block.file:
-            assert block.file in words or code.count(block.file) >= 2, block.file
+            assert block.file in words, f"expected a command that uses {block.file}"
         elif block.language == "toml":
             assert entry_points(block.code), "expected the name of a file in the first line of a TOML block"
 
@@ -144,14 +164,31 @@ def calls(code: str) -> Iterator[tuple[str, list[str]]]:
             yield ast.unparse(node.func)[3:], [each.arg for each in node.keywords if each.arg]
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _, _ in left_out()}), ids=name)
-def test_python_that_is_left_out_names_what_exists(page: Path) -> None:
-    """Assert that left-out Python parses, and that the functions that it calls take its keywords."""
+def attributes_of_arguments(code: str) -> Iterator[tuple[str, str]]:
+    """Each `x.name` in a function whose argument x is annotated `sd.Kind`: the kind, and the name."""
+    for function in ast.walk(ast.parse(code)):
+        if isinstance(function, ast.FunctionDef):
+            kinds = {each.arg: ast.unparse(each.annotation) for each in function.args.args if each.annotation}
+            for node in ast.walk(function):
+                if isinstance(node, ast.Attribute) and kinds.get(ast.unparse(node.value), "").startswith("sd."):
+                    yield kinds[ast.unparse(node.value)][3:], node.attr
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+def test_python_names_what_exists(page: Path) -> None:
+    """Assert that Python parses, in functions that no page calls and where it is left out, too.
+
+    The functions of snapdyn that it calls take its keywords, and its arguments of snapdyn's kinds have the attributes.
+    """
     for block in page_blocks(page):
-        if block.language == "python" and block.left_out:
+        if block.language == "python":
             for called, keywords in calls(block.code):
-                taken = inspect.signature(getattr(snapdyn, called)).parameters
-                assert set(keywords) <= set(taken), called
+                taken = inspect.signature(attrgetter(called)(snapdyn)).parameters
+                if all(each.kind is not each.VAR_KEYWORD for each in taken.values()):
+                    assert set(keywords) <= set(taken), called
+            for kind, attribute in attributes_of_arguments(block.code):
+                known = {*dir(getattr(snapdyn, kind)), *inspect.get_annotations(getattr(snapdyn, kind))}
+                assert attribute in known, (kind, attribute)
 
 
 def test_walks_notice_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +207,9 @@ def test_walks_notice_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             walk_of(wrong)
         walk_of(f"<!-- not run: it is wrong -->\n{wrong}")
     walk_of("<!-- not run: `cp`: it is wrong -->\n```sh\nmake test\ncp a b\npip install 'snapdyn[text]'\n```\n")
-    for wrong in ("make tset", "pip install 'snapdyn[txet]'"):
+    for wrong in ("make tset", "pip install 'snapdyn[txet]'", *SHELL):
         with pytest.raises(AssertionError):
             walk_of(f"```sh\n{wrong}\n```\n")
+    with pytest.raises(SyntaxError):
+        walk_of("```python\n# own.py\ndef f(:\n```\n")
+    assert list(attributes_of_arguments("def f(x: sd.Instance, y): return y.a + x.no")) == [("Instance", "no")]

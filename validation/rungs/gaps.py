@@ -284,7 +284,8 @@ class Ladder:
             lines.append(f"{rung.name:>{width}}" + "".join(f"{value:15.2e}" for value in largest))
         lines += [f"{name:>{width}}  does not apply: {reason}" for name, reason in self.absent.items()]
         broken = self.first_break()
-        lines.append(str(broken) if broken else f"No rung passes the tolerance {self.tolerance:g}.")
+        noise = " by more than the noise of the seeds" if self.undecided() else ""
+        lines.append(str(broken) if broken else f"No gap exceeds the tolerance {self.tolerance:g}{noise}.")
         return "\n".join(lines)
 
 
