@@ -294,7 +294,7 @@ def reading_netcdf(
     Yields
     ------
     header : mapping
-        The attributes, and the entries of the JSON header of a file that has one.
+        The entries of the JSON header, or the attributes of a file without one; and "format".
     values : dict of arrays
         Every variable of the file, by name.
 
@@ -306,7 +306,9 @@ def reading_netcdf(
     kind = f"{kind} file ({file_format})"
     content = read_netcdf(path, kind, advice, unverified)
     try:
-        header = {**content.attributes, **json.loads(content.attributes.get(HEADER, "{}"))}
+        attributes = content.attributes
+        header = json.loads(attributes[HEADER]) if HEADER in attributes else attributes
+        header = {**header, "format": attributes["format"]}
         if header["format"] not in (file_format, *earlier):
             raise KeyError("format")
         yield header, content.arrays
