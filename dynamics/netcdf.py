@@ -314,7 +314,7 @@ def reading_netcdf(
     try:
         attributes = content.attributes
         header = json.loads(attributes[HEADER]) if HEADER in attributes else attributes
-        header = {**header, "format": attributes["format"]}
+        header = {"format": attributes.get("format"), **header}  # of old files it stands in the JSON
         if header["format"] not in (file_format, *earlier):
             raise KeyError("format")
         yield header, content.arrays
