@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import xarray
 
@@ -26,6 +28,30 @@ LABELS = {
     "classes_per_query": ("number of classes of the kind per query", "1"),
     "value": ("name of the state value", "1"),
 }
+# Names that begin so are those of what only `load` reads; a system has none.
+OURS = "snapdyn"
+# Attributes of a file that netCDF, xarray or snapdyn itself needs.
+NOT_SETTINGS = {
+    *("format", "snapdyn", "coordinates", "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"),
+    *("_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"),
+}
+
+
+def is_storable(name: Any) -> bool:
+    """Whether netCDF holds a variable or an attribute of this name as it is."""
+    return (
+        isinstance(name, str)
+        and name.isprintable()
+        and 0 < len(name.encode()) <= 256
+        and "/" not in name
+        and name not in (".", "..")
+        and "_nc4_non_coord_" not in name  # netCDF's own mark, left out in reading
+    )
+
+
+def own_label(name: str) -> dict[str, str]:
+    """Attributes of a variable that a system names: the name, and no unit."""
+    return {"long_name": name.replace("_", " "), "units": "1"}
 
 
 def labelled(data: Mapping[str, Any], coordinates: Mapping[str, Any], settings: Mapping[str, Any]) -> xarray.Dataset:
@@ -36,7 +62,8 @@ def labelled(data: Mapping[str, Any], coordinates: Mapping[str, Any], settings: 
     data, coordinates : mapping
         As for `xarray.Dataset`.
     settings : mapping
-        Attributes; numbers and texts stay, lists of numbers too, everything else becomes text.
+        Attributes, but those of `NOT_SETTINGS` and of names that netCDF cannot hold. Numbers and texts stay, lists of
+        numbers too, a list of one number becomes this number, everything else becomes text.
 
     Returns
     -------
@@ -44,19 +71,23 @@ def labelled(data: Mapping[str, Any], coordinates: Mapping[str, Any], settings: 
     """
     import xarray
 
-    dataset = xarray.Dataset(data, coordinates, {name: _storable(value) for name, value in settings.items()})
+    kept = {name: value for name, value in settings.items() if name not in NOT_SETTINGS and is_storable(name)}
+    dataset = xarray.Dataset(data, coordinates, {name: _storable(value) for name, value in kept.items()})
     for name, variable in dataset.variables.items():
-        long_name, units = LABELS.get(str(name), (str(name).replace("_", " "), "1"))
-        variable.attrs = {"long_name": long_name, "units": units}
+        if not variable.attrs:
+            variable.attrs = own_label(str(name))
+            if name in LABELS:
+                variable.attrs = dict(zip(("long_name", "units"), LABELS[str(name)], strict=True))
     return dataset
 
 
 def _storable(value: Any) -> Any:
-    """What netCDF can hold as an attribute."""
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, (int, float, str)):
+    """What netCDF can hold as an attribute, and gives back equal."""
+    if isinstance(value, str):
         return value
-    if isinstance(value, (list, tuple)) and value and all(type(each) in (int, float) for each in value):
-        return list(value)
+    entries = value if isinstance(value, (list, tuple)) else [value]
+    if entries and all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in entries):
+        array = np.asarray(entries)
+        if array.dtype.kind in "if":  # not whole numbers of more than 64 bits
+            return array.tolist() if array.size > 1 else array.item()
     return str(value)

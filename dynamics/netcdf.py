@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory
-from snapdyn.dynamics.netcdf_content import Content, RefusedContent, read_content
+from snapdyn.dynamics.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
 from snapdyn.dynamics.storage import replacing
 from snapdyn.dynamics.unverified import read_unverified
 from snapdyn.errors import InputError, flag
@@ -60,8 +60,14 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
     Raises
     ------
     InputError
-        The folder is missing, or the file cannot be written.
+        The folder is missing, the file cannot be written, or it would have more than 1000 variables and dimensions,
+        which reading refuses.
     """
+    if (objects := len({*dataset.variables, *dataset.dims})) > MOST_OBJECTS:
+        raise InputError(
+            f"expected at most {MOST_OBJECTS} variables and dimensions in one file, received {objects}; put numbers "
+            "that belong together into one array"
+        )
     with replacing(path) as temporary:
         _undisturbed(lambda stop: _write_content(dataset.assign_attrs(format=file_format), temporary, stop))
         trailer = _trailer(temporary, temporary.stat().st_size)
@@ -294,7 +300,7 @@ def reading_netcdf(
     Yields
     ------
     header : mapping
-        The attributes, and the entries of the JSON header of a file that has one.
+        The entries of the JSON header, or the attributes of a file without one; and "format".
     values : dict of arrays
         Every variable of the file, by name.
 
@@ -306,7 +312,9 @@ def reading_netcdf(
     kind = f"{kind} file ({file_format})"
     content = read_netcdf(path, kind, advice, unverified)
     try:
-        header = {**content.attributes, **json.loads(content.attributes.get(HEADER, "{}"))}
+        attributes = content.attributes
+        header = json.loads(attributes[HEADER]) if HEADER in attributes else attributes
+        header = {"format": attributes.get("format"), **header}  # of old files it stands in the JSON
         if header["format"] not in (file_format, *earlier):
             raise KeyError("format")
         yield header, content.arrays

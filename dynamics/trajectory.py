@@ -122,6 +122,8 @@ class Trajectory:
     state_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.representatives is None and vars(self)["Y"] is None:
+            self.decoder_rows = self.decoder_outputs = None
         if vars(self)["z_support"] is not None:  # given for all classes, as in a copy with other logits
             self._leave_representatives()
 
@@ -696,13 +698,24 @@ class Trajectory:
         """Dense labelled dataset: z (time, query, token), loss, and with classes attention and entropy.
 
         A file of `save` opens in xarray with these variables, equal in content, dimensions, coordinates and attributes,
-        beside others from which `load` makes the run again. A run whose z and attention have more than
-        2,000,000 values together is saved without z, attention and entropy: its file has the logits on the supports,
-        `z_support` (time, logit) with coordinates `logit_query` and `logit_token`, and ``sd.load(path).to_xarray()``
-        gives the dense form.
+        beside others from which `load` makes the run again: their names and the names of their own dimensions begin
+        with ``snapdyn_``. A run whose z and attention have more than 2,000,000 values together is saved without z,
+        attention and entropy: its file has the logits on the supports, `snapdyn_z_support` (time, snapdyn_logit) with
+        coordinates `snapdyn_logit_query` and `snapdyn_logit_token`, and ``sd.load(path).to_xarray()`` gives the dense
+        form.
+
+        Attributes are system, status and parameters: a list of one number as this number, and what netCDF does not
+        hold as text. Parameters that netCDF or xarray cannot hold under their name, such as "format", "coordinates"
+        and "NAME", are left out in both; `parameters` has them.
 
         Large symmetric classes (`SymmetricClasses.is_large`) have z, attention (time, kind, token) and entropy (time,
         kind) of one class of each kind, as in `of_class`; a class with fewer tokens than another has NaN in the rest.
+
+        Raises
+        ------
+        InputError
+            An extra quantity, observable or conserved quantity has the name of another variable or dimension of the
+            dataset, a name that begins with "snapdyn", or one that netCDF cannot hold, such as "." or one with "/".
 
         Examples
         --------
@@ -746,7 +759,7 @@ class Trajectory:
         Raises
         ------
         InputError
-            The file cannot be written.
+            The file cannot be written, or a name is one that `to_xarray` refuses; then nothing is written.
         """
         return write_netcdf(stored(self), path, FORMAT)
 

@@ -8,10 +8,13 @@ import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.labels import OURS, is_storable, own_label
 from snapdyn.dynamics.symmetry.representatives import Representatives
+from snapdyn.errors import InputError, shown
 
 # Values of z and attention together, up to which a file has them for all tokens: 16 MB.
 LARGEST_DENSE = 2_000_000
+DENSE = {"z", "attention", "entropy"}
 VIOLATION = "violation of "  # prefix of the variable of a conserved quantity
 
 
@@ -30,7 +33,13 @@ def large_representatives(run: Any) -> Representatives | None:
 
 
 def labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Variables and coordinates of `Trajectory.to_xarray`; without `dense`, z, attention and entropy are left out."""
+    """Variables and coordinates of `Trajectory.to_xarray`; without `dense`, z, attention and entropy are left out.
+
+    Raises
+    ------
+    InputError
+        An extra quantity, observable or conserved quantity has a name that netCDF cannot hold, or another variable has.
+    """
     data: dict[str, Any] = {}
     coordinates: dict[str, Any] = {"time": run.t}
     if run.has_loss:
@@ -50,10 +59,31 @@ def labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[s
         if dense:
             data["attention"] = (("time", "sequence_class", "token"), run.attention)
             data["entropy"] = (("time", "sequence_class"), run.entropy())
-    data |= {name: (("time", f"{name}_index"), values) for name, values in run.extra.items()}
-    data |= {name: (observable_dims(name, values), values) for name, values in run.observables.items()}
-    data |= {VIOLATION + name: ("time", values) for name, values in run.invariants.items()}
+    taken = {*data, *coordinates, *_dims(data), *_dims(coordinates)} | (set() if dense else DENSE)
+    for name, dims, values in _own_variables(run):
+        if not is_storable(name) or name.startswith(OURS) or name in taken:
+            raise InputError(
+                f"expected names of extra quantities, observables and conserved quantities that netCDF can hold, that "
+                f"do not begin with {OURS!r} and that no other variable has, received {shown(name)}; rename it"
+            )
+        taken.add(name)
+        data[name] = (dims, values, own_label(name))
     return data, coordinates
+
+
+def _dims(variables: dict[str, Any]) -> set[str]:
+    """Dimensions of variables, given as (dimension or dimensions, values) or as values along their own name."""
+    named = [value[0] for value in variables.values() if isinstance(value, tuple)]
+    return {dim for dims in named for dim in ([dims] if isinstance(dims, str) else dims)}
+
+
+def _own_variables(run: Any) -> list[tuple[str, tuple[str, ...], Floats]]:
+    """Name, dimensions and values of what the system itself names."""
+    own: list[tuple[str, tuple[str, ...], Floats]] = [
+        (name, ("time", f"{name}_index"), values) for name, values in run.extra.items()
+    ]
+    own += [(name, observable_dims(name, values), values) for name, values in run.observables.items()]
+    return own + [(f"{VIOLATION}{name}", ("time",), values) for name, values in run.invariants.items()]
 
 
 def _add_kinds(run: Any, data: dict[str, Any], coordinates: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import SequenceClasses
-from snapdyn.dynamics.labels import labelled
+from snapdyn.dynamics.labels import OURS, labelled
 from snapdyn.dynamics.netcdf import HEADER
 from snapdyn.dynamics.run_parts import EventRecord
 from snapdyn.dynamics.storage import provenance
@@ -26,8 +26,9 @@ FORMAT = "snapdyn trajectory 3"
 EARLIER = ("snapdyn trajectory 1", "snapdyn trajectory 2")
 # Names of variables in files of version 1.
 RENAMED = {"t": "time", "class_next_token": "next_token", "class_prior": "prior"}
-# Attributes that `fields` reads; a parameter of such a name stands in the header only.
-RESERVED = {HEADER, "format", "value_names", "state_shapes", "symmetric_classes"}
+# Of variables, coordinates and dimensions that only `load` reads; `labelled_parts` refuses it in names of a system.
+PREFIX = OURS + "_"
+SHARED = {"time", "query", "token", "value"}  # dimensions of `to_xarray` along which such variables stand, too
 
 
 class WordedClasses(SequenceClasses):
@@ -47,11 +48,18 @@ class WordedClasses(SequenceClasses):
 def stored(run: Any) -> xarray.Dataset:
     """The dataset that is written of a `Trajectory`: that of `to_xarray`, and what else a run is made of.
 
-    Without `is_dense` the logits are those on `z_coordinates`, and z, attention and entropy are left out.
+    Without `is_dense` the logits are those on `z_coordinates`, and z, attention and entropy are left out. The names of
+    what only `load` reads begin with `PREFIX`.
+
+    Raises
+    ------
+    InputError
+        As for `labelled_parts`.
     """
     dense = is_dense(run)
-    data, coordinates = labelled_parts(run, dense)
+    dataset, coordinates = labelled_parts(run, dense)
     kept = large_representatives(run)
+    data: dict[str, Any] = {}
     if kept:
         data["z_values"] = (("time", "z_value"), kept.z)
         if kept.Y is not None:
@@ -62,7 +70,8 @@ def stored(run: Any) -> xarray.Dataset:
             data["z_support"] = (("time", "logit"), run.z_support)
     if run.classes and not kept:
         P, (query, token) = run.classes.P, run.classes.z_coordinates
-        coordinates |= {"logit_query": ("logit", run.classes.queries[query]), "logit_token": ("logit", token)}
+        logit = PREFIX + "logit"
+        coordinates |= {f"{logit}_query": (logit, run.classes.queries[query]), f"{logit}_token": (logit, token)}
         data |= {
             "P_data": ("entry", P.data),
             "P_token": ("entry", P.indices),
@@ -91,6 +100,7 @@ def stored(run: Any) -> xarray.Dataset:
         "event_names": [event.name for event in run.events],
         "extra": list(run.extra),
         "observables": list(run.observables),
+        "invariants": list(run.invariants),
         "vocab_size": run.classes.vocab_size if run.classes else None,
         "provenance": provenance(),
     }
@@ -101,15 +111,17 @@ def stored(run: Any) -> xarray.Dataset:
             header["state_shapes"] = shapes
     if isinstance(run.classes, SymmetricClasses):
         header["symmetric_classes"] = run.classes.to_json()
-    settings = {name: value for name, value in run.settings().items() if name not in RESERVED}
-    return labelled(data, coordinates, settings | {HEADER: json.dumps(header, sort_keys=True)})
+    for name, (dims, values) in data.items():
+        dims = [dims] if isinstance(dims, str) else dims
+        dataset[PREFIX + name] = ([dim if dim in SHARED else PREFIX + dim for dim in dims], values)
+    return labelled(dataset, coordinates, run.settings()).assign_attrs({HEADER: json.dumps(header, sort_keys=True)})
 
 
 def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `Trajectory` from the header and the variables of a file, of this or an earlier version."""
-    values = {RENAMED.get(name, name): each for name, each in values.items()}
-    if header["format"] in EARLIER:
-        values, header = _renamed(values, header)
+    values = dict(values)
+    take = _taken_earlier if header["format"] in EARLIER else _taken
+    extra, observables, invariants = take(header, values)
     classes: SequenceClasses | None = None
     kept = None
     if "symmetric_classes" in header:
@@ -141,8 +153,8 @@ def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
         status=header["status"],
         message=header["message"],
         stats=header["stats"],
-        invariants={k.removeprefix(VIOLATION): v for k, v in values.items() if k.startswith(VIOLATION)},
-        extra={name: values[name] for name in header["extra"]},
+        invariants=invariants,
+        extra=extra,
         Y=values.get("Y"),
         decoder_rows=values.get("decoder_rows"),
         decoder_outputs=values.get("decoder_outputs"),
@@ -160,23 +172,30 @@ def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
         state=values.get("state"),
         value_names=tuple(header.get("value_names", ())),
         representatives=kept,
-        observables={name: values[name] for name in header["observables"]},
+        observables=observables,
         state_shapes={name: tuple(shape) for name, shape in header.get("state_shapes", ())},
     )
 
 
-def _renamed(values: Mapping[str, Any], header: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Variables and header of versions 1 and 2, whose names had prefixes, as those of today."""
-    renamed: dict[str, Any] = {}
-    names: dict[str, list[str]] = {"extra": [], "observable": [], "invariant": []}
-    for name, each in values.items():
-        prefix, _, own = name.partition(":")
-        if prefix in names and own:
-            names[prefix].append(own)
-            renamed[VIOLATION + own if prefix == "invariant" else own] = each
-        else:
-            renamed[name] = each
-    return renamed, {**header, "extra": names["extra"], "observables": names["observable"]}
+def _taken(header: Mapping[str, Any], values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Extra quantities, observables and invariants, taken out of `values`; the other names lose `PREFIX`."""
+    kinds = ("extra", ""), ("observables", ""), ("invariants", VIOLATION)
+    own = [{name: values.pop(before + name) for name in header[kind]} for kind, before in kinds]
+    for name in [each for each in values if each.startswith(PREFIX)]:
+        values[name.removeprefix(PREFIX)] = values.pop(name)
+    return own
+
+
+def _taken_earlier(header: Mapping[str, Any], values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same of versions 1 and 2, where the names that a system gives have prefixes."""
+    own: dict[str, dict[str, Any]] = {"extra": {}, "observable": {}, "invariant": {}}
+    for name in list(values):
+        prefix, _, rest = name.partition(":")
+        if prefix in own and rest:
+            own[prefix][rest] = values.pop(name)
+        elif header["format"] == EARLIER[0] and name in RENAMED:
+            values[RENAMED[name]] = values.pop(name)
+    return list(own.values())
 
 
 def check_shapes(run: Any) -> None:

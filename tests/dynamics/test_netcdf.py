@@ -47,6 +47,16 @@ LABELLED = xarray.Dataset(
 )
 
 
+def test_what_reading_would_refuse_is_not_written(tmp_path: Path) -> None:
+    """Assert that 1000 variables are written and read, and 1001 refused before anything is written."""
+    many = xarray.Dataset({f"x{i}": float(i) for i in range(1000)}, attrs={HEADER: "{}"})
+    with reading_netcdf(write_netcdf(many, tmp_path / "a.nc", "test 1"), "test", "test 1", "again") as (_, values):
+        assert values["x999"] == 999.0
+    with pytest.raises(InputError, match=r"at most 1000 variables and dimensions in one file, received 1001"):
+        write_netcdf(many.assign(y=1.0), tmp_path / "b.nc", "test 1")
+    assert not (tmp_path / "b.nc").exists()
+
+
 def test_xarray_opens_the_file_and_gives_the_same(tmp_path: Path) -> None:
     """Assert that xarray and the readers with and without digest give one dataset, which gives the same bytes again."""
     path, bare = write_netcdf(LABELLED, tmp_path / "a.nc", "test 1"), tmp_path / "bare.nc"

@@ -301,7 +301,7 @@ def test_wrong_values_of_unverified_files_are_refused(damage: str, tmp_path: Pat
     elif damage == "times fall":
         data["time"] = data["time"][::-1]
     elif damage == "decoder":
-        data["decoder_rows"] = data["decoder_rows"] + 100
+        data["snapdyn_decoder_rows"] = data["snapdyn_decoder_rows"] + 100
     else:
         data["loss"] = ("other", data["loss"].values[1:])
     bad = tmp_path / "bad.nc"

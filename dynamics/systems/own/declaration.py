@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels import dormand_prince
+from snapdyn.dynamics.labels import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, finite_array, number, shown, unknown_name
 
@@ -32,17 +33,24 @@ def checked_name(kind: str, name: Any) -> str:
     Raises
     ------
     InputError
-        Another type, an empty name, one with a slash or control characters, or a parameter that is no identifier.
+        Another type, a name that netCDF cannot hold, such as an empty one, ".", or one with a slash or control
+        characters, a parameter that is no identifier, or an observable with a name of the dataset or of the file.
     """
-    if not isinstance(name, str) or not name or not name.isprintable() or "/" in name:
-        raise InputError(f"expected a name of the {kind} as text without '/', received {shown(name)}; choose another")
+    if not is_storable(name):
+        raise InputError(
+            f"expected a name of the {kind} as printable text of at most 256 bytes without '/', not '.' or '..', "
+            f"received {shown(name)}; choose another"
+        )
     if kind == "parameters" and (not name.isidentifier() or keyword.iskeyword(name) or name in KEYS):
         raise InputError(
             f"expected names of parameters that Python and run files accept, received {name!r}; write for example "
             f"{'lambda_' if name == 'lambda' else 'rate_1'}"
         )
-    if kind == "observables" and name in RESERVED:
-        raise InputError(f"expected another name of an observable than {', '.join(RESERVED)}, received {name!r}")
+    if kind == "observables" and (name in RESERVED or name.startswith(OURS)):
+        raise InputError(
+            f"expected another name of an observable than {', '.join(RESERVED)} and those that begin with {OURS!r}, "
+            f"received {name!r}; rename it"
+        )
     return name
 
 
