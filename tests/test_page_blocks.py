@@ -53,7 +53,6 @@ def _folder_of_a_reader(folder: Path) -> Iterator[None]:
     (folder / "wikitext-2" / "fable.txt").write_text(FABLE.read_text() * 40)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # a process for each core takes longer to start than to run these pages
         try:
             yield
         finally:
