@@ -358,13 +358,17 @@ def observables_of(kind: str) -> tuple[str, ...]:
 
 
 def default_observables(kind: str, has_classes: bool = True, system: Any = None) -> tuple[str, ...]:
-    """Names of the observables of a sweep that names none; of a user's system those that it has."""
+    """Names of the observables of a sweep that names none; of a user's system, and of no other, those that it has."""
     if isinstance(system, type) and issubclass(system, OwnSystem):
         return tuple(name for name in system().scalar_names() if name in OBSERVABLES)
     return tuple(
         name
         for name in observables_of(kind)
-        if (OBSERVABLES[name].default if has_classes else not OBSERVABLES[name].needs_classes)
+        if (
+            OBSERVABLES[name].default
+            if has_classes
+            else name in OBSERVABLES.own and not OBSERVABLES[name].needs_classes
+        )
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -238,6 +239,7 @@ def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
         run = simulation.run.integrate(system)
         np.testing.assert_allclose(run.observable("u"), mode(run.t, 2.0, 0.01), rtol=1e-6)
         assert default_observables("ode", False, type(growth)) == ("share", "u", "v")
+        assert not {"share", "u", "v"} & {*default_observables("ode", False, sd.SingleCommonToken)}
         file.write_text('[system]\nkind = "Growth"\nq = 2.0\n[run]\nfirst = 0.1\nlast = 5.0\n', encoding="utf-8")
         with pytest.raises(sd.InputError, match="received 'q'"):
             read_simulation(file)
@@ -259,7 +261,13 @@ def test_compiled_code_is_kept(growth: SymbolicSystem, tmp_path: Path) -> None:
         encoding="utf-8",
     )
     hits = [
-        subprocess.run([sys.executable, program, power], capture_output=True, text=True, check=True).stdout.strip()
+        subprocess.run(
+            [sys.executable, program, power],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        ).stdout.strip()
         for power in ("2", "3")
     ]
     assert hits == ["0", "1"]
