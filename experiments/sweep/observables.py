@@ -361,14 +361,10 @@ def default_observables(kind: str, has_classes: bool = True, system: Any = None)
     """Names of the observables of a sweep that names none; of a user's system, and of no other, those that it has."""
     if isinstance(system, type) and issubclass(system, OwnSystem):
         return tuple(name for name in system().scalar_names() if name in OBSERVABLES)
+    if has_classes:
+        return tuple(name for name in observables_of(kind) if OBSERVABLES[name].default)
     return tuple(
-        name
-        for name in observables_of(kind)
-        if (
-            OBSERVABLES[name].default
-            if has_classes
-            else name in OBSERVABLES.own and not OBSERVABLES[name].needs_classes
-        )
+        name for name in observables_of(kind) if name in OBSERVABLES.own and not OBSERVABLES[name].needs_classes
     )
 
 
