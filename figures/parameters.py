@@ -14,7 +14,7 @@ from snapdyn.errors import LARGEST_WHOLE, InputError, number, shown, text, unkno
 
 # Bounds of the rates of flows and closed forms, per step: about four decades on both sides of the paper's rates. What
 # figures claim of all parameters is tested at the corners of these bounds, the other parameters at their defaults
-# (tests/figures/test_parameters.py); Figure 2 refuses the corner of fast decoder and slow attention.
+# (tests/figures/test_bounds_of_parameters.py); Figure 2 refuses the corner of fast decoder and slow attention.
 LEAST_RATE, MOST_RATE = 1e-4, 1e4
 # Arguments of `compute` that are no parameters of the figure.
 RESERVED = ("level", "runs")
