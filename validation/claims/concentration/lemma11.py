@@ -128,6 +128,10 @@ def past_transition(instance: Instance) -> float:
 
 SMALL_DEVIATION = Requirement("small deviation", f"D/(p_n N) <= 1/10, delta = {DELTA}", relative_deviation, at_most=0.1)
 FIVE_OUTPUTS = Requirement("five outputs", "V >= 5", lambda instance: float(instance.vocab_size), at_least=5)
+# Directed search: at most 0.965 up to V = 1e9 (at V = 5), 0.998 at V = 9e9, above 1 from V = 2e10.
+BILLION_OUTPUTS = Requirement(
+    "at most 1e9 outputs", "V <= 1e9", lambda instance: float(instance.vocab_size), at_most=1e9
+)
 LATE = Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y", past_transition, at_least=1)
 
 
@@ -139,15 +143,15 @@ LATE = Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y"
     statement="After N batch-size-1 steps |h(N_n) - h(p_n N)| <= h(p_n N) D/(p_n N), D = sqrt(N ln(1/delta)), with "
     "probability at least 1 - delta, delta <= 1/2; p_n N = N/K for equal priors. 1/(V-1+exp(V h)) changes by a factor "
     "of at most exp(eta_Y D V/(4 (V-1))) between p_n N and p_n N +- D (own, the source of the printed 1/3: V = 4), so "
-    "by a share sigma' of at most eta_Y D/3 where D <= p_n N/10 and V >= 5, and of at most 2.35 D/(p_n N) where D <= "
-    "p_n N/10 and p_n N - D >= 2(1+omega_1) ln V/eta_Y. (own: |h(N_n) - h(p_n N)| <= d h'(p_n N - d), "
+    "by a share sigma' of at most eta_Y D/3 where D <= p_n N/10 and 5 <= V <= 1e9, and of at most 2.35 D/(p_n N) where "
+    "D <= p_n N/10 and p_n N - D >= 2(1+omega_1) ln V/eta_Y. (own: |h(N_n) - h(p_n N)| <= d h'(p_n N - d), "
     "d = sqrt(N ln(2/delta)/2).)",
     latex=r"|h(N_n)-h(\tfrac NK)|\lesssim h(\tfrac NK)\frac{\Delta}{N/K},\quad"
     r"|\sigma'|\lesssim\min\Bigl(\tfrac13\eta_Y\Delta,\ \frac{\Delta}{N/K}\Bigr),\quad\Delta=\sqrt{N\ln\tfrac1\delta}",
     expected="conditional",
     assumptions=(
         "modified flow, attention frozen",
-        "sigma': D <= p_n N/10 (N >> K^2), V >= 5; the second bound also p_n N - D >= 2(1+omega_1) ln V/eta_Y, V >= 4",
+        "sigma': D <= p_n N/10 (N >> K^2), 5 <= V <= 1e9; the second bound also p_n N - D >= 2(1+omega_1) ln V/eta_Y, V >= 4",
     ),
     properties=(
         Property(
@@ -184,7 +188,7 @@ LATE = Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y"
             "closed form",
             share(lambda instance, mean, D: instance.eta_Y * D / 3, at_most=1.0),
             ANY_CLASSES,
-            conditions=(ONE_STEP, FIVE_OUTPUTS, SMALL_DEVIATION),
+            conditions=(ONE_STEP, FIVE_OUTPUTS, BILLION_OUTPUTS, SMALL_DEVIATION),
             evaluations=(300, 20_000),
         ),
         Property(

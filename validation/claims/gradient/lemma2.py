@@ -65,7 +65,10 @@ def in_standard_errors(instance: Instance, forgotten: float = 0.0) -> Measured:
         token = int(distance.argmax())
         if distance[token] >= worst:
             worst, where = float(distance[token]), f"token {np.flatnonzero(held)[token]} of class {n}"
-            error = float(4 * np.finfo(float).eps * c[token] * np.sqrt(LONG) / deviation[token])
+            # A token of small expected count m is not normal: Bernstein's inequality for counts allows 2 L/3 more than
+            # sqrt(2 L m), L = STANDARD_ERRORS^2/2, which is STANDARD_ERRORS^2/(3 sqrt(m)) standard errors.
+            rare = STANDARD_ERRORS**2 / 3 / np.sqrt(LONG * P[held][token])
+            error = float(4 * np.finfo(float).eps * c[token] * np.sqrt(LONG) / deviation[token] + rare)
     return Measured(worst, at_most=STANDARD_ERRORS, error=error, where=where)
 
 

@@ -39,6 +39,7 @@ from snapdyn.validation.requirements import (
     ZERO_START,
 )
 from snapdyn.validation.search import Family, Instance, flow, turned_back
+from snapdyn.validation.search.flows import noise
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-6
@@ -126,7 +127,10 @@ def signs(instance: Instance) -> Measured | None:
     before = run.t <= np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
     before[0] = True
     paths, scales = _paths((run.z - run.z_initial)[before], instance.P, instance.classes)
-    return Measured(-turned_back(paths / scales, 1.0), at_least=0, error=SOLVER)
+    rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
+    errors = SOLVER + noise(instance, MeanField) / scales
+    worst = int(np.argmin(rises + errors))
+    return Measured(float(rises[worst]), at_least=0, error=float(errors[worst]))
 
 
 def without_projection(instance: Instance) -> Measured:

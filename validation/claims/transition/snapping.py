@@ -69,6 +69,11 @@ ONE_COMMON = (
 SMALL_SHARE = Requirement(
     "small share of the common token", "f_nc(0)^2 <= 0.25 for every class", _common_share, at_most=0.25
 )
+# The orders above are those of Eq. (10). In the mean field beta has a share of 1/V beside the overlap, which feeds
+# growth that does not slow down: at V = K = 4 the exponent is 1.21, and at V = 4 and priors 5:1 it grows without end.
+MANY_OUTPUTS = Requirement(
+    "large vocabulary", "V >= 10 K^2", lambda i: i.vocab_size / i.num_classes**2, at_least=10
+)
 NOT_FASTER = Requirement("attention not faster than the decoder", "eta_Z/eta_Y <= 1", lambda i: i.ratio, at_most=1)
 LATE_FAMILY = Family(
     "any classes", "weak", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),
@@ -182,11 +187,12 @@ def proportional_share(instance: Instance) -> Measured:
     source="Theorem 4, attention snapping; Sections 1 and 6",
     title="Snapping: after the transition attention freezes",
     answer="Attention does not freeze at the transition: much of its movement can still come, and chi = O(ln t) needs "
-    "one common token of small weight.",
+    "one common token of small weight and a large vocabulary.",
     headline=Headline(
         5,
         printed=r"\chi=O(\ln t)\quad(t\ge t_0)",
-        recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14,\ \eta_Z\le\eta_Y",
+        recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14,\ "
+        r"\eta_Z\le\eta_Y,\ V\ge10K^2",
     ),
     statement="For t >= t0 = 2 (1+omega_1) K ln V/eta_Y the growth factor is chi = O(ln t): attention hardly moves any "
     "more. As numbers: d ln chi/d ln ln(V eta_Y t/K) <= 1, and under Eq. (10) ln chi grows like a power of t that is 2 "
@@ -198,7 +204,7 @@ def proportional_share(instance: Instance) -> Measured:
     expected="conditional",
     assumptions=(
         "one common token, K >= 2 classes with distinct tokens, zero start",
-        "the exponent of ln t: f_nc(0)^2 <= 0.25 on the common token in every class, eta_Z <= eta_Y",
+        "the exponent of ln t: f_nc(0)^2 <= 0.25 on the common token in every class, eta_Z <= eta_Y, V >= 10 K^2",
         "the power: modified decoder, equal priors (a rarer class that still learns lets xi of the others rise)",
         "the share by t0: modified decoder with leading beta, equal profiles and priors, rho0^2 >= 100; at least half "
         "for q << 1 and x0 >= r - 2. In the mean field this condition decides nothing",
@@ -210,7 +216,7 @@ def proportional_share(instance: Instance) -> Measured:
             "mean field",
             late_rate(slope, MeanField),
             LATE_FAMILY,
-            conditions=(*ONE_COMMON, ONE_COMMON_TOKEN, SMALL_SHARE, NOT_FASTER),
+            conditions=(*ONE_COMMON, ONE_COMMON_TOKEN, SMALL_SHARE, MANY_OUTPUTS, NOT_FASTER),
             controls={WITHOUT: without_speed_control(slope)},
             evaluations=(30, 1000),
         ),
