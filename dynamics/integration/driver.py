@@ -21,6 +21,7 @@ from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSo
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
 from snapdyn.dynamics.integration.failure import failure_message
 from snapdyn.dynamics.integration.methods import Choice, StepRepeated, choose_method, new_solver, require_quotient
+from snapdyn.dynamics.integration.outlook import Outlook
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, is_reducible, reduced
@@ -87,7 +88,8 @@ def integrate(
         Save z and nothing else (with `save_decoder`: z and Y). The loss is then NaN, and there are no invariants;
         both cost more than z in large systems.
     most_evaluations : int, optional
-        A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number.
+        A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number. None: a
+        run warns where an estimate of the evaluations that are left exceeds 10,000,000.
     reduce : "auto", True or False
         Integrate one value of all that stay equal by symmetry (docs/how_to/numerics.md); steps and results are those of
         the full system up to rounding. For MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the
@@ -288,6 +290,7 @@ def _step_by_step(
     step = _quiet_step if warns else _step
     progress, watcher = request.progress, EventWatcher(system, clock, request.events or {}, solver.y)
     next_report = time.perf_counter()
+    outlook = Outlook(solver, float(recorder.times[-1]))
     while solver.status == "running":
         if stop_asked.is_set():
             raise KeyboardInterrupt
@@ -305,6 +308,8 @@ def _step_by_step(
             recorder.save_up_to(stop, dense.rows)
             return "terminated", f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
         recorder.save_up_to(t, dense.rows)
+        if not request.most_evaluations:
+            outlook.look(recorder.steps, t)
         if progress and time.perf_counter() >= next_report:
             progress(t, solver.t / solver.t_bound)
             next_report = time.perf_counter() + PROGRESS_INTERVAL
@@ -329,6 +334,7 @@ def _whole_run_compiled(
     saved = np.empty((rows, recorder.width))
     losses = np.empty(len(saved)) if solver.knows_loss and not recorder.z_only else NOTHING
     most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + system.size), 0
+    outlook = Outlook(solver, float(times[-1]))
     try:
         while solver.status == "running":
             if stop_asked.is_set():
@@ -347,9 +353,11 @@ def _whole_run_compiled(
                 return "failed", failure_message(solver, system, clock, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
                 return "failed", _too_many(request.most_evaluations)
+            t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)
+            if not request.most_evaluations:
+                outlook.look(solver.steps, t)
             if progress:
-                finished = solver.status == "finished"
-                progress(recorder.times[-1] if finished else clock.to_time(solver.t), solver.t / solver.t_bound)
+                progress(t, solver.t / solver.t_bound)
             if filled == len(saved) and solver.status == "running":
                 recorder.keep(saved, losses if losses.size else None)
                 filled = 0

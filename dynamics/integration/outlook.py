@@ -1,0 +1,52 @@
+"""A warning where the rest of a run would take very many evaluations of the right-hand side."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from snapdyn.dynamics.integration.cvode import CVODESolver
+
+MOST_EVALUATIONS_LEFT = 10_000_000  # seconds of compiled steps of a hundred state values, minutes of steps in Python
+FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
+
+
+class Outlook:
+    """Estimate of the evaluations that are left; warns once where they exceed `MOST_EVALUATIONS_LEFT`.
+
+    It takes as many evaluations for each further factor e of t as between the last two looks. Steps that grow with t,
+    as the dynamics slows down, need about so many; where the steps do not grow, it is a lower bound.
+
+    Parameters
+    ----------
+    solver : object
+        A solver of `methods.new_solver`.
+    t_end : float
+        Last time in batch-size-1 steps.
+    """
+
+    def __init__(self, solver: Any, t_end: float) -> None:
+        self._solver, self._t_end = solver, t_end
+        self._next_look = FIRST_LOOK
+        self._t, self._evaluations = 0.0, 0
+
+    def look(self, steps: int, t: float) -> None:
+        """Warn if too many evaluations are left after `steps` steps, at time t."""
+        if steps < self._next_look:
+            return
+        evaluations = int(self._solver.nfev)
+        left = 0.0
+        if t > self._t > 0.0:
+            left = (evaluations - self._evaluations) * math.log(self._t_end / t) / math.log(t / self._t)
+        self._next_look, self._t, self._evaluations = 2 * steps, t, evaluations
+        if left > MOST_EVALUATIONS_LEFT:
+            self._next_look = math.inf
+            method = "" if isinstance(self._solver, CVODESolver) else "method='CVODE', "
+            warnings.warn(
+                f"expected at most {MOST_EVALUATIONS_LEFT} evaluations of the right-hand side to the end of a run, "
+                f"received an estimate of {left:.2g} from t = {t:.4g}, reached by {evaluations}, to t_end = "
+                f"{self._t_end:.4g}; try {method}a looser rtol, slower rates or an earlier last time, or "
+                "limit the run by most_evaluations",
+                stacklevel=2,
+            )
