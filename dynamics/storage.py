@@ -144,7 +144,7 @@ def _file_behind(path: Path) -> Path:
     if kind != stat.S_IFREG:
         received = f"the {SPECIAL.get(kind, 'device')} {str(path)!r}"
         raise InputError(f"expected a file to write to, received {received}; choose another file")
-    return path.resolve() if path.is_symlink() else path
+    return path.resolve() if os.path.islink(path) else path
 
 
 def _remove_unfinished(folder: Path) -> None:
