@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,10 @@ def checked_probabilities(P: Any) -> Any:
     is_sparse = sparse.issparse(P)
     if is_sparse and P.dtype.kind not in "iuf":
         raise InputError(f"expected P to be an array of real numbers, received dtype {P.dtype}")
-    require_memory("P", 48.0 * P.nnz if is_sparse else 0.0, "fewer classes or tokens")
     values = P if is_sparse else real_array("P", P)
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"expected P of shape (S classes, M tokens), both at least 1, received shape {values.shape}")
-    table = sparse.csr_array(values, dtype=np.float64, copy=True)
+    table = _sparse_rows(P) if is_sparse else sparse.csr_array(values)
     table.sum_duplicates()
     row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     for bad, what in ((~np.isfinite(table.data), "finite"), (table.data < 0, "non-negative")):
@@ -48,6 +48,43 @@ def checked_probabilities(P: Any) -> Any:
     table.indices = table.indices.astype(np.int64)
     table.indptr = table.indptr.astype(np.int64)
     return table
+
+
+def _sparse_rows(P: Any) -> Any:
+    """Sparse P, copied into a csr array, after checking that no index leads out of its arrays: kernels would follow it.
+
+    scipy checks coo, dia and dok when it copies them, but does not look into the arrays of csr, csc and bsr.
+    """
+    from scipy import sparse
+
+    S, M = P.shape
+    try:
+        if P.format == "lil":
+            row = np.repeat(np.arange(S), [len(tokens) for tokens in P.rows])
+            tokens = np.fromiter(chain.from_iterable(P.rows), np.int64)
+            P = sparse.coo_array((np.fromiter(chain.from_iterable(P.data), np.float64), (row, tokens)), shape=(S, M))
+        elif P.format in ("csr", "csc", "bsr"):
+            height, width = P.data.shape[1:] if P.format == "bsr" else (1, 1)
+            if S % height or M % width:
+                raise ValueError(f"blocks of shape {height, width}")
+            outer, inner = (M, S) if P.format == "csc" else (S // height, M // width)
+            starts, indices, number = P.indptr, P.indices, len(P.data)
+            if starts.dtype.kind != "i" or indices.dtype.kind != "i":
+                raise ValueError(f"indptr of dtype {starts.dtype} and indices of dtype {indices.dtype}")
+            rises = starts.shape == (outer + 1,) and (starts[1:] >= starts[:-1]).all()
+            if not rises or starts[0] != 0 or starts[-1] != number:
+                raise ValueError(f"an indptr that does not rise from 0 to {number} in {outer} steps")
+            if indices.shape != (number,) or (indices < 0).any() or (indices >= inner).any():
+                raise ValueError(f"indices that are not {number} numbers from 0 to {inner - 1}")
+        require_memory("P", 48.0 * max(P.nnz, S), "fewer classes or tokens")
+        return sparse.csr_array(P.astype(np.float64))
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
+        raise InputError(
+            f"expected indices of sparse P that fit its shape {S, M}, received: {str(error).rstrip('.')}; build P anew "
+            "from rows, columns and probabilities"
+        ) from error
 
 
 def checked_ids(name: str, ids: ArrayLike, S: int) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import re
+import stat
 import subprocess
 import tempfile
 import threading
@@ -24,6 +25,9 @@ from snapdyn.errors import InputError, file_path
 UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-\d+\.part", re.DOTALL)
 # After this time an unfinished file of another machine counts as left behind.
 SECONDS_KEPT = 86400.0
+
+# What is no regular file, by its type; everything else is a device.
+SPECIAL = {stat.S_IFDIR: "folder", stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket"}
 
 LIBRARIES = ("numpy", "scipy", "numba", "sympy", "matplotlib", "xarray", "h5netcdf")
 
@@ -91,13 +95,15 @@ def cache_folder() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "snapdyn"
 
 
-def output_folder(path: str | os.PathLike[str]) -> Path:
+def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
     """Return `path` as a folder that exists and can be written to, without files that killed processes left unfinished.
 
     Parameters
     ----------
     path : str or path-like
         Folder; it is created when it is missing.
+    *files : str
+        Names of files that are going to be written there: checked before a computation starts.
 
     Returns
     -------
@@ -106,7 +112,7 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        The folder cannot be created, or not be written to.
+        The folder cannot be created, or not be written to; what has the name of a file is no regular file.
     """
     folder = Path(path)
     try:
@@ -119,7 +125,26 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
             f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); "
             "choose another folder"
         ) from error
+    for name in files:
+        _file_behind(folder / name)
     return folder
+
+
+def _file_behind(path: Path) -> Path:
+    """Return the file that is written at `path`, new or regular: where it is a link, the file that this leads to."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except OSError:
+        if os.path.islink(path):
+            raise InputError(
+                f"expected a file to write to, received the link {str(path)!r}, which leads to no file; remove it or "
+                "choose another file"
+            ) from None
+        return path
+    if kind != stat.S_IFREG:
+        received = f"the {SPECIAL.get(kind, 'device')} {str(path)!r}"
+        raise InputError(f"expected a file to write to, received {received}; choose another file")
+    return path.resolve() if os.path.islink(path) else path
 
 
 def _remove_unfinished(folder: Path) -> None:
@@ -135,24 +160,6 @@ def _remove_unfinished(folder: Path) -> None:
                 (folder / name).unlink()
 
 
-def check_target(path: Path) -> None:
-    """Check, before a computation starts, that a file can be written at `path`.
-
-    Parameters
-    ----------
-    path : Path
-        File to be written; its folder is created when it is missing.
-
-    Raises
-    ------
-    InputError
-        `path` is a folder, or its folder cannot be written to.
-    """
-    if path.is_dir():
-        raise InputError(f"expected a file to write to, received the folder {str(path)!r}; add a file name")
-    output_folder(path.parent)
-
-
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write a file atomically: a stopped program leaves the old file or no file, never a part of one.
@@ -160,7 +167,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Parameters
     ----------
     path : str or path-like
-        File to create or to replace; its folder must exist.
+        File to create or to replace; its folder must exist. A link stays, and the file that it leads to is replaced.
 
     Yields
     ------
@@ -171,11 +178,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     InputError
-        The folder is missing, or the file cannot be written.
+        The folder is missing, `path` is a folder, device, pipe, socket or a link to nothing, or the file cannot be
+        written.
     """
     target = file_path("path", path)
     if not target.parent.is_dir():
         raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
+    target = _file_behind(target)
     temporary = target.with_name(f".{target.name}.{machine()}-{os.getpid()}-{threading.get_ident()}.part")
     try:
         yield temporary

@@ -21,9 +21,13 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
+from snapdyn.dynamics.netcdf import UNREADABLE
 from snapdyn.errors import InputError
 from snapdyn.experiments.signature_sections import Rows, section_model
 from snapdyn.experiments.toml_files import FileName, Section
+
+# Whole numbers in the file of a sparse table.
+INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
 
 
 class ClassSection(Section):
@@ -111,19 +115,22 @@ def read_table(path: Path) -> Any:
                 return np.loadtxt(path, delimiter=",", ndmin=2)
         # Opened here, since numpy leaves a damaged file open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            if "indptr" not in arrays:
+            if "format" not in arrays:
                 if len(arrays.files) != 1:
                     raise InputError(
                         f"expected one array in {str(path)!r}, received {', '.join(arrays.files) or 'none'}; "
                         "save P alone, with numpy.savez(path, P=P) or scipy.sparse.save_npz(path, P)"
                     )
                 return arrays[arrays.files[0]]
+            for name in arrays.keys() & INDEX_ARRAYS:  # scipy would round them down
+                if arrays[name].dtype.kind not in "iu":
+                    raise ValueError(f"{name} of dtype {arrays[name].dtype}, not whole numbers")
         from scipy import sparse
 
         return sparse.load_npz(path)
     except InputError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE, zipfile.BadZipFile) as error:
         reason = (getattr(error, "strerror", None) or str(error)).splitlines()[0].rstrip(".")
         raise InputError(
             f"expected a table of probabilities in {str(path)!r}, received: {reason}; check the file"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.netcdf import write_netcdf
-from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import InputError, list_of, positive, shown, unknown_name
 from snapdyn.figures.saved_data import FORMAT
 from snapdyn.figures.style import Style, house_style
@@ -56,6 +56,12 @@ def checked_dpi(dpi: float | None) -> float | None:
             f"expected dpi between {LOWEST_DPI:g} and {HIGHEST_DPI:g}, received {dpi:g}; give such a resolution"
         )
     return dpi
+
+
+def file_names(name: str, formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, str]:
+    """Names of the files of the figure `name`, by "data", format and "provenance"."""
+    ends = {"data": "nc", **{kind: kind for kind in formats}, "provenance": "provenance.json"}
+    return {kind: f"{name}.{end}" for kind, end in ends.items()}
 
 
 def _require_drawable(figure: Figure, dpi: float | None) -> None:
@@ -144,8 +150,9 @@ def write_figure(
         format needs is missing; the folder cannot be written to.
     """
     formats = chosen_formats(formats)
-    ends = {"data": "nc", **{kind: kind for kind in formats}, "provenance": "provenance.json"}
-    files = {kind: folder / f"{name}.{end}" for kind, end in ends.items()}
+    names = file_names(name, formats)
+    output_folder(folder, *names.values())
+    files = {kind: folder / file for kind, file in names.items()}
     import xarray
 
     # Variables before coordinates: a dataset that was read back is then written with the same bytes.

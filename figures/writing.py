@@ -14,8 +14,8 @@ from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, optional_function
 from snapdyn.figures.drawing import DATA_OF_ANOTHER_KIND, compute, finished_figure
-from snapdyn.figures.files import DEFAULT_FORMATS, checked_dpi, chosen_formats, write_figure
-from snapdyn.figures.parameters import value_text
+from snapdyn.figures.files import DEFAULT_FORMATS, checked_dpi, chosen_formats, file_names, write_figure
+from snapdyn.figures.parameters import changed, value_text
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.saved_data import changed_parameters, saved_data
 from snapdyn.figures.style import Style, figure_width, house_style
@@ -182,7 +182,10 @@ def write(
                 f"expected data of figure {entry.id} in {str(source)!r}, received those of {', '.join(saved)}; "
                 "draw it without --from"
             )
-    folder = output_folder(file_path("out", out))
+    computed = chosen if saved is None else []  # saved data are drawn at once
+    names = [file_name(entry, changed(entry.parameters, values[entry.id])) for entry in computed]
+    files = [file for name in names for file in file_names(name, look.formats).values()]
+    folder = output_folder(file_path("out", out), *files)
     drawn = []
     for done, entry in enumerate(chosen):
         if progress:

@@ -55,10 +55,10 @@ def _console() -> Console:
 
 def prepare(target: Path) -> None:
     """Check, before a computation starts, that a file can be written; say so where its folder had to be made."""
-    from snapdyn.dynamics.storage import check_target
+    from snapdyn.dynamics.storage import output_folder
 
     made = not target.parent.exists()
-    check_target(target)
+    output_folder(target.parent, target.name)
     if made:
         say(f"made the folder {str(target.parent)!r} for {target.name}")
 

@@ -46,7 +46,7 @@ def text(
     started = time.perf_counter()
     for name, value in (("--eta-y", eta_Y), ("--eta-z", eta_Z), ("--time", 1.0 if last_time is None else last_time)):
         positive(name, value)
-    folder = output_folder(out) if out else None
+    folder = output_folder(out, *summary.FILES) if out else None
     with options_as_typed("window", "min_count", "min_token_count", "max_vocab"), progress_bar("reading") as update:
         classes = from_text(paths, window, min_count, min_token_count, max_vocab, max_classes, tokens, headings, update)
     summary.show_classes(classes)

@@ -126,7 +126,7 @@ def build_report(
         If the level is unknown, or the folder cannot be written to.
     """
     started = time.perf_counter()
-    folder = output_folder(out)
+    folder = output_folder(out, "report.json", "index.html")
     # Finished claims are saved until the page is written, so that a run after an interruption can reuse them.
     with finished_claims(notify) as finished:
         results = list(check_claims(None, level, progress, jobs, finished))

@@ -97,7 +97,6 @@ class CVODESolver:
                 "'snapdyn[stiff]', or choose BDF (small systems) or DOP853"
             )
         CVODE, CVODEJacTimes = _quiet_sundials()
-        self.rtol, self.atol = rtol, atol
         self._system, self._clock, self._scale = system, clock, clock.scale
         self.t = self.t_old = 0.0
         self.t_bound = clock.from_time(t_end)
@@ -155,10 +154,6 @@ class CVODESolver:
         self._system.write_jacobian_product(self._clock.to_time(tau), self._state, self._vector, out)
         if self._scale:
             out *= self._scale * math.exp(tau)
-
-    def fun(self, tau: float, state: Floats) -> Floats:
-        """Right-hand side in the integration variable."""
-        return self._clock.derivative(self._system)(tau, state)
 
     def step(self) -> str | None:
         """Make one step; return the reason if it fails."""

@@ -78,9 +78,7 @@ class DormandPrinceSolver:
         self._work = kernel.new_workspace(
             system.initial_state(), self.t_bound, rtol, atol, clock.scale, system.norm_weights
         )
-        self.rtol, self.atol = rtol, atol
         self.status = "running"
-        self._clock, self._system = clock, system
 
     @property
     def t(self) -> float:
@@ -102,10 +100,6 @@ class DormandPrinceSolver:
     @property
     def nfev(self) -> int:
         return int(self._work.counts[kernel.EVALUATIONS])
-
-    def fun(self, tau: float, state: Floats) -> Floats:
-        """Right-hand side in the integration variable."""
-        return self._clock.derivative(self._system)(tau, state)
 
     def advance(self, save_at: Floats, saved: Floats, losses: Floats, most_steps: int) -> tuple[int, str | None]:
         """Make steps until the end, for `most_steps` steps, or until `saved` is full.

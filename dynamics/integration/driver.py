@@ -296,7 +296,7 @@ def _step_by_step(
             raise KeyboardInterrupt
         reason = step(solver)
         if solver.status == "failed" or not np.isfinite(solver.y).all():
-            return "failed", failure_message(solver, system, clock, reason)
+            return "failed", failure_message(solver, system, clock, request, reason)
         if request.most_evaluations and solver.nfev > request.most_evaluations:
             return "failed", _too_many(request.most_evaluations)
         recorder.steps += 1
@@ -350,7 +350,7 @@ def _whole_run_compiled(
             )
             recorder.steps = solver.steps
             if solver.status == "failed":
-                return "failed", failure_message(solver, system, clock, reason)
+                return "failed", failure_message(solver, system, clock, request, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
                 return "failed", _too_many(request.most_evaluations)
             t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)

@@ -70,14 +70,13 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
         start[: L.num_slots] = system.initial_logits
         self.t_bound = clock.from_time(t_end)
         self._work = kernel.new_workspace(start, self.t_bound, rtol, atol, clock.scale)
-        self.rtol, self.atol = rtol, atol
         self.status = "running"
-        self._clock, self._system, self._mean_field = clock, system, system
+        self._system = system
 
     @property
     def y(self) -> Floats:
         """State at `t`, (n,), in the order of the system."""
-        L = self._mean_field.layout
+        L = self._system.layout
         values = self._work.vectors[self._work.where[kernel.STATE]]
         state = np.empty(self._system.size)
         state[: L.num_slots] = values[: L.num_slots]

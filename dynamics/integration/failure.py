@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.systems.base import System
 
 
-def failure_message(solver: Any, system: System, clock: Clock, reason: str | None) -> str:
+def failure_message(solver: Any, system: System, clock: Clock, request: Request, reason: str | None) -> str:
     """Explain a failure by the state value that is not finite, or that changes fastest against its tolerance.
 
     Parameters
@@ -19,6 +20,8 @@ def failure_message(solver: Any, system: System, clock: Clock, reason: str | Non
         A solver of `methods.new_solver` after its last step.
     system : System
     clock : Clock
+    request : Request
+        Has the tolerances; not every solver of scipy keeps them.
     reason : str or None
         The solver's message; None if the state is not finite.
 
@@ -30,7 +33,7 @@ def failure_message(solver: Any, system: System, clock: Clock, reason: str | Non
     bad = np.flatnonzero(~np.isfinite(state))
     if bad.size == 0:
         with np.errstate(all="ignore"):
-            rate = np.abs(solver.fun(solver.t, state)) / (solver.atol + solver.rtol * np.abs(state))
+            rate = np.abs(clock.derivative(system)(solver.t, state)) / (request.atol + request.rtol * np.abs(state))
         bad = np.flatnonzero(~np.isfinite(rate))
         worst = int(bad[0]) if bad.size else int(np.argmax(rate))
         trouble = "its rate is not finite" if bad.size else "it changes fastest against its tolerance"

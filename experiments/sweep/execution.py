@@ -188,7 +188,7 @@ def run_sweep(
         raise InputError("expected --jobs or --scheduler, received both; the scheduler knows how many workers it has")
     code = code_hash()
     cells = list(sweep.cells(code))
-    folder = output_folder(out)
+    folder = output_folder(out, f"{sweep.name}.nc")
     store = Cells(folder, sweep.variables, warn, with_runs=sweep.kind == TRANSFORMER)
     if sweep.kind == TRANSFORMER:
         output_folder(folder / "checkpoints")

@@ -113,9 +113,10 @@ class Cells:
 
 
 def _set_aside(path: Path) -> str:
-    """Rename a folder in the place of a file, which no file can replace; the end of a sentence that says so."""
-    if not path.is_dir() or path.is_symlink():
+    """Rename what stands in the place of a file and is none, such as a folder; the end of a sentence that says so."""
+    if path.is_file() or not os.path.lexists(path):
         return ""
-    aside = next(new for i in itertools.count(1) if not (new := path.with_name(f"{path.name}.folder{i}")).exists())
+    names = (path.with_name(f"{path.name}.aside{i}") for i in itertools.count(1))
+    aside = next(name for name in names if not os.path.lexists(name))
     path.rename(aside)
-    return f"; the folder is now {aside.name!r}"
+    return f"; what stood there is now {aside.name!r}"

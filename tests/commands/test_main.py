@@ -1,5 +1,6 @@
 """The command line as a whole: help, version, wrong usage."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 import snapdyn
 from snapdyn.commands.main import main
+from tests.helpers import EXAMPLES, FABLE
 
 COMMANDS = ("validate", "equations", "figures", "simulate", "report")
 
@@ -115,3 +117,46 @@ def test_jobs_below_one(command: str, tmp_path: Path, capsys: pytest.CaptureFixt
         capsys.readouterr().err
         == "snapdyn: expected jobs to be a whole number of at least 1, received 0; give 1 or more\n"
     )
+
+
+OUTPUTS = [
+    (f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc", "run.nc", "experiments.run_sections.integrate"),
+    (f"check {EXAMPLES}/own_classes.toml --output OUT/a.tex", "a.tex", "experiments.check_files.CheckFile.run"),
+    ("validate lemma6 --json OUT/a.json", "a.json", "commands.summaries.verdicts.checked"),
+    ("explore --static OUT/page.html", "page.html", "explorer.static_page.precompute"),
+    (
+        f"compare {EXAMPLES}/compare_syn_small.toml --out OUT",
+        "compare_syn_small.png",
+        "experiments.run_files.Comparison.compute",
+    ),
+    (f"text {FABLE} --min-count 1 --out OUT", "words.csv", "dynamics.text.text_classes.from_text"),
+    (f"sweep {EXAMPLES}/sweep_rates.toml --out OUT", "sweep_rates.nc", "experiments.sweep.execution.Cells"),
+    ("figures 3 --set eta_Z=0.2 --out OUT", "figure_3_eta_Z=0.2.pdf", "figures.writing.compute"),
+    ("report --out OUT", "index.html", "report.page.check_claims"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "name", "work"), OUTPUTS, ids=[each[0].split()[0] for each in OUTPUTS])
+def test_an_output_that_is_no_file_is_refused_at_once(
+    arguments: str,
+    name: str,
+    work: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Assert one sentence and exit code 2, that the pipe stays, and that nothing is computed, shown or written."""
+
+    def compute(*_: object, **__: object) -> None:
+        pytest.fail("outputs must be checked before work begins")
+
+    monkeypatch.setattr(f"snapdyn.{work}", compute)
+    pipe = tmp_path / name
+    os.mkfifo(pipe)
+    assert main(arguments.replace("OUT", str(tmp_path)).split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    expected = f"snapdyn: expected a file to write to, received the named pipe {str(pipe)!r}; choose another file\n"
+    assert captured.err == expected
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

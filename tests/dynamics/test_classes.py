@@ -6,6 +6,8 @@ import copy
 import math
 import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -151,13 +153,80 @@ def test_prior_is_positive_and_sums_to_one_at_every_scale(scale: float) -> None:
     np.testing.assert_allclose(classes.prior, [0.25, 0.75], rtol=1e-15)
 
 
+WRONG_INDICES = """
+import numpy as np
+from scipy import sparse
+import snapdyn as sd
+
+def half_and_half(form, indices, indptr):
+    return form((np.full(4, 0.5), indices, indptr), shape=(2, 3))
+
+def changed(form, **arrays):
+    table = form(np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]))
+    for name, array in arrays.items():
+        setattr(table, name, array)
+    return table
+
+far, negative = np.array([0, 10**8, 1, 2]), np.array([0, -10**8, 1, 2])
+ends, falls, hole = np.array([0, 2, 4]), np.array([0, 10**6, 4]), np.array([0, 10**6, 0])
+lists = np.empty(2, object)
+lists[:] = [[0, 10**8], [1, 2]]
+tables = {
+    "csr, index too large": half_and_half(sparse.csr_array, far, ends),
+    "csr, index negative": half_and_half(sparse.csr_matrix, negative, ends),
+    "csr, indptr falls": half_and_half(sparse.csr_array, [0, 1, 1, 2], falls),
+    "csr, indptr ends at 0": changed(sparse.csr_array, indptr=hole),
+    "csr, indptr too short": changed(sparse.csr_array, indptr=np.array([0, 4])),
+    "csr, indptr of floats": changed(sparse.csr_array, indptr=np.array([0.0, 2.0, 4.0])),
+    "csc, index too large": half_and_half(sparse.csc_array, far, [0, 1, 3, 4]),
+    "csc, indptr falls": half_and_half(sparse.csc_array, [0, 1, 1, 0], [0, 10**6, 2, 4]),
+    "bsr, index too large": sparse.bsr_array((np.full((4, 1, 1), 0.5), far, ends), shape=(2, 3)),
+    "bsr, blocks of another shape": changed(sparse.bsr_array, data=np.full((4, 3, 1), 0.5)),
+    "coo, index too large": changed(sparse.coo_array, row=np.array([0, 0, 1, 10**8])),
+    "coo, too few indices": changed(sparse.coo_array, row=np.array([0, 0])),
+    "dia, too few offsets": changed(sparse.dia_array, offsets=np.array([0])),
+    "lil, index too large": changed(sparse.lil_array, rows=lists),
+    "lil, more values than indices": changed(sparse.lil_array, data=np.array([[0.5] * 10**6, [0.5] * 10**6], object)),
+    "dok, index too large": changed(sparse.dok_array, _dict={(0, 10**8): 1.0, (1, 0): 1.0}),
+}
+for name, table in tables.items():
+    try:
+        sd.integrate(sd.MeanField(sd.SequenceClasses(table, [3, 3], vocab_size=20), 1.0, 1.0), [1.0])
+    except sd.InputError as error:
+        print(name, "|", error)
+    else:
+        print(name, "| accepted")
+"""
+
+
+def test_sparse_indices_that_lead_out_of_the_arrays_are_refused() -> None:
+    """Assert one sentence for wrong indices in every sparse form, in a process that a crash would end alone."""
+    run = subprocess.run([sys.executable, "-c", WRONG_INDICES], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    answers = run.stdout.splitlines()
+    assert len(answers) == 16
+    assert all("| expected indices of sparse P that fit its shape (2, 3), received: " in each for each in answers), (
+        answers
+    )
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
+def test_every_sparse_form_equals_the_dense_table(form: str) -> None:
+    """Assert that arrays and matrices of every form that scipy has give the classes of the dense table."""
+    for table in (sparse.csr_array(GOOD), sparse.csr_matrix(GOOD)):
+        assert SequenceClasses(table.asformat(form), [1, 1]) == SequenceClasses(GOOD, [1, 1])
+
+
 def test_dense_and_sparse_give_equal_classes() -> None:
-    """Assert that every sparse form, explicit zeros and duplicates included, equals the dense table."""
+    """Assert that explicit zeros and duplicates, which are summed, equal the dense table."""
     dense = SequenceClasses(GOOD, [1, 1])
     duplicated = sparse.coo_array(
         ([0.25, 0.25, 0.5, 0.25, 0.75, 0.0], ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 0])), shape=(2, 3)
     )
-    for table in (sparse.csr_array(GOOD), sparse.csc_array(GOOD), sparse.lil_matrix(GOOD), duplicated):
+    stated = duplicated.copy()
+    stated.has_canonical_format = True  # which is not true
+    in_rows = sparse.csr_array(([0.25, 0.5, 0.25, 0.25, 0.75], [0, 1, 0, 1, 2], [0, 3, 5]), shape=(2, 3))
+    for table in (duplicated, stated, in_rows):
         assert SequenceClasses(table, [1, 1]) == dense
     np.testing.assert_array_equal(SequenceClasses(duplicated, [1, 1]).support(1), [1, 2])
 

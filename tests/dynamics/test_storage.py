@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from snapdyn.dynamics.processes import machine
-from snapdyn.dynamics.storage import check_target, output_folder, provenance, replacing, write_text
+from snapdyn.dynamics.storage import _file_behind, output_folder, provenance, replacing, write_text
 from snapdyn.errors import InputError
 
 
@@ -25,11 +26,62 @@ def test_a_stopped_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_a_target_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    """Assert one sentence for a folder that does not exist, and for a target that is a folder."""
+    """Assert one sentence for a folder that does not exist."""
     with pytest.raises(InputError, match="to exist"), replacing(tmp_path / "none" / "a.txt"):
         pass
-    with pytest.raises(InputError, match="received the folder"):
-        check_target(tmp_path)
+
+
+def special(kind: str, path: Path) -> None:
+    """Put something at `path` that is no regular file."""
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "named pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    elif kind == "device":
+        path.symlink_to("/dev/null")
+    else:
+        path.symlink_to({"link to nothing": "nowhere", "loop of links": path.name}[kind])
+
+
+@pytest.mark.parametrize("kind", ["folder", "named pipe", "socket", "device", "link to nothing", "loop of links"])
+def test_what_is_no_regular_file_is_not_replaced(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert one sentence before anything is written, from a check of names and from a write, and that it stays."""
+    monkeypatch.chdir(tmp_path)  # the address of a socket has at most 107 bytes
+    path = Path("a.txt")
+    special(kind, path)
+    before = path.lstat()
+    named = "link" if "link" in kind else kind
+    with pytest.raises(InputError, match=f"received the {named} 'a.txt'"):
+        output_folder(".", "b.txt", "a.txt")
+    with pytest.raises(InputError, match=f"received the {named} 'a.txt'"), replacing(path):
+        pytest.fail("the block was entered")
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert list(Path().iterdir()) == [path]
+
+
+def test_a_device_is_refused() -> None:
+    """Assert that a device is, where its folder can be written to: the check alone, which replaces nothing."""
+    with pytest.raises(InputError, match="received the device '/dev/null'"):
+        _file_behind(Path(os.devnull))
+
+
+def test_the_target_of_a_link_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    """Assert that text goes to the file that a chain of links leads to, in a folder of its own."""
+    (tmp_path / "there").mkdir()
+    file, link, first = tmp_path / "there" / "a.txt", tmp_path / "link", tmp_path / "first"
+    link.symlink_to(Path("there") / "a.txt")
+    first.symlink_to("link")
+    file.write_text("old")
+    with replacing(first) as temporary:
+        assert temporary.parent == file.parent
+        temporary.write_text("new")
+    assert file.read_text() == "new"
+    assert link.is_symlink()
+    assert first.is_symlink()
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_folders_are_made_or_refused(tmp_path: Path) -> None:

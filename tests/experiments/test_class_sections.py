@@ -1,7 +1,10 @@
 """The section [classes]: tables in files, texts."""
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,16 +29,46 @@ def test_table_file_that_is_damaged(name: str, tmp_path: Path, capsys: pytest.Ca
     assert refusal(TABLE.replace(P_LINE, f'file = "{name}"'), tmp_path, capsys).startswith("snapdyn: expected ")
 
 
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"indices": np.array([0, 10**8, 1, 2])},
+        {"indptr": np.array([0, 10**6, 4])},
+        {"indices": np.array([0.0, 0.9, 1.0, 2.0])},
+        {"shape": np.array([2.5, 3.0])},
+        {"format": np.array("dok")},
+        {"data": np.array([0.5, 0.5, np.nan, 0.5])},
+    ],
+    ids=["index too large", "indptr falls", "index of floats", "shape of floats", "unknown form", "NaN"],
+)
+def test_sparse_table_file_with_wrong_arrays(arrays: dict[str, Any], tmp_path: Path) -> None:
+    """Assert exit code 2 and one sentence, in a process that a crash would end alone."""
+    right = {"format": np.array("csr"), "shape": np.array([2, 3]), "data": np.full(4, 0.5), "_is_array": np.array(True)}
+    right |= {"indices": np.array([0, 1, 1, 2]), "indptr": np.array([0, 2, 4])}
+    np.savez(tmp_path / "P.npz", **(right | arrays))
+    file = tmp_path / "run.toml"
+    file.write_text(TABLE.replace(P_LINE, 'file = "P.npz"'))
+    code = "import sys; from snapdyn.commands.main import main; sys.exit(main(['simulate', sys.argv[1]]))"
+    run = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 2, run.stderr
+    assert run.stdout == ""
+    assert run.stderr.startswith("snapdyn: expected ")
+    assert run.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["P.npz", "run.toml"]
+
+
 def test_table_files_equal_the_inline_table(tmp_path: Path) -> None:
     """Assert that P inline, as CSV, as a numpy array and as a sparse matrix give equal classes."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
     np.savetxt(tmp_path / "P.csv", P, delimiter=",")
     np.savez(tmp_path / "dense.npz", P=P)
-    sparse.save_npz(tmp_path / "sparse.npz", sparse.csr_array(P))
+    forms = ("csr", "csc", "coo", "bsr", "dia")
+    for form in forms:
+        sparse.save_npz(tmp_path / f"{form}.npz", sparse.csr_array(P).asformat(form))
     file = tmp_path / "run.toml"
     file.write_text(TABLE)
     inline = read_simulation(file).build().classes
-    for name in ("P.csv", "dense.npz", "sparse.npz"):
+    for name in ("P.csv", "dense.npz", *(f"{form}.npz" for form in forms)):
         file.write_text(TABLE.replace(P_LINE, f'file = "{name}"'))
         assert read_simulation(file).build().classes == inline
 

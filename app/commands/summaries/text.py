@@ -13,7 +13,7 @@ from snapdyn.analytic import transition_time
 from snapdyn.commands.terminal import of_integration, progress_bar, show, show_table
 from snapdyn.dynamics import MeanField, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.files import write_figure
+from snapdyn.figures.files import file_names, write_figure
 from snapdyn.figures.words import compute, draw, shown_classes
 from snapdyn.validation.text_theorems import (
     NEXT_WORDS,
@@ -27,6 +27,7 @@ from snapdyn.validation.text_theorems import (
     winners_and_losers,
 )
 
+FILES = ("classes.nc", "trajectory.nc", "words.csv", *file_names("words").values())
 LISTED = 12
 TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
 SAVES = 16  # each costs an evaluation, for the loss

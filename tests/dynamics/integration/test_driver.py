@@ -20,6 +20,7 @@ from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
+    SequenceClasses,
     SingleCommonToken,
     integrate,
     log_times,
@@ -316,6 +317,25 @@ def test_failure_at_the_start_ends(method: str) -> None:
     assert run.status == "failed"
     assert run.t.tolist() == [0.0]
     assert run.message.startswith("failed at t = ")
+
+
+def test_a_repeated_step_of_lsoda_names_time_and_quantity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that the report of a failed LSODA needs neither its tolerances, which it does not keep, nor its rate."""
+    monkeypatch.setattr("snapdyn.dynamics.integration.methods.MOST_EVALUATIONS_OF_A_STEP", 3)
+    run = integrate(SingleCommonToken(*ARGUMENTS), [0.0, 40.0], method="LSODA")
+    assert run.status == "failed"
+    assert "it changes fastest against its tolerance" in run.message
+    assert "LSODA evaluated the right-hand side 3 times in one step" in run.message
+
+
+def test_lsoda_that_gives_up_names_time_and_quantity() -> None:
+    """Assert that a run in which LSODA itself stops, with finite values, is reported in one sentence."""
+    P = np.array([[0.174, 0.752], [0.162, 0.774], [0.707, 0.094], [0.26, 0.164], [0.463, 0.302]])
+    P = np.column_stack([P, 1 - P.sum(axis=1)])
+    system = MeanField(SequenceClasses(P, [0, 0, 0, 1, 1], vocab_size=5), 0.0392, 3.3e-6)
+    run = integrate(system, [2.79e6], "LSODA", 1e-8, 1.0139408611850258e-17, log_time=True, most_evaluations=200_000)
+    assert run.status == "failed"
+    assert "; try " in run.message
 
 
 def test_failure_of_mean_field_names_token_or_output() -> None:

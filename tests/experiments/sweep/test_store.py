@@ -111,23 +111,26 @@ def test_a_forged_cell_is_redone(values: str, tmp_path: Path, capsys: pytest.Cap
     assert_redone(file, whole, tmp_path, capsys)
 
 
-@pytest.mark.parametrize("kind", ["named pipe", "empty folder", "folder"])
+@pytest.mark.parametrize("kind", ["named pipe", "link to nothing", "empty folder", "folder"])
 def test_what_is_no_file_is_redone(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert one note and a new cell, once: a named pipe does not block, and a folder is kept under another name."""
+    """Assert one note and a new cell, once: a pipe does not block, and what stood there is kept under another name."""
     assert swept(GOOD, tmp_path) == 0
     file = tmp_path / "out" / "cells" / sorted(kept(tmp_path))[1]
     whole = file.read_text()
     file.unlink()
     if kind == "named pipe":
         os.mkfifo(file)
+    elif kind == "link to nothing":
+        file.symlink_to("nowhere")
     else:
         file.mkdir()
     if kind == "folder":
         (file / "mine").touch()
     note = assert_redone(file, whole, tmp_path, capsys)
-    if kind == "folder":
-        assert f"the folder is now '{file.name}.folder1'" in note
-        assert (file.parent / f"{file.name}.folder1" / "mine").exists()
+    aside = file.with_name(f"{file.name}.aside1")
+    assert f"what stood there is now '{aside.name}'" in note
+    assert os.path.lexists(aside)
+    assert (aside / "mine").exists() == (kind == "folder")
     assert swept(GOOD, tmp_path) == 0
     assert capsys.readouterr().err == ""
 
