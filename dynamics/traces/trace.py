@@ -92,8 +92,9 @@ class Trace:
         seq_len: float | None = None,
     ) -> None:
         self.clock = TraceClock(clock, batch_size, momentum, rate_factor)
-        stated = seq_len is None or (isinstance(seq_len, float) and seq_len == math.inf)
-        self.seq_len: float | None = seq_len if stated else whole("seq_len", seq_len, 1)
+        if seq_len is not None and not (isinstance(seq_len, float) and seq_len == math.inf):
+            seq_len = whole("seq_len", seq_len, 1)
+        self.seq_len = seq_len
         self.steps: Floats = time_array("steps", steps)
         if self.steps.ndim != 1 or self.steps.size == 0 or (np.diff(self.steps) <= 0).any():
             raise InputError(

@@ -94,8 +94,8 @@ def visible_misfit(change: Floats, J: Floats, weights: Weights) -> float:
     large as everything that is observed.
     """
     tests = _squares(change, J, weights)
-    lacking = [(chi2.isf(LEVEL_OF_TEST / len(tests), degrees) - degrees, square) for square, degrees in tests]
-    return float(np.sqrt(min(lack / max(square, np.finfo(float).tiny) for lack, square in lacking)))
+    seen = max(square / (chi2.isf(LEVEL_OF_TEST / len(tests), degrees) - degrees) for square, degrees in tests)
+    return float(1.0 / np.sqrt(seen)) if seen > 0 else np.inf
 
 
 def _squares(values: Floats, J: Floats, weights: Weights) -> list[tuple[float, int]]:
