@@ -206,7 +206,7 @@ def positive(name: str, value: float) -> float:
     return converted
 
 
-def whole(name: str, value: int, at_least: int, at_most: int | None = None) -> int:
+def whole(name: str, value: float, at_least: int, at_most: int | None = None) -> int:
     """Return `value` as an int after checking that it is a whole number within the bounds, and of 64 bits."""
     converted = _whole(value)
     if converted is None:

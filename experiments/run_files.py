@@ -98,7 +98,6 @@ class TraceComparison:
             self.trace.eta_Z,
             self.compare.observables(),
             self.compare.curves,
-            self.trace.seq_len,
         )
 
 

@@ -79,18 +79,18 @@ class CompareSection(Section):
 
 
 class TraceSection(Section):
-    """The clock of a trace recorded elsewhere (the arguments of `read_trace`), and what the theory takes.
+    """The clock and length of a trace recorded elsewhere (the arguments of `read_trace`), and the rates of the theory.
 
-    Rates are those of an update of the trace, over its rate_factor; seq_len is that of its sequences.
+    Rates are those of an update of the trace, over its rate_factor. `seq_len = inf` says infinitely long sequences.
     """
 
     eta_Y: float
     eta_Z: float
-    seq_len: int | None = None
+    seq_len: Annotated[float, Field(allow_inf_nan=True)] | None = None
 
     def read(self, path: Path) -> Trace:
-        """Read a trace with this clock."""
-        return read_trace(path, **self.model_dump(exclude={"eta_Y", "eta_Z", "seq_len"}))
+        """Read a trace with this clock and length."""
+        return read_trace(path, **self.model_dump(exclude={"eta_Y", "eta_Z"}))
 
 
 TRACE: type[TraceSection] = section_model("Trace", read_trace, TraceSection, skip={"path"})

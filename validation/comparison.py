@@ -183,7 +183,6 @@ def compare(
     eta_Z: float,
     observables: Sequence[IndexedObservable] | None = None,
     curves: Sequence[str] = ("mean_field",),
-    seq_len: int | None = None,
 ) -> xarray.Dataset:
     """Lay the theory's curves over a trace that was recorded elsewhere, on the clock of the trace.
 
@@ -202,9 +201,7 @@ def compare(
         Loss, entropy, attention or relative gain; entropy and relative gain are computed from attention. Default: the
         loss, and the entropy of the first four classes, as far as the trace has them.
     curves : sequence of str
-        Keys of `CURVES`.
-    seq_len : int, optional
-        T-1, contextual tokens per sequence of the trace, for the curve finite_length.
+        Keys of `CURVES`; "finite_length" takes the `seq_len` of the trace.
 
     Returns
     -------
@@ -236,7 +233,7 @@ def compare(
     clock = trace.clock
     settings = {
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
-        "seq_len": seq_len,
+        "seq_len": trace.finite_length, "length": trace.length_sentence,
     }  # fmt: skip
     recorded = _Recorded(values, trace.steps, trace.t, list(range(trace.num_seeds)), settings)
     return _over_theory(
@@ -355,8 +352,8 @@ def _theory(
     if curve == "finite_length":
         if seq_len is None:
             raise InputError(
-                "expected seq_len with the curve finite_length, received infinitely long sequences; the curve "
-                "mean_field is theirs"
+                "expected seq_len with the curve finite_length, received no number of tokens; the curve mean_field is "
+                "that of infinitely long sequences"
             )
         with warnings.catch_warnings():
             warnings.simplefilter("error", ExpansionWarning)

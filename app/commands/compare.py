@@ -40,7 +40,9 @@ def compare(
     folder = output_folder(out, *file_names(file.stem).values())
     dataset = comparison.compute()
     if trace is not None:
-        show(f"clock      {json.loads(dataset.attrs['settings'])['clock']}")
+        settings = json.loads(dataset.attrs["settings"])
+        show(f"clock      {settings['clock']}")
+        show(f"length     {settings['length']}")
     facts = {"file": file.name} if trace is None else {"file": file.name, "trace": trace.name}
     files = write_figure(folder, file.stem, dataset, draw, facts, started)
     gap = abs(dataset.theory - dataset.sgd.median("seed")).transpose("observable", "curve", "step")

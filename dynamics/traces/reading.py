@@ -32,6 +32,7 @@ def read_trace(
     batch_size: int = 1,
     momentum: float = 0.0,
     rate_factor: float = 1.0,
+    seq_len: float | None = None,
 ) -> Trace:
     """Read a trace of training from a file.
 
@@ -54,6 +55,8 @@ def read_trace(
         Heavy-ball momentum.
     rate_factor : float
         Rates of the run over those given to the theory.
+    seq_len : int, math.inf or None
+        Contextual tokens per sequence, T-1; None where it is unknown. See `Trace`.
 
     Returns
     -------
@@ -71,8 +74,9 @@ def read_trace(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "run.csv"
     ...     _ = path.write_text("step,loss,attention_0_0,attention_0_1\\n0,3.5,0.4,0.6\\n100,1.2,0.3,0.7\\n")
-    ...     sd.read_trace(path, clock="sequences", batch_size=10)
-    Trace(1 seed, 2 steps, t = 0..10, attention, loss; i = sequences/10 updates; t = i batch-size-1 steps)
+    ...     trace = sd.read_trace(path, clock="sequences", batch_size=10, seq_len=127)
+    >>> trace.t, trace.seq_len
+    (array([ 0., 10.]), 127)
     """
     path = file_path("path", path)
     if not path.is_file():
@@ -85,7 +89,9 @@ def read_trace(
     if "steps" not in values:
         raise InputError(f"expected steps in {str(path)!r}, received {', '.join(values) or 'no arrays'}; add them")
     known = {name: values[name] for name in ("steps", *AXES) if name in values}
-    return Trace(**known, clock=clock, batch_size=batch_size, momentum=momentum, rate_factor=rate_factor)
+    return Trace(
+        **known, clock=clock, batch_size=batch_size, momentum=momentum, rate_factor=rate_factor, seq_len=seq_len
+    )
 
 
 def _from_npz(path: Path) -> dict[str, Any]:

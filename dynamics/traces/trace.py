@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError, finite_array, list_of, time_array
+from snapdyn.errors import InputError, finite_array, list_of, time_array, whole
 
 # Sums of attention that were written with four digits, and attention outside the support, may differ by so much.
 ATTENTION_TOLERANCE = 1e-3
@@ -41,6 +42,9 @@ class Trace:
         Heavy-ball momentum, at least 0 and below 1.
     rate_factor : float
         Rates of the run over those given to the theory, such as `batch_size` for a loss that is a sum over the batch.
+    seq_len : int, math.inf or None
+        Contextual tokens per sequence, T-1; `math.inf` for infinitely long sequences; None where it is unknown: then
+        `fit` warns, and does not say that a theory describes the trace.
 
     Attributes
     ----------
@@ -52,6 +56,7 @@ class Trace:
     entropy : (R, N, S) array or None
     clock : TraceClock
         The conversion; `clock.sentence` shows it.
+    seq_len : int, math.inf or None
     num_seeds : int
         R.
 
@@ -59,7 +64,7 @@ class Trace:
     ------
     InputError
         Steps that do not increase, shapes that do not fit together, attention that is negative or does not sum to 1,
-        or a clock out of range.
+        or a clock or length out of range.
 
     See Also
     --------
@@ -68,9 +73,9 @@ class Trace:
     Examples
     --------
     >>> import snapdyn as sd
-    >>> trace = sd.Trace([0, 10, 20], loss=[3.5, 1.2, 0.4], batch_size=32, momentum=0.9)
+    >>> trace = sd.Trace([0, 10, 20], loss=[3.5, 1.2, 0.4], batch_size=32, seq_len=127)
     >>> trace
-    Trace(1 seed, 3 steps, t = 0..120.9, loss; i updates; t = [i - 0.9 (1 - 0.9^i)/0.1]/0.1 batch-size-1 steps)
+    Trace(1 seed, 3 steps, t = 0..20, loss; i updates; t = i batch-size-1 steps; sequences of 127 tokens)
     """
 
     def __init__(
@@ -84,8 +89,12 @@ class Trace:
         batch_size: int = 1,
         momentum: float = 0.0,
         rate_factor: float = 1.0,
+        seq_len: float | None = None,
     ) -> None:
         self.clock = TraceClock(clock, batch_size, momentum, rate_factor)
+        if seq_len is not None and not (isinstance(seq_len, float) and seq_len == math.inf):
+            seq_len = whole("seq_len", seq_len, 1)
+        self.seq_len = seq_len
         self.steps: Floats = time_array("steps", steps)
         if self.steps.ndim != 1 or self.steps.size == 0 or (np.diff(self.steps) <= 0).any():
             raise InputError(
@@ -119,11 +128,24 @@ class Trace:
         names = ", ".join(name for name in AXES if getattr(self, name) is not None)
         seeds = f"{self.num_seeds} seed{'s' if self.num_seeds > 1 else ''}"
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}"
-        return f"Trace({seeds}, {self.steps.size} steps, {span}, {names}; {self.clock.sentence})"
+        length = self.length_sentence
+        return f"Trace({seeds}, {self.steps.size} steps, {span}, {names}; {self.clock.sentence}; {length})"
+
+    @property
+    def finite_length(self) -> int | None:
+        """T-1 where it is known and finite; None, as systems and `sgd` take it, for any other length."""
+        return None if self.seq_len in (None, math.inf) else int(self.seq_len)
+
+    @property
+    def length_sentence(self) -> str:
+        """The length of the sequences in words."""
+        if self.seq_len is None:
+            return "sequences of unknown length: give seq_len = T-1, or inf if they are infinitely long"
+        return f"sequences of {self.seq_len} tokens" if self.finite_length else "infinitely long sequences"
 
     @classmethod
     def from_runs(cls, runs: Trajectory | Sequence[Trajectory]) -> Trace:
-        """Return the trace of runs of `sgd` that differ in their seeds, with their clock and attention.
+        """Return the trace of runs of `sgd` that differ in their seeds, with their clock, length and attention.
 
         Parameters
         ----------
@@ -169,6 +191,7 @@ class Trace:
             entropy=[run.entropy() for run in listed],
             batch_size=1 if batch_size is None else batch_size,
             momentum=first.parameters["momentum"],
+            seq_len=first.parameters["seq_len"] or math.inf,
         )
 
     def for_classes(self, classes: SequenceClasses) -> Trace:
@@ -216,7 +239,7 @@ class Trace:
         clock = self.clock
         return Trace(
             self.steps, attention, self.loss, self.entropy, clock=clock.counts, batch_size=clock.batch_size,
-            momentum=clock.momentum, rate_factor=clock.rate_factor,
+            momentum=clock.momentum, rate_factor=clock.rate_factor, seq_len=self.seq_len,
         )  # fmt: skip
 
     def of_seed(self, seed: int) -> dict[str, Floats]:

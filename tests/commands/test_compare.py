@@ -82,11 +82,32 @@ def test_a_trace_of_pytorch_is_laid_under_theory(tmp_path: Path, capsys: pytest.
     """
     arguments = ["compare", str(EXAMPLES / "trace_torch.toml"), "--trace", str(EXAMPLES / "trace_torch.npz")]
     assert main([*arguments, "--out", str(tmp_path)]) == 0
-    assert "t = [i - 0.5 (1 - 0.5^i)/0.5]/0.5 batch-size-1 steps" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "t = [i - 0.5 (1 - 0.5^i)/0.5]/0.5 batch-size-1 steps" in printed
+    assert "length     infinitely long sequences\n" in printed
     data = xarray.load_dataset(tmp_path / "trace_torch.nc", engine="h5netcdf")
     assert data.sizes["seed"] == 4
     assert float(abs(data.theory - data.sgd.median("seed")).max()) < 0.002
     assert (tmp_path / "trace_torch.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("", "sequences of unknown length: give seq_len = T-1, or inf if they are infinitely long"),
+        ("seq_len = 100\n", "sequences of 100 tokens"),
+    ],
+)
+def test_the_length_of_the_sequences_is_shown(
+    line: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one line with the length, or with what to state where it is unknown, and nothing on stderr."""
+    file = tmp_path / "run.toml"
+    file.write_text((EXAMPLES / "trace_torch.toml").read_text().replace("seq_len = inf\n", line))
+    assert main(["compare", str(file), "--trace", str(EXAMPLES / "trace_torch.npz"), "--out", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert f"length     {sentence}\n" in captured.out
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(
@@ -95,6 +116,8 @@ def test_a_trace_of_pytorch_is_laid_under_theory(tmp_path: Path, capsys: pytest.
         ("[trace]", "[tracks]", "did you mean 'trace'"),
         ('clock = "updates"', 'clock = "epochs"', "clock to be one of updates, sequences, theory"),
         ("momentum = 0.5", "momentum = 1.5", "momentum"),
+        ("seq_len = inf", "seq_len = 0", "seq_len to be a whole number of at least 1, received 0"),
+        ("seq_len = inf", "seq_len = nan", "seq_len to be a whole number of at least 1, received nan"),
         ("eta_Z = 0.1", "", "expected eta_Z in"),
         ("query = [0, 0]", "query = [0, 0, 0]", "query"),
         ("attention = [[0, 0]]", "growth_factor = [[0, 0]]", "growth_factor from no trace"),

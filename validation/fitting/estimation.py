@@ -16,7 +16,14 @@ from snapdyn.errors import InputError, choice, instance, shown, whole
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.arguments import checked_free, fixed_and_start
 from snapdyn.validation.fitting.model import FitModel
-from snapdyn.validation.fitting.residuals import Weights, noise_weights, p_value_from_noise, p_value_from_seeds
+from snapdyn.validation.fitting.residuals import (
+    LEVEL_OF_TEST,
+    Weights,
+    noise_weights,
+    p_value_from_noise,
+    p_value_from_seeds,
+    visible_misfit,
+)
 from snapdyn.validation.fitting.result import Fit
 from snapdyn.validation.fitting.search import grid_start, least_weighted_squares
 from snapdyn.validation.fitting.simulation import simulated_errors
@@ -28,12 +35,13 @@ LARGEST_SQUARE = 1.0  # of what the linear noise expands in
 # The search stays within these factors of its start, the best of the grid, and then of the unweighted estimate.
 FIRST_REACH, LATER_REACH = 5.0, 2.0
 SMALLEST_CHANGE = 1e-9  # of the integration, at rtol 1e-8 of small logits
+LARGEST_MISFIT = 1.0  # that the test overlooks, over the change of the curves: it is all that is observed
 LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
 ROUNDS = 2  # of weights and corrections at the latest estimates
 
 
 class IdentifiabilityWarning(UserWarning):
-    """A trace does not determine a parameter, or not several apart.
+    """A trace does not determine a parameter, not several apart, or not whether the theory describes it.
 
     Examples
     --------
@@ -53,7 +61,6 @@ def fit(
     common_probability: float | None = None,
     quantity: str | None = None,
     errors: str = "noise",
-    seq_len: int | None = None,
     z_initial: ArrayLike | None = None,
     records: int = 24,
 ) -> Fit:
@@ -66,6 +73,8 @@ def fit(
     Parameters
     ----------
     trace : Trace
+        With its `seq_len` as a number, MeanField is a FiniteLengthMeanField. Where the length is unknown, the theory is
+        that of infinitely long sequences, and the answer is never that it describes the trace.
     classes : SequenceClasses
         Their common tokens' profiles are kept where common_probability is free.
     system : type of System
@@ -88,8 +97,6 @@ def fit(
         addition 200 runs of SGD at the estimates, with the steps and batches of the trace; also where the second order
         of the noise matters, whose bias is then taken off. "seeds": scatter of at least 8 seeds, for any noise; the
         shift of the mean by the noise, of the order of the rates, is not in it.
-    seq_len : int, optional
-        T-1, contextual tokens per sequence of the trace; None is infinite. With it, `system` is FiniteLengthMeanField.
     z_initial : (Q, M) array_like, optional
         Initial attention logits. Default 0.
     records : int
@@ -110,7 +117,8 @@ def fit(
     Warns
     -----
     IdentifiabilityWarning
-        The trace does not determine a parameter, or not several apart.
+        The trace does not determine a parameter, not several apart, or not whether the theory describes it: the length
+        of its sequences is unknown, or the noise and its allowance hide a misfit as large as the change of the curves.
 
     Examples
     --------
@@ -136,16 +144,17 @@ def fit(
         raise InputError(f"expected system as a type such as MeanField, received {shown(system)}; give it without ()")
     fixed, start = fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
     quantity = observations.chosen_quantity(trace, quantity)
+    seq_len, accepted = trace.finite_length, inspect.signature(system).parameters
     if seq_len is not None:
-        seq_len = whole("seq_len", seq_len, 1)
-        system = FiniteLengthMeanField if system is MeanField else system
-        if "common_probability" in names:
+        if "common_probability" in names or (system is not MeanField and "seq_len" not in accepted):
+            theory_of = "a free common_probability" if "common_probability" in names else system.__name__
             raise InputError(
-                f"expected seq_len=None where common_probability is free, received {seq_len}; leave seq_len out"
+                f"expected a trace with seq_len=math.inf for {theory_of}, which is of infinitely long sequences, "
+                f"received seq_len={seq_len}; use MeanField with both rates free"
             )
-    for name, value in (("seq_len", seq_len), ("z_initial", z_initial)):
-        if value is not None and name not in inspect.signature(system).parameters:
-            raise InputError(f"expected {name}=None for {system.__name__}, which does not take it; use MeanField")
+        system = FiniteLengthMeanField if system is MeanField else system
+    if z_initial is not None and "z_initial" not in accepted:
+        raise InputError(f"expected z_initial=None for {system.__name__}, which does not take it; use MeanField")
     used = np.flatnonzero(trace.t > 0)
     if used.size < 4:
         raise InputError(f"expected at least 4 records after t = 0, received {used.size}; record more often")
@@ -177,7 +186,8 @@ def fit(
     for _ in range(ROUNDS):
         if errors != "seeds":
             noise, squares = model.covariance(x, trace.clock)
-            weights = noise_weights(noise, squares, model.change(x), model.t, trace.num_seeds)
+            change = model.change(x)
+            weights = noise_weights(noise, squares, change, model.t, trace.num_seeds)
             largest_square = float(squares.max())
         flow = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
         correction = model.finite_steps(x, trace.clock, updates)
@@ -216,12 +226,26 @@ def fit(
     correlation = covariance / np.outer(deviations, deviations)
     condition = float(np.linalg.cond(correlation))
     problems = _problems(names, deviations, condition)
+    if trace.seq_len is None:
+        problems.append(
+            "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
+            "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
+        )
     if simulated is None and largest_square > LARGEST_SQUARE:
         p_value = float("nan")
         problems.append(
             f"the noise expected at the estimates is too large for its expansion (square {largest_square:.3g}, above "
             f"{LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='simulation'"
         )
+    elif simulated is None and weights is not None and p_value >= LEVEL_OF_TEST:
+        misfit = visible_misfit(change.ravel(), J, weights)
+        if misfit > LARGEST_MISFIT:
+            p_value = float("nan")
+            problems.append(
+                "the test has no power: the noise, the allowance for its second order and the free parameters hide a "
+                f"misfit up to {misfit:.2g} times the change of the curves; use errors='simulation', larger batches or "
+                "later records"
+            )
     if np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3:
         problems.append(
             f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the unweighted "
@@ -249,6 +273,7 @@ def fit(
         errors=errors,
         num_seeds=trace.num_seeds,
         clock=trace.clock.sentence,
+        seq_len=trace.seq_len,
         t=model.t,
         residuals=residuals,
         trajectory=model.run(system, values, model.t),

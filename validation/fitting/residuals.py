@@ -15,6 +15,8 @@ from snapdyn.dynamics.classes import Floats
 RESOLVED = 0.5
 SMALLEST = 1e-6  # relative, where a run has no noise at all
 MOST_COMPONENTS = 5  # of the scatter of seeds
+# Below this probability of residuals as large, the theory does not describe the trace.
+LEVEL_OF_TEST = 0.001
 
 
 @dataclass(frozen=True)
@@ -73,26 +75,43 @@ def p_value_from_noise(residuals: Floats, J: Floats, weights: Weights) -> tuple[
     is nearly the whole variance, and in all directions, with the allowance F. The allowance is of the size of what is
     neglected and smooth, so the second test rejects gross differences only.
     """
-    r, A = _left(residuals, J, weights)
-    everywhere = p_value_with_allowance(residuals, J, weights)
-    resolved, A = weights.directions.T @ r, weights.directions.T @ A
-    degrees = resolved.size - J.shape[1]
-    if degrees < 1:
-        return everywhere, r.size
-    resolved = resolved - A @ np.linalg.lstsq(A, resolved, rcond=None)[0]
-    return min(1.0, 2.0 * min(everywhere, float(chi2.sf(resolved @ resolved, degrees)))), degrees
+    tests = _squares(residuals.mean(axis=0), J, weights)
+    least = min(float(chi2.sf(square, degrees)) for square, degrees in tests)
+    return min(1.0, len(tests) * least), tests[-1][1]
 
 
 def p_value_with_allowance(residuals: Floats, J: Floats, weights: Weights) -> float:
     """The second of these two tests: all directions, with the allowance F."""
-    r, _ = _left(residuals, J, weights)
-    return float(chi2.sf(r @ r, r.size))
+    return float(chi2.sf(*_squares(residuals.mean(axis=0), J, weights)[0]))
 
 
-def _left(residuals: Floats, J: Floats, weights: Weights) -> tuple[Floats, Floats]:
-    """Whitened mean of residuals (R, n), the fit of the parameters taken off, and the whitened J."""
-    r, A = weights.whiten(residuals.mean(axis=0)), weights.whiten(J)
-    return r - A @ np.linalg.lstsq(A, r, rcond=None)[0], A
+def visible_misfit(change: Floats, J: Floats, weights: Weights) -> float:
+    """Smallest misfit that the test sees, as a share of the change (n,) of the observations since t = 0.
+
+    A misfit s x change, of which the free parameters take up what they can, adds s^2 times the whitened square that is
+    left of the change to the expected chi^2. The test sees it, about every second time, where this is what chi^2 lacks
+    from its degrees of freedom to its critical value. Above 1 the test has no power: it does not notice a misfit as
+    large as everything that is observed.
+    """
+    tests = _squares(change, J, weights)
+    seen = max(square / (chi2.isf(LEVEL_OF_TEST / len(tests), degrees) - degrees) for square, degrees in tests)
+    return float(1.0 / np.sqrt(seen)) if seen > 0 else np.inf
+
+
+def _squares(values: Floats, J: Floats, weights: Weights) -> list[tuple[float, int]]:
+    """Whitened squares of values (n,), the fit of the parameters taken off, and degrees of freedom.
+
+    First of all directions, then of the resolved ones, if these are more than the parameters.
+    """
+    r, A = weights.whiten(values), weights.whiten(J)
+    left = r - A @ np.linalg.lstsq(A, r, rcond=None)[0]
+    found = [(float(left @ left), left.size)]
+    resolved, A = weights.directions.T @ left, weights.directions.T @ A
+    degrees = resolved.size - J.shape[1]
+    if degrees >= 1:
+        resolved = resolved - A @ np.linalg.lstsq(A, resolved, rcond=None)[0]
+        found.append((float(resolved @ resolved), degrees))
+    return found
 
 
 def p_value_from_seeds(residuals: Floats, J: Floats) -> tuple[float, int]:

@@ -9,9 +9,7 @@ import numpy as np
 from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, positive
-
-# Below this probability of residuals as large, the theory does not describe the trace.
-LEVEL_OF_TEST = 0.001
+from snapdyn.validation.fitting.residuals import LEVEL_OF_TEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,7 @@ class Fit:
         where it is not known.
     p_value : float
         Probability of residuals as large as these if the theory describes the trace; NaN where the noise at the
-        estimates is too large for the test.
+        estimates is too large for the test, or hides even a misfit as large as the change of the curves.
     degrees : int
         Number of directions of the residuals that are tested, minus the free parameters.
     errors : str
@@ -48,6 +46,8 @@ class Fit:
     num_seeds : int
     clock : str
         Conversion of the trace's steps, in words.
+    seq_len : int, math.inf or None
+        Length of the sequences as stated with the trace; None where it is unknown.
     t : (N,) array
         Times that are fitted, batch-size-1 steps.
     residuals : (R, N, m) array
@@ -55,8 +55,8 @@ class Fit:
     trajectory : Trajectory
         The theory at the estimates, at `t` times the clock factor.
     warnings : list of str
-        Sentences about parameters that the trace does not determine, and about intervals that are wider than needed.
-        The former are raised as `IdentifiabilityWarning` too.
+        Sentences about parameters that the trace does not determine, about a verdict that it does not allow, and about
+        intervals that are wider than needed. All but the last are raised as `IdentifiabilityWarning` too.
 
     Examples
     --------
@@ -81,6 +81,7 @@ class Fit:
     errors: str
     num_seeds: int
     clock: str
+    seq_len: float | None
     t: Floats
     residuals: Floats
     trajectory: Trajectory
@@ -88,16 +89,20 @@ class Fit:
 
     @property
     def describes(self) -> bool:
-        """Whether the residuals are as the theory predicts: p_value of at least 0.001."""
-        return self.p_value >= LEVEL_OF_TEST
+        """Whether the theory describes the trace: its `seq_len` is known, and p_value is at least 0.001."""
+        return self.seq_len is not None and self.p_value >= LEVEL_OF_TEST
 
     @property
     def sentence(self) -> str:
         """The verdict of the test of the residuals."""
         if np.isnan(self.p_value):
-            return "this theory cannot be tested on this trace: at the estimates its noise is not linear"
-        verdict = "describes" if self.describes else "does not describe"
-        return f"this theory {verdict} this trace (p = {self.p_value:.2g}, {self.degrees} degrees of freedom)"
+            return "not testable: at the estimates the noise of this theory is too large for a test on this trace"
+        numbers = f"(p = {self.p_value:.2g}, {self.degrees} degrees of freedom)"
+        if self.p_value < LEVEL_OF_TEST:
+            return f"this theory does not describe this trace {numbers}"
+        if self.seq_len is None:
+            return f"undecided: the residuals are as predicted {numbers}, but the length of the sequences is unknown"
+        return f"this theory describes this trace {numbers}"
 
     def interval(self, level: float = 0.9) -> dict[str, tuple[float, float]]:
         """Confidence intervals of the estimates, symmetric in the logarithm (common_probability: in the logit).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,30 @@ def test_one_seed_and_several_have_one_shape() -> None:
     assert (fitted[..., 3] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("seq_len", "finite", "sentence"),
+    [
+        (127, 127, "sequences of 127 tokens"),
+        (127.0, 127, "sequences of 127 tokens"),
+        (math.inf, None, "infinitely long sequences"),
+        (None, None, "sequences of unknown length: give seq_len = T-1, or inf if they are infinitely long"),
+    ],
+)
+def test_the_length_of_sequences_is_kept(seq_len: float | None, finite: int | None, sentence: str) -> None:
+    """Assert that a number, infinity and an unknown length are told apart, also over the tokens of classes."""
+    for trace in (stated := Trace(STEPS, ATTENTION, seq_len=seq_len), stated.for_classes(CLASSES)):
+        assert trace.seq_len == seq_len
+        assert trace.finite_length == finite
+        assert repr(trace).endswith(f"; {sentence})")
+
+
 def test_runs_of_sgd_become_a_trace() -> None:
     """Assert attention, loss, clock and seeds of runs, and that an integration is refused."""
-    runs = sgd(syn_small(), 0.5, 0.5, steps=20, seed=[3, 4], batch_size=8, momentum=0.5, record=[0, 20])
+    settings: dict[str, Any] = {"batch_size": 8, "momentum": 0.5, "record": [0, 20]}
+    runs = sgd(syn_small(), 0.5, 0.5, steps=20, seed=[3, 4], seq_len=50, **settings)
     trace = Trace.from_runs(runs)
+    assert trace.seq_len == 50
+    assert Trace.from_runs(sgd(syn_small(), 0.5, 0.5, steps=20, **settings)).seq_len == math.inf
     assert trace.attention is not None
     assert trace.loss is not None
     assert np.array_equal(trace.attention[1], runs[1].attention)
@@ -52,6 +73,10 @@ def test_runs_of_sgd_become_a_trace() -> None:
         ({"loss": [[1.0, 1.0], [1.0, 1.0]]}, "as many seeds"),
         ({"loss": [1.0, np.nan]}, "finite"),
         ({"attention": None}, "attention, loss or entropy"),
+        ({"seq_len": 0}, "seq_len to be a whole number of at least 1, received 0"),
+        ({"seq_len": -math.inf}, "seq_len to be a whole number"),
+        ({"seq_len": np.nan}, "seq_len to be a whole number"),
+        ({"seq_len": "inf"}, "seq_len to be a whole number"),
     ],
 )
 def test_wrong_arrays_are_refused(changes: dict[str, Any], sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import (
-    FiniteLengthMeanField,
     ModifiedDecoder,
     SequenceClasses,
     Trace,
@@ -61,7 +61,7 @@ def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
     """
     truth, covered, rejected, uncorrected = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0, []
     for attention in ensemble(200, batch_size=2000):
-        result = fit(Trace(RECORD, attention, batch_size=2000), CLASSES, **truth)
+        result = fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **truth)
         intervals = result.interval(0.9)
         covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
         rejected += not result.describes
@@ -79,7 +79,7 @@ def test_where_the_second_order_matters_intervals_are_wide_enough() -> None:
     truth = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
     covered = []
     for attention in ensemble(40, batch_size=8, seed=1):
-        intervals = fit(Trace(RECORD, attention, batch_size=8), CLASSES, **truth).interval(0.9)
+        intervals = fit(Trace(RECORD, attention, batch_size=8, seq_len=math.inf), CLASSES, **truth).interval(0.9)
         covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
     assert (np.mean(covered, axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
 
@@ -96,7 +96,7 @@ def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
     classes, truth = single_common_token(2, 2, 0.3), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
     covered, found, errors = [], [], []
     for attention in ensemble(40, 8, 1, classes):
-        trace = Trace(RECORD, attention, batch_size=8)
+        trace = Trace(RECORD, attention, batch_size=8, seq_len=math.inf)
         result = fit(trace, classes, errors="simulation", **truth)
         assert result.describes
         assert result.allowance == {"eta_Y": 0.0, "eta_Z": 0.0}
@@ -107,7 +107,8 @@ def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
     assert (np.mean(covered, axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
     scatter = np.std(found, axis=0, ddof=1)
     assert (np.abs(np.median(errors, axis=0) / scatter - 1) < 0.4).all()
-    by_noise = [fit(Trace(RECORD, each, batch_size=8), classes, **truth) for each in ensemble(10, 8, 1, classes)]
+    traces = [Trace(RECORD, each, batch_size=8, seq_len=math.inf) for each in ensemble(10, 8, 1, classes)]
+    by_noise = [fit(trace, classes, **truth) for trace in traces]
     assert min(result.allowance["eta_Z"] for result in by_noise) > 0.9
     assert all("the intervals of eta_Y, eta_Z are wider than needed" in str(result) for result in by_noise)
     assert np.mean([result.standard_errors["eta_Z"] for result in by_noise]) > 3 * scatter[1]
@@ -124,7 +125,7 @@ def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int) -> None:
     record = np.unique(np.geomspace(40, 1200, 25).astype(int))
     for optimizer in ("sgd", "adam"):
         run = sgd(TORCH, eta, eta, 1200, batch_size=batch_size, optimizer=optimizer, record=record)
-        trace = Trace(record, run.attention, batch_size=batch_size)
+        trace = Trace(record, run.attention, batch_size=batch_size, seq_len=math.inf)
         if optimizer == "sgd":
             result = fit(trace, TORCH)
             assert result.describes, result.sentence
@@ -141,13 +142,68 @@ def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int) -> None:
 def test_the_trace_of_the_documentation() -> None:
     """Assert that the PyTorch trace gives back its rates, and that the wrong clock (no momentum) is rejected."""
     path = ROOT / "examples" / "trace_torch.npz"
-    result = fit(read_trace(path, batch_size=64, momentum=0.5), TORCH)
+    result = fit(read_trace(path, batch_size=64, momentum=0.5, seq_len=math.inf), TORCH)
     assert result.describes
     assert result.num_seeds == 4
     for name, value in (("eta_Y", 0.05), ("eta_Z", 0.1)):
         assert abs(result.estimates[name] - value) < 3 * result.standard_errors[name]
     assert "t = [i - 0.5" in result.clock
-    assert not fit(read_trace(path, batch_size=64), TORCH).describes
+    assert not fit(read_trace(path, batch_size=64, seq_len=math.inf), TORCH).describes
+
+
+THREE = SequenceClasses(
+    [[0.3, 0.4, 0.3, 0, 0, 0, 0], [0.3, 0, 0, 0.5, 0.2, 0, 0], [0.3, 0, 0, 0, 0, 0.35, 0.35]],
+    query=[0, 0, 0],
+    vocab_size=30,
+)
+
+
+def short_sequences(batch_size: int, seq_len: float | None) -> Trace:
+    """Trace of 16 seeds with eta_Y = 0.3, eta_Z = 0.05 and sequences of 100 tokens, that states `seq_len`."""
+    record = np.unique(np.geomspace(5, 400, 24).astype(int))
+    runs = sgd(THREE, 0.3, 0.05, 400, batch_size=batch_size, seq_len=100, seed=range(16), record=record)
+    return Trace(record, [run.attention for run in runs], batch_size=batch_size, seq_len=seq_len)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("errors", "answer"),
+    [
+        ("noise", "not testable: at the estimates the noise of this theory is too large"),
+        ("simulation", "this theory does not describe this trace"),
+        ("seeds", "undecided: the residuals are as predicted (p = 0.0015"),
+    ],
+)
+def test_short_sequences_of_unknown_length_are_not_described(errors: str, answer: str) -> None:
+    """Assert that rates off by a factor 10 are not the answer of a theory that "describes" the trace.
+
+    Sequences of 100 tokens, batches of 4: the theory of infinite length fits the 16 seeds with eta_Y a tenth of 0.3.
+    Whatever the p value, one warning names the unknown length, and the answer is another one.
+    """
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        result = fit(short_sequences(4, None), THREE, errors=errors)
+    assert result.estimates["eta_Y"] < 0.03
+    assert not result.describes
+    assert "this theory describes" not in str(result)
+    assert sum("length of the sequences is unknown" in str(each.message) for each in raised) == 1
+    assert sum("length of the sequences is unknown" in each for each in result.warnings) == 1
+    assert result.sentence.startswith(answer)
+
+
+@pytest.mark.slow
+def test_the_stated_length_is_fitted() -> None:
+    """Assert both rates within 10 % for the stated length of 100 tokens, by the noise and by simulation."""
+    trace = short_sequences(4, 100)
+    with pytest.warns(IdentifiabilityWarning, match="the test has no power"):
+        by_noise = fit(trace, THREE)
+    simulated = fit(trace, THREE, errors="simulation")
+    for result in (by_noise, simulated):
+        for name, value in (("eta_Y", 0.3), ("eta_Z", 0.05)):
+            assert abs(result.estimates[name] / value - 1) < 0.1
+    assert simulated.describes
+    assert not by_noise.describes
+    assert by_noise.sentence.startswith("not testable")
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +253,7 @@ def test_what_is_not_determined_is_said() -> None:
     """Assert the warning for the loss alone, on which the rate of attention has hardly an effect."""
     classes = single_common_token(2, 2, 0.3)
     run = sgd(classes, 0.04, 0.004, 500, batch_size=4, record=np.arange(0, 501, 25))
-    trace = Trace(run.t, loss=run.loss, batch_size=4)
+    trace = Trace(run.t, loss=run.loss, batch_size=4, seq_len=math.inf)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         result = fit(trace, classes, eta_Y=0.04, eta_Z=0.004)
@@ -219,11 +275,9 @@ def test_what_is_not_determined_is_said() -> None:
         ({"errors": "bootstrap"}, "errors"),
         ({"free": ("eta_Y", "eta_Z", "common_probability")}, "the same probability of common tokens"),
         ({"common_probability": 0.3}, "only where it is free"),
-        ({"system": FiniteLengthMeanField, "seq_len": 0}, "seq_len"),
         ({"records": 2}, "records"),
         ({"system": "MeanField"}, "system as a type"),
         ({"system": ModifiedDecoder, "errors": "simulation"}, "another theory .ModifiedDecoder. or clock"),
-        ({"system": ModifiedDecoder, "seq_len": 5}, "seq_len=None for ModifiedDecoder"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
@@ -231,6 +285,21 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -
     trace = Trace(RECORD, np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0))
     with pytest.raises(InputError, match=sentence):
         fit(trace, CLASSES, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"system": ModifiedDecoder}, "seq_len=math.inf for ModifiedDecoder"),
+        ({"free": ("eta_Z", "common_probability"), "eta_Y": 0.1}, "seq_len=math.inf for a free common_probability"),
+    ],
+)
+def test_a_theory_of_infinite_length_takes_no_other(arguments: dict[str, Any], sentence: str) -> None:
+    """Assert one sentence where the stated length is finite and the theory has none."""
+    classes = single_common_token(2, 2, 0.3)
+    trace = Trace(RECORD, np.repeat(classes.P.toarray()[None], RECORD.size, axis=0), seq_len=5)
+    with pytest.raises(InputError, match=sentence):
+        fit(trace, classes, **arguments)
 
 
 def test_a_short_trace_is_refused() -> None:
