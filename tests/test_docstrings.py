@@ -26,7 +26,7 @@ PUBLIC = {
     for name in package.__all__
     if callable(getattr(package, name))
 }
-EXTRAS = {"torch", "distributed", "dask", "sksundae", "flint", "marimo"}
+EXTRAS = {"torch", "distributed", "dask", "marimo"}
 # Results, which the examples of the functions that return them show; an error; a function that needs PyTorch. Of
 # `dynamics`, `figures` and `validation` only functions need examples: their other classes are results and data as well.
 WITHOUT_EXAMPLES = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any, Literal
 
 from snapdyn.errors import InputError, choice, instance, list_of, shown, text, whole
@@ -50,8 +49,6 @@ class Evidence:
         Smallest margins of the searched properties, and where.
     counterexample : dict or None
         Instance on which a searched property fails, simplified.
-    uncertified : list of str
-        Certificates that were left out because python-flint is missing.
 
     Examples
     --------
@@ -75,11 +72,10 @@ class Evidence:
     undecided: int = 0
     worst: str = ""
     counterexample: dict[str, Any] | None = None
-    uncertified: list[str] = field(default_factory=list)
     difference: str = ""
 
     def __post_init__(self) -> None:
-        kinds = {"checks": Check, "conditions": Condition, "maps": Map, "seeds": int, "uncertified": str}
+        kinds = {"checks": Check, "conditions": Condition, "maps": Map, "seeds": int}
         for name, kind in kinds.items():
             setattr(self, name, list_of(name, getattr(self, name), kind))
         for name in ("conclusion", "worst", "difference"):
@@ -166,9 +162,6 @@ class Evidence:
     def certified(self, *certificates: str, corrected: bool = False) -> None:
         """Add interval proofs (ids of `snapdyn.analytic.certificates`), and their false inequalities as controls.
 
-        Without python-flint (extra `proof`) nothing is added, and `uncertified` holds the ids: the claim's grade is
-        then a lower one.
-
         Parameters
         ----------
         *certificates : str
@@ -178,9 +171,6 @@ class Evidence:
         """
         from snapdyn.analytic.certificates import CERTIFICATES, prove
 
-        if find_spec("flint") is None:
-            self.uncertified.extend(certificates)
-            return
         for id_ in certificates:
             choice("the id of a certificate", id_, CERTIFICATES)
             statement = CERTIFICATES[id_]

@@ -19,7 +19,7 @@ from snapdyn.errors import InputError, choice, list_of, optional_function, shown
 from snapdyn.validation.checks import Check
 from snapdyn.validation.engine import domain_of
 from snapdyn.validation.evidence import CERTIFIED, LEVELS, SEED, Evidence
-from snapdyn.validation.register import Claim, FaultyEvidenceError, Grade, file_of, gathered
+from snapdyn.validation.register import Claim, FaultyEvidenceError, file_of, gathered
 from snapdyn.validation.results import ClaimResult, Report, Verdict
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
@@ -242,7 +242,7 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
         assumptions=entry.assumptions,
         expected=entry.expected,
         verdict=verdict,
-        grade=grade_of(entry, evidence),
+        grade=entry.grade,
         domain=entry.domain or domain_of(entry.properties),
         checks=tuple(evidence.checks),
         conclusion=" ".join(part for part in (fault, evidence.conclusion) if part),
@@ -263,13 +263,6 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
         fault=fault,
         seconds=time.perf_counter() - started,
     )
-
-
-def grade_of(entry: Claim, evidence: Evidence) -> Grade:
-    """Grade of a claim's evidence: the register's, or a lower one where interval proofs were left out."""
-    if entry.grade == "certified" and evidence.uncertified:
-        return "searched" if entry.properties else "measured"
-    return entry.grade
 
 
 def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:

@@ -1,8 +1,7 @@
 """Interval proofs of statements about the closed forms, on boxes, by branch and bound with Arb balls.
 
-Running a proof needs python-flint (``pip install 'snapdyn[proof]'``); importing this package does not. A certificate
-covers every real point of its box, rounding included; what reduces a statement to its inequalities is said in words
-(`Statement.reduction`), and tested at 50 digits.
+A certificate covers every real point of its box, rounding included; what reduces a statement to its inequalities is
+said in words (`Statement.reduction`), and tested at 50 digits.
 """
 
 from snapdyn.analytic.certificates import (

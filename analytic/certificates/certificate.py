@@ -55,11 +55,6 @@ class Statement:
         -------
         Certificate
 
-        Raises
-        ------
-        InputError
-            If python-flint is not installed.
-
         Examples
         --------
         >>> from snapdyn.analytic.certificates import CERTIFICATES

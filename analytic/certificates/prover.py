@@ -1,4 +1,4 @@
-"""Proofs of inequalities on boxes: branch and bound with Arb balls (python-flint, extra ``proof``).
+"""Proofs of inequalities on boxes: branch and bound with Arb balls (python-flint).
 
 A ball encloses every value that an expression takes on a sub-box, rounding included. Where the ball of a margin is
 positive, the inequality is proved on the sub-box; where it is negative, the inequality is false there; else the
@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from flint import arb, ctx
 
 from snapdyn.errors import InputError
 
@@ -105,7 +107,7 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
     Raises
     ------
     InputError
-        If python-flint is not installed, a range of the box is infinite or empty, or its condition excludes all of it.
+        If a range of the box is infinite or empty, or its condition excludes all of it.
 
     Notes
     -----
@@ -121,7 +123,6 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
     >>> print(prove(Inequality("exp(u) > 3 u", lambda u: u.exp() - 3 * u, {"u": (1.0, 2.0)})))
     not proved: exp(u) > 3 u; false on the sub-box u in [1.125, 1.1875] (14 sub-boxes)
     """
-    arb, ctx = _flint()
     names = tuple(inequality.box)
     for name, (low, high) in inequality.box.items():
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -182,15 +183,3 @@ def _width(low: float, high: float) -> float:
 
 def _described(box: Box) -> str:
     return ", ".join(f"{name} in [{low:.7g}, {high:.7g}]" for name, (low, high) in box.items()) or "a point"
-
-
-def _flint() -> tuple[Any, Any]:
-    """Return flint.arb and flint.ctx."""
-    try:
-        from flint import arb, ctx
-    except ImportError as missing:
-        raise InputError(
-            "expected python-flint for interval proofs, received an environment without it; install it with "
-            "pip install 'snapdyn[proof]'"
-        ) from missing
-    return arb, ctx

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import importlib.util
 import math
 import os
 import sys
@@ -20,7 +19,6 @@ from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_fiel
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import scratch
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.errors import InputError
 
 # Dimension of the Krylov space of GMRES. Calls (evaluations and products) on Syn-Small at eta_Z/eta_Y = 1000 with
 # 5, 10, 20: 3011, 1921, 1911; on Syn-Medium, Q = 10: 3378, 2312, 2172.
@@ -57,11 +55,6 @@ def _quiet_sundials() -> tuple[Any, Any]:
     return CVODE, CVODEJacTimes
 
 
-def is_installed() -> bool:
-    """Whether scikit-sundae is installed; it is not imported."""
-    return importlib.util.find_spec("sksundae") is not None
-
-
 class CVODESolver:
     """BDF of order 1 to 5 with Newton's method and GMRES, with the attributes of scipy's solvers that `integrate` uses.
 
@@ -83,19 +76,9 @@ class CVODESolver:
     ----------
     nfev : int
         Evaluations of the right-hand side plus products with its Jacobian (each costs about two evaluations).
-
-    Raises
-    ------
-    InputError
-        scikit-sundae is not installed.
     """
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
-        if not is_installed():
-            raise InputError(
-                "expected scikit-sundae for method='CVODE', received a Python without it; run pip install "
-                "'snapdyn[stiff]', or choose BDF (small systems) or DOP853"
-            )
         CVODE, CVODEJacTimes = _quiet_sundials()
         self._system, self._clock, self._scale = system, clock, clock.scale
         self.t = self.t_old = 0.0

@@ -63,11 +63,11 @@ def integrate(
         Times in batch-size-1 steps, strictly increasing, from 0 to 1e145; 1e-2 to 1e12 is usual. Later, the squares
         in the error estimate of a step are below the smallest float64: the estimate would be 0.
     method : str
-        "auto": "compiled" for the systems that are compiled, else DOP853; CVODE, if scikit-sundae is installed, for
-        rate ratios at which it is faster (docs/how_to/integrators.md). `trajectory.stats` names the method. Or
-        "compiled" (DOP853 without Python between steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF,
-        Radau), CVODE (BDF of SUNDIALS without a Jacobian matrix; pip install 'snapdyn[stiff]'), or RKC, for large
-        problems at loose tolerances (text): explicit, of second order, with steps that the fastest rate does not limit.
+        "auto": "compiled" for the systems that are compiled, else DOP853; CVODE for rate ratios at which it is faster
+        (docs/how_to/integrators.md). `trajectory.stats` names the method. Or "compiled" (DOP853 without Python between
+        steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF, Radau), CVODE (BDF of SUNDIALS without a
+        Jacobian matrix), or RKC, for large problems at loose tolerances (text): explicit, of second order, with steps
+        that the fastest rate does not limit.
         LSODA runs with a diagonal Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic
         one (from_sympy).
     rtol : float
@@ -110,7 +110,7 @@ def integrate(
     ------
     InputError
         Unsorted, negative, empty, non-finite or too late times, or more than fit into memory; rates that float64
-        cannot hold in log time; unknown method, or CVODE without scikit-sundae; tolerances that are not positive;
+        cannot hold in log time; unknown method; tolerances that are not positive;
         reduce=True for another system or method.
 
     Examples

@@ -12,7 +12,7 @@ import scipy.integrate
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.cvode import CVODESolver, is_installed
+from snapdyn.dynamics.integration.cvode import CVODESolver
 from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver, is_compiled
 from snapdyn.dynamics.integration.factored import FactoredMeanFieldSolver, is_factored
 from snapdyn.dynamics.integration.rkc import RKC
@@ -27,9 +27,6 @@ METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE
 # steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.
 STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 2e6
 STIFF_RATIO_WITHOUT_COMPILED = 30.0
-# Without scikit-sundae, and for a system that is not compiled: BDF in log time from this ratio on.
-STIFF_RATIO_FOR_BDF = 100.0
-LARGEST_STIFF_SIZE = 300
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
 BYTES_PER_VALUE = 32.0  # of the state, its rate, and the copies of the smallest solver
@@ -152,11 +149,9 @@ def _fastest_method(system: System) -> str:
     if isinstance(system, MeanField) and system.needs_quotient:
         return "compiled"
     stiff = max(STIFF_RATIO, STIFF_RATIO_TIMES_SIZE / system.size) if compiled else STIFF_RATIO_WITHOUT_COMPILED
-    if system.rate_ratio >= stiff and is_installed():
+    if system.rate_ratio >= stiff:
         return "CVODE"
-    if compiled:
-        return "compiled"
-    return "BDF" if system.rate_ratio >= STIFF_RATIO_FOR_BDF and system.size <= LARGEST_STIFF_SIZE else "DOP853"
+    return "compiled" if compiled else "DOP853"
 
 
 def new_solver(

@@ -323,7 +323,6 @@ def calls(folder: Path) -> dict[str, Call]:
                 "undecided": 0,
                 "worst": "",
                 "counterexample": None,
-                "uncertified": [],
             },
         ),
         "Measured": Call(sd.Measured, {"value": 1.0, "at_most": 2.0, "error": 0.0, "where": ""}),

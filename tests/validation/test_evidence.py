@@ -74,19 +74,3 @@ def test_interval_proofs_come_with_their_false_inequalities() -> None:
     assert any(check.role == "control" for check in found.checks)
     assert all(check.as_expected for check in found.checks)
     assert verdict_of(found) == ("holds", "")
-
-
-def test_without_flint_the_grade_is_lower(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdyn.validation.evidence.find_spec", lambda name: None)
-
-    @sd.claim("certified-claim", source="own", title="T", statement="S", grade="certified")
-    def certified_claim(found: sd.Evidence) -> None:
-        found.certified("lemma8")
-        found.holds("seven", "arithmetic", 7.0, at_most=8.0)
-        found.control("nine", "arithmetic", 9.5, at_most=8.0)
-
-    try:
-        result = sd.validate("certified-claim").claims[0]
-        assert (result.verdict, result.grade) == ("holds", "measured")
-    finally:
-        del sd.validation.CLAIMS["certified-claim"]

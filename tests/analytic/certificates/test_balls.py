@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import flint
 import mpmath as mp
 import pytest
 
 from snapdyn.analytic.certificates import balls
-
-flint = pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
 
 
 def moment(weight: Callable[[mp.mpf], mp.mpf], u: float) -> mp.mpf:

@@ -6,7 +6,6 @@ from snapdyn.analytic.certificates import CERTIFICATES, prove
 from snapdyn.analytic.certificates.certificate import Statement
 from snapdyn.report.formulas import formula_html
 
-pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
 WRONG = [(id_, i) for id_, statement in CERTIFICATES.items() for i in range(len(statement.wrong))]
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.analytic.certificates.helpers import failure
 
-pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
-
 
 def growth(E: mp.matrix, V: int, sign: int = -1) -> list[mp.mpf]:
     """xi_n/gamma = sum_{k != n} beta_nk E_nk by (88), `sign` of q0 corrected (-1) or as printed (+1)."""

@@ -8,8 +8,6 @@ from snapdyn.analytic.certificates.decoder_speed import U_PEAK, U_PLUS, VOCABULA
 from tests.analytic.certificates.helpers import failure, points, scaled_visits, u_minus, u_peak, u_plus
 from tests.analytic.mpmath_reference import DIGITS, gamma, scaled_h
 
-pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
-
 
 def box(id_: str, text: str) -> dict[str, tuple[float, float]]:
     """Box of the inequality that `text` begins."""

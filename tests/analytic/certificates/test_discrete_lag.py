@@ -9,8 +9,6 @@ import pytest
 from tests.analytic.certificates.helpers import failure
 from tests.analytic.mpmath_reference import DIGITS, scaled_h
 
-pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
-
 
 def recursion(V: float, eta_Y: float, visits: int) -> list[mp.mpf]:
     """V h*(s), s = 0..visits, Eq. (33), at 50 digits."""

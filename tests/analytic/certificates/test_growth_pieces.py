@@ -8,8 +8,6 @@ from snapdyn.analytic.certificates.growth_pieces import OMEGA
 from tests.analytic.certificates.helpers import failure, points, scaled_visits, u_plus
 from tests.analytic.mpmath_reference import DIGITS, gamma_integral, scaled_h
 
-pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
-
 
 def pieces(t: mp.mpf, V: mp.mpf, K: mp.mpf, C0: mp.mpf, nu: mp.mpf) -> tuple[mp.mpf, mp.mpf, mp.mpf]:
     """Exact B (124), early and late piece (14), eta_Y = 1, eta_Z = 1/nu, as printed."""

@@ -2,6 +2,7 @@
 
 import math
 
+import flint
 import mpmath as mp
 import numpy as np
 import pytest
@@ -9,8 +10,6 @@ import pytest
 from snapdyn.analytic.certificates.prediction_error import POINTS, scaled_visits_to
 from tests.analytic.certificates.helpers import failure, points
 from tests.analytic.mpmath_reference import DIGITS, scaled_h
-
-flint = pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
 
 
 def first_visit(V: float, eta_Y: float, eps: float) -> int:

@@ -1,14 +1,11 @@
 """The prover: true inequalities are proved, false ones refuted where they are false, the rest is left undecided."""
 
-import sys
-
+import flint
 import mpmath as mp
 import pytest
 
 from snapdyn import InputError
-from snapdyn.analytic.certificates import CERTIFICATES, Inequality, prove
-
-flint = pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
+from snapdyn.analytic.certificates import Inequality, prove
 
 
 def test_a_true_inequality_is_proved_with_a_bound_below_the_minimum() -> None:
@@ -109,10 +106,3 @@ def test_a_condition_that_excludes_the_box_is_no_proof() -> None:
     """Assert that an inequality about nothing is refused."""
     with pytest.raises(InputError, match=r"expected a condition that some of u in \[1, 2\] meets"):
         prove(Inequality("u > 3", lambda u: u - 3, {"u": (1.0, 2.0)}, where=lambda u: -u))
-
-
-def test_without_flint_the_error_says_which_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the statements can be listed without python-flint, and that running one names the extra."""
-    monkeypatch.setitem(sys.modules, "flint", None)
-    with pytest.raises(InputError, match=r"expected python-flint .* pip install 'snapdyn\[proof\]'"):
-        CERTIFICATES["h-increasing"].run()

@@ -9,8 +9,6 @@ from snapdyn.analytic.certificates.transition_times import U_PEAK_18, U_PEAK_19
 from tests.analytic.certificates.helpers import failure, points, scaled_visits, u_peak, u_plus
 from tests.analytic.mpmath_reference import DIGITS
 
-pytest.importorskip("flint", reason="interval proofs need python-flint: pip install 'snapdyn[proof]'")
-
 
 def times(V: mp.mpf) -> tuple[mp.mpf, mp.mpf, mp.mpf]:
     """t0', t* and t0 in units of K/eta_Y."""

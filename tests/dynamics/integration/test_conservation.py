@@ -74,8 +74,6 @@ def test_members_of_an_ensemble_are_judged_alike() -> None:
 @pytest.mark.parametrize("rtol", [1e-3, 1e-9])
 def test_valid_runs_are_within_the_bound(method: str, rtol: float) -> None:
     """Assert "finished" for every method at loose and tight tolerances, V up to 1e12 and rates of 1e-6 to 1e6."""
-    if method == "CVODE":
-        pytest.importorskip("sksundae")
     for V, eta_Y, eta_Z in ((10, 1.0, 1.0), (10**12, 1e6, 1e-6), (1000, 1e-6, 1e-4)):
         classes = single_common_token(3, 2, 0.3, V)
         systems = [MeanField(classes, eta_Y, eta_Z), FrozenDecoder(classes, eta_Y)]

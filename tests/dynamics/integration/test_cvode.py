@@ -22,12 +22,9 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.integration import cvode as stiff
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, overflowing, reference_z, tolerance
-
-needs_sundials = pytest.mark.skipif(not stiff.is_installed(), reason="scikit-sundae is not installed (extra stiff)")
 
 
 def product(system: MeanField, state: Array, vector: Array) -> Array:
@@ -57,7 +54,6 @@ def test_product_is_the_derivative_of_the_rate(seed: int) -> None:
     assert np.abs(product(changed, state, vector) - difference).max() > 10 * bound
 
 
-@needs_sundials
 @pytest.mark.parametrize("log_time", [False, True], ids=["time", "log time"])
 def test_reaches_an_independent_solution(log_time: bool) -> None:
     """Assert a run at rtol 1e-9 against numpy equations under scipy's RK45 at 1e-12; 1e-5 of eta_Z is seen."""
@@ -71,7 +67,6 @@ def test_reaches_an_independent_solution(log_time: bool) -> None:
     assert np.abs(changed.z - reference).max() > tolerance(run)
 
 
-@needs_sundials
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_agrees_with_scipy_on_every_system(name: str) -> None:
     """Assert z, loss and extra quantities against scipy's DOP853 at a tighter tolerance."""
@@ -86,7 +81,6 @@ def test_agrees_with_scipy_on_every_system(name: str) -> None:
         assert np.abs(values - theirs.extra[key]).max() < tolerance(ours)
 
 
-@needs_sundials
 @pytest.mark.parametrize("build", [
     lambda: MeanField(syn_small(), 1.0, 1000.0),
     lambda: MeanField(syn_small(), 1.0, 300.0, residual=True),
@@ -102,7 +96,6 @@ def test_stiff_run_agrees_with_scipy_and_costs_less(build: Any) -> None:
     assert run.stats["evaluations"] < 0.7 * integrate(build(), times, "DOP853").stats["evaluations"]
 
 
-@needs_sundials
 def test_linear_invariants_are_kept_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert row sums of Y and Z: every correction is a combination of rates and products, which sum to 0.
 
@@ -129,7 +122,6 @@ def test_linear_invariants_are_kept_to_rounding(monkeypatch: pytest.MonkeyPatch)
     assert np.abs(wrong_z - z).max() < 1e-4
 
 
-@needs_sundials
 def test_saves_inside_steps_are_as_good_as_step_ends() -> None:
     """Assert that 101 saves agree with runs that end at the save, and make no other steps than one save."""
     times = np.linspace(0.0, 30.0, 101)
@@ -140,7 +132,6 @@ def test_saves_inside_steps_are_as_good_as_step_ends() -> None:
         assert np.abs(run.z[i] - end.z[0]).max() < 2 * tolerance(run)
 
 
-@needs_sundials
 def test_event_stops_the_run() -> None:
     """Assert that an event on t is located and ends the run."""
     stop = {"stop": Event(lambda t, state: t - 7.0, terminal=True)}
@@ -150,7 +141,6 @@ def test_event_stops_the_run() -> None:
     assert run.t.size in (7, 8)
 
 
-@needs_sundials
 def test_failure_names_time_quantity_and_remedy() -> None:
     """Assert that a state that overflows ends as failed, with the start kept."""
     run = integrate(overflowing(), [0.0, 1.0], "CVODE")
@@ -160,7 +150,6 @@ def test_failure_names_time_quantity_and_remedy() -> None:
     assert run.t.tolist() == [0.0]
 
 
-@needs_sundials
 def test_interruption_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that Ctrl-C inside a step keeps the saves made so far, and that `stop` ends a run."""
     system = mean_field_system()
@@ -189,7 +178,6 @@ def chosen(system: System) -> str:
     return str(integrate(system, [1e-9], reduce=False).stats["method"])
 
 
-@needs_sundials
 def test_auto_takes_cvode_where_it_is_faster() -> None:
     """Assert both sides of the thresholds: by size where there is a compiled integrator, 30 where there is none."""
     small, medium = syn_small(), syn_medium(10)  # 85 and 4431 state values
@@ -201,26 +189,8 @@ def test_auto_takes_cvode_where_it_is_faster() -> None:
     assert chosen(FiniteLengthMeanField(small, 1.0, 30.0, 1000)) == "CVODE"
 
 
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert one sentence that says what to install, and that "auto" does without it."""
-    import importlib
-
-    for name in ("cvode", "methods"):
-        monkeypatch.setattr(
-            importlib.import_module(f"snapdyn.dynamics.integration.{name}"), "is_installed", lambda: False
-        )
-    with pytest.raises(InputError, match=r"^expected scikit-sundae .* pip install 'snapdyn\[stiff\]'"):
-        integrate(mean_field_system(), [1.0], "CVODE")
-    small = syn_small()
-    run = integrate(MeanField(small, 1.0, 1e5), [1e-9])
-    assert (run.stats["method"], run.stats["compiled"]) == ("DOP853", True)
-    assert chosen(FiniteLengthMeanField(small, 1.0, 100.0, 1000)) == "BDF"
-    assert chosen(FiniteLengthMeanField(small, 1.0, 99.0, 1000)) == "DOP853"
-
-
 def test_sundials_prints_nothing() -> None:
     """Assert that SUNDIALS writes no line to stdout or stderr when CVODE gives up; the run's message has a reason."""
-    pytest.importorskip("sksundae")
     script = """
 import numpy as np
 import snapdyn as sd

@@ -70,8 +70,6 @@ def cosine(t: Floats) -> Floats:
 @pytest.mark.parametrize("method", ["auto", "DOP853", "RK45", "LSODA", "BDF", "Radau", "CVODE"])
 def test_every_solver_meets_the_closed_form(method: str) -> None:
     """Assert the oscillator's solution at every time from every solver; a frequency 0.1 % off is rejected."""
-    if method == "CVODE":
-        pytest.importorskip("sksundae")
     run = integrate(Oscillator(2.0), TIMES, method, RTOL, ATOL)
     assert run.success
     assert run.stats["method"] == ("DOP853" if method == "auto" else method)

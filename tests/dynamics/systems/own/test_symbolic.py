@@ -17,13 +17,12 @@ import scipy.linalg
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.integration.cvode import is_installed
 from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.experiments.run_files import Simulation, read_simulation
 
 t, u, v, s, u0 = sympy.symbols("t u v s u_0")
-METHODS = ["DOP853", "BDF", "Radau", "LSODA", *(["CVODE"] if is_installed() else [])]
+METHODS = ["DOP853", "BDF", "Radau", "LSODA", "CVODE"]
 
 
 @pytest.fixture(scope="module")
