@@ -163,17 +163,11 @@ class InstanceReport:
         return visible("\n".join(lines) + "\n")
 
     def to_latex(self) -> str:
-        """LaTeX longtable: id, formula, status, and the check's name with its numbers; \\input it."""
+        """LaTeX longtable to \\input: id, formula, status, conditions not met, and each check's numbers."""
         rows = []
         for result in self.claims:
-            measured = ""
-            if not math.isnan(result.measured):
-                relation = {"<=": r"\le", ">=": r"\ge"}[result.relation]
-                broken = r"\not" if result.status == "fails" else ""
-                numbers = f"{latex_number(result.measured)} {broken}{relation} {latex_number(result.bound)}"
-                measured = f"{latex_text(result.check)}: ${numbers}$ ({latex_text(result.rung)})"
             formula = latex_formula(result.latex) if result.latex else latex_text(result.title)
-            rows.append(" & ".join((latex_id(result.id), formula, result.status, measured)) + r" \\")
+            rows.append(" & ".join((latex_id(result.id), formula, result.status, _latex_numbers(result))) + r" \\")
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         return f"% {printable(settings)}\n" + LATEX_HEAD + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
 
@@ -195,6 +189,21 @@ class InstanceReport:
             f"<p>{html.escape(self.summary)}</p><table><thead><tr><th>id</th><th>statement</th><th>here</th>"
             f"<th>numbers</th></tr></thead><tbody>{rows}</tbody></table>"
         )
+
+
+def _latex_numbers(result: InstanceResult) -> str:
+    """Conditions that are not met, then what was measured against its bound, for a cell of a LaTeX table."""
+    unmet = [condition for condition in result.conditions if not condition.satisfied]
+    parts = [latex_text(f"requires {_in_words(unmet)}")] if unmet else []
+    if not math.isnan(result.measured):
+        measured, bound = latex_number(result.measured), latex_number(result.bound)
+        if result.measured <= result.bound if result.relation == "<=" else result.measured >= result.bound:
+            relation = {"<=": r"\le", ">=": r"\ge"}[result.relation]
+            numbers = f"${measured} {relation} {bound}$"
+        else:
+            numbers = f"${measured}$, must be {'at most' if result.relation == '<=' else 'at least'} ${bound}$"
+        parts.append(f"{latex_text(result.check)}: {numbers} ({latex_text(result.rung)})")
+    return "; ".join(parts)
 
 
 class CheckInterrupted(KeyboardInterrupt):
@@ -401,7 +410,7 @@ def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> I
     elif measured.holds:
         status, sentence = "holds", f"Holds: {numbers}."
     else:
-        status, sentence = "fails", f"Fails: {prop.name}: {measured.value:.3g}, {_expected(measured)}."
+        status, sentence = "fails", f"Fails: {numbers}."
     return InstanceResult(
         **facts,
         status=status,
@@ -413,11 +422,6 @@ def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> I
         bound=math.nan if measured is None else measured.bound,
         conditions=tuple(conditions),
     )
-
-
-def _expected(measured: Measured) -> str:
-    place = f" ({measured.where})" if measured.where else ""
-    return f"which must be {'at most' if measured.relation == '<=' else 'at least'} {measured.bound:.3g}{place}"
 
 
 def _in_words(unmet: Sequence[Condition]) -> str:

@@ -95,7 +95,9 @@ class Measured:
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        return f"{self.value:.3g} {self.relation} {self.bound:.3g}{place}"
+        required = {"<=": "at most", ">=": "at least"}[self.relation]
+        relation = f" {self.relation}" if self.margin >= 0 else f", must be {required}"
+        return f"{self.value:.3g}{relation} {self.bound:.3g}{place}"
 
 
 @dataclass(frozen=True)

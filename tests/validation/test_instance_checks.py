@@ -1,6 +1,7 @@
 """The register on a user's instance: three unlike data sets, bad input, and the forms of the report."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,48 @@ def test_forms_of_the_report() -> None:
     assert repr(report) == "InstanceReport(1 holds, 1 not applicable)"
     with pytest.raises(KeyError):
         report["lemma1"]
+
+
+def test_a_failing_number_is_not_written_as_a_true_inequality() -> None:
+    """Assert "must be at most" in the text, the table and LaTeX, and the conditions that are not met in LaTeX."""
+    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=1.0, only=["theorem3-gain", "snapping"])
+    for result in report.claims:
+        assert result.status == "outside"
+        assert result.measured > result.bound
+    gain, snapping = (line for line in report.to_latex().splitlines() if "&" in line and "outside" in line)
+    assert r"$, must be at most $" in gain
+    assert r"\not" not in report.to_latex()
+    assert "requires one common token (tokens of two or more classes: 1; here 10)" in snapping
+    for text in (report["theorem3-gain"].sentence, str(sd.Measured(0.0977, at_most=1e-7))):
+        assert re.search(r"[\d.e-]+, must be at most [\d.e-]+", text)
+    assert str(sd.Measured(0.0977, at_least=1.0, where="class 0")) == "0.0977, must be at least 1 (class 0)"
+
+
+# By claim: P, queries, V, eta_Z, t_end.
+ROUNDING = {
+    # The largest logit of the first class is 3e-16.
+    "scanning": ([[0.76904, 0.23096, 0], [0.073564, 0, 0.926436]], [0, 1], 922527225330, 2.2921, 0.65),
+    # The symmetric path of these classes is unstable: rounding grows until it is all of z.
+    "insight-b": (
+        [[0.41163, 0.38422, 0.19078, 0.013359, 0], [0.41163, 0.38422, 0.19078, 0, 0.013359]],
+        [0, 1],
+        3,
+        5.3594,
+        211.19,
+    ),
+    # Some token of probability 1e-14 occurs once in 1e12 tokens.
+    "lemma2": ([[1 - 59e-14] + [1e-14] * 59], [0], 100, 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("claim", list(ROUNDING))
+def test_a_number_within_its_rounding_is_undecided(claim: str) -> None:
+    """Assert that an exact statement is undecided where its number exceeds the bound by rounding or by chance."""
+    P, query, V, eta_Z, t_end = ROUNDING[claim]
+    rows = np.array(P) / np.sum(P, axis=1, keepdims=True)
+    result = sd.check(sd.SequenceClasses(rows, query, vocab_size=V), 1.0, eta_Z, t_end, only=claim)[claim]
+    assert result.status == "undecided"
+    assert "the numerical error is" in result.sentence
 
 
 def test_statuses_follow_margins_and_conditions() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, integrate
+from snapdyn.validation import CLAIMS
 from snapdyn.validation.claims.attention._shared import common_tokens, distinct_tokens, falls, speed
 from snapdyn.validation.claims.attention.theorem2a import distinct_rate
 from snapdyn.validation.claims.attention.theorem3_bounds import leaves_bounds
@@ -177,6 +178,28 @@ def test_stored_counterexamples_are_counterexamples(name: str) -> None:
     assert stored.instance.vocab_size >= 10 * stored.instance.classes.num_classes**2
     if "weak correlation" in stored.instance.family:
         assert stored.instance.correlation < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "claim", "number"),
+    [
+        ("insight-a-overlap", "insight-a", 0),
+        ("insight-c-small-vocabulary", "insight-c", 0),
+        ("lemma11-large-vocabulary", "lemma11", 3),
+        ("snapping-small-vocabulary", "snapping", 0),
+        ("snapping-priors", "snapping", 0),
+    ],
+)
+def test_stored_counterexamples_lie_outside_the_conditions_of_their_claim(name: str, claim: str, number: int) -> None:
+    """Assert that each one is in the property's domain, violates it as stored, and that a condition excludes it."""
+    stored, statement = load(name), CLAIMS[claim].properties[number]
+    assert statement.rung == stored.rung
+    assert statement.domain.contains(stored.instance)
+    measured = statement.measure(stored.instance)
+    assert measured is not None
+    assert not measured.holds
+    assert -measured.slack == pytest.approx(stored.violation, rel=1e-3)
+    assert [each.name for each in statement.conditions_on(stored.instance) if not each.satisfied]
 
 
 @pytest.mark.parametrize("name", ["theorem2a-memory", "theorem2a-late", "theorem2a-strong-slow"])

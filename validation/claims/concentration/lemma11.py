@@ -151,7 +151,8 @@ LATE = Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y"
     expected="conditional",
     assumptions=(
         "modified flow, attention frozen",
-        "sigma': D <= p_n N/10 (N >> K^2), 5 <= V <= 1e9; the second bound also p_n N - D >= 2(1+omega_1) ln V/eta_Y, V >= 4",
+        "sigma': D <= p_n N/10 (N >> K^2), 5 <= V <= 1e9; the second bound: V >= 4 and also p_n N - D >= "
+        "2(1+omega_1) ln V/eta_Y",
     ),
     properties=(
         Property(

@@ -77,8 +77,8 @@ def late_runs(evidence: Evidence) -> None:
         f"t0, and the exponent of ln t reaches {max(each.exponent for each in paper.values()):.1f} in place of 1."
     )
     evidence.conclusion = (
-        "chi = O(ln t) with one common token of f_nc(0)^2 <= 0.25, eta_Z <= eta_Y and V >= 10 K^2; beyond, the exponent "
-        "of ln t can exceed 1. In the runs with K = "
+        "chi = O(ln t) with one common token of f_nc(0)^2 <= 0.25, eta_Z <= eta_Y and V >= 10 K^2; beyond, the "
+        "exponent of ln t can exceed 1. In the runs with K = "
         f"{min(K for K, _, _ in grid)} to {max(K for K, _, _ in grid)} it is at most "
         f"{max(each.exponent for each, _ in found['modified decoder']):.2f} under Eq. (10), "
         f"{max(each.exponent for each, _ in found['mean field']):.2f} in the mean field. The power of t in ln chi "

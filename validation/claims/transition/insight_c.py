@@ -75,8 +75,8 @@ def growth_ratio(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | 
     "insight-c",
     source="Section 6, reading (c) of Theorem 4; Eqs. (132)-(133), Fig. 6",
     title="A smaller eta_Y at fixed eta_Z gives a larger late B and sparser attention",
-    answer="Holds in the closed forms and the modified decoder after t0 (at V = 4 and 5 somewhat later); in the mean field the order reverses below a "
-    "ratio that grows with t.",
+    answer="Holds in the closed forms and the modified decoder after t0 (V <= 5: later); "
+    "in the mean field the order reverses below a ratio that grows with t.",
     statement="With eta_Z fixed, a smaller eta_Y gives a larger B late and sparser attention: a larger "
     "nu = eta_Y/eta_Z leaves attention denser. B -> (1/2) ln ln(V eta_Y t/K) + (1/4) ln(2K (V-1)^2/(V^2 nu)) for "
     "t >> (K/(V eta_Y)) exp(sqrt(nu C0/(2K))).",

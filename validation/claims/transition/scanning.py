@@ -119,6 +119,11 @@ def _paths(gains: Floats, P: Floats, classes: SequenceClasses) -> tuple[Floats, 
     return np.concatenate(paths, axis=1), np.concatenate(scales)
 
 
+def _moving(paths: Floats, scales: Floats) -> tuple[Floats, Floats]:
+    """Paths that move at all, with their scales."""
+    return paths[:, scales > 0], scales[scales > 0]
+
+
 def signs(instance: Instance) -> Measured | None:
     """Signs of scanning along the mean field, t <= t0' of the most frequent class."""
     run = flow(instance, MeanField)
@@ -126,22 +131,24 @@ def signs(instance: Instance) -> Measured | None:
         return None
     before = run.t <= np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
     before[0] = True
-    paths, scales = _paths((run.z - run.z_initial)[before], instance.P, instance.classes)
+    paths, scales = _moving(*_paths((run.z - run.z_initial)[before], instance.P, instance.classes))
+    if not scales.size:
+        return None
     rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
     errors = SOLVER + noise(instance, MeanField) / scales
     worst = int(np.argmin(rises + errors))
     return Measured(float(rises[worst]), at_least=0, error=float(errors[worst]))
 
 
-def without_projection(instance: Instance) -> Measured:
+def without_projection(instance: Instance) -> Measured | None:
     """Wrong theory z' = f o g, without I - f f^T: first rates, from Y = eta_Y t sum_n p_n f_n (e_n - 1/V)^T."""
     classes, V, p = instance.classes, instance.vocab_size, instance.prior
     f = instance.P / np.linalg.norm(instance.P, axis=1, keepdims=True)
     g = p[:, None] * f - (p @ f) / V
     z_rate = np.zeros((classes.queries.size, f.shape[1]))
     np.add.at(z_rate, classes.query_index, p[:, None] * f * g)
-    paths, scales = _paths(z_rate[None], instance.P, classes)
-    return Measured(float((paths / scales).min()), at_least=0, error=SOLVER)
+    paths, scales = _moving(*_paths(z_rate[None], instance.P, classes))
+    return Measured(float((paths / scales).min()), at_least=0, error=SOLVER) if scales.size else None
 
 
 @claim(

@@ -71,12 +71,10 @@ SMALL_SHARE = Requirement(
 )
 # The orders above are those of Eq. (10). In the mean field beta has a share of 1/V beside the overlap, which feeds
 # growth that does not slow down: at V = K = 4 the exponent is 1.21, and at V = 4 and priors 5:1 it grows without end.
-MANY_OUTPUTS = Requirement(
-    "large vocabulary", "V >= 10 K^2", lambda i: i.vocab_size / i.num_classes**2, at_least=10
-)
+MANY_OUTPUTS = Requirement("large vocabulary", "V >= 10 K^2", lambda i: i.vocab_size / i.num_classes**2, at_least=10)
 NOT_FASTER = Requirement("attention not faster than the decoder", "eta_Z/eta_Y <= 1", lambda i: i.ratio, at_most=1)
 LATE_FAMILY = Family(
-    "any classes", "weak", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),
+    "any classes", "any", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),
     vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7), eta_Y=(1e-6, 1e6),
 )  # fmt: skip
 ANY_LATE = replace(
@@ -187,7 +185,7 @@ def proportional_share(instance: Instance) -> Measured:
     source="Theorem 4, attention snapping; Sections 1 and 6",
     title="Snapping: after the transition attention freezes",
     answer="Attention does not freeze at the transition: much of its movement can still come, and chi = O(ln t) needs "
-    "one common token of small weight and a large vocabulary.",
+    "one common token of small weight and a large V.",
     headline=Headline(
         5,
         printed=r"\chi=O(\ln t)\quad(t\ge t_0)",
