@@ -31,7 +31,7 @@ def test_a_stiff_run_ends_by_default() -> None:
 def test_an_explicit_run_says_what_is_left(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert evaluations, both times, the estimate and a remedy, in runs with and without Python between steps."""
     monkeypatch.setattr(outlook, "MOST_EVALUATIONS_LEFT", 100_000)
-    words = r"at most 100000 eval.* estimate of \S+ from t = \S+, reached by \d+, to t_end = 1e\+09; try method='CVODE', "
+    words = r"at most 100000 .* estimate of \S+ from t = \S+, reached by \d+, to t_end = 1e\+09; try method='CVODE', "
     with pytest.raises(UserWarning, match=words):
         integrate(stiff_system(), [1e9], method)
 

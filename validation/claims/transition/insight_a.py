@@ -120,8 +120,8 @@ def _largest_step(values: Sequence[float] | Floats) -> float:
     "insight-a",
     source="Section 6, reading (a) of Theorem 4",
     title="A larger eta_Y brings the transition forward",
-    answer="Holds on every rung where the decoder can tell the classes apart; where attention must do so first, the time "
-    "falls by less.",
+    answer="Holds on every rung where the decoder can tell the classes apart; where attention must do so first, the "
+    "time falls by less.",
     statement="The larger the decoder's rate, the earlier the transition: its time falls with eta_Y at fixed eta_Z. In "
     "the mean field twice eta_Y takes at most 0.6 times as long to half of the fall of the loss if no two classes with "
     "different next tokens overlap by more than 0.7. Where only attention can tell classes apart, it sets the time, "
