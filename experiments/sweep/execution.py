@@ -236,7 +236,10 @@ def run_sweep(
 
 
 def _shuffle(cells: list[Cell]) -> None:
-    """Put cells into a random order, another one in each run; cells of the same classes, which are kept, stay together."""
+    """Put cells into a random order, another one in each run; cells of the same classes stay together.
+
+    A worker keeps the last classes that it has built.
+    """
     draw = random.Random().random  # seeded by the operating system
     place: defaultdict[str, float] = defaultdict(draw)
     cells.sort(key=lambda cell: (place[cell.sections.get("classes", "")], draw()))
