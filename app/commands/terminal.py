@@ -151,6 +151,6 @@ def _lines(what: str) -> Callable[[float, float, str], None]:
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
             count = f"{done:.0f}/{total:.0f}" if total > 1 else f"{done:.0%}"
-            say(", ".join(filter(None, (f"{what} {count} {label}", rate))))
+            say(", ".join(filter(None, (f"{what} {count} {label}".rstrip(), rate))))
 
     return update

@@ -30,7 +30,7 @@ from snapdyn.experiments.sweep.observables import (
     declare_own_observables,
     declared_values,
 )
-from snapdyn.experiments.sweep.store import code_hash
+from snapdyn.experiments.sweep.store import checkpoint_file, code_hash
 from snapdyn.experiments.system_sections import SystemSection, system_models
 from snapdyn.experiments.toml_files import Model, read_section
 from snapdyn.validation.comparison import OF_THEORY
@@ -133,7 +133,8 @@ def run_cells(
         run = None
         try:
             if kind == TRANSFORMER:
-                measured = run = _trained(cell.sections["transformer"], folder, Path(out) / "checkpoints" / cell.key)
+                section = _section(kind, "transformer", cell.sections["transformer"])
+                measured = run = section.train(Path(folder), checkpoint=checkpoint_file(Path(out), cell.key))
             else:
                 measured = _run(kind, cell.sections, observables, folder)
             values: Values = {}
@@ -219,13 +220,6 @@ def _whole(run: Trajectory) -> Trajectory:
         raise KeyboardInterrupt
     if run.status != "finished":
         raise CellFailed(run.message)
-    return run
-
-
-def _trained(section: str, folder: str, checkpoint: Path) -> TransformerRun:
-    """Train; a run that was interrupted goes on from its checkpoint, where this machine sees the sweep's folder."""
-    options = {"checkpoint": checkpoint} if checkpoint.parent.is_dir() else {}
-    run: TransformerRun = _section(TRANSFORMER, "transformer", section).train(Path(folder), **options)
     return run
 
 

@@ -1,9 +1,10 @@
-"""The result of a sweep: one labelled dataset of all cells."""
+"""The result of a sweep: one labelled dataset of all cells, and how they came about."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,42 @@ from snapdyn.validation.rungs.names import BRANCHES
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"
+
+
+@dataclass
+class SweepResult:
+    """Result of a sweep.
+
+    Attributes
+    ----------
+    path : Path or None
+        File of the dataset; None if the sweep was stopped before it had a cell.
+    dataset : xarray.Dataset
+    taken_over : int
+        Cells (of different settings) that another run has finished, before this one or meanwhile.
+    computed : int
+        Cells that this run has run, the failed ones included.
+    failures : dict of int to str
+        Reason by number of the cell, in the order of the design.
+    failed : int
+        Failed cells of different settings.
+    missing : int
+        Cells that have not run.
+    seconds : float
+        Duration of this run.
+    stopped : str
+        "" for a complete sweep, "interrupted", or why the workers were lost.
+    """
+
+    path: Path | None
+    dataset: xarray.Dataset
+    taken_over: int
+    computed: int
+    failures: dict[int, str]
+    failed: int
+    missing: int
+    seconds: float
+    stopped: str = ""
 
 
 def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int, str]) -> xarray.Dataset:

@@ -1,141 +1,97 @@
-"""Running the cells of a sweep: on the cores of this machine or of a cluster, each finished cell kept at once."""
+"""Running the cells of a sweep: on the cores of this machine or of a cluster, each finished cell kept at once.
+
+Sweeps that run at once on one folder need no agreement. Each visits the missing cells in a random order of its own, and
+takes over the cells that another one has stored by then. A cell that two of them compute gives the same file twice.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import logging
+import random
 import re
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import xarray
 
+from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.storage import output_folder
+from snapdyn.dynamics.threads import cores
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
-from snapdyn.experiments.sweep.backends import LOST, Backend, WorkersLost, backend
 from snapdyn.experiments.sweep.cells import Cell, Outcome, run_cells
-from snapdyn.experiments.sweep.claims import Claims
-from snapdyn.experiments.sweep.dataset import assemble, write
+from snapdyn.experiments.sweep.dataset import SweepResult, assemble, write
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.experiments.sweep.observables import TRANSFORMER
-from snapdyn.experiments.sweep.store import Cells, Values, code_hash
+from snapdyn.experiments.sweep.observables import TRANSFORMER, Values
+from snapdyn.experiments.sweep.store import Cells, code_hash
 
 # A portion of cells takes a worker about this long: sending a portion costs a millisecond or more, and cells that are
 # running when the sweep is stopped are lost.
 SECONDS_AT_ONCE = 0.3
 MOST_AT_ONCE = 1000
-# Between two looks at the cells that other sweeps compute.
-SECONDS_BETWEEN_LOOKS = 0.3
 # Two reasons for failure that differ only in their numbers are of the same kind.
 NUMBER = re.compile(r"-?\d[\d.]*(e[-+]?\d+)?")
+# Errors of lost workers, by the name of their class or of a base class: dask is an extra and cannot be imported here.
+LOST = {
+    "BrokenProcessPool": "a worker process died, perhaps because the memory was too small for so many --jobs",
+    "KilledWorker": "workers of the cluster died several times on the same cells, perhaps because the memory was full",
+    "CancelledError": "the dask scheduler no longer answers",
+    "CommClosedError": "the dask scheduler no longer answers",
+}
 
 
-@dataclass
-class SweepResult:
-    """Result of a sweep.
-
-    Attributes
-    ----------
-    path : Path or None
-        File of the dataset; None if the sweep was stopped before it had a cell.
-    dataset : xarray.Dataset
-    taken_over : int
-        Cells (of different settings) that another run has finished, before this one or meanwhile.
-    computed : int
-        Cells that this run has run, the failed ones included.
-    failures : dict of int to str
-        Reason by number of the cell, in the order of the design.
-    failed : int
-        Failed cells of different settings.
-    missing : int
-        Cells that have not run.
-    seconds : float
-        Duration of this run.
-    stopped : str
-        "" for a complete sweep, "interrupted", or why the workers were lost.
-    """
-
-    path: Path | None
-    dataset: xarray.Dataset
-    taken_over: int
-    computed: int
-    failures: dict[int, str]
-    failed: int
-    missing: int
-    seconds: float
-    stopped: str = ""
+class WorkersLost(Exception):
+    """The workers died, so that the sweep cannot go on; the message is one sentence."""
 
 
-@dataclass
-class _Portions:
-    """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each; a cell is claimed when it is sent.
-
-    Cells that another run has claimed or has finished meanwhile go into `elsewhere`.
-    """
-
-    cells: deque[Cell]
-    elsewhere: dict[str, Cell]
-    claims: Claims
-    store: Cells
-    workers: int = 1
-    seconds_per_cell: float | None = None
-
-    def __iter__(self) -> Iterator[list[Cell]]:
-        while self.cells:
-            portion: list[Cell] = []
-            size = self._portion()
-            while self.cells and len(portion) < size:
-                cell = self.cells.popleft()
-                if not self.claims.take(cell.key):
-                    self.elsewhere[cell.key] = cell
-                elif self.store.is_new(cell.key):
-                    self.claims.release(cell.key)
-                    self.elsewhere[cell.key] = cell
-                else:
-                    portion.append(cell)
-            if portion:
-                yield portion
-
-    def _portion(self) -> int:
-        if self.seconds_per_cell is None:
-            return 1
-        fair = -(-len(self.cells) // (2 * self.workers))  # so that all workers end at about the same time
-        return max(1, min(MOST_AT_ONCE, fair, int(SECONDS_AT_ONCE / max(self.seconds_per_cell, 1e-6))))
-
-    def update_estimate(self, outcomes: Sequence[Outcome]) -> None:
-        """Expect the next cells to take as long as the latest ones."""
-        self.seconds_per_cell = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
-
-
-@dataclass
-class _CellResults:
+class _Results:
     """Values and reasons for failure by number of the cell; cells with the same settings share them.
 
     Outcomes stand in `received` until they are recorded: an interruption loses and counts none twice.
     """
 
-    values: list[Values | None]
-    numbers: dict[str, list[int]]
-    received: deque[Outcome] = field(default_factory=deque)
-    reasons: dict[int, str] = field(default_factory=dict)
-    taken_over: set[str] = field(default_factory=set)
-    computed: set[str] = field(default_factory=set)
-    failed: set[str] = field(default_factory=set)
-    bad_input: set[str] = field(default_factory=set)
+    def __init__(self, cells: Sequence[tuple[Cell, Mapping[str, Any]]], store: Cells) -> None:
+        self.cells, self.store = cells, store
+        self.numbers: dict[str, list[int]] = {}
+        for cell, _ in cells:
+            self.numbers.setdefault(cell.key, []).append(cell.number)
+        self.values: list[Values | None] = [None] * len(cells)
+        self.reasons: dict[int, str] = {}
+        self.received: deque[Outcome] = deque()
+        self.taken_over: set[str] = set()
+        self.computed: set[str] = set()
+        self.failed: set[str] = set()
+        self.bad_input: set[str] = set()
 
-    def take_over(self, key: str, values: Values) -> None:
-        """Record a cell of another run."""
-        for number in self.numbers[key]:
+    def take_over(self, cell: Cell) -> bool:
+        """Whether another run has stored this cell; then its values are recorded."""
+        values = self.store.get(cell.key)
+        if values is None:
+            return False
+        for number in self.numbers[cell.key]:
             self.values[number] = values
-        self.taken_over.add(key)
+        self.taken_over.add(cell.key)
+        return True
 
-    def record(self, key: str, outcome: Outcome) -> None:
-        """Record a cell of this run."""
+    def store_received(self) -> None:
+        """Store and record the cells that this run has computed."""
+        while self.received:
+            outcome = self.received[0]
+            cell, parameters = self.cells[outcome.number]
+            if outcome.values is not None:
+                self.store.add(cell.key, parameters, outcome.values, outcome.run)
+            self._record(cell.key, outcome)
+            self.received.popleft()
+
+    def _record(self, key: str, outcome: Outcome) -> None:
         for number in self.numbers[key]:
             self.values[number] = outcome.values
             if outcome.values is None:
@@ -146,6 +102,51 @@ class _CellResults:
             self.bad_input.add(key)
         self.computed.add(key)
 
+    def unfinished(self) -> int:
+        """Number of different settings that have neither been computed nor taken over."""
+        return len(self.numbers) - len(self.computed) - len(self.taken_over)
+
+    def check_not_all_bad(self) -> None:
+        """Raise InputError where all cells fail with the same kind of bad input."""
+        kinds = {NUMBER.sub("#", reason) for reason in self.reasons.values()}
+        if len(self.bad_input) == len(self.numbers) and len(kinds) == 1:
+            kind = "error" if len(set(self.reasons.values())) == 1 else "kind of error"
+            raise InputError(
+                f"expected a cell that can be run, received the same {kind} from all {len(self.numbers)} cells: "
+                f"{self.reasons[0]}"
+            )
+
+
+@dataclass
+class _Portions:
+    """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each.
+
+    A cell that another run has stored when a portion is made is taken over.
+    """
+
+    cells: list[Cell]
+    results: _Results
+    workers: int
+    size: int = 1
+
+    def __iter__(self) -> Iterator[list[Cell]]:
+        while self.cells:
+            fair = -(-len(self.cells) // (2 * self.workers))  # so that all workers end at about the same time
+            size = min(self.size, fair)
+            portion: list[Cell] = []
+            while self.cells and len(portion) < size:
+                cell = self.cells.pop()
+                if not self.results.take_over(cell):
+                    portion.append(cell)
+            if portion:
+                yield portion
+
+    def adjust(self, outcomes: Sequence[Outcome]) -> None:
+        """Expect the next cells to take as long as the latest ones, of which there must be half as many."""
+        seconds_per_cell = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
+        most = int(SECONDS_AT_ONCE / max(seconds_per_cell, 1e-6))
+        self.size = max(1, min(MOST_AT_ONCE, 2 * len(outcomes), most))
+
 
 def run_sweep(
     sweep: Sweep,
@@ -155,7 +156,7 @@ def run_sweep(
     progress: Callable[[float, float, str], None] | None = None,
     warn: Callable[[str], None] = lambda sentence: None,
 ) -> SweepResult:
-    """Run the cells that OUT/cells does not hold yet, and write OUT/NAME.nc.
+    """Run the cells that OUT/cells does not hold yet, in a random order, and write OUT/NAME.nc.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def run_sweep(
     scheduler : str, optional
         Address of a dask scheduler whose workers run the cells instead.
     progress : callable (done, total, label), optional
-        After each portion of cells; the label estimates the remaining time.
+        Called after each portion of cells.
     warn : callable (sentence), optional
         Called for each damaged cell.
 
@@ -190,68 +191,37 @@ def run_sweep(
     cells = list(sweep.cells(code))
     folder = output_folder(out, f"{sweep.name}.nc")
     store = Cells(folder, sweep.variables, warn, with_runs=sweep.kind == TRANSFORMER)
-    if sweep.kind == TRANSFORMER:
-        output_folder(folder / "checkpoints")
+    results = _Results(cells, store)
     # Cells with the same settings are run once.
-    numbers: dict[str, list[int]] = {}
-    for cell, _ in cells:
-        numbers.setdefault(cell.key, []).append(cell.number)
-    results = _CellResults([None] * len(cells), numbers)
-    waiting: deque[Cell] = deque()
-    for key, (first, *_) in numbers.items():
-        values = store.get(key)
-        if values is None:
-            waiting.append(cells[first][0])
-        else:
-            results.take_over(key, values)
+    waiting = [cell for cell, _ in cells if results.numbers[cell.key][0] == cell.number and not results.take_over(cell)]
+    store.remove_checkpoints(results.taken_over)
+    _shuffle(waiting)
     total, stopped = len(waiting), ""
-    began = time.perf_counter()
-
-    def show(label: str = "") -> None:
-        done = total - (len(numbers) - len(results.computed) - len(results.taken_over))
-        if progress:
-            progress(done, total, label or _remaining(time.perf_counter() - began, done, total))
-
-    def record_received(claims: Claims) -> None:
-        while results.received:
-            outcome = results.received[0]
-            cell, parameters = cells[outcome.number]
-            if outcome.values is not None:
-                store.add(cell.key, parameters, outcome.values, outcome.run)
-            results.record(cell.key, outcome)
-            claims.release(cell.key)
-            results.received.popleft()
-
-    with Claims(store.folder) as claims:
-        portions = _Portions(waiting, {}, claims, store)
-        try:
-            with backend(len(waiting), jobs, scheduler) as (portions.workers, run):
-                while waiting:
-                    for outcomes in _outcomes(run, portions, sweep, folder, code):
-                        results.received.extend(outcomes)
-                        record_received(claims)
-                        show()
-                    _wait_for_others(portions, results, show)
-        except KeyboardInterrupt:
-            stopped = "interrupted"
-        except WorkersLost as error:
-            stopped = str(error)
-        record_received(claims)
-    if (
-        not stopped
-        and len(results.bad_input) == len(numbers)
-        and len({NUMBER.sub("#", r) for r in results.reasons.values()}) == 1
-    ):
-        kind = "error" if len(set(results.reasons.values())) == 1 else "kind of error"
-        raise InputError(
-            f"expected a cell that can be run, received the same {kind} from all {total} cells: {results.reasons[0]}"
-        )
+    files = list(map(str, loaded_files()))
+    call = functools.partial(
+        run_cells, sweep.kind, sweep.observables, str(sweep.folder.resolve()), str(folder.resolve()), files, code
+    )
+    try:
+        with _workers(total, jobs, scheduler) as (workers, executor):
+            portions = _Portions(waiting, results, workers)
+            for outcomes in _finished(executor, call, portions):
+                results.received.extend(outcomes)
+                results.store_received()
+                portions.adjust(outcomes)
+                if progress:
+                    progress(total - results.unfinished(), total, "")
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    except WorkersLost as error:
+        stopped = str(error)
+    results.store_received()
+    if not stopped:
+        results.check_not_all_bad()
     try:
         path, dataset = _write_dataset(sweep, results, folder)
     except KeyboardInterrupt:
         stopped = "interrupted"
         path, dataset = _write_dataset(sweep, results, folder)
-    missing = sum(values is None for values in results.values) - len(results.reasons)
     return SweepResult(
         path=path,
         dataset=dataset,
@@ -259,13 +229,23 @@ def run_sweep(
         computed=len(results.computed),
         failures=dict(sorted(results.reasons.items())),
         failed=len(results.failed),
-        missing=missing,
+        missing=sum(values is None for values in results.values) - len(results.reasons),
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
 
 
-def _write_dataset(sweep: Sweep, results: _CellResults, folder: Path) -> tuple[Path | None, xarray.Dataset]:
+def _shuffle(cells: list[Cell]) -> None:
+    """Put cells into a random order, another one in each run; cells of the same classes stay together.
+
+    A worker keeps the last classes that it has built.
+    """
+    draw = random.Random().random  # seeded by the operating system
+    place: defaultdict[str, float] = defaultdict(draw)
+    cells.sort(key=lambda cell: (place[cell.sections.get("classes", "")], draw()))
+
+
+def _write_dataset(sweep: Sweep, results: _Results, folder: Path) -> tuple[Path | None, xarray.Dataset]:
     dataset = assemble(sweep, results.values, results.reasons)
     if not results.computed and not results.taken_over:
         return None, dataset
@@ -274,87 +254,87 @@ def _write_dataset(sweep: Sweep, results: _CellResults, folder: Path) -> tuple[P
     return path, dataset
 
 
-def _wait_for_others(portions: _Portions, results: _CellResults, show: Callable[[str], None]) -> None:
-    """Take over the cells that other runs finish, until none is left or some are free to be computed here."""
-    elsewhere = portions.elsewhere
-    while elsewhere:
-        names = portions.store.names()
-        for key in [key for key in elsewhere if f"{key}.json" in names]:
-            cell, values = elsewhere.pop(key), portions.store.get(key)
-            if values is None:
-                portions.cells.append(cell)
-            else:
-                results.take_over(key, values)
-        for key in portions.claims.free(elsewhere, names):
-            portions.cells.append(elsewhere.pop(key))
-        if portions.cells or not elsewhere:
+def _finished(
+    executor: Executor | None, call: Callable[[list[Cell]], list[Outcome]], portions: _Portions
+) -> Iterator[list[Outcome]]:
+    """Run the waiting cells; outcomes by portion, in the order in which they are finished."""
+    if executor is None:
+        yield from map(call, portions)
+        return
+    waiting = iter(portions)
+    running: set[Future[list[Outcome]]] = set()
+    while True:
+        # A portion of quick cells is ready for each worker, so that no worker waits for this process. A slow cell is
+        # sent when a worker is free: until then, another run may have stored it.
+        most = portions.workers * (2 if portions.size > 1 else 1)
+        for portion in itertools.islice(waiting, max(0, most - len(running))):
+            running.add(executor.submit(call, portion))
+        if not running:
             return
-        show(f"waiting for {len(elsewhere)} that another sweep computes")
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            running.discard(future)
+            yield future.result()
 
 
-def _remaining(seconds: float, done: int, total: int) -> str:
-    left = seconds / done * (total - done)
-    for unit, size in (("h", 3600), ("min", 60)):
-        if left >= 2 * size:
-            return f"about {left / size:.0f} {unit} left"
-    return f"about {left:.0f} s left"
-
-
-def _outcomes(
-    run: Backend, portions: _Portions, sweep: Sweep, out: Path, code: str
-) -> Generator[list[Outcome], None, None]:
-    """Run the waiting cells; portions of outcomes in the order in which they are finished."""
-    call = functools.partial(
-        run_cells,
-        sweep.kind,
-        sweep.observables,
-        str(sweep.folder.resolve()),
-        str(out.resolve()),
-        list(map(str, loaded_files())),
-        code,
-    )
-    try:
-        with contextlib.closing(run(call, iter(portions))) as finished:
-            for outcomes in finished:
-                portions.update_estimate(outcomes)
-                yield outcomes
-    except BrokenProcessPool as error:
-        raise WorkersLost(
-            "a worker process died, perhaps because the memory was full; finished cells are kept: run the command "
-            "again to go on, with fewer --jobs"
-        ) from error
-    except Exception as error:  # errors of dask are recognised by name; all others are raised again
-        if type(error).__name__ not in LOST:
-            raise
-        raise WorkersLost(
-            f"{LOST[type(error).__name__]}; finished cells are kept: run the command again to go on"
-        ) from error
-
-
-def run_in_process(sweep: Sweep) -> xarray.Dataset:
-    """Run all cells of a sweep in this process, without a folder of finished cells.
-
-    Parameters
-    ----------
-    sweep : Sweep
-        Of systems, of SGD or of the ladder: transformers need a folder.
-
-    Returns
-    -------
-    xarray.Dataset
-        As `run_sweep` writes it. A cell whose settings contradict each other is NaN, with its reason in `failure`.
+@contextlib.contextmanager
+def _workers(cells: int, jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, Executor | None]]:
+    """Number of workers for so many cells, and what runs calls on them: None for this process.
 
     Raises
     ------
-    RuntimeError
-        A cell failed for another reason.
+    WorkersLost
+        Workers died in the `with` block.
     """
-    code = code_hash()
-    cells = [cell for cell, _ in sweep.cells(code)]
-    outcomes = run_cells(sweep.kind, sweep.observables, str(sweep.folder), "", (), code, cells)
-    for outcome in outcomes:
-        if outcome.values is None and not outcome.bad_input:
-            raise RuntimeError(f"cell {outcome.number} of the sweep {sweep.name}: {outcome.reason}")
-    reasons = {outcome.number: outcome.reason for outcome in outcomes if outcome.values is None}
-    return assemble(sweep, [outcome.values for outcome in outcomes], reasons)
+    try:
+        if not cells or (scheduler is None and (jobs == 1 or cores() == 1)):
+            yield 1, None
+        elif scheduler is not None:
+            with _cluster(scheduler) as cluster:
+                yield cluster
+        else:
+            workers = min(cells, jobs or cores())
+            pool = WorkerPool(workers, max(1, cores() // workers))
+            try:
+                yield workers, pool
+            except BaseException:
+                pool.shutdown(kill_workers=True)
+                raise
+            pool.shutdown()
+    except Exception as error:
+        lost = [LOST[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in LOST]
+        if not lost:
+            raise
+        raise WorkersLost(f"{lost[0]}; finished cells are kept: run the command again to go on") from error
+
+
+@contextlib.contextmanager
+def _cluster(scheduler: str) -> Iterator[tuple[int, Executor]]:
+    """Number of workers of a dask scheduler, and what runs calls on them."""
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
+    except ImportError as error:
+        raise InputError(
+            f"expected dask for --scheduler {scheduler}, received none; install it with pip install 'snapdyn[cluster]'"
+        ) from error
+    try:
+        # A client without an address raises a second error during cleanup, so the address is checked first.
+        get_address_host_port(scheduler)
+        client = Client(scheduler, timeout=10, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(
+            f"expected a dask scheduler at {scheduler!r}, received no answer ({error}); start one with "
+            "`dask scheduler` and give the address that it prints"
+        ) from error
+    # A lost scheduler is reported in one sentence (LOST), not by the traceback of distributed.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    with client:
+        if not client.ncores():
+            try:
+                client.wait_for_workers(1, timeout=10)
+            except TimeoutError as error:
+                raise InputError(
+                    f"expected workers at the dask scheduler {scheduler!r}, received none within 10 s; start some with "
+                    f"`dask worker {scheduler}`"
+                ) from error
+        yield sum(client.ncores().values()), client.get_executor(pure=False)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, write_record
+from snapdyn.dynamics.processes import machine
 from snapdyn.dynamics.registry import plugin_versions
 from snapdyn.dynamics.storage import output_folder, source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
@@ -60,22 +62,19 @@ class Cells:
     ) -> None:
         self.folder = output_folder(Path(out) / "cells")
         self.runs = Path(out) / "runs"
+        self._checkpoints = Path(out) / "checkpoints"
         self._variables = variables
         self._warn = warn
         self._with_runs = with_runs
         self._damaged: set[str] = set()
-        self._names = self.names()
-
-    def names(self) -> set[str]:
-        """Names of all files in the folder: to list it is faster than to look for thousands of files."""
-        self._names = set(os.listdir(self.folder))
-        return self._names
+        if with_runs:
+            output_folder(self._checkpoints)
 
     def get(self, key: str) -> Values | None:
-        """Values of a cell that was finished at the last listing, else None; a damaged file counts as not finished."""
-        if f"{key}.json" not in self._names:
-            return None
+        """Values of a finished cell, else None; a damaged file is named once and counts as not finished."""
         file = self.folder / f"{key}.json"
+        if key in self._damaged or not os.path.lexists(file):
+            return None
         try:
             cell = read_record(file, "cell")
             if cell["key"] != key:
@@ -94,22 +93,40 @@ class Cells:
                 return None
         return values
 
-    def is_new(self, key: str) -> bool:
-        """Whether a cell has a file now, other than a damaged one."""
-        return key not in self._damaged and (self.folder / f"{key}.json").exists()
-
     def add(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
         """Store a finished cell. The swept parameters in its file are for human readers only."""
         if run is not None:
             output_folder(self.runs)
             run.save(self.run_file(key))
-            (self.folder.parent / "checkpoints" / key).unlink(missing_ok=True)
         body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
         write_record(self.folder / f"{key}.json", "cell", body)
+        if run is not None:
+            self.remove_checkpoints({key})
+
+    def remove_checkpoints(self, keys: Container[str]) -> None:
+        """Remove the checkpoints of finished cells; a process that still trains one of them writes its own anew."""
+        for file in self._checkpoints.glob("*"):
+            if file.name.partition(".")[0] in keys:
+                file.unlink(missing_ok=True)
 
     def run_file(self, key: str) -> Path:
         """File of the trained transformer of a cell."""
         return self.runs / f"{key}.nc"
+
+
+def checkpoint_file(out: Path, key: str) -> Path | None:
+    """File for the checkpoints of a cell that this process trains; None where it does not see the folder of the sweep.
+
+    The newest checkpoint of another process is renamed to this file, so that the training goes on from there. If the
+    other process still runs, its next checkpoint appears under its own name again.
+    """
+    folder = out / "checkpoints"
+    if not folder.is_dir():
+        return None
+    own = folder / f"{key}.{machine()}-{os.getpid()}"
+    with suppress(FileNotFoundError):  # none, or renamed by another process at this moment
+        max(folder.glob(f"{key}.*"), key=lambda file: file.stat().st_mtime, default=own).replace(own)
+    return own
 
 
 def _set_aside(path: Path) -> str:

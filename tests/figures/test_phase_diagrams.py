@@ -30,7 +30,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.design import Axis, Design
-from snapdyn.experiments.sweep.execution import run_in_process
+from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, overlaps, phase_gaps, phase_runs
 from snapdyn.figures.phase_checks import EXCESS, SNAPS
@@ -212,7 +212,7 @@ def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
 
 
 @pytest.mark.parametrize("panel", ["entropy", "fallen", "times", "flow", "modified"])
-def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str) -> None:
+def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str, tmp_path: Path) -> None:
     """Assert single cells of the fine diagrams against the sweep of the same settings, all classes by themselves.
 
     Control: the cell with the rates of its mirror image has another value where the rates matter.
@@ -231,7 +231,7 @@ def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str) -> None:
     if panel == "fallen":
         axes.append(Axis("seed", {"classes.seed": list(range(seeds))}))
     sweep = Sweep(panel, Path(), "ode", shown.settings, Design(tuple(axes)), (shown.variable,), phase=None)
-    expected = run_in_process(sweep)[shown.variable]
+    expected = run_sweep(sweep, tmp_path, jobs=1).dataset[shown.variable]
     expected = (expected.mean("seed") if panel == "fallen" else expected).values
     found = run(shown.settings, x, y)
     # Both runs at rtol 1e-8 over some hundred steps; the falls and phases are whole numbers.

@@ -36,7 +36,7 @@ KILLS_IN_A_ROW = 6
 
 
 def content(out: Path) -> dict[str, bytes]:
-    """All files of a sweep; hidden ones are claims or unfinished."""
+    """All files of a sweep; hidden ones are unfinished."""
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 

@@ -12,7 +12,7 @@ import xarray
 from numpy.typing import NDArray
 
 from snapdyn.commands.terminal import say, show, show_table
-from snapdyn.experiments.sweep.execution import SweepResult
+from snapdyn.experiments.sweep.dataset import SweepResult
 from snapdyn.figures.files import write_figure
 from snapdyn.figures.phase_diagrams import draw
 

@@ -89,8 +89,6 @@ def load_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], device
     InputError
         The file cannot be read, is damaged, is not a checkpoint, or belongs to a run with other settings or text.
     """
-    if not Path(path).exists():
-        return None
     try:
         stored = Path(path).read_bytes()
         if hashlib.sha256(stored[DIGEST_SIZE:]).digest() != stored[:DIGEST_SIZE]:
@@ -101,6 +99,8 @@ def load_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], device
         stored_run = json.loads(content.pop("run"))
         state = RunState(**content)
         state.parameters = {name: value.to(device).requires_grad_() for name, value in state.parameters.items()}
+    except FileNotFoundError:
+        return None
     except _UNREADABLE as error:
         raise InputError(
             f"expected a checkpoint of a transformer's training, received {str(path)!r}, which cannot be read "

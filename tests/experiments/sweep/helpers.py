@@ -55,6 +55,20 @@ def kept(folder: Path) -> dict[str, float]:
     return {path.name: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()}
 
 
+def most_duplicates(cells: int, others: int) -> int:
+    """Number of cells computed twice that sweeps on one folder exceed with a probability below 1e-6.
+
+    A worker picks a cell at random from those that are not stored, while `others` workers compute one each. When `left`
+    are not stored, it picks one of theirs with a probability of at most others/left. Each cell that is new lowers
+    `left` by one, so that the number of duplicates is a sum of independent draws.
+    """
+    chances = np.ones(1)
+    for left in range(1, cells + 1):
+        chance = min(1.0, others / left)
+        chances = np.convolve(chances, [1 - chance, chance])
+    return int(np.argmax(np.cumsum(chances) > 1 - 1e-6))
+
+
 def fake_training(
     paths: list[Path],
     *,

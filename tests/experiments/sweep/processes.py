@@ -89,7 +89,7 @@ class SlowSweep:
         return len(log.read_text()) if log.exists() else 0
 
     def hidden(self) -> list[str]:
-        """Names of unfinished files and of claims."""
+        """Names of unfinished files."""
         return [path.name for path in (self.folder / "out").rglob(".*")]
 
 

@@ -1,4 +1,4 @@
-"""`snapdyn sweep` on several processes: joblib's own, and a local dask cluster that loses a worker."""
+"""`snapdyn sweep` on several processes: those of this machine, and a local dask cluster that loses a worker."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import xarray
 
+from tests.experiments.sweep.helpers import most_duplicates
 from tests.experiments.sweep.processes import CELLS, HANG, SlowSweep, wait_until
 from tests.helpers import group_has_ended
 
@@ -58,14 +59,13 @@ def test_workers_of_a_killed_sweep(tmp_path: Path) -> None:
     assert group_has_ended(run.pid)
     stored = len(sweep.stored())
     assert stored < CELLS
-    assert sweep.hidden() != []
     assert f"{CELLS - stored} computed, {stored} taken over" in sweep.run().stdout
     assert sweep.hidden() == []
 
 
 @pytest.mark.slow
 def test_three_sweeps_share_a_folder(tmp_path: Path) -> None:
-    """Assert that each cell is computed about once, and that every run ends with all cells, as one run alone."""
+    """Assert that few cells are computed twice, and that every run ends with all cells, as one run alone."""
     sweep = SlowSweep(tmp_path)
     runs = [sweep.start(jobs, 0.3) for jobs in (1, 1, 2)]
     for run in runs:
@@ -74,7 +74,7 @@ def test_three_sweeps_share_a_folder(tmp_path: Path) -> None:
         assert err == ""
         computed, taken_over = map(int, re.search(r"(\d+) computed, (\d+) taken over", out).groups())  # type: ignore[union-attr]
         assert computed + taken_over == CELLS
-    assert CELLS <= sweep.computed() <= CELLS + 2
+    assert CELLS <= sweep.computed() <= CELLS + most_duplicates(CELLS, 3)
     assert sweep.hidden() == []
     sweep.run(out="alone")
     assert (tmp_path / "out" / "slow.nc").read_bytes() == (tmp_path / "alone" / "slow.nc").read_bytes()
@@ -84,17 +84,14 @@ def test_three_sweeps_share_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_cells_of_a_killed_sweep_are_taken_over_by_another(tmp_path: Path) -> None:
-    """Assert that a run that waits for the cells of another one computes them when that one is killed."""
+def test_a_stuck_sweep_holds_up_no_other(tmp_path: Path) -> None:
+    """Assert that a sweep computes the cell in which another one is stuck, and that nothing is left of that one."""
     sweep = SlowSweep(tmp_path)
     with sweep.start(1, HANG) as stuck:
-        wait_until(lambda: any(sweep.hidden()) and any(name.endswith(".claim") for name in sweep.hidden()))
-        with sweep.start(1, 0) as other:
-            wait_until(lambda: len(sweep.stored()) == CELLS - 1)
-            assert other.poll() is None
-            stuck.kill()
-            out, err = other.communicate(timeout=HANG)
+        wait_until(sweep.cells.is_dir)
+        assert f"{CELLS} computed, 0 taken over" in sweep.run().stdout
+        assert stuck.poll() is None
+        stuck.kill()
         stuck.communicate()
-    assert (other.returncode, err) == (0, "")
-    assert f"{CELLS} computed, 0 taken over" in out
+    assert len(sweep.stored()) == CELLS
     assert sweep.hidden() == []
