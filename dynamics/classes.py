@@ -137,10 +137,13 @@ class SequenceClasses:
         return html_table(
             type(self).__name__,
             {
-                "classes": self.num_classes, "contextual tokens": self.num_tokens, "queries": self.num_queries,
-                "next tokens": self.num_next_tokens, "outputs V": self.vocab_size,
+                "classes": self.num_classes,
+                "contextual tokens": self.num_tokens,
+                "queries": self.num_queries,
+                "next tokens": self.num_next_tokens,
+                "outputs V": self.vocab_size,
             },
-        )  # fmt: skip
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SequenceClasses):

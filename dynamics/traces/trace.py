@@ -215,9 +215,15 @@ class Trace:
                 )
         clock = self.clock
         return Trace(
-            self.steps, attention, self.loss, self.entropy, clock=clock.counts, batch_size=clock.batch_size,
-            momentum=clock.momentum, rate_factor=clock.rate_factor,
-        )  # fmt: skip
+            self.steps,
+            attention,
+            self.loss,
+            self.entropy,
+            clock=clock.counts,
+            batch_size=clock.batch_size,
+            momentum=clock.momentum,
+            rate_factor=clock.rate_factor,
+        )
 
     def of_seed(self, seed: int) -> dict[str, Floats]:
         """Quantities of one seed, by name, without the axis of seeds."""
