@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 from typing import Any
 
@@ -39,8 +38,6 @@ class SequenceClasses:
         Prior p_n of each class, or positive numbers in proportion to it; default uniform.
     vocab_size : int, optional
         V, number of outputs of the decoder; default max(M, number of next tokens).
-    weights : (S,) array_like, optional
-        The former name of `prior`, accepted with a DeprecationWarning.
 
     Attributes
     ----------
@@ -92,14 +89,7 @@ class SequenceClasses:
         next_token: ArrayLike | None = None,
         prior: ArrayLike | None = None,
         vocab_size: int | None = None,
-        *,
-        weights: ArrayLike | None = None,
     ) -> None:
-        if weights is not None:
-            if prior is not None:
-                raise InputError("expected prior alone, received weights too, its former name; leave weights out")
-            warnings.warn("weights is the former name of prior; write prior=", DeprecationWarning, stacklevel=2)
-            prior = weights
         self.P = checked_probabilities(P)
         S, M = self.P.shape
         self.query = checked_ids("query", query, S)
@@ -147,10 +137,13 @@ class SequenceClasses:
         return html_table(
             type(self).__name__,
             {
-                "classes": self.num_classes, "contextual tokens": self.num_tokens, "queries": self.num_queries,
-                "next tokens": self.num_next_tokens, "outputs V": self.vocab_size,
+                "classes": self.num_classes,
+                "contextual tokens": self.num_tokens,
+                "queries": self.num_queries,
+                "next tokens": self.num_next_tokens,
+                "outputs V": self.vocab_size,
             },
-        )  # fmt: skip
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SequenceClasses):

@@ -14,26 +14,21 @@ from __future__ import annotations
 import _thread
 import hashlib
 import io
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
-
 from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory
 from snapdyn.dynamics.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
 from snapdyn.dynamics.storage import replacing
-from snapdyn.dynamics.unverified import read_unverified
-from snapdyn.errors import InputError, flag
+from snapdyn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import xarray
 
-HEADER = "snapdyn"  # attribute that holds a JSON header; files without it keep their header in plain attributes
 MAGIC = b"snapdyn-digest-1 "
 TRAILER_SIZE = len(MAGIC) + 64 + 1
 BLOCK = 2**20
@@ -216,72 +211,15 @@ def _doubt(path: str | os.PathLike[str]) -> str:
             file.seek(size)
             trailer = file.read()
     if not trailer.startswith(MAGIC):
-        return "has no digest at its end: it is damaged, or an earlier version of snapdyn or another program wrote it"
+        return "has no digest at its end: it is damaged, or another program wrote it"
     return "" if trailer == _trailer(path, size) else "is damaged: its SHA-256 digest differs"
 
 
-def read_netcdf(
-    path: str | os.PathLike[str], kind: str, advice: str, unverified: bool = False, unchecked: str = "unverified=True"
-) -> Content:
+@contextmanager
+def reading_netcdf(path: str | os.PathLike[str], kind: str, file_format: str, advice: str) -> Iterator[Content]:
     """Read a netCDF file after checking its digest.
 
-    Parameters
-    ----------
-    path : str or path-like
-    kind : str
-        Kind of the file in error messages, such as "trajectory file (snapdyn trajectory 3)".
-    advice : str
-        What to do about a damaged file; ends the error message.
-    unverified : bool
-        Read a file without a digest, or with a wrong one, by `read_unverified`: in a process of its own, which is
-        ended after 60 s.
-    unchecked : str
-        How a user asks for that, in the error message.
-
-    Returns
-    -------
-    Content
-
-    Raises
-    ------
-    InputError
-        The file is missing, damaged, without a digest (unless `unverified`), or of another kind.
-    """
-    unverified = flag("unverified", unverified)
-    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
-        raise InputError(f"expected the path of a {kind}, received {path!r}, which is not a file; check the path")
-    try:
-        if doubt := _doubt(path):
-            if unverified:
-                return read_unverified(path, kind)
-            raise RefusedContent(doubt, "" if "differs" in doubt else f", or read it all the same with {unchecked}")
-        return read_content(path, max(ALWAYS_FREE, free_memory() / 2))
-    except RefusedContent as error:
-        what, remedy = (*error.args, "")[:2]
-        raise InputError(f"expected a whole {kind}, received {str(path)!r}, which {what}; {advice}{remedy}") from None
-    except UNREADABLE as error:
-        if isinstance(error, InputError):
-            raise
-        raise _unreadable(path, kind, advice, error) from error
-
-
-def _unreadable(path: str | os.PathLike[str], kind: str, advice: str, error: Exception) -> InputError:
-    return InputError(
-        f"expected a whole {kind}, received {str(path)!r}, which is damaged or of another kind "
-        f"({type(error).__name__}); {advice}"
-    )
-
-
-@contextmanager
-def reading_netcdf(
-    path: str | os.PathLike[str],
-    kind: str,
-    file_format: str,
-    advice: str,
-    unverified: bool = False,
-    earlier: Sequence[str] = (),
-) -> Iterator[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
-    """Read a netCDF file; errors of the `with` block, which builds an object from its content, count as damage.
+    Errors of the `with` block, which builds an object from the content, count as damage.
 
     Parameters
     ----------
@@ -289,62 +227,47 @@ def reading_netcdf(
     kind : str
         Kind of the file in error messages, such as "trajectory".
     file_format : str
-        Value that "format" must have in the header.
+        Value that the attribute "format" of the file must have.
     advice : str
         What to do about a damaged file; ends the error message.
-    unverified : bool
-        As for `read_netcdf`.
-    earlier : sequence of str
-        Further values that "format" may have.
 
     Yields
     ------
-    header : mapping
-        The entries of the JSON header, or the attributes of a file without one; and "format".
-    values : dict of arrays
-        Every variable of the file, by name.
+    Content
 
     Raises
     ------
     InputError
-        The file is missing, damaged, without a digest (unless `unverified`), or of another format.
+        The file is missing, damaged, without a digest, or of another format.
     """
     kind = f"{kind} file ({file_format})"
-    content = read_netcdf(path, kind, advice, unverified)
+    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
+        raise InputError(f"expected the path of a {kind}, received {path!r}, which is not a file; check the path")
     try:
-        attributes = content.attributes
-        header = json.loads(attributes[HEADER]) if HEADER in attributes else attributes
-        header = {"format": attributes.get("format"), **header}  # of old files it stands in the JSON
-        if header["format"] not in (file_format, *earlier):
-            raise KeyError("format")
-        yield header, content.arrays
+        if doubt := _doubt(path):
+            raise RefusedContent(doubt)
+        content = read_content(path, max(ALWAYS_FREE, free_memory() / 2))
+        found = content.attributes.get("format")
+        if found != file_format:
+            raise RefusedContent(f"is of another kind ({shown(found)})")
+        yield content
+    except RefusedContent as error:
+        raise InputError(f"expected a whole {kind}, received {str(path)!r}, which {error}; {advice}") from None
     except UNREADABLE as error:
-        raise _unreadable(path, kind, advice, error) from error
+        raise InputError(
+            f"expected a whole {kind}, received {str(path)!r}, which is damaged or of another kind "
+            f"({type(error).__name__}); {advice}"
+        ) from error
 
 
-def read_dataset(
-    path: str | os.PathLike[str],
-    kind: str,
-    file_format: str,
-    advice: str,
-    unverified: bool = False,
-    unchecked: str = "unverified=True",
-) -> xarray.Dataset:
+def read_dataset(path: str | os.PathLike[str], kind: str, file_format: str, advice: str) -> xarray.Dataset:
     """Read a netCDF file as a labelled dataset, as ``xarray.load_dataset`` gives it, without the attribute "format".
 
     Parameters
     ----------
     path : str or path-like
-    kind : str
-        Kind of the file in error messages, such as "figure data".
-    file_format : str
-        Value that the attribute "format" must have. Files without a digest may lack it.
-    advice : str
-        What to do about a damaged file; ends the error message.
-    unverified : bool
-        As for `read_netcdf`.
-    unchecked : str
-        As for `read_netcdf`.
+    kind, file_format, advice : str
+        As for `reading_netcdf`.
 
     Returns
     -------
@@ -353,17 +276,11 @@ def read_dataset(
     Raises
     ------
     InputError
-        The file is missing, damaged, without a digest (unless `unverified`), or of another format.
+        As for `reading_netcdf`.
     """
     import xarray
 
-    kind = f"{kind} file ({file_format})"
-    content = read_netcdf(path, kind, advice, unverified, unchecked)
-    attributes = dict(content.attributes)
-    try:
-        if attributes.pop("format", file_format if unverified else None) != file_format:
-            raise KeyError("format")
+    with reading_netcdf(path, kind, file_format, advice) as content:
+        attributes = {name: value for name, value in content.attributes.items() if name != "format"}
         variables = {name: (v.dims, v.values, v.attributes) for name, v in content.variables.items()}
         return xarray.decode_cf(xarray.Dataset(variables, attrs=attributes))
-    except UNREADABLE as error:
-        raise _unreadable(path, kind, advice, error) from error

@@ -1,18 +1,17 @@
 """The content of a netCDF file as plain arrays, without what lies outside of the file.
 
-A file may name other local files in links, external storage and virtual datasets. Such files are refused, in every way
-of reading. `snapdyn.dynamics.unverified` runs this module as a program of its own, which starts in half a second
+A file may name other local files in links, external storage and virtual datasets. Such files are refused, whoever
+wrote them. `snapdyn.dynamics.traces.netcdf_files` runs this module as a program of its own, which starts quickly
 because it imports neither xarray nor the rest of snapdyn.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_OBJECTS = 1000  # variables, dimensions and groups of one file
-NUMBERS = "biufcS"  # kinds of numpy's dtypes that travel as bytes; text is a list
+NUMBERS = "biufcS"  # kinds of numpy's dtypes
+REFUSED = 3  # exit code of the program for a `RefusedContent`, whose message is then its output
 
 
 class RefusedContent(ValueError):
@@ -157,87 +157,22 @@ def _attribute(value: Any) -> Any:
     raise RefusedContent("has an attribute that is neither numbers nor text")
 
 
-# The two ends of the pipe between `snapdyn.dynamics.unverified` and this module as a program. The first line is JSON:
-# {"refused": phrase}, or attributes and variables with dtypes, shapes and texts. The bytes of the numbers follow.
-
-
-def _packed(value: Any) -> Any:
-    """Value as JSON; numbers keep their dtype."""
-    if isinstance(value, str):
-        return value
-    array = np.asarray(value)
-    entries = array.astype(object).ravel() if array.dtype.kind not in "biuf" else array.ravel()
-    kind = "text" if array.dtype.kind not in "biuf" else array.dtype.str
-    if kind == "text" and not all(isinstance(entry, str) for entry in entries):
-        raise RefusedContent("has complex numbers or bytes as an attribute")
-    return {"dtype": kind, "shape": array.shape, "entries": entries.tolist()}
-
-
-def unpacked(value: Any) -> Any:
-    """Value of `_packed`.
-
-    Parameters
-    ----------
-    value : str or dict
-
-    Returns
-    -------
-    str, number or array
-
-    Raises
-    ------
-    KeyError, TypeError or ValueError
-        The value is not one that `_packed` gave.
-    """
-    if isinstance(value, str):
-        return value
-    dtype = object if value["dtype"] == "text" else np.dtype(value["dtype"])
-    return np.array(value["entries"], dtype=dtype).reshape(value["shape"])[()]
-
-
 def main() -> None:
-    """Read the file `argv[1]` of at most `argv[2]` bytes within `argv[3]` seconds; write it to the standard output."""
-    path, most_bytes, limit = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
-    with suppress(ImportError, ValueError, OSError, AttributeError):  # Windows has neither
-        import resource
-        import signal
+    """Read the file `argv[1]` of at most `argv[2]` bytes within `argv[3]` seconds.
 
-        # The system ends the process, whatever HDF5 does, and also when the parent has been killed.
+    The variables `argv[4:]` that are numbers go to the standard output, as an npz file.
+    """
+    path, most_bytes, limit, *names = sys.argv[1:]
+    if hasattr(signal, "alarm"):  # the system ends the process, whatever HDF5 does, and also when its parent is gone
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(limit)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        most = min(4 * most_bytes + 2**32, 2.0**62)
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        if hard == resource.RLIM_INFINITY or most < hard:
-            resource.setrlimit(resource.RLIMIT_AS, (int(most), hard))
-    numbers: list[NDArray[Any]] = []
+        signal.alarm(int(limit))
     try:
-        content = read_content(path, most_bytes)
-        variables = []
-        for name, variable in content.variables.items():
-            is_text = variable.values.dtype.kind not in NUMBERS
-            if not is_text:
-                numbers.append(np.ascontiguousarray(variable.values))
-            variables.append(
-                {
-                    "name": name,
-                    "dims": variable.dims,
-                    "attributes": {key: _packed(value) for key, value in variable.attributes.items()},
-                    "text": _packed(variable.values) if is_text else None,
-                    "dtype": variable.values.dtype.str,
-                    "shape": variable.values.shape,
-                }
-            )
-        answer = {"attributes": {k: _packed(v) for k, v in content.attributes.items()}, "variables": variables}
-        line = json.dumps(answer)
+        arrays = read_content(path, float(most_bytes)).arrays
     except RefusedContent as error:
-        line, numbers = json.dumps({"refused": str(error)}), []
-    except Exception as error:  # whatever the library that reads HDF5 makes of damaged data
-        line, numbers = json.dumps({"refused": f"cannot be read ({type(error).__name__})"}), []
-    with open(1, "wb", closefd=False) as out:
-        out.write(line.encode() + b"\n")
-        for array in numbers:
-            out.write(array.reshape(-1).view(np.uint8).data)
+        sys.stdout.buffer.write(str(error).encode())
+        sys.exit(REFUSED)
+    numbers = {name: arrays[name] for name in names if name in arrays and arrays[name].dtype.kind in NUMBERS}
+    np.savez(sys.stdout.buffer, **numbers)  # type: ignore[arg-type]  # the stubs take each name for allow_pickle
 
 
 if __name__ == "__main__":

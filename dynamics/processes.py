@@ -21,9 +21,15 @@ from joblib.externals.loky import ProcessPoolExecutor
 SECONDS_BETWEEN_LOOKS = 1.0
 # Libraries that would otherwise start a thread for every core in every worker.
 THREAD_LIMITS = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
-)  # fmt: skip
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "LOKY_MAX_CPU_COUNT",
+)
 # Ctrl-C and SIGTERM reach all processes of a group; the parent handles them for its workers.
 HANDLED_BY_PARENT = (signal.SIGINT, signal.SIGTERM)
 

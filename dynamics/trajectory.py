@@ -23,15 +23,7 @@ from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.run_parts import Decoder, EventRecord, Lifted
 from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
-from snapdyn.dynamics.trajectory_dataset import labelled_parts
-from snapdyn.dynamics.trajectory_file import (
-    EARLIER,
-    FORMAT,
-    check_finite,
-    check_shapes,
-    fields,
-    stored,
-)
+from snapdyn.dynamics.trajectory_file import FORMAT, fields, labelled_parts, stored
 from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, shown, time_array, unknown_name, whole
 
 if TYPE_CHECKING:
@@ -784,22 +776,17 @@ def _stored(name: str, what: str | None) -> property:
     return property(get, lambda self, value: vars(self).__setitem__(name, value))
 
 
-for _name, _what in {
-    "z_support": "attention logits", "z_initial": "attention logits", "loss": "a loss",
-    "Y": None, "decoder_rows": None, "decoder_outputs": None,
-}.items():  # fmt: skip
+_needed = {"z_support": "attention logits", "z_initial": "attention logits", "loss": "a loss"}
+for _name, _what in (_needed | dict.fromkeys(("Y", "decoder_rows", "decoder_outputs"))).items():
     setattr(Trajectory, _name, _stored(_name, _what))
 
 
-def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
+def load(path: str | os.PathLike[str]) -> Trajectory:
     """Read a trajectory that `Trajectory.save` wrote.
 
     Parameters
     ----------
     path : str or path-like
-    unverified : bool
-        Also read a file without a digest, which an earlier version or another program wrote. Shapes and finiteness
-        are checked, in a process of its own that is ended after 60 s. Numbers may be damaged all the same.
 
     Returns
     -------
@@ -808,7 +795,7 @@ def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
     Raises
     ------
     InputError
-        The file is missing, damaged, without a digest (unless `unverified`), or not a trajectory.
+        The file is missing, damaged, without a digest, or not a trajectory.
 
     Examples
     --------
@@ -820,10 +807,5 @@ def load(path: str | os.PathLike[str], unverified: bool = False) -> Trajectory:
     Trajectory(MeanField, 3 times, t = 1..100, finished)
     """
     path = file_path("path", path)
-    advice = "run the simulation again or choose another file"
-    with reading_netcdf(path, "trajectory", FORMAT, advice, unverified, EARLIER) as (header, values):
-        run = Trajectory(**fields(header, values))
-        check_shapes(run)
-        if unverified:
-            check_finite(run)
-        return run
+    with reading_netcdf(path, "trajectory", FORMAT, "run the simulation again or choose another file") as content:
+        return Trajectory(**fields(content.attributes, content.arrays))

@@ -1,34 +1,125 @@
-"""The file of a trajectory: labelled arrays that xarray opens, and a header from which the run is made again."""
+"""The labelled dataset of a trajectory, and its file: this dataset with a header, from which the run is made again."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
-from snapdyn.dynamics.classes import SequenceClasses
-from snapdyn.dynamics.labels import OURS, labelled
-from snapdyn.dynamics.netcdf import HEADER
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.labels import OURS, is_storable, labelled, own_label
 from snapdyn.dynamics.run_parts import EventRecord
 from snapdyn.dynamics.storage import provenance
 from snapdyn.dynamics.symmetry.representatives import Representatives
-from snapdyn.dynamics.symmetry.symmetric_quotient import symmetric_quotient
-from snapdyn.dynamics.trajectory_dataset import VIOLATION, is_dense, labelled_parts, large_representatives
+from snapdyn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import xarray
 
 FORMAT = "snapdyn trajectory 3"
-EARLIER = ("snapdyn trajectory 1", "snapdyn trajectory 2")
-# Names of variables in files of version 1.
-RENAMED = {"t": "time", "class_next_token": "next_token", "class_prior": "prior"}
+HEADER = OURS  # attribute of the file that holds the JSON header
 # Of variables, coordinates and dimensions that only `load` reads; `labelled_parts` refuses it in names of a system.
 PREFIX = OURS + "_"
 SHARED = {"time", "query", "token", "value"}  # dimensions of `to_xarray` along which such variables stand, too
+# Values of z and attention together, up to which a file has them for all tokens: 16 MB.
+LARGEST_DENSE = 2_000_000
+DENSE = {"z", "attention", "entropy"}
+VIOLATION = "violation of "  # prefix of the variable of a conserved quantity
+
+
+def is_dense(run: Any) -> bool:
+    """Whether the file of a run has z and attention of all tokens, or of a class of each kind."""
+    if large_representatives(run) or not run.has_z or not run.classes:
+        return True
+    queries, tokens = run.z_initial.shape
+    return bool(run.t.size * tokens * (queries + run.classes.num_classes) <= LARGEST_DENSE)
+
+
+def large_representatives(run: Any) -> Representatives | None:
+    """The values of one class of each kind, of a run of more classes than are listed one by one."""
+    large = isinstance(run.classes, SymmetricClasses) and run.classes.is_large
+    return run.representatives if large else None
+
+
+def labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables and coordinates of `Trajectory.to_xarray`; without `dense`, z, attention and entropy are left out.
+
+    Raises
+    ------
+    InputError
+        An extra quantity, observable or conserved quantity has a name that netCDF cannot hold, or another variable has.
+    """
+    data: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {"time": run.t}
+    if run.has_loss:
+        data["loss"] = ("time", run.loss)
+    if large_representatives(run):
+        _add_kinds(run, data, coordinates)
+    elif run.has_z:
+        coordinates["token"] = np.arange(run.z_initial.shape[1])
+        if dense:
+            data["z"] = (("time", "query", "token"), run.z)
+    if run.state is not None:
+        data["state"] = (("time", "value"), run.state)
+        if len(run.value_names) == run.state.shape[1]:
+            coordinates["value"] = list(run.value_names)
+    if run.classes and not large_representatives(run):
+        coordinates |= run.classes_coordinates()
+        if dense:
+            data["attention"] = (("time", "sequence_class", "token"), run.attention)
+            data["entropy"] = (("time", "sequence_class"), run.entropy())
+    taken = {*data, *coordinates, *_dims(data), *_dims(coordinates)} | (set() if dense else DENSE)
+    for name, dims, values in _own_variables(run):
+        if not is_storable(name) or name.startswith(OURS) or name in taken:
+            raise InputError(
+                f"expected names of extra quantities, observables and conserved quantities that netCDF can hold, that "
+                f"do not begin with {OURS!r} and that no other variable has, received {shown(name)}; rename it"
+            )
+        taken.add(name)
+        data[name] = (dims, values, own_label(name))
+    return data, coordinates
+
+
+def _dims(variables: dict[str, Any]) -> set[str]:
+    """Dimensions of variables, given as (dimension or dimensions, values) or as values along their own name."""
+    named = [value[0] for value in variables.values() if isinstance(value, tuple)]
+    return {dim for dims in named for dim in ([dims] if isinstance(dims, str) else dims)}
+
+
+def _own_variables(run: Any) -> list[tuple[str, tuple[str, ...], Floats]]:
+    """Name, dimensions and values of what the system itself names."""
+    own: list[tuple[str, tuple[str, ...], Floats]] = [
+        (name, ("time", f"{name}_index"), values) for name, values in run.extra.items()
+    ]
+    own += [(name, observable_dims(name, values), values) for name, values in run.observables.items()]
+    return own + [(f"{VIOLATION}{name}", ("time",), values) for name, values in run.invariants.items()]
+
+
+def _add_kinds(run: Any, data: dict[str, Any], coordinates: dict[str, Any]) -> None:
+    """Add z, attention and entropy of one class of each kind; NaN where a class has fewer tokens than another."""
+    runs = [run.of_class(kind) for kind in range(len(run.classes.kinds))]
+    widest = max(each.z_support.shape[1] for each in runs)
+
+    def stacked(values: list[Floats]) -> Floats:
+        wide = np.full((run.t.size, len(runs), widest), np.nan)
+        for kind, each in enumerate(values):
+            wide[:, kind, : each.shape[1]] = each
+        return wide
+
+    data["z"] = (("time", "kind", "token"), stacked([each.z_support for each in runs]))
+    data["attention"] = (("time", "kind", "token"), stacked([each.attention_entries for each in runs]))
+    data["entropy"] = (("time", "kind"), np.concatenate([each.entropy() for each in runs], axis=1))
+    coordinates["kind"] = np.arange(len(runs))
+    coordinates["token"] = np.arange(widest)
+    coordinates["classes_per_query"] = ("kind", np.array([kind.classes_per_query for kind in run.classes.kinds]))
+
+
+def observable_dims(name: str, values: Floats) -> tuple[str, ...]:
+    """Dimensions of an observable in a dataset."""
+    return ("time", *(f"{name}_{axis}" for axis in ("row", "column", "depth")[: values.ndim - 1]))
 
 
 class WordedClasses(SequenceClasses):
@@ -117,11 +208,10 @@ def stored(run: Any) -> xarray.Dataset:
     return labelled(dataset, coordinates, run.settings()).assign_attrs({HEADER: json.dumps(header, sort_keys=True)})
 
 
-def fields(header: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `Trajectory` from the header and the variables of a file, of this or an earlier version."""
-    values = dict(values)
-    take = _taken_earlier if header["format"] in EARLIER else _taken
-    extra, observables, invariants = take(header, values)
+def fields(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `Trajectory` from the attributes and the variables of a file."""
+    header, values = json.loads(attributes[HEADER]), dict(variables)
+    extra, observables, invariants = _taken(header, values)
     classes: SequenceClasses | None = None
     kept = None
     if "symmetric_classes" in header:
@@ -184,70 +274,3 @@ def _taken(header: Mapping[str, Any], values: dict[str, Any]) -> list[dict[str, 
     for name in [each for each in values if each.startswith(PREFIX)]:
         values[name.removeprefix(PREFIX)] = values.pop(name)
     return own
-
-
-def _taken_earlier(header: Mapping[str, Any], values: dict[str, Any]) -> list[dict[str, Any]]:
-    """The same of versions 1 and 2, where the names that a system gives have prefixes."""
-    own: dict[str, dict[str, Any]] = {"extra": {}, "observable": {}, "invariant": {}}
-    for name in list(values):
-        prefix, _, rest = name.partition(":")
-        if prefix in own and rest:
-            own[prefix][rest] = values.pop(name)
-        elif header["format"] == EARLIER[0] and name in RENAMED:
-            values[RENAMED[name]] = values.pop(name)
-    return list(own.values())
-
-
-def check_shapes(run: Any) -> None:
-    """Raise ValueError for arrays that do not belong together, and for texts and tables of other types."""
-    stored, times = vars(run), run.t.size
-    expected: list[tuple[Any, tuple[int | None, ...]]] = [(run.t, (times,))]
-    if run.has_loss:
-        expected.append((stored["loss"], (times,)))
-    logits, kept = 0, run.representatives
-    if kept:
-        carried = symmetric_quotient(kept.classes).lists
-        slots = carried.num_slots
-        expected += [(kept.z, (times, slots))] + [(np.asarray(event.z_values), (slots,)) for event in run.events]
-        if kept.Y is not None:
-            expected.append((kept.Y, (times, carried.size - slots)))
-    elif run.has_z:
-        logits = run.classes.z_coordinates[0].size if run.classes else stored["z_support"].shape[-1]
-        expected += [(stored["z_support"], (times, logits)), (stored["z_initial"], (None, None))]
-    if run.has_z and run.classes and not kept:
-        expected.append((stored["z_initial"], (run.classes.queries.size, run.classes.num_tokens)))
-    if run.state is not None:
-        expected.append((run.state, (times, None)))
-    expected += [(event.z_support, (logits,)) for event in run.events]
-    expected += [(values, (times,)) for values in run.invariants.values()]
-    expected += [(values, (times, None)) for values in run.extra.values()]
-    expected += [(values, (times, *[None] * (values.ndim - 1))) for values in run.observables.values()]
-    if run.state is not None and run.state_shapes:
-        if not all(isinstance(n, int) and n > 0 for shape in run.state_shapes.values() for n in shape):
-            raise ValueError("shapes of the state")
-        expected.append((run.state, (times, sum(map(math.prod, run.state_shapes.values())))))
-    if not kept and run.Y is not None:
-        rows, outputs = np.asarray(run.decoder_rows), np.asarray(run.decoder_outputs)
-        expected += [(run.Y, (times, None, outputs.size)), (rows, (None,)), (outputs, (None,))]
-        if rows.dtype.kind != "i" or outputs.dtype.kind != "i" or rows.max(initial=-1) >= run.Y.shape[1]:
-            raise ValueError("rows of the decoder")
-    for values, shape in expected:
-        if values.dtype.kind not in "fi" or len(shape) != values.ndim:
-            raise ValueError("dimensions")
-        if any(length not in (None, size) for length, size in zip(shape, values.shape, strict=True)):
-            raise ValueError("lengths")
-    texts = run.system, run.status, run.message, *run.value_names, *(event.name for event in run.events)
-    if not all(isinstance(text, str) for text in texts) or not all(
-        isinstance(table, dict) for table in (run.parameters, run.stats)
-    ):
-        raise TypeError("header")
-
-
-def check_finite(run: Any) -> None:
-    """Raise ValueError for times that do not increase, and for states that are not finite."""
-    states = [vars(run)[name] for name in ("t", "z_support", "z_initial", "Y", "state")]
-    states += [event.z_support for event in run.events] + [event.z_values for event in run.events]
-    if run.representatives:
-        states += [run.representatives.z, run.representatives.Y]
-    if not all(np.isfinite(values).all() for values in states if values is not None) or (np.diff(run.t) < 0).any():
-        raise ValueError("values that are not finite, or times that do not increase")

@@ -63,7 +63,6 @@ class Table(ClassSection):
     query: list[int]
     next_token: list[int] | None = None
     prior: list[float] | None = None
-    weights: list[float] | None = None  # the former name of prior
     vocab_size: int | None = None
 
     def files(self, folder: Path) -> list[Path]:
@@ -73,11 +72,8 @@ class Table(ClassSection):
         if (self.P is None) == (self.file is None):
             received = "neither" if self.P is None else "both"
             raise InputError(f"expected P or file in [classes], received {received}; keep one of them")
-        if self.prior is not None and self.weights is not None:
-            raise InputError("expected prior alone in [classes], received weights too, its former name; keep prior")
-        prior = self.weights if self.prior is None else self.prior
         P = self.P if self.file is None else read_table(folder / self.file)
-        return SequenceClasses(P, self.query, self.next_token, prior, self.vocab_size)
+        return SequenceClasses(P, self.query, self.next_token, self.prior, self.vocab_size)
 
 
 class TextSection(ClassSection):

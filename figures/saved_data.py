@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 FORMAT = "snapdyn figure data 1"
 
 
-def saved_data(source: Path, unverified: bool = False) -> dict[str, list[tuple[Path, xarray.Dataset]]]:
+def saved_data(source: Path) -> dict[str, list[tuple[Path, xarray.Dataset]]]:
     """Return files of figures and their data by id: one file, or those of a folder, in the order of the register."""
     if not source.exists():
         raise InputError(
             f"expected a figure's .nc file or a folder of them, received {str(source)!r}, which is missing"
         )
     paths = sorted(source.glob("figure_*.nc")) if source.is_dir() else [source]
-    contents = [(path, read_data(path, unverified)) for path in paths]
+    contents = [(path, read_data(path)) for path in paths]
     if not contents:
         raise InputError(
             f"expected figure_ID.nc files in {str(source)!r}, received none; give the folder that has them"
@@ -34,14 +34,12 @@ def saved_data(source: Path, unverified: bool = False) -> dict[str, list[tuple[P
     return {id_: entries for id_, entries in found.items() if entries}
 
 
-def read_data(path: Path, unverified: bool = False) -> xarray.Dataset:
+def read_data(path: Path) -> xarray.Dataset:
     """Read the data of a figure.
 
     Parameters
     ----------
     path : Path
-    unverified : bool
-        Also read a file without a digest, as `snapdyn.load` does.
 
     Returns
     -------
@@ -50,10 +48,9 @@ def read_data(path: Path, unverified: bool = False) -> xarray.Dataset:
     Raises
     ------
     InputError
-        The file is missing, damaged, without a digest (unless `unverified`), or holds something else.
+        The file is missing, damaged, without a digest, or holds something else.
     """
-    advice, unchecked = "compute it again without --from", "unverified=True (--unverified)"
-    dataset = read_dataset(path, "figure data", FORMAT, advice, unverified, unchecked)
+    dataset = read_dataset(path, "figure data", FORMAT, "compute it again without --from")
     if dataset.attrs.get("figure") not in FIGURES or dataset.attrs.get("level") not in LEVELS:
         raise InputError(
             f"expected the data of a figure (.nc with its id and level), received {str(path)!r}; "

@@ -104,7 +104,6 @@ def write(
     progress: Callable[[int, int, str], None] | None = None,
     source: str | os.PathLike[str] | None = None,
     runs: str | os.PathLike[str] | None = None,
-    unverified: bool = False,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     width: float | None = None,
     style: Style | None = None,
@@ -130,8 +129,6 @@ def write(
         them (then the default is every figure in the folder).
     runs : path, optional
         Folder of saved transformer runs for Figures 7 and 10; default the short ones that snapdyn has.
-    unverified : bool
-        Also read files of `source` and `runs` without a digest, as `snapdyn.load` does.
     parameters : mapping, optional
         Parameters by id of the figure: ``{"3": {"eta_Z": 0.2}}``. With `source` the data have theirs.
     width : float, optional
@@ -155,8 +152,8 @@ def write(
     ------
     InputError
         A figure, a parameter, the level, the style or a format is unknown (the message lists the known names); the
-        folder cannot be written to; the data are missing, damaged, without a digest (unless `unverified`), or not the
-        data of a figure.
+        folder cannot be written to; the data are missing, damaged, without a digest, or not the data of a
+        figure.
 
     Examples
     --------
@@ -171,8 +168,8 @@ def write(
     optional_function("progress", progress)
     figure_width(width, style, 1.0)
     look = _Look(width, style, tex, chosen_formats(formats), checked_dpi(dpi))
-    saved = None if source is None else saved_data(file_path("source", source), unverified)
-    transformers = None if runs is None else load_transformer_runs(file_path("runs", runs), unverified)
+    saved = None if source is None else saved_data(file_path("source", source))
+    transformers = None if runs is None else load_transformer_runs(file_path("runs", runs))
     FIGURES.load_named([ids] if isinstance(ids, str) else ids if isinstance(ids, list | tuple) else [])
     chosen = [FIGURES[id_] for id_ in chosen_ids("figure", saved or FIGURES if ids is None else ids, FIGURES)]
     values = _values(chosen, parameters or {}, saved is not None)
@@ -226,7 +223,7 @@ def _redraw(
         return _write_dataset(entry, folder, dataset, look, {"drawn_from": path.name}, started)
     except InputError:
         raise
-    except DATA_OF_ANOTHER_KIND as error:  # read without a digest, or written by another version
+    except DATA_OF_ANOTHER_KIND as error:  # of a figure that has changed since
         raise InputError(
             f"expected the data of figure {entry.id}, received {str(path)!r}, from which it cannot be drawn "
             f"({type(error).__name__}: {error}); compute it again without --from"

@@ -38,7 +38,6 @@ SERVED_BY = {
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
     "dynamics/run_parts": "dynamics/test_trajectory.py",
     "dynamics/class_checks": "dynamics/test_classes.py",
-    "dynamics/trajectory_dataset": "dynamics/test_trajectory_file.py",
     "dynamics/like_tokens": "dynamics/symmetry/test_symmetric_mean_field.py",
     "dynamics/symmetry/lift": "dynamics/symmetry/test_symmetric_mean_field.py",
     "dynamics/symmetry/quotient*": "dynamics/symmetry/test_reduction.py",

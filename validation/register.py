@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from types import FunctionType
 from typing import Any, Literal, get_args
 
@@ -70,11 +69,10 @@ def claim(
     speaks_of: str = "",
     answer: str = "",
     headline: Headline | None = None,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[[Evidence], None]], Callable[[Evidence], None]]:
     """Register the decorated function ``run(evidence)`` as a claim.
 
-    The function adds checks to the `Evidence` that it receives, with at least one negative control. A function with a
-    parameter `level` that returns an `Evidence` is registered too.
+    The function adds checks to the `Evidence` that it receives, with at least one negative control.
 
     Parameters
     ----------
@@ -142,7 +140,7 @@ def claim(
     assumptions, findings = list_of("assumptions", assumptions, str), list_of("findings", findings, str)
     searched = tuple(list_of("properties", [properties] if isinstance(properties, Property) else properties, Property))
 
-    def register(run: Callable[..., Any]) -> Callable[..., Any]:
+    def register(run: Callable[[Evidence], None]) -> Callable[[Evidence], None]:
         function("a claim", run)
         if id in CLAIMS and not (run.__module__ == "__main__" and _place(CLAIMS[id].run) == _place(run)):
             raise InputError(f"expected a new claim id, received {shown(id)}, which the register has; choose another")
@@ -180,8 +178,7 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
     Raises
     ------
     FaultyEvidenceError
-        A function with a parameter `level` returns something other than an `Evidence`; or what `search_property`
-        refuses.
+        What `search_property` refuses.
     """
     from snapdyn.validation.engine import search_property
 
@@ -191,14 +188,8 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
             search_property(prop, evidence)
         except InputError as error:
             raise FaultyEvidenceError(f"cannot be judged: {error}") from error
-    if "level" not in signature(entry.run).parameters:
-        entry.run(evidence)
-        return evidence
-    older: Callable[[str], object] = entry.run  # type: ignore[assignment]
-    returned = older(level)
-    if not isinstance(returned, Evidence):
-        raise FaultyEvidenceError(f"returned {type(returned).__name__} instead of Evidence")
-    return returned
+    entry.run(evidence)
+    return evidence
 
 
 def _chapter(module: str) -> str:

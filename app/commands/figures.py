@@ -49,9 +49,6 @@ def figures(
             metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default short runs of snapdyn."
         ),
     ] = None,
-    unverified: Annotated[
-        bool, typer.Option("--unverified", help="Also read data and runs without a digest, of earlier versions.")
-    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List ids, titles and parameters; draw nothing.")] = False,
     load: Load = None,
@@ -75,7 +72,6 @@ def figures(
             progress=update,
             source=source,
             runs=runs,
-            unverified=unverified,
             parameters=parameters,
             width=width,
             style=style,

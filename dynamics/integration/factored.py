@@ -53,17 +53,27 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
         self._shared_rows = np.empty(p.num_shared, np.int64)
         self._shared_rows[p.shared_row[~is_alone]] = p.row[~is_alone]
         self._entries = Entries(
-            p.indptr, p.slot, np.where(is_alone, -1, L.num_slots + p.shared_row * columns),
-            np.where(is_alone, number, -1), p.log_p, p.multiplicity, L.column, L.prior,
+            p.indptr,
+            p.slot,
+            np.where(is_alone, -1, L.num_slots + p.shared_row * columns),
+            np.where(is_alone, number, -1),
+            p.log_p,
+            p.multiplicity,
+            L.column,
+            L.prior,
             np.array([L.last_column_multiplicity, system.eta_Y, system.eta_Z]),
-        )  # fmt: skip
+        )
         classes = np.repeat(np.arange(L.prior.size), np.diff(p.indptr))[is_alone]
         stages = kernel.ALL_STAGES
         self._factors = Factors(
-            np.zeros((2, self._rows.size, columns)), np.zeros(1, np.int64), np.empty((stages, self._rows.size)),
-            np.empty((stages, L.prior.size, columns)), classes,
-            np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=L.prior.size))]), np.empty(self._rows.size),
-        )  # fmt: skip
+            np.zeros((2, self._rows.size, columns)),
+            np.zeros(1, np.int64),
+            np.empty((stages, self._rows.size)),
+            np.empty((stages, L.prior.size, columns)),
+            classes,
+            np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=L.prior.size))]),
+            np.empty(self._rows.size),
+        )
         width = max(L.max_support + LANES, stages)
         self._scratch = scratch(4, width), np.zeros(stages, np.int64), np.zeros(stages), np.array([1.0, 0.0, 0.0, 0.0])
         start = np.zeros(L.num_slots + p.num_shared * columns)

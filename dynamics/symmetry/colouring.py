@@ -100,9 +100,8 @@ def balanced_colouring(layout: Incidence, start: Floats, most_colours: float | N
         None after giving up, or if two different sums collided.
     """
     L, p = layout, pairs(layout)
-    shapes: list[tuple[int, ...]] = [
-        start.shape, (p.num_shared, L.num_columns), p.row.shape, (L.prior.size, L.num_columns), L.prior.shape
-    ]  # fmt: skip
+    shapes: list[tuple[int, ...]] = [start.shape, (p.num_shared, L.num_columns), p.row.shape]
+    shapes += [(L.prior.size, L.num_columns), L.prior.shape]
     numbers = [np.empty(shape, np.int64) for shape in shapes]
     found = np.empty(len(shapes), np.int64)
     few = refine_until_stable(

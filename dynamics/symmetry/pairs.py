@@ -55,9 +55,8 @@ class Pairs(NamedTuple):
 def pairs(layout: Incidence) -> Pairs:
     """The pairs of a layout."""
     L = layout
-    indptr, row, slot, log_p, multiplicity, query_entry = (
-        L.indptr, L.entry_row, L.entry_slot, L.log_p, L.multiplicity, L.query_entry
-    )  # fmt: skip
+    indptr, row, slot = L.indptr, L.entry_row, L.entry_slot
+    log_p, multiplicity, query_entry = L.log_p, L.multiplicity, L.query_entry
     if L.query_row[0] >= 0:
         at = indptr[1:]
         row, slot = np.insert(row, at, L.query_row), np.insert(slot, at, -1)

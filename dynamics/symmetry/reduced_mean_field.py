@@ -86,10 +86,8 @@ def _row_sums(full: MeanField, colouring: Colouring, num_slots: int, size: int) 
     entries = np.flatnonzero(~is_shared)[entries]
     classes = np.searchsorted(p.indptr, entries, side="right") - 1
     values = np.concatenate([c.shared[rows], c.offset[colours, None] + c.local[c.output[classes]]]) + num_slots
-    number = np.concatenate([
-        np.bincount(kind, tokens),
-        np.bincount(c.entry, p.multiplicity, minlength=c.offset.size)[colours],
-    ])  # fmt: skip
+    tokens_of_colour = np.bincount(c.entry, p.multiplicity, minlength=c.offset.size)
+    number = np.concatenate([np.bincount(kind, tokens), tokens_of_colour[colours]])
     y = scipy.sparse.csr_array(
         (np.tile(columns, number.size), values.ravel(), np.arange(number.size + 1) * L.num_columns),
         shape=(number.size, size),

@@ -29,10 +29,8 @@ Reduced = ReducedMeanField | SymmetricMeanField | ReducedSystem
 
 def _reduced_mean_field(system: MeanField, at_most: float | None) -> ReducedMeanField | None:
     most = system.size - 1.0 if at_most is None else at_most * system.size
-    colouring = colouring_of(
-        system.classes, (MOVING, system.residual), system.layout, system.initial_logits, system.start_pattern, at_most,
-        most,
-    )  # fmt: skip
+    key, start = (MOVING, system.residual), system.initial_logits
+    colouring = colouring_of(system.classes, key, system.layout, start, system.start_pattern, at_most, most)
     if colouring is None:
         return None
     return (ReducedFiniteLength if isinstance(system, FiniteLengthMeanField) else ReducedMeanField)(system, colouring)

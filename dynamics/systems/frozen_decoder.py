@@ -70,9 +70,8 @@ class FrozenDecoder(System):
         self.columns = np.ones(self.output_token.size)
         self.columns[-1] = max(others, 1)
         self.mixing = np.eye(classes.num_classes) if self.modified else G
-        self._constants = (
-            self.output_token.size, self.mixing, classes.prior, classes.next_index, self.columns[-1], self.eta_Y
-        )  # fmt: skip
+        outputs = self.output_token.size
+        self._constants = (outputs, self.mixing, classes.prior, classes.next_index, self.columns[-1], self.eta_Y)
         self._arguments = self.kernel_arguments()
 
     def initial_state(self) -> Floats:

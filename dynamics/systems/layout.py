@@ -188,9 +188,10 @@ def build_layout(
     columns = (classes.next_tokens.size + 1) if shared_column else classes.vocab_size
     # The state, its rate, and the copies of the smallest solver.
     require_memory(
-        f"a decoder of {row_token.size} rows and {columns} columns", 32.0 * row_token.size * columns,
+        f"a decoder of {row_token.size} rows and {columns} columns",
+        32.0 * row_token.size * columns,
         "fewer classes or tokens",
-    )  # fmt: skip
+    )
     others = classes.vocab_size - classes.next_tokens.size
     output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
     if not shared_column:

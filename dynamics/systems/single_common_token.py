@@ -68,8 +68,13 @@ class SingleCommonToken(System):
                 "||c~_n||/P(l_c|n)"
             )
         self.parameters = {
-            "num_classes": K, "vocab_size": V, "eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "rho0": rho0, "form": form,
-        }  # fmt: skip
+            "num_classes": K,
+            "vocab_size": V,
+            "eta_Y": self.eta_Y,
+            "eta_Z": self.eta_Z,
+            "rho0": rho0,
+            "form": form,
+        }
         self.z_initial = np.zeros((1, 1))
         self.size = 3
         self._vocab_size = V

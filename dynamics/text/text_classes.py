@@ -135,14 +135,12 @@ class TextClasses(SequenceClasses):
         return write_netcdf(dataset, path, FORMAT)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], unverified: bool = False) -> TextClasses:
+    def load(cls, path: str | os.PathLike[str]) -> TextClasses:
         """Read classes that `save` or the command `snapdyn text` wrote.
 
         Parameters
         ----------
         path : str or path-like
-        unverified : bool
-            Also read a file without a digest, as `snapdyn.load` does.
 
         Returns
         -------
@@ -151,15 +149,16 @@ class TextClasses(SequenceClasses):
         Raises
         ------
         InputError
-            The file is missing, damaged, without a digest (unless `unverified`), or of another kind.
+            The file is missing, damaged, without a digest, or of another kind.
         """
         advice = "write it again with `snapdyn text PATH --out DIR`"
-        with reading_netcdf(path, "text classes", FORMAT, advice, unverified) as (header, values):
+        with reading_netcdf(path, "text classes", FORMAT, advice) as content:
+            values = content.arrays
             words = [str(word) for word in values["word"]]
             P = sparse.csr_array(
                 (values["P_data"], (values["P_class"], values["P_token"])), shape=(values["query"].size, len(words))
             )
-            numbers = {name: int(header[name]) for name in SAVED_NUMBERS}
+            numbers = {name: int(content.attributes[name]) for name in SAVED_NUMBERS}
             return cls(P, values["query"], values["next_token"], values["windows"], words, **numbers)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.netcdf import read_netcdf
 from snapdyn.dynamics.traces.event_files import scalars
+from snapdyn.dynamics.traces.netcdf_files import read_foreign
 from snapdyn.dynamics.traces.trace import AXES, Trace
 from snapdyn.errors import InputError, file_path, shown
 
@@ -112,8 +112,7 @@ def _from_npz(path: Path) -> dict[str, Any]:
 
 
 def _from_netcdf(path: Path) -> dict[str, Any]:
-    advice = "write the variables steps, attention, loss, entropy as netCDF-4"
-    return dict(read_netcdf(path, "trace file (netCDF-4)", advice, unverified=True).arrays)
+    return dict(read_foreign(path, ["steps", *AXES]))
 
 
 def _from_events(path: Path) -> dict[str, Any]:

@@ -238,9 +238,16 @@ class Trace:
                 )
         clock = self.clock
         return Trace(
-            self.steps, attention, self.loss, self.entropy, clock=clock.counts, batch_size=clock.batch_size,
-            momentum=clock.momentum, rate_factor=clock.rate_factor, seq_len=self.seq_len,
-        )  # fmt: skip
+            self.steps,
+            attention,
+            self.loss,
+            self.entropy,
+            clock=clock.counts,
+            batch_size=clock.batch_size,
+            momentum=clock.momentum,
+            rate_factor=clock.rate_factor,
+            seq_len=self.seq_len,
+        )
 
     def of_seed(self, seed: int) -> dict[str, Floats]:
         """Quantities of one seed, by name, without the axis of seeds."""

@@ -181,9 +181,17 @@ def _interpreted(system: System) -> Any:
     """As the functions compiled with `explicit_steps`, for a system that has none: one call from Python a step."""
 
     def move(
-        arguments: Any, state: Floats, velocity: Floats, change: Floats, reals: Floats, size: float, momentum: float,
-        steps: Ints, record: Ints, saved: Floats,
-    ) -> int:  # fmt: skip
+        arguments: Any,
+        state: Floats,
+        velocity: Floats,
+        change: Floats,
+        reals: Floats,
+        size: float,
+        momentum: float,
+        steps: Ints,
+        record: Ints,
+        saved: Floats,
+    ) -> int:
         filled = 0
         while np.isfinite(state).all():
             if filled < record.size and record[filled] == steps[0]:

@@ -24,7 +24,7 @@ def invented_claim(id: str, measured: float, expected: Verdict = "holds") -> Cla
         Check("statement", "closed form", measured, 1.0),
         Check("wrong theory", "closed form", 5.0, 1.0, role="control"),
     ]
-    return Claim(id, "[own]", f"Title of {id}", "", "", expected, lambda level: Evidence(checks))
+    return Claim(id, "[own]", f"Title of {id}", "", "", expected, lambda evidence: evidence.checks.extend(checks))
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_interrupt_keeps_finished_claims(
 ) -> None:
     """Assert that Ctrl-C gives exit code 130, one sentence, and the claims that were finished."""
 
-    def interrupted(level: str) -> Evidence:
+    def interrupted(evidence: Evidence) -> None:
         raise KeyboardInterrupt
 
     stopped = Claim("stopped", "", "", "", "", "holds", interrupted)
@@ -116,13 +116,13 @@ def test_partial_result_replaces_no_complete_one(
     """Assert that after Ctrl-C the complete file is as before, and a marked one beside it, until the next whole run."""
     stops = [False]
 
-    def evidence(level: str) -> Evidence:
+    def stopped(evidence: Evidence) -> None:
         if stops[0]:
             raise KeyboardInterrupt
-        return Evidence(sound.run(level).checks)
+        sound.run(evidence)
 
     sound = invented_claim("sound", 0.5)
-    register(sound, Claim("stopped", "", "", "", "", "holds", evidence), invented_claim("never", 0.5))
+    register(sound, Claim("stopped", "", "", "", "", "holds", stopped), invented_claim("never", 0.5))
     file, partial = tmp_path / name, tmp_path / f"a.partial.{name[2:]}"
     arguments = ["validate", "--json" if name == "a.json" else "--output", str(file)]
     assert main(arguments) == 0
@@ -148,7 +148,7 @@ def test_partial_result_replaces_no_complete_one(
 def test_partial_json_lists_what_is_missing(register: Callable[..., None], tmp_path: Path) -> None:
     """Assert the fields `complete` and `missing` of a whole and of an interrupted run, and the note in each table."""
 
-    def interrupted(level: str) -> Evidence:
+    def interrupted(evidence: Evidence) -> None:
         raise KeyboardInterrupt
 
     register(invented_claim("one", 0.5), Claim("two_a", "", "", "", "", "holds", interrupted))
@@ -171,7 +171,7 @@ def test_partial_json_lists_what_is_missing(register: Callable[..., None], tmp_p
 def test_claim_that_raises(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     """Assert one sentence with the claim and its error, verdicts of the others, and exit code 1."""
 
-    def faulty(level: str) -> Evidence:
+    def faulty(evidence: Evidence) -> None:
         raise ZeroDivisionError("by intent")
 
     register(Claim("faulty", "", "", "", "", "refuted", faulty), invented_claim("sound", 0.5))
@@ -210,7 +210,7 @@ def test_own_claims_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("import snapdyn\nsnapdyn.clam()\n", ["AttributeError in line 2 of mine.py", "'clam'"]),
         ("x = 1\n", ["received none", "@snapdyn.claim"]),
         (
-            "import snapdyn\n@snapdyn.claim('lemma6', source='', title='', statement='')\ndef f(level): pass\n",
+            "import snapdyn\n@snapdyn.claim('lemma6', source='', title='', statement='')\ndef f(evidence): pass\n",
             ["line 2 of mine.py", "expected a new claim id, received 'lemma6'", "choose another"],
         ),
     ],
@@ -285,7 +285,7 @@ def test_table_in_a_file_of_unknown_form(tmp_path: Path, capsys: pytest.CaptureF
 def test_process_that_dies(register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that a process ended from outside gives exit code 1 and a sentence with what ran and what to do."""
 
-    def killed(level: str) -> Evidence:
+    def killed(evidence: Evidence) -> None:
         os.kill(os.getpid(), 9)
         raise AssertionError
 

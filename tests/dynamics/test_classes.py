@@ -371,15 +371,6 @@ def test_bad_logits_are_refused(z: Any) -> None:
     sentence(error)
 
 
-def test_the_former_name_of_prior_is_accepted_with_a_note() -> None:
-    """Assert that ``weights`` gives the same classes and a DeprecationWarning, and that both names are refused."""
-    with pytest.warns(DeprecationWarning, match="prior"):
-        old = SequenceClasses(GOOD, [0, 0], weights=[1.0, 3.0])
-    np.testing.assert_array_equal(old.prior, SequenceClasses(GOOD, [0, 0], prior=[1.0, 3.0]).prior)
-    with pytest.raises(InputError, match="prior alone"):
-        SequenceClasses(GOOD, [0, 0], prior=[1.0, 3.0], weights=[1.0, 3.0])
-
-
 def test_initial_logits_in_any_memory_order() -> None:
     """Assert that logits in Fortran order give the layout of the same logits in C order."""
     from snapdyn.dynamics import MeanField, integrate

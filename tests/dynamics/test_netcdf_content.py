@@ -1,9 +1,5 @@
 """Content of netCDF files: nothing from outside of the file, in this process and as a program of its own."""
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import h5py
@@ -11,16 +7,11 @@ import numpy as np
 import pytest
 import xarray
 
-from snapdyn.dynamics import netcdf_content
 from snapdyn.dynamics.netcdf import reading_netcdf
 from snapdyn.dynamics.netcdf_content import RefusedContent, read_content
+from snapdyn.dynamics.traces.netcdf_files import read_foreign
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import trailer_of
-
-
-def read(path: Path, unverified: bool = False) -> dict[str, np.ndarray]:
-    with reading_netcdf(path, "test", "test 1", "write it again", unverified) as (_, values):
-        return values
 
 
 def test_sizes_are_compared_before_memory_is_taken(tmp_path: Path) -> None:
@@ -81,23 +72,12 @@ def forged(path: Path, make: str, secret: Path) -> Path:
     ],
 )
 def test_nothing_outside_of_the_file_is_read(make: str, sentence: str, tmp_path: Path) -> None:
-    """Assert one sentence, with a digest and without, for data of other files, other types and huge sizes."""
+    """Assert one sentence, in our files and others, for data of other files, other types and huge sizes."""
     secret = tmp_path / "secret.h5"
     with h5py.File(secret, "w") as file:
         file["x"] = np.full(4, 7.0)
     path = forged(tmp_path / "a.nc", make, secret)
+    with pytest.raises(InputError, match=sentence), reading_netcdf(path, "test", "test 1", "write it again"):
+        pass
     with pytest.raises(InputError, match=sentence):
-        read(path)
-    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    with pytest.raises(InputError, match=sentence):
-        read(path, unverified=True)
-
-
-@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs an alarm of the system")
-def test_the_process_ends_itself_when_its_parent_is_gone(tmp_path: Path) -> None:
-    """Assert that the program is ended by the alarm of the system while it waits in a system call."""
-    os.mkfifo(tmp_path / "fifo")
-    ended = subprocess.run(
-        [sys.executable, netcdf_content.__file__, str(tmp_path / "fifo"), "1e9", "2"], timeout=60, capture_output=True
-    )
-    assert ended.returncode == -signal.SIGALRM
+        read_foreign(path, ["x"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray
 
 from snapdyn.dynamics import (
     Event,
@@ -24,6 +24,8 @@ from snapdyn.dynamics import (
     load,
     random_classes,
 )
+from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.trajectory_file import FORMAT
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, Instance, attention
 from tests.dynamics.helpers import ROUNDING
@@ -250,64 +252,32 @@ def test_cut_file_is_refused(share: float, tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", ["text", "netcdf", "other format", "header of another kind", "variables missing"])
-def test_foreign_file_is_refused(content: str, tmp_path: Path) -> None:
-    """Assert that text, other netCDF files and files with a partial header raise one sentence."""
-    import xarray
-
+@pytest.mark.parametrize("content", ["text", "netcdf"])
+def test_a_file_without_a_digest_is_refused(content: str, tmp_path: Path) -> None:
+    """Assert one sentence for text, and for the netCDF file of a run that another program wrote again."""
     path = tmp_path / "foreign.nc"
-    headers: dict[str, dict[str, Any]] = {
-        "netcdf": {},
-        "other format": {"snapdyn": "{}", "format": "snapdyn trajectory 999"},
-        "header of another kind": {"snapdyn": 3},
-        "variables missing": {"snapdyn": '{"format": "snapdyn trajectory 2"}'},
-    }
     if content == "text":
         path.write_text("t,z\n0,0\n")
     else:
-        xarray.Dataset({"x": ("time", [1.0])}, attrs=headers[content]).to_netcdf(path, engine="h5netcdf")
-    with pytest.raises(InputError, match=r"^expected a whole trajectory file.*no digest.*unverified=True") as error:
+        xarray.load_dataset(make("MeanField").save(path), engine="h5netcdf").to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(InputError, match=r"^expected a whole trajectory file.*no digest.*choose another") as error:
         load(path)
     assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match=r"^expected a (whole )?trajectory file") as error:
-        load(path, unverified=True)
-    assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", sorted(RUNS))
-def test_a_file_of_an_earlier_version_is_read_when_asked(name: str, tmp_path: Path) -> None:
-    """Assert that a file without a digest, its format in the header, is refused, and read exactly with `unverified`."""
-    import xarray
-
-    run = make(name)
-    data = xarray.load_dataset(run.save(tmp_path / "run.nc"), engine="h5netcdf", decode_cf=False)
-    header = {**json.loads(data.attrs["snapdyn"]), "format": data.attrs["format"]}
-    data.attrs = {"snapdyn": json.dumps(header)}
-    old = tmp_path / "old.nc"
-    data.to_netcdf(old, engine="h5netcdf")
-    with pytest.raises(InputError, match="no digest"):
-        load(old)
-    assert_same(run, load(old, unverified=True))
-
-
-@pytest.mark.parametrize("damage", ["not finite", "times fall", "lengths", "decoder"])
-def test_wrong_values_of_unverified_files_are_refused(damage: str, tmp_path: Path) -> None:
-    """Assert one sentence for NaN in z, falling times, arrays of other lengths and rows that the decoder lacks."""
-    import xarray
-
-    data = xarray.load_dataset(make("MeanField").save(tmp_path / "run.nc"), engine="h5netcdf", decode_cf=False)
-    if damage == "not finite":
-        data["z"][0, 0, 0] = np.nan
-    elif damage == "times fall":
-        data["time"] = data["time"][::-1]
-    elif damage == "decoder":
-        data["snapdyn_decoder_rows"] = data["snapdyn_decoder_rows"] + 100
-    else:
-        data["loss"] = ("other", data["loss"].values[1:])
-    bad = tmp_path / "bad.nc"
-    data.to_netcdf(bad, engine="h5netcdf")
-    with pytest.raises(InputError, match=r"^expected a whole trajectory file"):
-        load(bad, unverified=True)
+@pytest.mark.parametrize(
+    ("file_format", "header", "sentence"),
+    [
+        ("snapdyn trajectory 2", "{}", r"of another kind \('snapdyn trajectory 2'\)"),
+        (FORMAT, 3, r"damaged or of another kind \(TypeError\)"),
+        (FORMAT, "{}", r"damaged or of another kind \(KeyError\)"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(file_format: str, header: Any, sentence: str, tmp_path: Path) -> None:
+    """Assert one sentence for another format, for a header that is none, and for one without its entries."""
+    path = write_netcdf(xarray.Dataset({"x": 1.0}, attrs={"snapdyn": header}), tmp_path / "a.nc", file_format)
+    with pytest.raises(InputError, match=f"^expected a whole trajectory file.*which is {sentence}; run the simulation"):
+        load(path)
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
@@ -350,8 +320,6 @@ def test_failed_write_keeps_the_old_file(
     trouble: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Assert that a write that breaks half-way leaves the old file as it was and no half file beside it."""
-    import xarray
-
     run = make("SingleCommonToken")
     path = run.save(tmp_path / "run.nc")
     before = path.read_bytes()
@@ -403,8 +371,6 @@ def test_to_xarray_is_labelled(run: Trajectory) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_to_xarray_of_every_run_can_be_written(name: str, tmp_path: Path) -> None:
     """Assert that the labelled dataset of every kind of run is one that xarray itself can store and read."""
-    import xarray
-
     run = make(name)
     run.to_xarray().to_netcdf(tmp_path / "labelled.nc", engine="h5netcdf")
     with xarray.open_dataset(tmp_path / "labelled.nc", engine="h5netcdf") as data:

@@ -1,4 +1,4 @@
-"""The file of a trajectory, as xarray and later versions see it."""
+"""The dataset and the file of a trajectory, as xarray and `load` see them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from snapdyn.dynamics import (
     single_common_token,
     symmetric_classes,
     syn_small,
-    trajectory_dataset,
+    trajectory_file,
 )
 from snapdyn.dynamics.systems.own.declaration import checked_name
 from snapdyn.dynamics.trajectory import Trajectory
@@ -41,8 +41,6 @@ from snapdyn.dynamics.trajectory_file import FORMAT
 from snapdyn.errors import InputError
 from tests.helpers import FABLE
 
-# Files of formats 1 and 2, written by version 0.1.0.
-OLD = Path(__file__).parents[1] / "data"
 START = np.random.default_rng(3).normal(size=(1, 8))
 
 
@@ -133,9 +131,9 @@ def test_a_large_run_is_saved_on_its_supports(
     run = saved["mean field"]
     dense = run.to_xarray()
     size = dense.z.size + dense.attention.size
-    monkeypatch.setattr(trajectory_dataset, "LARGEST_DENSE", size)
+    monkeypatch.setattr(trajectory_file, "LARGEST_DENSE", size)
     assert "z" in opened(run, tmp_path)
-    monkeypatch.setattr(trajectory_dataset, "LARGEST_DENSE", size - 1)
+    monkeypatch.setattr(trajectory_file, "LARGEST_DENSE", size - 1)
     data = opened(run, tmp_path)
     assert {name for name in dense.variables if name not in data.variables} == {"z", "attention", "entropy"}
     for name in data.variables.keys() & dense.variables.keys():
@@ -159,7 +157,7 @@ def test_a_saved_run_of_a_text_has_its_words(tmp_path: Path) -> None:
 
 # Names that netCDF cannot hold, that its libraries mark, and that join others.
 ODD = {"", ".", "..", "a/b", "a\0b", "x" * 257, "_nc4_non_coord_Y", "Y", "violation of u", "violation of row sum of Y"}
-ODD |= {"class_prior", "class_next_token", "z_query", "invariant:u", "extra:Y", "observable:Y"}  # of earlier formats
+ODD |= {"class_prior", "class_next_token", "z_query", "invariant:u", "extra:Y", "observable:Y"}
 ODD |= {"both", "both_row", "both_index", "snapdyn", "snapdyn_Y", "x:y", " ", "é", "e\u0301", "format", "coordinates"}
 
 
@@ -171,7 +169,7 @@ def names_in_use(saved: dict[str, Trajectory], folder: Path) -> list[str]:
         header = json.loads(data.attrs["snapdyn"])
         names |= {str(each) for each in (*data.variables, *data.dims, *data.attrs, *header, *run.invariants)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trajectory_dataset, "LARGEST_DENSE", 0)
+        patch.setattr(trajectory_file, "LARGEST_DENSE", 0)
         names |= {str(each) for each in opened(saved["mean field"], folder).variables}
     return sorted(names | {name.removeprefix("snapdyn_") for name in names})
 
@@ -274,8 +272,8 @@ def test_extra_quantities_of_a_subclass(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(run.extra) == list(Marked.NAMES)
     assert_read_back(run, tmp_path)
     clashing = integrate(Clashing(syn_small(), 1.0, 0.5), [0.0, 1.0])
-    for largest in (trajectory_dataset.LARGEST_DENSE, 0):
-        monkeypatch.setattr(trajectory_dataset, "LARGEST_DENSE", largest)
+    for largest in (trajectory_file.LARGEST_DENSE, 0):
+        monkeypatch.setattr(trajectory_file, "LARGEST_DENSE", largest)
         with pytest.raises(InputError, match=r"received 'entropy'; rename it"):
             clashing.save(tmp_path / "clash.nc")
     assert not (tmp_path / "clash.nc").exists()
@@ -335,29 +333,3 @@ def test_a_run_interrupted_before_its_first_save_is_read_back(kind: str, tmp_pat
     assert (run.status, run.t.size) == ("interrupted", 0)
     assert run.Y is run.decoder_rows is run.decoder_outputs is None
     assert_read_back(run, tmp_path)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_file_of_an_earlier_format_is_read(version: int) -> None:
-    """Assert a run that was saved in formats 1 and 2: its values are those of the run of today, to the tolerance."""
-    old = load(OLD / f"trajectory_{version}.nc")
-    half = Event(lambda t, state: state.loss - 1.7)
-    new = integrate(
-        MeanField(syn_small(), 1.0, 0.5), [0.0, 1.0, 10.0], save_decoder=True, events={"half": half}
-    )  # fmt: skip
-    np.testing.assert_array_equal(old.t, new.t)
-    for name in ("z", "loss", "Y"):
-        np.testing.assert_allclose(getattr(old, name), getattr(new, name), rtol=1e-7, atol=1e-9)
-    assert old.parameters == new.parameters
-    np.testing.assert_allclose(old.events[0].t, new.events[0].t, rtol=1e-6)
-    np.testing.assert_array_equal(old.require_classes().next_token, new.require_classes().next_token)
-
-
-def test_an_own_system_of_format_2_is_read(saved: dict[str, Trajectory]) -> None:
-    """Assert state, observables and what is conserved, to the tolerance of the solver."""
-    old, new = load(OLD / "trajectory_2_own.nc"), saved["own"]
-    np.testing.assert_allclose(old.state[:2], new.state[:2], atol=1e-7)
-    np.testing.assert_allclose(old.observable("both")[..., 0], old.state, rtol=1e-15)
-    np.testing.assert_allclose(old.observable("product"), old.state.prod(axis=1), rtol=1e-12, atol=1e-15)
-    assert list(old.invariants) == ["radius"]
-    assert old.to_xarray()["violation of radius"].dims == ("time",)

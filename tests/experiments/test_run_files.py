@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import snapdyn
@@ -74,20 +73,6 @@ def test_faulty_file(right: str, wrong: str, hint: str, tmp_path: Path, capsys: 
     """Assert that one fault in a run file gives one sentence that names it, exit code 2, and no change on disk."""
     assert right in TABLE
     assert hint in refusal(TABLE.replace(right, wrong), tmp_path, capsys)
-
-
-def test_the_former_name_of_prior_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that a file with ``weights`` gives the run of one with ``prior``, and that both names are refused."""
-    old = TABLE.replace("prior = [1.0, 1.0]", "weights = [1.0, 3.0]")
-    results = []
-    for name, text in (("old", old), ("new", old.replace("weights", "prior"))):
-        (tmp_path / f"{name}.toml").write_text(text)
-        assert main(["simulate", str(tmp_path / f"{name}.toml")]) == 0
-        results.append(snapdyn.load(tmp_path / f"{name}.nc").z)
-    np.testing.assert_array_equal(*results)
-    capsys.readouterr()
-    both = TABLE.replace("prior = [1.0, 1.0]", "weights = [1.0, 3.0]\nprior = [1.0, 1.0]")
-    assert "prior alone" in refusal(both, tmp_path, capsys)
 
 
 def test_missing_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

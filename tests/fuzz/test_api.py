@@ -86,7 +86,7 @@ def calls(folder: Path) -> dict[str, Call]:
               "correlation": "weak", "uniform_prior": True, "seed": 0}  # fmt: skip
     of_text = {"paths": text, "window": 2, "min_count": 2, "min_token_count": 1, "max_vocab": None, "max_classes": 10,
                "tokens": "words", "headings": "drop", "progress": None}  # fmt: skip
-    table = {"P": [[0.4, 0.6, 0.0], [0.5, 0.0, 0.5]], "query": [5, 5], "next_token": [0, 1], "weights": [1.0, 2.0],
+    table = {"P": [[0.4, 0.6, 0.0], [0.5, 0.0, 0.5]], "query": [5, 5], "next_token": [0, 1], "prior": [1.0, 2.0],
              "vocab_size": 10}  # fmt: skip
     z = {"z": np.zeros((1, 3))}
     closed_forms = {

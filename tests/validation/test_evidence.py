@@ -43,28 +43,32 @@ def test_a_control_with_the_statements_own_number_gives_no_verdict(number: float
     assert "computed from a wrong theory" in fault
 
 
-def test_a_claim_may_add_to_its_evidence_or_return_it() -> None:
-    @sd.claim("new-form", source="own", title="New", statement="7 < 8")
-    def new_form(found: sd.Evidence) -> None:
+def test_a_claim_adds_to_its_evidence() -> None:
+    @sd.claim("seven", source="own", title="Seven", statement="7 < 8")
+    def seven(found: sd.Evidence) -> None:
         found.holds("seven", "arithmetic", 7.0, at_most=8.0)
         found.control("nine", "arithmetic", 9.5, at_most=8.0)
         found.conclusion = f"Measured at level {found.level}."
 
-    @sd.claim("older-form", source="own", title="Older", statement="7 < 8")
-    def older_form(level: str) -> sd.Evidence:
-        return sd.Evidence(
-            [
-                sd.Check("seven", "arithmetic", 7.0, 8.0),
-                sd.Check("nine", "arithmetic", 9.5, 8.0, role="control"),
-            ]
-        )
+    try:
+        (result,) = sd.validate("seven", level="full", jobs=1).claims
+        assert (result.verdict, result.conclusion) == ("holds", "Measured at level full.")
+    finally:
+        del sd.validation.CLAIMS["seven"]
+
+
+def test_the_name_of_the_argument_is_free() -> None:
+    """Assert that a function whose argument is called `level` gets the evidence, too."""
+
+    @sd.claim("level-claim", source="own", title="Seven", statement="7 < 8")
+    def level_claim(level: sd.Evidence) -> None:
+        level.holds("seven", "arithmetic", 7.0, at_most=8.0)
+        level.control("nine", "arithmetic", 9.5, at_most=8.0)
 
     try:
-        report = sd.validate(["new-form", "older-form"], level="full", jobs=1)
-        assert [claim.verdict for claim in report.claims] == ["holds", "holds"]
-        assert report.claims[0].conclusion == "Measured at level full."
+        assert sd.validate("level-claim", jobs=1).claims[0].verdict == "holds"
     finally:
-        del sd.validation.CLAIMS["new-form"], sd.validation.CLAIMS["older-form"]
+        del sd.validation.CLAIMS["level-claim"]
 
 
 def test_interval_proofs_come_with_their_false_inequalities() -> None:

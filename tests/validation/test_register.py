@@ -167,7 +167,7 @@ def test_a_file_of_the_claims_is_short(file: Path) -> None:
 def test_a_claim_id_is_registered_once() -> None:
     """Assert that a second claim with the same id is refused, and so is a verdict that is none."""
     with pytest.raises(InputError, match="expected a new claim id, received 'lemma6'"):
-        claim("lemma6", source="", title="", statement="", latex="")(lambda level: Evidence(()))
+        claim("lemma6", source="", title="", statement="", latex="")(lambda evidence: None)
     with pytest.raises(InputError, match="did you mean 'holds'"):
         claim("new", source="", title="", statement="", expected="hold")  # type: ignore[arg-type]
 
@@ -176,11 +176,11 @@ def test_a_claim_id_is_registered_once() -> None:
 def test_a_notebooks_cell_may_run_again() -> None:
     """Assert that the same function of a notebook replaces its claim, and another function does not."""
 
-    def run(level: str) -> Evidence:
-        return Evidence(())
+    def run(evidence: Evidence) -> None:
+        pass
 
-    def other(level: str) -> Evidence:
-        return Evidence(())
+    def other(evidence: Evidence) -> None:
+        pass
 
     run.__module__ = other.__module__ = "__main__"
     for title in ("old", "new"):
@@ -190,7 +190,7 @@ def test_a_notebooks_cell_may_run_again() -> None:
         claim("own", source="", title="", statement="")(other)
 
 
-DECORATED = '@sd.claim("{id}", source="", title="", statement="")\ndef f(level): pass\n'
+DECORATED = '@sd.claim("{id}", source="", title="", statement="")\ndef f(evidence): pass\n'
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,14 @@ def test_signal_is_that_of_the_weakest_control() -> None:
 def test_a_result_says_how_to_repeat_it_and_on_what_it_rests() -> None:
     """Assert that JSON has command, time, seeds, instances, conditions and signal, all as JSON proper."""
     condition = Condition("weak correlation", "< 1/K", 0.5, math.inf, np.False_)
-    evidence = Evidence(checks_of(statement=True, control=False), conditions=[condition], seeds=range(3), tried=7)
-    entry = Claim("a b", "", "", "", "", "holds", lambda level: evidence, file="my claims.py")
+
+    def run(evidence: Evidence) -> None:
+        evidence.checks += checks_of(statement=True, control=False)
+        evidence.conditions.append(condition)
+        evidence.seeds += range(3)
+        evidence.tried = 7
+
+    entry = Claim("a b", "", "", "", "", "holds", run, file="my claims.py")
     document = json.loads(json.dumps(check_claim(entry, "full").to_dict(), allow_nan=False))
     assert document["command"] == "snapdyn validate 'a b' --level full --load 'my claims.py'"
     assert document["level"] == "full"

@@ -35,15 +35,14 @@ import snapdyn as sd
 
 def make(name):
     @sd.claim(name, source="own", title=name, statement="s")
-    def run(level):
+    def run(evidence):
         with open(os.environ["LOG"], "a") as log:
             log.write(name + " ")
         if os.environ.get("STOP") == name:
             raise KeyboardInterrupt
-        return sd.Evidence([
-            sd.Check("statement", "closed form", 1 / 3, 1.0),
-            sd.Check("wrong theory", "closed form", 2.0, 1.0, role="control"),
-        ], "Done.")
+        evidence.holds("statement", "closed form", 1 / 3, at_most=1.0)
+        evidence.control("wrong theory", "closed form", 2.0, at_most=1.0)
+        evidence.conclusion = "Done."
 
 for name in ("first", "second", "third"):
     make(name)
@@ -219,7 +218,7 @@ def test_claims_of_a_notebook_are_not_kept(tmp_path: Path, monkeypatch: pytest.M
     """Assert that a claim without a file is computed each time: nothing tells whether it has changed."""
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path))
     finished = FinishedClaims()
-    entry = Claim("x", "", "", "", "", "holds", lambda level: None)  # type: ignore[arg-type,return-value]
+    entry = Claim("x", "", "", "", "", "holds", lambda evidence: None)
     finished.store(entry, full_result())
     assert finished.get(entry, "full") is None
     assert list((tmp_path / "claims").iterdir()) == []

@@ -63,8 +63,8 @@ def load_claims(path: str | os.PathLike[str]) -> list[str]:
     >>> text = '''
     ... import snapdyn as sd
     ... @sd.claim("eight", source="own", title="Eight", statement="8 is less than 9.")
-    ... def eight(level):
-    ...     return sd.Evidence([sd.Check("eight", "arithmetic", 8.0, 9.0)])
+    ... def eight(evidence):
+    ...     evidence.holds("eight", "arithmetic", 8.0, at_most=9.0)
     ... '''
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "my_claims.py"

@@ -207,9 +207,9 @@ def numbers(what: str, shape: Shape, value: Any) -> np.ndarray[Any, np.dtype[np.
     if isinstance(value, (sympy.MatrixBase, sympy.NDimArray)):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        value = np.array([float(each) if isinstance(each, sympy.Expr) and each.is_number else each
-                          for each in np.ravel(np.array(value, dtype=object))], dtype=object).reshape(
-            np.shape(np.array(value, dtype=object)))  # fmt: skip
+        given = np.array(value, dtype=object)
+        entries = [float(each) if isinstance(each, sympy.Expr) and each.is_number else each for each in given.ravel()]
+        value = np.array(entries, dtype=object).reshape(given.shape)
     elif isinstance(value, sympy.Expr) and value.is_number and value.is_real:
         value = float(value)
     array = finite_array(what, value)

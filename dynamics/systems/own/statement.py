@@ -71,7 +71,7 @@ def from_sympy(
     >>> system = sd.System.from_sympy(
     ...     "Predators", {x: 2.0, y: 1.0}, {x: x * (a - y), y: y * (x - 1)}, {a: 1},
     ...     observables={"total": x + y}, conserved={"V": x - sympy.log(x) + y - a * sympy.log(y)},
-    ... )  # fmt: skip
+    ... )
     >>> run = sd.integrate(system, [0.0, 1.0, 10.0])
     >>> run.observable("total").round(3)
     array([3.   , 3.134, 1.146])

@@ -155,8 +155,10 @@ def from_function(
         raise InputError(f"expected initial_state as a list of numbers, received shape {start.shape}; write [...]")
     defaults = _defaults(rate, parameters)
     value_names = _names("state", names, start.size)
-    measures = {checked_name("observables", key): function(f"observable {key!r}", value)
-                for key, value in (observables or {}).items()}  # fmt: skip
+    measures = {
+        checked_name("observables", key): function(f"observable {key!r}", value)
+        for key, value in (observables or {}).items()
+    }
     require_different(
         [("state", each) for each in value_names]
         + [("parameters", each) for each in defaults]

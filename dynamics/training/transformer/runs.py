@@ -152,14 +152,12 @@ class TransformerRun:
         return write_netcdf(dataset, path, FORMAT)
 
 
-def load_transformer_run(path: str | os.PathLike[str], unverified: bool = False) -> TransformerRun:
+def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
     """Read a run that `TransformerRun.save` wrote.
 
     Parameters
     ----------
     path : str or path-like
-    unverified : bool
-        Also read a file without a digest, as `snapdyn.load` does.
 
     Returns
     -------
@@ -168,10 +166,11 @@ def load_transformer_run(path: str | os.PathLike[str], unverified: bool = False)
     Raises
     ------
     InputError
-        The file is missing, damaged, without a digest (unless `unverified`), or not a transformer run.
+        The file is missing, damaged, without a digest, or not a transformer run.
     """
     advice = "train again or choose another file"
-    with reading_netcdf(path, "transformer run", FORMAT, advice, unverified) as (header, values):
+    with reading_netcdf(path, "transformer run", FORMAT, advice) as content:
+        header, values = content.attributes, content.arrays
         return TransformerRun(
             corpus=str(header["corpus"]),
             num_layers=int(header["num_layers"]),
@@ -188,14 +187,12 @@ def load_transformer_run(path: str | os.PathLike[str], unverified: bool = False)
         )
 
 
-def load_transformer_runs(folder: str | os.PathLike[str], unverified: bool = False) -> list[TransformerRun]:
+def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun]:
     """Read every transformer run of a folder.
 
     Parameters
     ----------
     folder : str or path-like
-    unverified : bool
-        Also read files without a digest, as `snapdyn.load` does.
 
     Returns
     -------
@@ -210,4 +207,4 @@ def load_transformer_runs(folder: str | os.PathLike[str], unverified: bool = Fal
     paths = sorted(Path(folder).glob("*.nc"))
     if not paths:
         raise InputError(f"expected a folder of saved transformer runs (.nc), received {str(folder)!r}, which has none")
-    return [load_transformer_run(path, unverified) for path in paths]
+    return [load_transformer_run(path) for path in paths]

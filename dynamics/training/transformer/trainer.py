@@ -227,9 +227,10 @@ def _checked_settings(**given: Any) -> Settings:
     # Weights, gradients and both moments of Adam; activations and scores of a batch, kept for the gradient.
     size = 16.0 * layers * 3 * width**2 + 4.0 * layers * batch * (4 * width + given["window"])
     require_memory(
-        f"a transformer of {layers} layers of {width} values on {batch} words at once", size,
+        f"a transformer of {layers} layers of {width} values on {batch} words at once",
+        size,
         "a smaller embedding, batch or window",
-    )  # fmt: skip
+    )
     given["learning_rate"] = positive("learning_rate", given["learning_rate"])
     given["embedding_norm"] = positive("embedding_norm", given["embedding_norm"])
     given["clip"] = None if given["clip"] in (None, math.inf) else positive("clip", given["clip"])

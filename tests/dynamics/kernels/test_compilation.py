@@ -36,11 +36,9 @@ CLAIM = """
 import snapdyn as sd
 
 @sd.claim("mine", source="own", title="mine", statement="s")
-def run(level):
-    return sd.Evidence([
-        sd.Check("statement", "closed form", 1 / 3, 1.0),
-        sd.Check("wrong theory", "closed form", 2.0, 1.0, role="control"),
-    ], "Done.")
+def run(evidence):
+    evidence.holds("statement", "closed form", 1 / 3, at_most=1.0)
+    evidence.control("wrong theory", "closed form", 2.0, at_most=1.0)
 """
 
 
