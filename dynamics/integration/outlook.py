@@ -28,7 +28,7 @@ class Outlook:
 
     def __init__(self, solver: Any, t_end: float) -> None:
         self._solver, self._t_end = solver, t_end
-        self._next_look = FIRST_LOOK
+        self._next_look: float = FIRST_LOOK
         self._t, self._evaluations = 0.0, 0
 
     def look(self, steps: int, t: float) -> None:
