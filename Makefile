@@ -1,6 +1,7 @@
 # make report: set up, run the main job, write report/index.html.
 # make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).
 # make test: all tests, as CI runs them.   make test-all: register and figures at the full level as well.
+# make test-plain: part of `make test`: fast tests of what a plain `pip install .` gives, in an environment without extras.
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
 # make docs: the documentation as a site, build/site/index.html: every cell runs, warnings and broken links are errors.
 # make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
@@ -12,20 +13,20 @@ EXTRAS ?= dev,cluster,explore,docs
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
-.PHONY: report check test docs fuzz test-all test-wheel test-lowest lint bench setup clean
+.PHONY: report check test docs fuzz test-all test-plain test-wheel test-lowest lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
 check: lint
 	$(BIN)/python -m pytest -q -n auto -m "not slow"
 
-test: lint
+test: lint test-plain
 	$(BIN)/python -m pytest -n auto
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/dynamics -m kernel
 
 fuzz: SEED ?= 1
 fuzz: setup
-	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/fuzz
+	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto --timeout 900 tests/fuzz
 
 docs: setup build/explorer/explorer_page.html
 	rm -rf build/site build/doctrees
@@ -39,7 +40,7 @@ build/explorer/explorer_page.html: $(wildcard app/explorer/*.py) | setup
 test-all: test docs
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
-	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest tests/figures/test_text_boxes.py
+	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest --timeout 3600 tests/figures/test_text_boxes.py
 
 # Wheel and source distribution: the fast tests of the unpacked source, and docs/first_hour.md, run against the installed
 # wheel in each of PYTHONS that is present.
@@ -53,6 +54,15 @@ test-wheel: setup
 	    (cd build/source && ../$$python/bin/python -m pytest -q -n auto -m "not slow") || exit 1; \
 	    (cd build/source && ../$$python/bin/python -m pytest -q tests/test_first_hour.py) || exit 1; \
 	done
+
+# A plain installation: dependencies alone, and what pytest's options in pyproject.toml need. Tests of an extra skip and say so.
+PLAIN_TESTS := tests/dynamics/integration tests/analytic/certificates tests/dynamics/traces tests/commands/test_simulate.py \
+    tests/commands/test_check.py tests/commands/test_explore.py tests/experiments/sweep/test_cluster.py
+test-plain:
+	rm -rf build/lib build/plain && $(PYTHON) -m venv build/plain
+	build/plain/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt . \
+	    pytest hypothesis pytest-benchmark pytest-timeout pytest-xdist
+	build/plain/bin/python -m pytest -q -n auto -rs -m "not slow" $(PLAIN_TESTS)
 
 # The lowest versions of dependencies that setup.cfg allows.
 test-lowest:

@@ -7,6 +7,7 @@ import pytest
 
 # All figures, the whole register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "report", "built"}
+LONGEST_FIXTURE = 1800.0  # seconds, in place of the limit of other tests (pyproject.toml)
 
 
 class _ByFile:
@@ -37,10 +38,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that wait for a slow fixture; with several processes, start the files with slow tests first."""
+    """Mark the tests that wait for a slow fixture, and give them more time; start files with slow tests first."""
     for item in items:
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
+            item.add_marker(pytest.mark.timeout(LONGEST_FIXTURE))
     if hasattr(config, "workerinput"):
         slow = {item.path for item in items if item.get_closest_marker("slow")}
         items.sort(key=lambda item: item.path not in slow)

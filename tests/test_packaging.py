@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 SETUP = configparser.ConfigParser()
 SETUP.read(ROOT / "setup.cfg")
@@ -27,6 +29,23 @@ def test_the_lowest_versions_are_those_of_the_requirements() -> None:
     for name, least in NEEDS.items():
         # A patch release may be the first that works with this Python.
         assert numbers(pins[name])[: len(numbers(least))] == numbers(least), name
+
+
+def test_every_requirement_is_pinned() -> None:
+    """Assert that constraints.txt pins what `make setup` installs: the dependencies and their extras."""
+    pins = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert pins >= set(NEEDS)
+    (extras,) = re.findall(r"^EXTRAS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for extra in extras.split(","):
+        names = re.findall(r"^([\w-]+)", SETUP["options.extras_require"][extra], re.MULTILINE)
+        assert names
+        assert pins >= set(names), extra
+
+
+def test_every_test_has_a_limit_of_time(pytestconfig: pytest.Config) -> None:
+    """Assert five minutes, by pytest-timeout."""
+    assert pytestconfig.pluginmanager.hasplugin("timeout")
+    assert float(pytestconfig.getini("timeout")) == 300
 
 
 def test_the_conda_recipe_has_the_same_requirements() -> None:
