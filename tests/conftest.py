@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(autouse=True, scope="session")
 def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests' finished claims out of the user's cache folder, and the user's terminal out of the output."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its jobs in the background ignore Ctrl-C
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNAPDYN_CACHE", str(tmp_path_factory.mktemp("cache")))
         for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
