@@ -32,7 +32,7 @@ from snapdyn.validation.requirements import (
     ZERO_START,
 )
 from snapdyn.validation.search import Family, Instance, flow
-from snapdyn.validation.search.flows import noise
+from snapdyn.validation.search.flows import grown_noise, noise
 
 ATTENTION_RATES = np.array([0.5, 1.0, 2.0, 3.0])  # of Fig. 6
 # Factor of the rates in the searched statements.
@@ -75,20 +75,6 @@ MOVING = Requirement(
 def _changed(instance: Instance, eta_Y: float, eta_Z: float, t_end: float = 1.0) -> Instance:
     """Instance with its rates and its last time multiplied by factors."""
     return replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z, t_end=instance.t_end * t_end)
-
-
-def grown_noise(instance: Instance) -> float | None:
-    """Error of z(t_end) in the mean field by rounding that grows along an unstable path; None where a run fails.
-
-    Ten times the largest change that a random start of the size of `noise` makes: where differences have grown to the
-    size of z itself, two runs say nothing of each other.
-    """
-    classes = instance.classes
-    rng = np.random.default_rng(instance.num_classes)
-    start = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-    disturbed = replace(instance, start=start + noise(instance, MeanField) * rng.standard_normal(start.shape))
-    run, other = flow(instance, MeanField, 2), flow(disturbed, MeanField, 2)
-    return None if run is None or other is None else 10 * float(np.abs(run.z[-1] - other.z[-1]).max())
 
 
 def clock(eta_Y: float, eta_Z: float, t_end: float) -> Callable[[Instance], Measured | None]:

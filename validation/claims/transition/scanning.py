@@ -104,7 +104,7 @@ SLOW = Family(
 def _paths(gains: Floats, P: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
     """What should grow (N, L) and its scale (L,): distinct logits, leads of more frequent ones, minus common logits.
 
-    `gains` (N, Q, M). The scale of a lead is the largest |z| of the two tokens.
+    `gains` (N, Q, M). The scale of a lead is the largest |z| of the two tokens. What does not move is left out.
     """
     paths, scales = [], []
     for n in range(classes.num_classes):
@@ -116,12 +116,8 @@ def _paths(gains: Floats, P: Floats, classes: SequenceClasses) -> tuple[Floats, 
         largest = np.abs(row).max(axis=0)
         paths += [row[:, ranked], row[:, more] - row[:, less], -row[:, common]]
         scales += [largest[ranked], np.maximum(largest[more], largest[less]), largest[common]]
-    return np.concatenate(paths, axis=1), np.concatenate(scales)
-
-
-def _moving(paths: Floats, scales: Floats) -> tuple[Floats, Floats]:
-    """Paths that move at all, with their scales."""
-    return paths[:, scales > 0], scales[scales > 0]
+    scale = np.concatenate(scales)
+    return np.concatenate(paths, axis=1)[:, scale > 0], scale[scale > 0]
 
 
 def signs(instance: Instance) -> Measured | None:
@@ -131,7 +127,7 @@ def signs(instance: Instance) -> Measured | None:
         return None
     before = run.t <= np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
     before[0] = True
-    paths, scales = _moving(*_paths((run.z - run.z_initial)[before], instance.P, instance.classes))
+    paths, scales = _paths((run.z - run.z_initial)[before], instance.P, instance.classes)
     if not scales.size:
         return None
     rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
@@ -147,7 +143,7 @@ def without_projection(instance: Instance) -> Measured | None:
     g = p[:, None] * f - (p @ f) / V
     z_rate = np.zeros((classes.queries.size, f.shape[1]))
     np.add.at(z_rate, classes.query_index, p[:, None] * f * g)
-    paths, scales = _moving(*_paths(z_rate[None], instance.P, classes))
+    paths, scales = _paths(z_rate[None], instance.P, classes)
     return Measured(float((paths / scales).min()), at_least=0, error=SOLVER) if scales.size else None
 
 

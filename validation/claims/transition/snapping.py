@@ -41,7 +41,7 @@ from snapdyn.validation.search import Family, Instance, flow
 
 def _transitions(instance: Instance) -> Floats:
     """t0 = 2 u_+/(p_n eta_Y) of every class (S,), batch-size-1 steps."""
-    return np.asarray(2 * float(analytic.u_plus(instance.vocab_size)) / (instance.flow_rates[0] * instance.prior))
+    return 2 * float(analytic.u_plus(instance.vocab_size)) / (instance.flow_rates[0] * instance.prior)
 
 
 def _common_share(instance: Instance) -> float:
@@ -69,17 +69,15 @@ ONE_COMMON = (
 SMALL_SHARE = Requirement(
     "small share of the common token", "f_nc(0)^2 <= 0.25 for every class", _common_share, at_most=0.25
 )
-# The orders above are those of Eq. (10). In the mean field beta has a share of 1/V beside the overlap, which feeds
-# growth that does not slow down: at V = K = 4 the exponent is 1.21, and at V = 4 and priors 5:1 it grows without end.
-MANY_OUTPUTS = Requirement("large vocabulary", "V >= 10 K^2", lambda i: i.vocab_size / i.num_classes**2, at_least=10)
+# In the mean field beta has a share of 1/V beside the overlap, whose effect does not slow down: an exponent of 1.21 at
+# V = K = 4, and at V = 4 and priors 5:1 one that grows without end.
+MANY_OUTPUTS = Requirement("many outputs", "V >= 10 K^2", lambda i: i.vocab_size / i.num_classes**2, at_least=10)
 NOT_FASTER = Requirement("attention not faster than the decoder", "eta_Z/eta_Y <= 1", lambda i: i.ratio, at_most=1)
 LATE_FAMILY = Family(
     "any classes", "any", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),
     vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7), eta_Y=(1e-6, 1e6),
 )  # fmt: skip
-ANY_LATE = replace(
-    LATE_FAMILY, correlation="any", uniform=True, vocab_size=(4, 10**12), ratio=(1e-6, 1e6), horizon=(1e2, 1e12)
-)
+ANY_LATE = replace(LATE_FAMILY, uniform=True, vocab_size=(4, 10**12), ratio=(1e-6, 1e6), horizon=(1e2, 1e12))
 Rate = Callable[[Instance, int, Floats, Floats], Floats]
 
 
@@ -189,14 +187,12 @@ def proportional_share(instance: Instance) -> Measured:
     headline=Headline(
         5,
         printed=r"\chi=O(\ln t)\quad(t\ge t_0)",
-        recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14,\ "
-        r"\eta_Z\le\eta_Y,\ V\ge10K^2",
+        recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14,\ \eta_Z\le\eta_Y,\ V\ge10K^2",
     ),
     statement="For t >= t0 = 2 (1+omega_1) K ln V/eta_Y the growth factor is chi = O(ln t): attention hardly moves any "
     "more. As numbers: d ln chi/d ln ln(V eta_Y t/K) <= 1, and under Eq. (10) ln chi grows like a power of t that is 2 "
-    "before and at most 4/(1+u_+) after t0. Of ln chi(T) the share L(x0)/L(r x0) is gained by t0, within 0.05: L(x) = "
-    "ln(sqrt((1+q)^2 + x) - q), q = K/rho0^2, x0 = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4, r = (u(T)/u(t0))^2, T = 1e6 "
-    "t0.",
+    "before and at most 4/(1+u_+) after t0. Of ln chi(T) the share L(x0)/L(r x0) is gained by t0, to 0.05: T = 1e6 t0, "
+    "L(x) = ln(sqrt((1+q)^2 + x) - q), q = K/rho0^2, x0 = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4, r = (u(T)/u(t0))^2.",
     latex=r"\chi=O(\ln t),\qquad \frac{d\ln\chi}{d\ln\ln(V\eta_Yt/K)}\le1,\qquad "
     r"\frac{d\ln\ln\chi}{d\ln t}:\ 2\ \to\ \le\frac{4}{1+u_+}\quad(t\ge t_0)",
     expected="conditional",
