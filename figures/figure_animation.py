@@ -1,10 +1,8 @@
-"""Attention on Syn-Small over time: a strip of frames, a GIF, and a page with a slider."""
+"""Attention on Syn-Small over time: a strip of frames and a GIF."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -14,23 +12,25 @@ import xarray
 
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.film import bars, clock_text, ffmpeg_program, write_film
 from snapdyn.figures.layout import fitting_columns
 from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
+    from matplotlib.animation import FuncAnimation
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 TITLE = "Attention on Syn-Small over time, animated"
 CAPTION = (
     "Attention of class 0 in the mean field, eta_Y = 1 and 10, eta_Z = 1, at times evenly spaced on a logarithmic "
-    "axis; as a strip of frames for print, a GIF and a page with a slider. Per step, attention comes to rest. On a "
-    "logarithmic clock it keeps moving: at eta_Y = 10 and t = 1e5, the largest change of a token from frame to frame "
-    "is still 0.34 of its largest value."
+    "axis; as a strip of frames for print and as a GIF. Per step, attention comes to rest. On a logarithmic clock it "
+    "keeps moving: at eta_Y = 10 and t = 1e5, the largest change of a token from frame to frame is still 0.34 of its "
+    "largest value."
 )
 
 FIRST_TIME = 1.0
@@ -42,6 +42,8 @@ GENERAL = (
 FRAMES = {"quick": 60, "full": 120}
 TOKENS = 20  # of class 0: common 0-9, distinct 10-19
 STRIP = 4  # frames in the printed strip
+FRAMES_PER_SECOND = 12
+DOTS_PER_INCH = 100  # of the GIF
 
 
 def compute(
@@ -82,6 +84,36 @@ def compute(
     )
 
 
+def clock_text(time: float) -> str:
+    """Write a time as mathtext, three digits in groups of three: 43.4, 1 890, 100 000.
+
+    Examples
+    --------
+    >>> clock_text(43.42), clock_text(1887.4), clock_text(1e5)
+    ('43.4', '$1\\\\,890$', '$100\\\\,000$')
+    """
+    rounded = float(f"{time:.3g}")
+    return f"{rounded:g}" if rounded < 1000 else f"${rounded:,.0f}$".replace(",", "\\,")
+
+
+def bars(axes: Axes, attention: xarray.DataArray, highest: float) -> BarContainer:
+    """Draw attention over tokens (token,), common ones hatched."""
+    common = np.isin(attention.token, COMMON)
+    drawn = axes.bar(
+        attention.token,
+        attention,
+        0.8,
+        color=np.where(common, "C1", "C0"),
+        hatch=["////" if c else "" for c in common],
+        edgecolor="white",
+        linewidth=0,
+    )
+    count = attention.sizes["token"]
+    axes.set(ylim=(0, 1.05 * highest), xlim=(-0.7, count - 0.3))
+    axes.set_xticks([0, len(COMMON), count - 1])
+    return drawn
+
+
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a strip of frames, a row per rate, for print."""
     columns = fitting_columns(width, STRIP, 1.3)
@@ -103,39 +135,43 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     return figure
 
 
-def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, caption: str) -> list[Path]:
-    """Write NAME.gif, NAME.html (a self-contained page with a slider), and NAME.mp4 where ffmpeg is installed."""
-    page = folder / f"{name}.html"
-    films = [folder / f"{name}.{kind}" for kind in ("gif", *(["mp4"] if ffmpeg_program() else []))]
-    for film in films:
-        with replacing(film) as temporary, TemporaryDirectory() as scratch:  # the writer takes the format from the name
-            drawn = Path(scratch) / film.name
-            write_film(dataset, drawn)
-            temporary.write_bytes(drawn.read_bytes())
-    from jinja2 import Template
+def animate(dataset: xarray.Dataset) -> FuncAnimation:
+    """Draw every frame, with a panel for each rate and the time as the title."""
+    from matplotlib.animation import FuncAnimation
 
-    template = Template(
-        (resources.files("snapdyn.figures") / "templates" / "animation.html").read_text(encoding="utf-8")
-    )
+    figure = new_figure(6.0 * text_scale(), 2.4, dpi=DOTS_PER_INCH)
     highest = float(dataset.attention.max())
-    data = {
-        "times": dataset.time.values.tolist(),
-        "tokens": dataset.token.values.tolist(),
-        "common": len(COMMON),
-        "highest": 1.05 * highest,
-        "ticks": [round(tick, 2) for tick in np.arange(0, highest, 0.05)],
-        "panels": [
-            {
-                "rate": f"{eta_Y:g}",
-                "attention": dataset.attention.sel(eta_Y=eta_Y).values.round(5).tolist(),
-            }
-            for eta_Y in dataset.eta_Y.values
-        ],
-    }
-    with replacing(page) as temporary:
-        text = template.render(title=title, caption=caption, frames=dataset.sizes["time"], data=json.dumps(data))
-        temporary.write_text(text + "\n", encoding="utf-8")
-    return [*films, page]
+    panels = figure.subplots(1, dataset.sizes["eta_Y"], sharey=True)
+    drawn = []
+    for axes, eta_Y in zip(panels, dataset.eta_Y.values, strict=True):
+        drawn.append(bars(axes, dataset.attention.sel(eta_Y=eta_Y).isel(time=0), highest))
+        axes.set_title(f"$\\eta_Y$ = {eta_Y:g}")
+        axes.set_xlabel(f"token (0\N{EN DASH}{len(COMMON) - 1} common)")
+    panels[0].set_ylabel("attention $c_0(l)$")
+    clock = figure.suptitle("")
+
+    def show(frame: int) -> None:
+        for container, eta_Y in zip(drawn, dataset.eta_Y.values, strict=True):
+            for bar, height in zip(container, dataset.attention.sel(eta_Y=eta_Y).isel(time=frame).values, strict=True):
+                bar.set_height(height)
+        clock.set_text(f"$t$ = {clock_text(dataset.time.values[frame])} batch-size-1 steps")
+
+    show(0)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # panels that moved with the letters of the clock would jump
+    return FuncAnimation(figure, show, frames=dataset.sizes["time"])
+
+
+def write_extras(dataset: xarray.Dataset, folder: Path, name: str) -> list[Path]:
+    """Write NAME.gif."""
+    from matplotlib.animation import PillowWriter
+
+    path = folder / f"{name}.gif"
+    with replacing(path) as temporary, TemporaryDirectory() as scratch:  # the writer takes the format from the name
+        drawn = Path(scratch) / path.name
+        animate(dataset).save(drawn, writer=PillowWriter(fps=FRAMES_PER_SECOND), dpi=DOTS_PER_INCH)
+        temporary.write_bytes(drawn.read_bytes())
+    return [path]
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

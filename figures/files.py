@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +24,6 @@ FORMATS: dict[str, dict[str, Any]] = {
     "png": {"metadata": {"Software": None}},
     "pdf": {"metadata": {"CreationDate": None}},
     "svg": {"metadata": {"Date": None}},
-    "pgf": {},
 }
 DEFAULT_FORMATS = ("png", "pdf")
 LOWEST_DPI, HIGHEST_DPI = 10.0, 2400.0
@@ -79,28 +77,6 @@ def _require_drawable(figure: Figure, dpi: float | None) -> None:
         )
 
 
-def _save(figure: Figure, temporary: Path, target: Path, **options: Any) -> None:
-    figure.savefig(temporary, **options)
-
-
-def _save_pgf(figure: Figure, temporary: Path, target: Path, **options: Any) -> None:
-    """Save as PGF, with bitmaps NAME-img0.png, ... beside `target`, to which it refers.
-
-    Diagrams of many cells are bitmaps: TeX has no memory for some ten thousand paths.
-    """
-    from matplotlib.collections import QuadMesh
-
-    for mesh in figure.findobj(QuadMesh):
-        mesh.set_rasterized(True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
-        written = Path(place) / target.name  # bitmaps are named after the file
-        figure.savefig(written, **options)
-        for image in sorted(Path(place).glob("*.png")):
-            with replacing(target.with_name(image.name)) as part:
-                image.replace(part)
-        written.replace(temporary)
-
-
 def write_figure(
     folder: Path,
     name: str,
@@ -134,7 +110,7 @@ def write_figure(
     tex : bool
         As in `house_style`.
     formats : sequence of str
-        Some of "png", "pdf", "svg", "pgf".
+        Some of "png", "pdf", "svg".
     dpi : float, optional
         Dots per inch of PNG and of bitmaps inside the others, 10 to 2400; default that of the style (200).
 
@@ -146,8 +122,8 @@ def write_figure(
     Raises
     ------
     InputError
-        Unknown formats or styles; a resolution out of bounds, or too high for the size of the figure; a program that a
-        format needs is missing; the folder cannot be written to.
+        Unknown formats or styles; a resolution out of bounds, or too high for the size of the figure; LaTeX
+        refuses a text; the folder cannot be written to.
     """
     formats = chosen_formats(formats)
     names = file_names(name, formats)
@@ -164,23 +140,18 @@ def write_figure(
         write_netcdf(ordered, files["data"], FORMAT)
         figure = draw_dataset(dataset)
         _require_drawable(figure, dpi)
-        layout = figure.get_layout_engine()
-        # PGF comes last: it turns diagrams into bitmaps, which the other pictures are not to have.
-        ordered_formats = sorted(formats, key=lambda kind: kind == "pgf")
-        for kind in ordered_formats:
-            # One layout for all pictures, but for PGF, where LaTeX sets the texts.
-            figure.set_layout_engine(layout if kind in (ordered_formats[0], "pgf") else "none")
-            save = _save_pgf if kind == "pgf" else _save
+        for kind in formats:
             with replacing(files[kind]) as temporary:
                 try:
-                    save(figure, temporary, files[kind], format=kind, **resolution, **FORMATS[kind])
+                    figure.savefig(temporary, format=kind, **resolution, **FORMATS[kind])
                 except (FileNotFoundError, RuntimeError) as error:
-                    if kind == "pgf" or tex:  # LaTeX is missing, or refuses a text
+                    if tex:  # a program of LaTeX is missing, or LaTeX refuses a text
                         raise InputError(
                             f"expected LaTeX to set the texts of {files[kind].name}, received an error: {error}; "
-                            "install LaTeX, or choose another format"
+                            "check the installation of LaTeX, or draw without tex"
                         ) from error
                     raise
+            figure.set_layout_engine("none")  # all pictures have the layout of the first
     record = provenance(**facts, parameters=dataset.attrs, wall_time=time.perf_counter() - started)
     with replacing(files["provenance"]) as temporary:
         temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")

@@ -70,7 +70,8 @@ class FigureEntry:
     width : float, optional
         Width in inches where none is asked for.
     write_extras : callable, optional
-        ``write_extras(dataset, folder, name, title, caption)`` writes further files and gives their paths.
+        ``write_extras(dataset, folder, name)`` writes further files, whose names begin with `name`, and gives their
+        paths.
 
     Examples
     --------
@@ -98,7 +99,7 @@ class FigureEntry:
     draw: Callable[..., Figure]
     check: Callable[[xarray.Dataset], list[Check]]
     from_runs: bool = False
-    write_extras: Callable[[xarray.Dataset, Path, str, str, str], list[Path]] | None = None
+    write_extras: Callable[[xarray.Dataset, Path, str], list[Path]] | None = None
     general: tuple[str, ...] = ()
     width: float = DOUBLE_COLUMN
 

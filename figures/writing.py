@@ -43,7 +43,7 @@ class DrawnFigure:
     caption : str
         Caption of the figure; it names parameters that differ from the defaults.
     pictures : mapping of str to Path
-        The pictures by format: "png", "pdf", "svg", "pgf".
+        The pictures by format: "png", "pdf", "svg".
     data : Path
         The data (.nc).
     provenance : Path
@@ -138,7 +138,7 @@ def write(
     tex : bool
         As in `draw`.
     formats : sequence of str
-        Some of "png", "pdf", "svg", "pgf" (which needs LaTeX).
+        Some of "png", "pdf", "svg".
     dpi : float, optional
         Dots per inch of bitmaps; default 200.
 
@@ -252,7 +252,7 @@ def _write_dataset(
     extras: list[Path] = []
     if entry.write_extras:
         with house_style(style=look.style, tex=look.tex):
-            extras = entry.write_extras(dataset, folder, name, entry.title, caption)
+            extras = entry.write_extras(dataset, folder, name)
     data, record = files.pop("data"), files.pop("provenance")
     return DrawnFigure(entry.id, entry.title, caption, files, data, record, tuple(extras), checks, left_out)
 

@@ -74,7 +74,6 @@ SERVED_BY = {
     "figures/axes": "figures/test_claim_pictures.py",
     "figures/files": "figures/test_drawing.py",
     "figures/layout": "figures/test_text_boxes.py",
-    "figures/mathtext": "figures/test_text_boxes.py",
     "figures/saved_data": "figures/test_drawing.py",
     "figures/trajectory_curves": "figures/test_plotting.py",
     "figures/transformers": "figures/test_figure_7.py",

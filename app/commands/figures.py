@@ -37,7 +37,7 @@ def figures(
     ] = None,
     tex: Annotated[bool, typer.Option("--tex", help="Set texts with LaTeX, which must be installed.")] = False,
     formats: Annotated[
-        str, typer.Option("--format", metavar="LIST", help="Formats of the pictures: pdf,svg,png,pgf.")
+        str, typer.Option("--format", metavar="LIST", help="Formats of the pictures: pdf,svg,png.")
     ] = "png,pdf",
     dpi: Annotated[float | None, typer.Option(metavar="N", help="Dots per inch of PNG; default 200.")] = None,
     source: Annotated[

@@ -244,7 +244,7 @@ def test_the_command_line_sets_parameters(tmp_path: Path, capsys: pytest.Capture
         (["3", "--set", "eta_Y=1,1"], ["expected different values of eta_Y of figure 3, received 1 twice"]),
         (["3", "--width", "0.5"], ["width between 2 and 40"]),
         (["3", "--style", "nurips"], ["did you mean 'neurips'"]),
-        (["3", "--format", "png,gif"], ["png, pdf, svg, pgf", "'gif'"]),
+        (["3", "--format", "png,pgf"], ["png, pdf, svg", "'pgf'"]),
         (["3", "--format", "png,,svg"], ["formats such as png,svg", "empty"]),
         (["3", "--format", ""], ["formats such as png,svg", "empty"]),
         (["3", "--dpi", "-1"], ["dpi"]),

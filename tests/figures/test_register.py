@@ -91,13 +91,13 @@ def test_names_of_figures_are_unique(toy: FigureEntry) -> None:
 def test_a_figure_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an entry of functions is drawn like a module, with the files that it writes besides."""
 
-    def write_extras(dataset: xarray.Dataset, folder: Path, name: str, title: str, caption: str) -> list[Path]:
+    def write_extras(dataset: xarray.Dataset, folder: Path, name: str) -> list[Path]:
         path = folder / f"{name}.txt"
-        path.write_text(f"{title}: {caption}", encoding="utf-8")
+        path.write_text(dataset.attrs["level"], encoding="utf-8")
         return [path]
 
     eight = FIGURES["8"]
     entry = FigureEntry("own", "Growth", "As 8.", eight.compute, eight.draw, eight.check, write_extras=write_extras)
     monkeypatch.setitem(FIGURES, "own", entry)
     (drawn,) = write("own", tmp_path)
-    assert [path.read_text(encoding="utf-8") for path in drawn.extras] == ["Growth: As 8."]
+    assert [path.read_text(encoding="utf-8") for path in drawn.extras] == ["quick"]

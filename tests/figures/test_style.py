@@ -7,13 +7,10 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pytest
-import xarray
-from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.errors import InputError
 from snapdyn.figures import house_style, new_figure, write
-from snapdyn.figures.files import write_figure
 from snapdyn.figures.style import PRESETS, figure_width, power_of_ten
 
 
@@ -62,12 +59,10 @@ def test_heights_grow_with_the_text() -> None:
 
 
 @pytest.mark.skipif(which("latex") is not None, reason="LaTeX is installed")
-def test_latex_that_is_missing_is_named(tmp_path: Path) -> None:
-    """Assert one sentence for --tex and for the format pgf, which LaTeX must measure."""
+def test_latex_that_is_missing_is_named() -> None:
+    """Assert one sentence for --tex."""
     with pytest.raises(InputError, match="install it, or draw without"), house_style(tex=True):
         pass
-    with pytest.raises(InputError, match="install LaTeX, or choose another format"):
-        write("8", tmp_path, formats=["pgf"])
 
 
 def test_formats_and_resolution(tmp_path: Path) -> None:
@@ -126,44 +121,3 @@ def test_every_sign_has_a_letter_in_the_fonts(style: str | None, caplog: pytest.
         figure.suptitle(f"$t$ = {power_of_ten(1887.4)}, {power_of_ten(2.5e-7)}: $t_0'$, $\\eta_Y$")
         figure.draw_without_rendering()
     assert not caplog.records
-
-
-@pytest.mark.skipif(which("xelatex") is None, reason="PGF needs LaTeX")
-def test_pgf_leaves_the_other_pictures_as_they_are(tmp_path: Path) -> None:
-    """Assert that a diagram is drawn by lines in a PDF that is asked for together with PGF, in either order."""
-    dataset = xarray.Dataset({"a": ("x", [1.0])})
-
-    def draw(dataset: xarray.Dataset) -> Figure:
-        figure = new_figure(2.0, 2.0)
-        figure.subplots().pcolormesh(np.eye(3))
-        return figure
-
-    alone, both, last = (
-        write_figure(tmp_path, name, dataset, draw, {}, 0.0, formats=formats)["pdf"].read_bytes()
-        for name, formats in (("alone", ["pdf"]), ("both", ["pgf", "pdf"]), ("last", ["pdf", "pgf"]))
-    )
-    assert alone == both == last
-
-
-def test_bitmaps_of_pgf_are_named_after_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that diagrams are bitmaps in PGF only, beside the file under its name; the pictures are made up here."""
-    dataset = xarray.Dataset({"a": ("x", [1.0])})
-
-    def draw(dataset: xarray.Dataset) -> Figure:
-        figure = Figure()
-        figure.subplots().pcolormesh(np.zeros((3, 3)))
-        return figure
-
-    rasterized = {}
-
-    def save(figure: Figure, file: Path, format: str, **options: object) -> None:
-        rasterized[format] = any(mesh.get_rasterized() for mesh in figure.axes[0].collections)
-        file.write_text("picture", encoding="utf-8")
-        if format == "pgf":
-            file.with_name(f"{file.stem}-img0.png").write_bytes(b"bitmap")
-
-    monkeypatch.setattr(Figure, "savefig", save)
-    write_figure(tmp_path, "own", dataset, draw, {}, 0.0, formats=["pgf", "png"])
-    assert rasterized == {"png": False, "pgf": True}
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"own.nc", "own.provenance.json", "own.png", "own.pgf", "own-img0.png"}

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.figures import FIGURES, overlaps
+from snapdyn.figures.figure_maps import as_mathtext
 from snapdyn.figures.layout import fit_texts, fitting_columns, words_of, wrap
-from snapdyn.figures.mathtext import as_mathtext
 from snapdyn.figures.style import PRESETS, house_style
 
 WIDTHS = (3.25, 5.5)
