@@ -66,7 +66,7 @@ test-plain:
 
 # The lowest versions of dependencies that setup.cfg allows.
 test-lowest:
-	rm -rf build/lowest && $(PYTHON) -m venv build/lowest
+	rm -rf build/lib build/lowest && $(PYTHON) -m venv build/lowest
 	build/lowest/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt '.[dev]'
 	build/lowest/bin/python -m pytest -q -n auto -m "not slow"
 
