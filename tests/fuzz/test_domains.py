@@ -119,7 +119,7 @@ def test_classes_in_a_file_are_the_classes(tmp_path: Path, K: int, Q: int, seed:
     file = tmp_path / "run.toml"
     file.write_text(
         f'[classes]\nkind = "table"\n{table}\nquery = {classes.query.tolist()}\n'
-        f"next_token = {classes.next_token.tolist()}\nweights = {classes.prior.tolist()}\n"
+        f"next_token = {classes.next_token.tolist()}\nprior = {classes.prior.tolist()}\n"
         f'vocab_size = {classes.vocab_size}\n[system]\nkind = "MeanField"\neta_Y = 1.0\neta_Z = 1.0\n'
         "[run]\ntimes = [1.0]\n"
     )

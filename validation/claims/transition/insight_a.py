@@ -23,7 +23,8 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.pictures import Picture
+from snapdyn.validation.instances import equal_overlap
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.register import claim
@@ -92,6 +93,29 @@ def time_ratio(eta_Y_factor: float, eta_Z_factor: float) -> Callable[[Instance],
         return Measured(half_time(faster.t, faster.loss, level) / half_time(run.t, run.loss, level), at_most=0.6)
 
     return measure
+
+
+def _overlap_map(full: bool) -> Map:
+    """Map of the ratio of times over the overlap of two classes and the ratio of the rates, V = 2, eta_Y t to 1e4."""
+    overlaps, ratios = np.linspace(0.1, 0.99, 21 if full else 9), np.geomspace(1e-3, 10, 17 if full else 7)
+    measure, values = time_ratio(FACTOR, 1.0), np.full((ratios.size, overlaps.size), np.nan)
+    for j, overlap in enumerate(overlaps):
+        for i, ratio in enumerate(ratios):
+            measured = measure(Instance.of(equal_overlap(2, 2, float(overlap)), 1.0, float(ratio), 1e4))
+            values[i, j] = np.nan if measured is None else measured.value
+    return Map(
+        "Where twice eta_Y takes at most 0.6 times as long: two classes of one query, V = 2, mean field",
+        "f_1.f_2 at the start",
+        "eta_Z/eta_Y",
+        "time to half of the fall of the loss at 2 eta_Y over that at eta_Y",
+        overlaps,
+        ratios,
+        values,
+        0.6,
+        (Picture.line("f_1.f_2 = 0.7", [0.7, 0.7], ratios[[0, -1]]),),
+        xscale="linear",
+        scale="linear",
+    )
 
 
 def fastest_time(trajectory: Trajectory, interval: slice = slice(None)) -> float:
@@ -185,6 +209,7 @@ def insight_a(evidence: Evidence) -> None:
         f"{attention['mean field'][0] / attention['mean field'][-1]:.1f} times; under SGD as in Fig. 6 (eta_Y = 0.5 to "
         f"5) the decoder's falls {loss['SGD'][0] / loss['SGD'][-1]:.1f} times on the momentum clock."
     )
+    evidence.maps = [_overlap_map(evidence.full)]
     evidence.picture = Picture(
         "eta_Y",
         "time at which the common attention falls fastest (batch-size-1 steps)",
