@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 from snapdyn.errors import choice, number, text
 
 Role = Literal["statement", "corrected", "outside", "control"]
+# Relations in words, for numbers that break them: "0.1 <= 0.01" would read as a statement.
+REQUIRED = {"<=": "must be at most", ">=": "must be at least"}
 
 
 @dataclass(frozen=True)

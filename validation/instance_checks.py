@@ -16,7 +16,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError, choice, fraction, list_of, positive, printable, visible, whole
 from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import json_number
+from snapdyn.validation.checks import REQUIRED, json_number
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import Claim
 from snapdyn.validation.run import chosen_claims
@@ -201,7 +201,7 @@ def _latex_numbers(result: InstanceResult) -> str:
             relation = {"<=": r"\le", ">=": r"\ge"}[result.relation]
             numbers = f"${measured} {relation} {bound}$"
         else:
-            numbers = f"${measured}$, must be {'at most' if result.relation == '<=' else 'at least'} ${bound}$"
+            numbers = f"${measured}$, {REQUIRED[result.relation]} ${bound}$"
         parts.append(f"{latex_text(result.check)}: {numbers} ({latex_text(result.rung)})")
     return "; ".join(parts)
 
@@ -406,7 +406,7 @@ def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> I
         status, sentence = "undecided", f"Undecided: {prop.name} is not a number here."
     elif not measured.decided:
         status = "undecided"
-        sentence = f"Undecided: {numbers}, but the numerical error is {measured.error:.1g}."
+        sentence = f"Undecided: {numbers}."
     elif measured.holds:
         status, sentence = "holds", f"Holds: {numbers}."
     else:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from snapdyn.errors import InputError, flag, function, instance, list_of, number, pair, shown, text, whole
 from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import Check, Role
+from snapdyn.validation.checks import REQUIRED, Check, Role
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
 
@@ -95,9 +95,9 @@ class Measured:
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        required = {"<=": "at most", ">=": "at least"}[self.relation]
-        relation = f" {self.relation}" if self.margin >= 0 else f", must be {required}"
-        return f"{self.value:.3g}{relation} {self.bound:.3g}{place}"
+        relation = f" {self.relation}" if self.margin >= 0 else f", {REQUIRED[self.relation]}"
+        error = "" if self.decided else f", but the numerical error is {self.error:.1g}"
+        return f"{self.value:.3g}{relation} {self.bound:.3g}{place}{error}"
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ def test_a_failing_number_is_not_written_as_a_true_inequality() -> None:
     for text in (report["theorem3-gain"].sentence, str(sd.Measured(0.0977, at_most=1e-7))):
         assert re.search(r"[\d.e-]+, must be at most [\d.e-]+", text)
     assert str(sd.Measured(0.0977, at_least=1.0, where="class 0")) == "0.0977, must be at least 1 (class 0)"
+    assert str(sd.Measured(2.0, at_most=1.0, error=3.0)) == "2, must be at most 1, but the numerical error is 3"
 
 
 # By claim: P, queries, V, eta_Z, t_end.

@@ -17,6 +17,7 @@ from snapdyn.validation.claims.transition import (
     _snapping_settings,
     figure3_scale,
     insight_a,
+    insight_c,
     scanning,
     theorem4_pieces,
 )
@@ -24,7 +25,7 @@ from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, trans
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.growth_bounds import overlap
 from snapdyn.validation.instances import dominant_token
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search import Instance, load
 
 
 def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> np.ndarray:
@@ -126,6 +127,26 @@ def test_half_time_of_a_loss_that_falls_or_stays_above() -> None:
     assert insight_a.half_time(t, np.array([1, 0.75, 0.25]), 0.5) == pytest.approx(2)
     assert insight_a.half_time(t, np.array([0.4, 0.3, 0.2]), 0.5) == 0.25
     assert insight_a.half_time(t, np.array([1, 0.9, 0.8]), 0.5) == np.inf
+
+
+def test_attention_sets_the_time_where_only_it_tells_classes_apart() -> None:
+    """Assert that twice either rate takes 1/sqrt(2) of the time, to 3 %, and that both halve it: no 1/2, no 1."""
+    instance = load("insight-a-overlap").instance
+    for factors, expected in (((2.0, 1.0), 0.5**0.5), ((1.0, 2.0), 0.5**0.5), ((2.0, 2.0), 0.5)):
+        measured = insight_a.time_ratio(*factors)(instance)
+        assert measured is not None
+        assert measured.value == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize(("vocab_size", "t_end"), [(4, 12.1), (4, 1e-3), (1000, 300.0), (10**12, 1e6)])
+def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float) -> None:
+    """Assert d ln u/d ln t of the rarest class by a central difference, whose error is of the order of its step^2."""
+    classes = SequenceClasses([[0.2, 0.8, 0], [0.2, 0, 0.8]], [0, 0], prior=[1, 3], vocab_size=vocab_size)
+    step, visits = 1e-3, t_end / 4
+    u = analytic.h(visits * np.exp([-step, step]), 0.7, vocab_size)
+    slope = float(np.diff(np.log(u))[0]) / (2 * step)
+    measured = insight_c.elasticity(Instance.of(classes, 0.7, 0.1, t_end))
+    assert measured == pytest.approx(slope, rel=1e-4)
 
 
 def test_late_measures_of_a_weak_coupling() -> None:

@@ -142,7 +142,7 @@ LATE = Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y"
     answer="Holds for h; the error e_n - alpha_n can move up to 1 + ln(V)/4 times as much, and needs N >> K^2 ln(V)^2.",
     statement="After N batch-size-1 steps |h(N_n) - h(p_n N)| <= h(p_n N) D/(p_n N), D = sqrt(N ln(1/delta)), with "
     "probability at least 1 - delta, delta <= 1/2; p_n N = N/K for equal priors. 1/(V-1+exp(V h)) changes by a factor "
-    "of at most exp(eta_Y D V/(4 (V-1))) between p_n N and p_n N +- D (own, the source of the printed 1/3: V = 4), so "
+    "of at most exp(eta_Y D V/(4 (V-1))) between p_n N and p_n N +- D (own, the source of the printed 1/3: V = 4), and "
     "by a share sigma' of at most eta_Y D/3 where D <= p_n N/10 and 5 <= V <= 1e9, and of at most 2.35 D/(p_n N) where "
     "D <= p_n N/10 and p_n N - D >= 2(1+omega_1) ln V/eta_Y. (own: |h(N_n) - h(p_n N)| <= d h'(p_n N - d), "
     "d = sqrt(N ln(2/delta)/2).)",

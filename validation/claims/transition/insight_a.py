@@ -148,8 +148,8 @@ def _largest_step(values: Sequence[float] | Floats) -> float:
     "time falls by less.",
     statement="The larger the decoder's rate, the earlier the transition: its time falls with eta_Y at fixed eta_Z. In "
     "the mean field twice eta_Y takes at most 0.6 times as long to half of the fall of the loss if no two classes with "
-    "different next tokens overlap by more than 0.7. Where only attention can tell classes apart, it sets the time, "
-    "which goes as (eta_Y eta_Z)^(-1/2).",
+    "different next tokens overlap by more than 0.7. Where only attention can tell two classes apart, the time goes "
+    "about as (eta_Y eta_Z)^(-1/2).",
     latex=r"\eta_Y\uparrow\ \Rightarrow\ t_0=2(1+\omega_1)\frac{K\ln V}{\eta_Y}\downarrow",
     expected="conditional",
     assumptions=(
