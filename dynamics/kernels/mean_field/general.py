@@ -49,9 +49,12 @@ def _rate(num_columns, state, out, entries, weights, classes, prior, constants, 
             c[i] = largest
         for i in range(padded):
             c[i] = exp_nonpositive(c[i] - largest)
-        square = 0.0
+        # A loop that sums and also stores would be vectorised only where its arrays are seen to lie apart: the last
+        # bits of the sum would depend on where they are in memory.
         for i in range(m):
             c_counted[i] = multiplicity[start + i] * c[i]
+        square = 0.0
+        for i in range(m):
             square += c_counted[i] * c[i]
         # f = c/|c|; the factor is put in late, so that nothing waits for the square root.
         scale = 1.0 / math.sqrt(square)
