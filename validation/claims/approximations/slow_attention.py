@@ -88,7 +88,7 @@ def slow_attention(evidence: Evidence) -> None:
     ratios = np.array([1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0] if evidence.full else [1e-3, 0.1, 1.0, 10.0])
     times = log_times(1e-1, 1e4, 80)
     seeds = range(700, 700 + count)
-    share, told = {}, []
+    share, counts = {}, []
     for name in CORRELATIONS:
         members = [
             random_classes((3, 5)[k % 2], 1, 4, vocab_size=100, correlation=name, seed=s) for k, s in enumerate(seeds)
@@ -115,7 +115,7 @@ def slow_attention(evidence: Evidence) -> None:
             at_most=0.0,
         )
         share[name] = fallen[MEAN_FIELD] / total
-        told.append(
+        counts.append(
             f"{name} correlation "
             + ", ".join(f"{int(c)} of {total} at {r:g}" for r, c in zip(ratios, fallen[MEAN_FIELD], strict=True))
         )
@@ -139,10 +139,10 @@ def slow_attention(evidence: Evidence) -> None:
     rungs, many = _on_every_rung(evidence), falls_of_many_classes(evidence)
     onset = response(load("theorem2a-memory").instance).onset
     evidence.conclusion = (
-        f"Distinct tokens that fall, by eta_Z/eta_Y (V = 100, t <= 1e4/eta_Y): {'; '.join(told)}; none under Eq. (10). "
-        f"No such number is safe: the stored instance {STORED} falls at {stored.ratio:g} by t = {stored.horizon:.0f}"
-        f"/eta_Y, where memory by linear response is {memory:.1f} (at most 1 is required); theorem2a-memory falls at "
-        f"t = {onset:.3g}. {many} {rungs}"
+        f"Distinct tokens that fall, by eta_Z/eta_Y (V = 100, t <= 1e4/eta_Y): {'; '.join(counts)}; none under "
+        f"Eq. (10). No such number is safe: the stored instance {STORED} falls at {stored.ratio:g} by "
+        f"t = {stored.horizon:.0f}/eta_Y, where memory by linear response is {memory:.1f} (at most 1 is required); "
+        f"theorem2a-memory falls at t = {onset:.3g}. {many} {rungs}"
     )
     evidence.maps = [slow_attention_map(evidence.level)]
     evidence.seeds = list(seeds)

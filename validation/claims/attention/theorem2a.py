@@ -143,8 +143,8 @@ def theorem2a(evidence: Evidence) -> None:
         what = f"lowest rate of a distinct logit, stored counterexample {name}: {stored.statement}"
         evidence.outside(what, stored.rung, distinct_rate(stored.instance), at_least=0.0)
 
-    # The law tells when the fall begins without a run of attention.
-    told, wrong, onsets = [], [], []
+    # The law gives the time of the fall without a run of attention.
+    errors, wrong, onsets = [], [], []
     for instance in (
         Instance(case.P.toarray(), np.zeros(3, dtype=np.int64), np.ones(3), case.vocab_size, 1.0, 0.3, 1e3),
         load("theorem2a-memory").instance,
@@ -154,10 +154,10 @@ def theorem2a(evidence: Evidence) -> None:
         u = np.sqrt(4.5 / ratio)
         at_memory = K * (np.expm1(u) + (V - 1) * u) / V  # V h = u (45)
         onsets.append(onset)
-        told.append(abs(np.log(response(instance).onset / onset)))
+        errors.append(abs(np.log(response(instance).onset / onset)))
         wrong.append(abs(np.log(at_memory / onset)))
     name = "time at which a token falls against the run's, largest |ln| on F10 and theorem2a-memory"
-    evidence.corrected(f"linear response: {name}", "mean field", max(told), at_most=0.1)
+    evidence.corrected(f"linear response: {name}", "mean field", max(errors), at_most=0.1)
     evidence.control(f"wrong theory: (eta_Z/eta_Y) (V h)^2 = 4.5: {name}", "mean field", max(wrong), at_most=0.1)
     evidence.maps = [distinct_fall_map(evidence.level)]
     late = whole_run(MeanField(case, 1.0, 0.3), [17.0, 120.0]).z[:, 0, 9]
@@ -169,7 +169,7 @@ def theorem2a(evidence: Evidence) -> None:
         "Under Eq. (10) xi_n > 0 while overlaps are small, or with a single common token whatever the overlaps and "
         "priors; at strong correlation or unequal priors it can fail. In the mean field the decoder remembers old "
         "attention, and a token falls when that memory exceeds xi_n: linear response tells when, to "
-        f"{max(told):.0%} in time on two instances (t = {onsets[0]:.3g} and {onsets[1]:.3g}); no number for "
+        f"{max(errors):.0%} in time on two instances (t = {onsets[0]:.3g} and {onsets[1]:.3g}); no number for "
         f"(eta_Z/eta_Y) (V h)^2 does. Token 9 of the F10 instance is at {late[0]:+.2e} at "
         f"t = 17 and {late[1]:+.2e} at t = 120 (eta_Z/eta_Y = 0.3)."
     )

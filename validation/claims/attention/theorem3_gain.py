@@ -106,8 +106,10 @@ def _largest_error(run: Trajectory, grown: bool = True) -> float:
         for a in range(weight.size):
             for b in np.delete(np.arange(weight.size), a):
                 r = np.expm1(2 * (weight[a] - weight[b] + growth[:, a] - growth[:, b]))
-                told = analytic.relative_gain(np.expm1(2 * (weight[a] - weight[b])), growth[:, a] if grown else 0.0)
-                worst = max(worst, float(np.abs(r - told).max() / np.abs(r).max()))
+                predicted = analytic.relative_gain(
+                    np.expm1(2 * (weight[a] - weight[b])), growth[:, a] if grown else 0.0
+                )
+                worst = max(worst, float(np.abs(r - predicted).max() / np.abs(r).max()))
     return worst
 
 
@@ -123,8 +125,8 @@ def _companion_error(run: Trajectory) -> float:
         weight, growth = growths(run, n)
         for a in range(weight.size):
             for b in np.delete(np.arange(weight.size), a):
-                told = analytic.companion_growth(np.expm1(2 * (weight[a] - weight[b])), growth[:, b])
-                worst = max(worst, float(np.abs(told - growth[:, a]).max() / growth[:, a].max()))
+                predicted = analytic.companion_growth(np.expm1(2 * (weight[a] - weight[b])), growth[:, b])
+                worst = max(worst, float(np.abs(predicted - growth[:, a]).max() / growth[:, a].max()))
     return worst
 
 

@@ -53,7 +53,7 @@ def size_of_theta(evidence: Evidence) -> None:
         at_most=margin_K,
     )
 
-    # theta of the training code, E = 0.
+    # theta_n as SGD measures it, for classes that do not overlap (E = 0).
     classes, V, steps, runs = 5, 1000, 4000, range(1000 if evidence.full else 100)
     _, lead = trained_counts(single_token_classes(classes, V), steps, runs)
     trained = lead / (V * analytic.h(steps / classes, 1.0, V)) - 1

@@ -30,7 +30,7 @@ from snapdyn.validation.register import claim
 from snapdyn.validation.search import Instance
 
 
-def over(E: Floats, bound: float) -> Measured:
+def overlap_over_bound(E: Floats, bound: float) -> Measured:
     """Largest overlap over `bound`, at most 1 up to the rounding of eigenvalues; 0 if no classes overlap."""
     i, j = np.unravel_index(E.argmax(), E.shape)
     largest = float(E[i, j])
@@ -41,19 +41,19 @@ def over(E: Floats, bound: float) -> Measured:
 def largest_overlap(instance: Instance) -> Measured:
     """Largest overlap over |lambda_1|."""
     E = overlaps(instance)
-    return over(E, largest_eigenvalue(E))
+    return overlap_over_bound(E, largest_eigenvalue(E))
 
 
 def as_equal_overlaps(instance: Instance) -> Measured:
     """Wrong theory |lambda_1| = (K-1) max E_ij, that of equal overlaps: largest overlap over |lambda_1|/(K-1)."""
     E = overlaps(instance)
-    return over(E, largest_eigenvalue(E) / max(len(E) - 1, 1))
+    return overlap_over_bound(E, largest_eigenvalue(E) / max(len(E) - 1, 1))
 
 
 def as_typical_eigenvalue(instance: Instance) -> Measured:
     """Wrong theory: a typical eigenvalue bounds the overlaps, sqrt(sum_i lambda_i^2/K)."""
     E = overlaps(instance)
-    return over(E, float(np.linalg.norm(E) / np.sqrt(len(E))))
+    return overlap_over_bound(E, float(np.linalg.norm(E) / np.sqrt(len(E))))
 
 
 @claim(

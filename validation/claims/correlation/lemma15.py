@@ -33,33 +33,33 @@ from snapdyn.validation.register import claim
 from snapdyn.validation.search import Instance
 
 
-def right(largest: Floats) -> Floats:
+def bound_of_the_lemma(largest: Floats) -> Floats:
     """Bound of the lemma in |lambda_1|."""
     return np.asarray(largest / (1 - largest))
 
 
-def size(E: Floats) -> Floats:
+def size_of_e_prime(E: Floats) -> Floats:
     """Largest |eigenvalue| of E', by a dense inverse, (...)."""
     return np.asarray(np.abs(np.linalg.eigvalsh(e_prime(E))).max(axis=-1))
 
 
-def over(E: Floats, bound: float) -> Measured:
+def eigenvalue_over_bound(E: Floats, bound: float) -> Measured:
     """Largest |eigenvalue| of E' over `bound`, at most 1 up to the rounding of the inverse; 0 without any overlap."""
     if bound == 0:
         return Measured(0.0, at_most=1.0, where="no class overlaps another: E' = 0")
-    return Measured(float(size(E)) / bound, at_most=1 + UNITS * float(inverse_rounding(E)) / bound)
+    return Measured(float(size_of_e_prime(E)) / bound, at_most=1 + UNITS * float(inverse_rounding(E)) / bound)
 
 
 def largest_of_E_prime(bound: Callable[[Floats], Floats], instance: Instance) -> Measured:
     """Largest |eigenvalue| of E' over a bound in |lambda_1|."""
     E = overlaps(instance)
-    return over(E, float(bound(np.array(largest_eigenvalue(E)))))
+    return eigenvalue_over_bound(E, float(bound(np.array(largest_eigenvalue(E)))))
 
 
 def as_typical_eigenvalue(instance: Instance) -> Measured:
     """Wrong theory: a typical eigenvalue sqrt(sum_i lambda_i^2/K) in place of the largest."""
     E = overlaps(instance)
-    return over(E, float(right(np.linalg.norm(E) / np.sqrt(len(E)))))
+    return eigenvalue_over_bound(E, float(bound_of_the_lemma(np.linalg.norm(E) / np.sqrt(len(E)))))
 
 
 @claim(
@@ -75,7 +75,7 @@ def as_typical_eigenvalue(instance: Instance) -> Measured:
     properties=Property(
         "largest |eigenvalue| of E' over |lambda_1|/(1-|lambda_1|)",
         LINEAR_ALGEBRA,
-        partial(largest_of_E_prime, right),
+        partial(largest_of_E_prime, bound_of_the_lemma),
         ANY_OVERLAP,
         conditions=(FINITE_BOUND,),
         controls={
@@ -115,7 +115,7 @@ def lemma15(evidence: Evidence) -> None:
         E = overlap(f)
         largest = spectral_norm(E)
         inside = (largest < 0.99) & (largest > 1e-3)
-        return np.where(inside, size(E) / right(np.where(inside, largest, 0.5)), 0.0)
+        return np.where(inside, size_of_e_prime(E) / bound_of_the_lemma(np.where(inside, largest, 0.5)), 0.0)
 
     batches = ensembles(evidence.full, 15, ceiling=0.99)
     worst = largest_by_rung(ratio, batches)
@@ -132,11 +132,12 @@ def lemma15(evidence: Evidence) -> None:
         "|lambda_1| < 0.99."
     )
     r = np.linspace(0.01, 0.9, 60)
+    of_two_classes = size_of_e_prime(overlap(np.array([star(2, value) for value in r])))
     evidence.picture = Picture(
         "|lambda_1|", "largest |lambda'|",
         (
-            Picture.line("bound", r, right(r), "bound"),
-            Picture.line("two classes", r, size(overlap(np.array([star(2, value) for value in r]))), "simulation"),
+            Picture.line("bound", r, bound_of_the_lemma(r), "bound"),
+            Picture.line("two classes", r, of_two_classes, "simulation"),
             Picture.line("wrong: |lambda_1|", r, r, "control"),
         ),
         xscale="linear",

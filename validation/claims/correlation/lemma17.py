@@ -48,7 +48,7 @@ def entry_squared(E: Floats, largest: float) -> float:
     return float((E**2).max() / (1 - largest))
 
 
-def over(
+def largest_entry(
     matrix: Callable[[Floats], Floats],
     bound: Callable[[Floats, float], float],
     constant: float,
@@ -70,7 +70,7 @@ def over(
     return Measured(entries[n, k] / limit if limit > 0 else 0.0, at_most=constant + slack, where=f"entry {n}, {k}")
 
 
-def right(E: Floats, largest: float) -> float:
+def bound_of_the_lemma(E: Floats, largest: float) -> float:
     """|lambda_1|^2/(1-|lambda_1|)."""
     return largest**2 / (1 - largest)
 
@@ -110,27 +110,29 @@ def series(instance: Instance) -> Measured:
         Property(
             "largest |E'_nk - E_nk| over |lambda_1|^2/(1-|lambda_1|)",
             LINEAR_ALGEBRA,
-            partial(over, difference, right, 1.0, False),
+            partial(largest_entry, difference, bound_of_the_lemma, 1.0, False),
             ANY_OVERLAP,
             conditions=(FINITE_BOUND,),
             controls={
-                "wrong theory: |lambda_1|^3/(1-|lambda_1|)": partial(over, difference, next_order, 1.0, False),
+                "wrong theory: |lambda_1|^3/(1-|lambda_1|)": partial(largest_entry, difference, next_order, 1.0, False),
                 "wrong theory: max E_ij^2/(1-|lambda_1|), the square taken by entries": partial(
-                    over, difference, entry_squared, 1.0, False
+                    largest_entry, difference, entry_squared, 1.0, False
                 ),
-                "wrong theory (F18): E' with the sign of appendix D.1": partial(over, printed_sign, right, 1.0, False),
+                "wrong theory (F18): E' with the sign of appendix D.1": partial(
+                    largest_entry, printed_sign, bound_of_the_lemma, 1.0, False
+                ),
             },
             evaluations=(400, 40_000),
         ),
         Property(
             "largest |E'_nk - E_nk| over |lambda_1|^2/(1-|lambda_1|) for n != k, own constant 1/2",
             LINEAR_ALGEBRA,
-            partial(over, difference, right, 0.5, True),
+            partial(largest_entry, difference, bound_of_the_lemma, 0.5, True),
             ANY_OVERLAP,
             conditions=(FINITE_BOUND,),
             controls={
                 "wrong theory, n != k: |lambda_1|^3/(1-|lambda_1|^2), the value for two classes": partial(
-                    over, difference, as_two_classes, 1.0, True
+                    largest_entry, difference, as_two_classes, 1.0, True
                 )
             },
             evaluations=(400, 40_000),

@@ -163,12 +163,12 @@ def _early_law(evidence: Evidence) -> None:
 def snapping_of_many_classes(evidence: Evidence) -> None:
     """Add the upper bound, the power of t and the share by t0 under Eq. (10), the exponent in the mean field."""
     count = 2000 if evidence.full else 100
-    over = power = share = without = alone = 0.0
+    above_bound = power = share = without = alone = 0.0
     for drawn in draws(count, 1):
         start = overlap_of(np.append(drawn.common, drawn.distinct), drawn.K)
         t = np.geomspace(drawn.t0, WHOLE * drawn.t0, 20)
         growth, Gamma = drawn.growth(t, "leading"), drawn.gamma_integral(t)
-        over = max(over, float((growth / upper_bound(start.x, start.most, drawn.K, Gamma)).max()))
+        above_bound = max(above_bound, float((growth / upper_bound(start.x, start.most, drawn.K, Gamma)).max()))
         a = (1 - start.x) ** 2
         alone = max(alone, float((growth / (np.log1p(4 * a * start.most / drawn.K * Gamma) / (2 * a * drawn.K))).max()))
         u = float(analytic.u_plus(drawn.V))
@@ -181,7 +181,10 @@ def snapping_of_many_classes(evidence: Evidence) -> None:
         without = max(without, abs(growth[0] / growth[-1] - np.log1p(x[0]) / np.log1p(x[1])))
     leading, where = "modified decoder, leading beta", f"{count} draws, {DRAWN}"
     evidence.corrected(
-        f"largest ln chi over ln(1 + 4 a A Gamma)/(2 a K), a = (1-x)^2, t >= t0; {where}", leading, over, at_most=1
+        f"largest ln chi over ln(1 + 4 a A Gamma)/(2 a K), a = (1-x)^2, t >= t0; {where}",
+        leading,
+        above_bound,
+        at_most=1,
     )
     evidence.control("wrong theory: A without its K, the same draws", leading, alone, at_most=1)
     evidence.holds(f"largest power of t in ln chi, t >= t0, over 4/(1+u_+); {where}", leading, power, at_most=1)

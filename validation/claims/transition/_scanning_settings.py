@@ -73,7 +73,7 @@ def signs_of_runs(evidence: Evidence) -> None:
     steps = round(transition(trained, 0.1)[0])
     seeds = range(400 if evidence.full else 40)
     lead, fall = _seed_statistics(sgd(trained, 0.1, 0.1, steps, seed=seeds, record=[steps]))
-    # One-sided at 1e-3: the seeds themselves show the order, not only fail to contradict it.
+    # A one-sided test of size 1e-3: the seeds show the order, they do not only fail to contradict it.
     evidence.holds("smallest t statistic over pairs of neighbouring distinct tokens, t = t0'", "SGD", lead,
                    at_least=3.1)  # fmt: skip
     evidence.holds("t statistic of the fall of the common attention, t = t0'", "SGD", fall, at_least=3.1)
