@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import MeanField, from_text, integrate
-from snapdyn.dynamics.labels import labelled
+from snapdyn.dynamics.observables import labelled
 
 
 def test_every_variable_is_labelled_and_settings_are_stored(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_every_variable_is_labelled_and_settings_are_stored(tmp_path: Path) -> N
     dataset = labelled({"loss": ("time", [1.0]), "own_logit": ("time", [2.0])}, {"time": [0.5]}, settings)
     dataset.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as read:
-        assert read.loss.attrs == {"long_name": "cross-entropy of the next token, mean over classes", "units": "nats"}
+        assert read.loss.attrs == {"long_name": "loss", "units": "nats"}
         assert read.own_logit.attrs == {"long_name": "own logit", "units": "1"}
         assert read.time.attrs["units"] == "steps"
         assert (read.attrs["eta_Y"], read.attrs["residual"], read.attrs["start"]) == (0.5, "True", "None")
