@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.decoder_speed import ClassLogits, class_logits
 from snapdyn.dynamics.registry import Registry
 from snapdyn.errors import LARGEST_WHOLE, InputError, unknown_name, whole
@@ -114,29 +114,25 @@ def entry_of(classes: SequenceClasses, n: int, l: int) -> int:
     return int(classes.P.indptr[n]) + int(position[0])
 
 
-def _dominant_pairs(classes: SequenceClasses, z: Floats) -> tuple[Ints, Ints]:
-    """Pairs of entries of P: the dominant distinct token of a class, and each of the class's other distinct tokens."""
-    first: list[int] = []
-    second: list[int] = []
-    weight = np.log(classes.P.data) + z[classes.z_coordinates][classes.z_of_entry]
-    distinct = classes.omega_size[classes.P.indices] == 1
-    for start, stop in zip(classes.P.indptr[:-1], classes.P.indptr[1:], strict=True):
-        of_class = start + np.flatnonzero(distinct[start:stop])
-        if of_class.size < 2:
-            continue
-        dominant = of_class[np.argmax(weight[of_class])]
-        others = of_class[of_class != dominant]
-        first += [dominant] * others.size
-        second += others.tolist()
-    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
+def relative_gain_of(run: Any, first: Any, second: Any) -> Floats:
+    """Relative gain f_n[l]^2/f_n[l0]^2 - 1 of entries `first` of P over entries `second` of their classes, (N, ...)."""
+    classes, z = run.require_classes(), run.z_support
+    P, of_entry = classes.P.data, classes.z_of_entry
+    return np.expm1(2.0 * (np.log(P[first] / P[second]) + z[:, of_entry[first]] - z[:, of_entry[second]]))
 
 
-def _gains_over_the_dominant_token(run: Any) -> Floats:
-    """Relative gain r_{l0/l|n} of the dominant distinct token l0 of each class over the others, (N, pairs)."""
+def _gains_of_dominant_tokens(run: Any) -> Floats:
+    """Relative gain of the dominant distinct token of each class over the others at the start, (N, pairs)."""
     classes = run.require_classes()
-    first, second = _dominant_pairs(classes, run.z_initial)
-    z, log_P, of_entry = run.z_support, np.log(classes.P.data), classes.z_of_entry
-    return np.expm1(2.0 * (log_P[first] - log_P[second] + z[:, of_entry[first]] - z[:, of_entry[second]]))
+    weight = np.log(classes.P.data) + run.z_initial[classes.z_coordinates][classes.z_of_entry]
+    distinct = np.flatnonzero(classes.omega_size[classes.P.indices] == 1)
+    first, second = [distinct[:0]], [distinct[:0]]
+    for own in np.split(distinct, np.searchsorted(distinct, classes.P.indptr[1:-1])):
+        if own.size:
+            dominant = own[np.argmax(weight[own])]
+            second.append(own[own != dominant])
+            first.append(np.full_like(second[-1], dominant))
+    return relative_gain_of(run, np.concatenate(first), np.concatenate(second))
 
 
 def _growth_on_support(run: Any) -> Floats:
@@ -201,7 +197,7 @@ OBSERVABLES: Registry[Observable] = Registry(
             "relative_gain",
             "relative gain $r_{l/l_0}$",
             "1",
-            _gains_over_the_dominant_token,
+            _gains_of_dominant_tokens,
             ("time", "pair"),
             cells=(),
             indices="class {}, tokens {} and {}",
@@ -217,7 +213,7 @@ OBSERVABLES: Registry[Observable] = Registry(
         Observable("growth_exponent", "growth exponent B", "1", _growth_exponent, cells=(ODE,)),
         Observable(
             "z",
-            "attention logit $z$",
+            "attention logits $z$",
             "1",
             lambda run: run.z,
             ("time", "query", "token"),

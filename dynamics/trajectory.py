@@ -20,7 +20,7 @@ from snapdyn.dynamics.decoder_speed import peak_times, speed_of_kind, speed_of_v
 from snapdyn.dynamics.html import html_table
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
-from snapdyn.dynamics.observables import OBSERVABLES, entropy_of, entry_of, labelled
+from snapdyn.dynamics.observables import OBSERVABLES, entropy_of, entry_of, labelled, relative_gain_of
 from snapdyn.dynamics.run_parts import Decoder, EventRecord, Lifted
 from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
 from snapdyn.dynamics.trajectory_file import FORMAT, fields, labelled_parts, stored
@@ -468,11 +468,7 @@ class Trajectory:
         array([-0.64 , -0.594, -0.076])
         """
         classes = self.require_classes()
-        a, b = entry_of(classes, n, l), entry_of(classes, n, l0)
-        position = classes.z_of_entry
-        z = self.z_support
-        ratio = np.log(classes.P.data[a] / classes.P.data[b]) + z[:, position[a]] - z[:, position[b]]
-        return np.expm1(2.0 * ratio)
+        return relative_gain_of(self, entry_of(classes, n, l), entry_of(classes, n, l0))
 
     def growth_factor(self, n: int, l: int) -> Floats:
         """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11).

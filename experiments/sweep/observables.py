@@ -115,16 +115,14 @@ def declared_values(observables: Iterable[Observable], values: Mapping[str, Any]
 
 
 def _fits(observable: Observable, value: Any) -> bool:
-    entries = [value]
-    if observable.dims:
-        if isinstance(value, dict) and observable.dims == ("rung",):
-            if not value.keys() <= RUNGS:
-                return False
-            entries = list(value.values())
-        elif isinstance(value, list):
-            entries = value
-        else:
-            return False
+    if not observable.dims:
+        entries = [value]
+    elif isinstance(value, dict) and observable.dims == ("rung",) and value.keys() <= RUNGS:
+        entries = list(value.values())
+    elif isinstance(value, list):
+        entries = value
+    else:
+        return False
     if observable.text:
         return all(isinstance(entry, str) for entry in entries)
     return all(
