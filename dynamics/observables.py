@@ -57,7 +57,7 @@ class Observable:
     >>> import snapdyn as sd
     >>> largest = sd.Observable("largest", "largest attention", "1", lambda run: run.attention.max(axis=(1, 2)))
     >>> largest.values(sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [0.0, 100.0])).round(3)
-    array([0.108, 0.138])
+    array([0.065, 0.105])
     """
 
     name: str
@@ -84,7 +84,7 @@ class Observable:
 
     def axis_of(self, *indices: int) -> str:
         """Label of the axis of one curve."""
-        return ", ".join([self.axis, *([self.indices.format(*indices)] if indices else [])])
+        return f"{self.axis}, {self.indices.format(*indices)}" if indices else self.axis
 
     def values_on_support(self, run: Any) -> Floats:
         """Values (N, components)."""
@@ -262,14 +262,17 @@ def curve_named(name: str) -> tuple[Observable, tuple[int, ...]]:
     if kind not in known:
         raise unknown_name("an observable", kind, known)
     observable = OBSERVABLES[kind]
-    indices = [int(index) if index.lstrip("-").isdigit() else index for index in rest]
     count = observable.indices.count("{}")
-    if len(indices) != count or any(isinstance(index, str) for index in indices):
+    try:
+        indices = tuple(map(int, rest))
+    except ValueError:
+        indices = ()
+    if len(indices) != count or len(rest) != count:
         raise InputError(
-            f"expected {count} numbers (class, then tokens) for the observable {kind}, received {indices}; write for "
+            f"expected {count} numbers (class, then tokens) for the observable {kind}, received {rest}; write for "
             f"example '{' '.join([kind, *(['0'] * count)])}'"
         )
-    return observable, tuple(map(int, indices))
+    return observable, indices
 
 
 def curve_names() -> list[str]:

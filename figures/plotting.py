@@ -12,7 +12,7 @@ from snapdyn.dynamics.observables import curve_named
 from snapdyn.errors import InputError, choice, instance, shown, text
 from snapdyn.figures.layout import fit_texts, legend_above
 from snapdyn.figures.style import SINGLE_COLUMN, Style, house_style, line_width, note_size, text_scale
-from snapdyn.figures.trajectory_curves import draw_run, draw_runs, known_options
+from snapdyn.figures.trajectory_curves import draw_runs, known_options
 from snapdyn.validation import InstanceReport, Ladder
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     from matplotlib import axes, pyplot
 
     text("what", what)
+    if isinstance(thing, Trajectory):
+        thing = [thing]
     draw = _drawing(thing)
     if ax is None:
         # Loads the backend: that of notebooks turns interactive mode on, and the end of the style would turn it off.
@@ -136,8 +138,6 @@ def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
 def _drawing(thing: Any) -> Callable[..., None]:
     import xarray
 
-    if isinstance(thing, Trajectory):
-        return draw_run
     if isinstance(thing, InstanceReport):
         return _draw_report
     if isinstance(thing, Ladder):

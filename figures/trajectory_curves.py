@@ -30,11 +30,6 @@ def known_options(what: str, options: Iterable[str], known: Sequence[str]) -> No
             raise unknown_name(f"an option of {what}", name, known)
 
 
-def draw_run(axes: Axes, run: Trajectory, what: str, **options: Any) -> None:
-    """Draw one run, as `draw_runs` does."""
-    draw_runs(axes, [run], what, **options)
-
-
 def draw_runs(axes: Axes, runs: Sequence[Trajectory], what: str, **options: Any) -> None:
     """Draw one quantity of runs over time: the median over the runs, and with several runs the 10-90 % band."""
     first = runs[0]

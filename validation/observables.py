@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,11 +104,11 @@ def transition_time(run: Trajectory) -> float:
     return transition_between(t, loss, classes.vocab_size)
 
 
-def theory_times(run: Trajectory) -> dict[str, float]:
-    """`transition_times` of the classes and rates of a run; NaN for settings that no theory covers."""
-    if any(run.parameters.get(name, value) != value for name, value in OF_THEORY.items()):
-        return dict.fromkeys(TIMES, np.nan)
-    return transition_times(run.require_classes(), run.parameters["eta_Y"])
+def theory_time(name: str, run: Trajectory) -> float:
+    """One of `transition_times` of the classes and rates of a run; NaN for settings that no theory covers."""
+    if any(run.parameters.get(setting, value) != value for setting, value in OF_THEORY.items()):
+        return np.nan
+    return transition_times(run.require_classes(), run.parameters.get("eta_Y", 1.0))[name]
 
 
 def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]:
@@ -249,9 +250,9 @@ OBSERVABLES.declare(
     [
         *OBSERVABLES.own.values(),
         Observable("transition_time", "time of the transition", STEPS, transition_time, (), needs_transition=True),
-        Observable("t_peak", "t*: peak of gamma", STEPS, lambda run: theory_times(run)["t_peak"], ()),
-        Observable("t_start", "t0' = K ln V/eta_Y", STEPS, lambda run: theory_times(run)["t_start"], ()),
-        Observable("t_end", "t0 = 2 (1+omega_1) K ln V/eta_Y", STEPS, lambda run: theory_times(run)["t_end"], ()),
+        Observable("t_peak", "t*: peak of gamma", STEPS, partial(theory_time, "t_peak"), ()),
+        Observable("t_start", "t0' = K ln V/eta_Y", STEPS, partial(theory_time, "t_start"), ()),
+        Observable("t_end", "t0 = 2 (1+omega_1) K ln V/eta_Y", STEPS, partial(theory_time, "t_end"), ()),
         Observable(
             "phase",
             f"phase ({', '.join(f'{number}: {name}' for number, name in enumerate(PHASES))})",

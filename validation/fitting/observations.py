@@ -37,14 +37,10 @@ def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Floats
 
     ln c_n[l] is ln P(l|n) + z_l minus a number of the class, so the centred logarithm is linear in z.
     """
-    if quantity == "loss":
-        assert trace.loss is not None
-        return trace.loss[:, rows, None]
-    if quantity == "entropy":
-        assert trace.entropy is not None
-        return trace.entropy[:, rows]
-    assert trace.attention is not None
-    c = trace.attention[:, rows][..., classes.class_of_entry, classes.P.indices]
+    values: Floats = getattr(trace, quantity)[:, rows]
+    if quantity != "attention":
+        return values.reshape(*values.shape[:2], -1)
+    c = values[..., classes.class_of_entry, classes.P.indices]
     if (c <= 0).any():
         seed, step, entry = np.unravel_index(c.argmin(), c.shape)
         raise InputError(
