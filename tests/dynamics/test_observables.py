@@ -1,14 +1,17 @@
-"""Labels of datasets: every variable has a long name and a unit, and settings can be stored."""
+"""The registry of observables, and labels of datasets: long names, units, settings that can be stored."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pytest
+import sympy
 import xarray
 
-from snapdyn.dynamics import MeanField, from_text, integrate
-from snapdyn.dynamics.observables import labelled
+from snapdyn.dynamics import MeanField, System, from_text, integrate, syn_small
+from snapdyn.dynamics.observables import OBSERVABLES, Observable, labelled
+from snapdyn.errors import InputError
 
 
 def test_every_variable_is_labelled_and_settings_are_stored(tmp_path: Path) -> None:
@@ -31,3 +34,41 @@ def test_a_text_has_words(tmp_path: Path) -> None:
     dataset = integrate(MeanField(classes, 1.0, 0.1), [1.0]).to_xarray()
     assert dataset.word.dims == ("token",)
     assert dataset.word.values.tolist() == list(classes.words)
+
+
+def test_a_trajectory_reads_the_registry() -> None:
+    """Assert that quantities over time are found by name, ours and a user's, and one sentence for other names."""
+    run = integrate(MeanField(syn_small(), 1.0, 1.0), [1.0, 30.0], save_decoder=True)
+    for name in ("loss", "z", "attention"):
+        np.testing.assert_array_equal(run.observable(name), getattr(run, name))
+    np.testing.assert_array_equal(run.observable("entropy"), run.entropy())
+    np.testing.assert_allclose(run.observable("class_loss") @ syn_small().prior, run.loss, rtol=1e-12)
+    OBSERVABLES.add(Observable("twice", "twice the loss", "nats", lambda run: 2 * run.loss))
+    try:
+        np.testing.assert_array_equal(run.observable("twice"), 2 * run.loss)
+    finally:
+        OBSERVABLES.restore({})
+    with pytest.raises(InputError, match=r"'entropyy'.*'entropy'"):
+        run.observable("entropyy")
+
+
+def test_values_of_a_system_come_first() -> None:
+    """Assert that an observable of an own system hides that of the registry, and does not get its label."""
+    u = sympy.Symbol("u")
+    run = integrate(System.from_sympy("Decay", {u: 1.0}, {u: -u}, observables={"speed": u}), [1.0])
+    assert run.observable("speed") == pytest.approx(np.exp(-1.0), rel=1e-6)
+    assert run.to_xarray().speed.attrs == {"long_name": "speed", "units": "1"}
+    with pytest.raises(InputError, match="an observable of Decay"):
+        run.observable("entropy")
+
+
+@pytest.mark.parametrize(("name", "indices"), [("loss", ()), ("entropy", (1,)), ("attention", (1, 1)), ("z", None)])
+def test_values_on_the_support(name: str, indices: tuple[int, ...] | None) -> None:
+    """Assert that values on the support, (N, components), hold the curves and no more numbers than differ from 0."""
+    run = integrate(MeanField(syn_small(), 1.0, 1.0), [1.0, 30.0])
+    observable = OBSERVABLES[name]
+    values = observable.values_on_support(run)
+    assert values.shape[0] == 2
+    assert values.size == np.count_nonzero(observable.values(run))
+    if indices is not None:
+        assert (values == observable.curve_of(run, *indices)[:, None]).all(axis=0).any()
