@@ -53,8 +53,8 @@ if TYPE_CHECKING:
         syn_small,
         train_transformer,
     )
+    from snapdyn.dynamics.observables import Observable
     from snapdyn.errors import InputError
-    from snapdyn.experiments.sweep.observables import Observable, Variable
     from snapdyn.figures import FigureEntry
     from snapdyn.registration import register
     from snapdyn.validation import (
@@ -104,8 +104,7 @@ _HOMES = {
         "snapdyn.validation",
     ),
     "InputError": "snapdyn.errors",
-    "Observable": "snapdyn.experiments.sweep.observables",
-    "Variable": "snapdyn.experiments.sweep.observables",
+    "Observable": "snapdyn.dynamics.observables",
     "FigureEntry": "snapdyn.figures",
     "register": "snapdyn.registration",
 }  # fmt: skip

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from snapdyn.dynamics import SYSTEMS, System
+from snapdyn.dynamics.observables import Observable, declare_own_observables
 from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, shown
-from snapdyn.experiments.sweep.observables import OBSERVABLES, Observable, declare_own_observables
 from snapdyn.figures import FIGURES, FigureEntry
 from snapdyn.validation import CLAIMS
+from snapdyn.validation.observables import OBSERVABLES
 from snapdyn.validation.register import Claim
 
 Entry = TypeVar("Entry")

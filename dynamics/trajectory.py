@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.decoder_speed import class_logits, peak_times, speed_of_kind, speed_of_visits
+from snapdyn.dynamics.decoder_speed import peak_times, speed_of_kind, speed_of_visits
 from snapdyn.dynamics.html import html_table
-from snapdyn.dynamics.labels import labelled
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
+from snapdyn.dynamics.observables import OBSERVABLES, entropy_of, entry_of, labelled, relative_gain_of
 from snapdyn.dynamics.run_parts import Decoder, EventRecord, Lifted
 from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
 from snapdyn.dynamics.trajectory_file import FORMAT, fields, labelled_parts, stored
-from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, flag, shown, time_array, unknown_name, whole
+from snapdyn.errors import InputError, file_path, flag, shown, time_array, unknown_name
 
 if TYPE_CHECKING:
     import xarray
@@ -202,12 +202,13 @@ class Trajectory:
         return states[position.ravel()] if times.ndim else states[0]
 
     def observable(self, name: str) -> Floats:
-        """An observable of the system, or a part of its state, by name.
+        """An observable over time, or a part of the state, by name.
 
         Parameters
         ----------
         name : str
-            An observable that the system declares, a state variable, or one of its extra quantities.
+            An observable that the system declares, a state variable, one of its extra quantities, or an observable of
+            the registry (`snapdyn.dynamics.observables.OBSERVABLES`), such as "entropy".
 
         Returns
         -------
@@ -227,6 +228,20 @@ class Trajectory:
         >>> sd.integrate(decay, [0.0, 1.0]).observable("square").round(4)
         array([1.    , 0.1353])
         """
+        known = self.values_of_system()
+        if name in known:
+            return known[name]
+        others = [
+            key
+            for key, each in OBSERVABLES.items()
+            if each.dims[:1] == ("time",) and (self.classes or key not in OBSERVABLES.own)
+        ]
+        if name not in others:
+            raise unknown_name(f"an observable of {self.system}", name, [*known, *others])
+        return np.asarray(OBSERVABLES[name].values(self))
+
+    def values_of_system(self) -> dict[str, Floats]:
+        """Observables that the system declares, its extra quantities and the parts of its state, by name."""
         known: dict[str, Floats] = {**self.extra, **self.observables}
         if self.state is not None:
             first = 0
@@ -236,9 +251,7 @@ class Trajectory:
                 first += width
             for value, values in zip(self.value_names, self.state.T, strict=False):
                 known.setdefault(value, values)
-        if name not in known:
-            raise unknown_name(f"an observable of {self.system}", name, known)
-        return known[name]
+        return known
 
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no saved times"
@@ -403,22 +416,10 @@ class Trajectory:
         c = self.attention_entries
         if flag("distinct_only", distinct_only):
             c = np.where(classes.omega_size[classes.P.indices] == 1, c, 0.0)
-        starts = classes.P.indptr[:-1]
-        total = np.add.reduceat(c, starts, axis=-1)
-        information = np.add.reduceat(c * np.log(c, out=np.zeros_like(c), where=c > 0), starts, axis=-1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.log(total) - information / total
-
-    def _entry(self, n: int, l: int) -> int:
-        classes = self.require_classes()
-        n, l = classes.check_class(n), whole("the token", l, -LARGEST_WHOLE)
-        start = int(classes.P.indptr[n])
-        position = np.flatnonzero(classes.support(n) == l)
-        if position.size == 0:
-            raise InputError(
-                f"expected a token of class {n} (P(l|n) > 0), received token {l}; see classes.support({n})"
-            )
-        return start + int(position[0])
+            total = np.add.reduceat(c, classes.P.indptr[:-1], axis=-1)
+            with np.errstate(invalid="ignore"):
+                c = c / np.repeat(total, np.diff(classes.P.indptr), axis=-1)
+        return entropy_of(c, classes.P.indptr[:-1])
 
     def token_attention(self, n: int, l: int) -> Floats:
         """Attention c_n[l](t) of one class to one of its tokens.
@@ -441,7 +442,7 @@ class Trajectory:
         >>> run.token_attention(0, 0).round(4)
         array([0.0645, 0.0511])
         """
-        return self.attention_entries[:, self._entry(n, l)]
+        return self.attention_entries[:, entry_of(self.require_classes(), n, l)]
 
     def relative_gain(self, n: int, l: int, l0: int) -> Floats:
         """Relative gain r_{l/l0|n}(t) = f_nl^2/f_nl0^2 - 1 (Theorem 3).
@@ -466,11 +467,8 @@ class Trajectory:
         >>> run.relative_gain(0, l=15, l0=0).round(3)
         array([-0.64 , -0.594, -0.076])
         """
-        classes, a, b = self.require_classes(), self._entry(n, l), self._entry(n, l0)
-        position = classes.z_of_entry
-        z = self.z_support
-        ratio = np.log(classes.P.data[a] / classes.P.data[b]) + z[:, position[a]] - z[:, position[b]]
-        return np.expm1(2.0 * ratio)
+        classes = self.require_classes()
+        return relative_gain_of(self, entry_of(classes, n, l), entry_of(classes, n, l0))
 
     def growth_factor(self, n: int, l: int) -> Floats:
         """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11).
@@ -493,7 +491,8 @@ class Trajectory:
         >>> run.growth_factor(0, 15).round(3)
         array([1.   , 1.061, 1.629])
         """
-        classes, entry = self.require_classes(), self._entry(n, l)
+        classes = self.require_classes()
+        entry = entry_of(classes, n, l)
         start = self.z_initial[classes.query_index[int(n)], int(l)]
         return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))
 
@@ -557,8 +556,7 @@ class Trajectory:
                 "transition of the whole run"
             )
         run = self if self.Y is not None else self._with_decoder()
-        logits = class_logits(classes, run.attention_entries, *run.require_decoder())
-        return peak_times(self.t, logits.speed)
+        return peak_times(self.t, OBSERVABLES["speed"].values(run))
 
     def _transition_of(self, kind: int) -> Floats:
         """The transition of each class of a kind, (1,)."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.dynamics.labels import OURS, is_storable, labelled, own_label
+from snapdyn.dynamics.observables import OURS, is_storable, labelled, own_label
 from snapdyn.dynamics.run_parts import EventRecord
 from snapdyn.dynamics.storage import provenance
 from snapdyn.dynamics.symmetry.representatives import Representatives

@@ -13,7 +13,6 @@ from snapdyn.experiments.run_sections import Times
 from snapdyn.experiments.signature_sections import section_model
 from snapdyn.experiments.toml_files import FileName, Section
 from snapdyn.validation import ladder
-from snapdyn.validation.comparison import IndexedObservable
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import TransformerRun
@@ -69,12 +68,12 @@ class CompareSection(Section):
     growth_factor: list[list[int]] = Field(default_factory=list)
     relative_gain: list[list[int]] = Field(default_factory=list)
 
-    def observables(self) -> list[IndexedObservable]:
+    def observables(self) -> list[str]:
         """Observables in the order of this section's keys."""
-        chosen = [IndexedObservable("loss")] if self.loss else []
-        chosen += [IndexedObservable("entropy", (n,)) for n in self.entropy]
+        chosen = ["loss"] if self.loss else []
+        chosen += [f"entropy {n}" for n in self.entropy]
         for kind in ("attention", "growth_factor", "relative_gain"):
-            chosen += [IndexedObservable(kind, tuple(indices)) for indices in getattr(self, kind)]
+            chosen += [" ".join(map(str, (kind, *indices))) for indices in getattr(self, kind)]
         return chosen
 
 

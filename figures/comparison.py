@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
+from snapdyn.dynamics.observables import curve_named
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import fit_texts, fitting_columns, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, line_width, new_figure, note_size, text_scale
-from snapdyn.validation.comparison import CURVES, IndexedObservable
+from snapdyn.validation.comparison import CURVES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,8 +124,8 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
             residual.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
             label_above(main, at, names[kind], side, fontsize=note_size())
-    kind, *indices = str(data.observable.values).split()
-    main.set_title(IndexedObservable(kind, tuple(map(int, indices))).label, pad=12 if transitions else 4)
+    observable, indices = curve_named(str(data.observable.values))
+    main.set_title(observable.axis_of(*indices), pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=line_width(0.5))
     subtracted = "median" if data.sizes["seed"] > 1 else _recorder(json.loads(data.attrs["settings"]))
     residual.set_ylabel(f"minus {subtracted}", fontsize=note_size())

@@ -8,6 +8,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import single_common_token
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import LEAST_RATE, Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure
@@ -30,7 +31,7 @@ CAPTION = (
 
 POINTS = 40
 SEEDS = {"quick": 16, "full": 64}
-OBSERVABLES = {"z": "attention logits $z$", "entropy": "entropy of attention"}
+SHOWN = ("z", "entropy")
 STYLES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 2)))
 # The orbit is the leading beta in closed form: its gap is of the solver's tolerance and is not drawn.
 SMALLEST_SHOWN = 1e-6
@@ -90,9 +91,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     columns = fitting_columns(width, 2, 2.4)
     figure = new_figure(width, 1.0 + 2.3 * (2 // columns) + 0.5 * (columns < 2))
     panels = figure.subplots(2 // columns, columns, sharey=True, squeeze=False)
-    for axes, (name, label) in zip(panels.flat, OBSERVABLES.items(), strict=True):
+    for axes, name in zip(panels.flat, SHOWN, strict=True):
         draw_gaps(axes, dataset, name)
-        axes.set_title(label)
+        axes.set_title(OBSERVABLES[name].label)
     letter_panels(panels.flat)
     for axes in panels[:, 0]:
         axes.set_ylabel("gap relative to the largest change")

@@ -21,7 +21,7 @@ from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
 from snapdyn.figures.layout import fit_texts, legend_above, wrap
 from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
 from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
-from snapdyn.validation.observables import PHASES
+from snapdyn.validation.observables import OBSERVABLES, PHASES
 
 MESH = 200  # points along each axis at which the theory's lines are computed
 FINE = 16  # cells along each axis from which on lines of equal values are drawn
@@ -32,12 +32,6 @@ LABELS = {
     "vocab_size": "$V$",
     "common_probability": "probability of the common token",
     "last": "last $t$ (batch-size-1 steps)",
-    "entropy": "entropy of attention (nats)",
-    "transition_time": "time of the transition (steps)",
-    "largest_gap": "largest gap of the ladder",
-    "fallen_share": "share of distinct tokens that fall",
-    "distinct_entropy": "entropy over distinct tokens (nats)",
-    "late_speed": "speed at the end over the fastest, per ln $t$",
 }
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
 SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
@@ -82,8 +76,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     axes = main.subplots()
     handles = draw_panel(axes, dataset, x, y, variable)
     system, _, settings = settings_text(dataset).partition(": ")
-    title = LABELS.get(variable, dataset[variable].attrs.get("long_name", variable))
-    axes.set_title(f"{str(title).partition(' (')[0]}, {system}", loc="left")
+    axes.set_title(f"{_label(dataset, variable).partition(' (')[0]}, {system}", loc="left")
     if handles:
         legend_above(
             main, handles, [str(handle.get_label()) for handle in handles], "outside lower center", most_columns=2
@@ -92,6 +85,13 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     wrap(note, 0.96 * figure.bbox.width)
     fit_texts(figure)
     return figure
+
+
+def _label(dataset: xarray.Dataset, variable: str) -> str:
+    """Label of a variable: that of the observable, else its long name."""
+    if variable in OBSERVABLES:
+        return OBSERVABLES[variable].axis
+    return str(dataset[variable].attrs.get("long_name", variable))
 
 
 def settings_text(dataset: xarray.Dataset) -> str:
@@ -147,7 +147,7 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         handles: list[Any] = [Patch(facecolor=PHASE_COLOURS[number], label=PHASES[number]) for number in seen]
     else:
         bar = figure.colorbar(mesh, ax=axes, pad=0.02)
-        bar.set_label(LABELS.get(variable, dataset[variable].attrs.get("long_name", variable)))
+        bar.set_label(_label(dataset, variable))
         bar.ax.minorticks_off()
         if isinstance(norm, LogNorm):
             readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))

@@ -10,7 +10,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.comparison import OF_THEORY
+from snapdyn.validation.observables import OF_THEORY
 
 # Of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens that were seen (F10, docs/how_to/sweeps.md).
 ONSET = 4.5

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics import Trajectory
+from snapdyn.dynamics.observables import curve_named
 from snapdyn.errors import InputError, choice, instance, shown, text
 from snapdyn.figures.layout import fit_texts, legend_above
 from snapdyn.figures.style import SINGLE_COLUMN, Style, house_style, line_width, note_size, text_scale
-from snapdyn.figures.trajectory_curves import draw_run, draw_runs, known_options
+from snapdyn.figures.trajectory_curves import draw_runs, known_options
 from snapdyn.validation import InstanceReport, Ladder
-from snapdyn.validation.comparison import IndexedObservable
 
 if TYPE_CHECKING:
     import xarray
@@ -69,6 +69,8 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     from matplotlib import axes, pyplot
 
     text("what", what)
+    if isinstance(thing, Trajectory):
+        thing = [thing]
     draw = _drawing(thing)
     if ax is None:
         # Loads the backend: that of notebooks turns interactive mode on, and the end of the style would turn it off.
@@ -136,8 +138,6 @@ def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
 def _drawing(thing: Any) -> Callable[..., None]:
     import xarray
 
-    if isinstance(thing, Trajectory):
-        return draw_run
     if isinstance(thing, InstanceReport):
         return _draw_report
     if isinstance(thing, Ladder):
@@ -207,8 +207,8 @@ def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str, **options: 
     choice("what", what, [str(name) for name in dataset.observable.values])
     known_options("a comparison", options, ())
     draw_curves(axes, dataset.sel(observable=what))
-    kind, *indices = what.split()
-    axes.set_ylabel(IndexedObservable(kind, tuple(map(int, indices))).label)
+    observable, indices = curve_named(what)
+    axes.set_ylabel(observable.axis_of(*indices))
     axes.set_xlabel("step")
     axes.legend(fontsize=note_size())
 

@@ -8,23 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_names
 from snapdyn.errors import InputError, choice, shown, unknown_name, whole
 from snapdyn.figures.style import LINE_STYLES, TIME_LABEL, note_size
-from snapdyn.validation.comparison import KINDS, IndexedObservable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LOW, HIGH = 0.1, 0.9  # quantiles of the band of seeds
 MOST_CURVES = 50  # more are not told apart
-# Options of each quantity: class, tokens, and the token that gains are relative to.
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "loss": (),
-    "entropy": ("n",),
-    "attention": ("n", "tokens"),
-    "growth_factor": ("n", "tokens"),
-    "relative_gain": ("n", "tokens", "l0"),
-}
+OPTIONS = ("n", "tokens", "l0")  # class, tokens, and the token that gains are relative to; as many as there are indices
 Curve = tuple[str, Callable[[Trajectory], np.ndarray]]
 
 
@@ -35,11 +28,6 @@ def known_options(what: str, options: Iterable[str], known: Sequence[str]) -> No
             raise InputError(f"expected no options for {what}, received {shown(name)}; leave it out")
         if name not in known:
             raise unknown_name(f"an option of {what}", name, known)
-
-
-def draw_run(axes: Axes, run: Trajectory, what: str, **options: Any) -> None:
-    """Draw one run, as `draw_runs` does."""
-    draw_runs(axes, [run], what, **options)
 
 
 def draw_runs(axes: Axes, runs: Sequence[Trajectory], what: str, **options: Any) -> None:
@@ -79,12 +67,14 @@ def curves(run: Trajectory, what: str, options: dict[str, Any]) -> tuple[str, li
                 "draw trajectory.observable(...) yourself"
             )
         return what, [(what, lambda run: run.observable(what).reshape(-1))]
-    choice("what", what, KINDS)
-    known_options(what, options, OPTIONS[what])
+    choice("what", what, curve_names())
+    observable = OBSERVABLES[what]
+    indices = OPTIONS[: observable.indices.count("{}")]
+    known_options(what, options, indices)
     classes, n = run.require_classes(), options.get("n")
-    if what == "loss":
-        return "loss (nats)", [_curve("loss", IndexedObservable("loss"))]
-    if what == "entropy":
+    if not indices:
+        return observable.axis, [_curve(what, observable)]
+    if indices == ("n",):
         count = classes.num_classes
         if n is None and count > MOST_CURVES:
             raise InputError(
@@ -92,16 +82,18 @@ def curves(run: Trajectory, what: str, options: dict[str, Any]) -> tuple[str, li
                 "trajectory.of_class(kind) of symmetric classes, or choose n"
             )
         chosen = range(count) if n is None else [classes.check_class(n)]
-        return "entropy of attention (nats)", [_curve(f"class {k}", IndexedObservable("entropy", (k,))) for k in chosen]
-    return _token_curves(classes, what, classes.check_class(0 if n is None else n), options)
+        return observable.axis, [_curve(f"class {k}", observable, k) for k in chosen]
+    return _token_curves(classes, observable, classes.check_class(0 if n is None else n), options)
 
 
-def _token_curves(classes: SequenceClasses, what: str, n: int, options: dict[str, Any]) -> tuple[str, list[Curve]]:
+def _token_curves(
+    classes: SequenceClasses, observable: Observable, n: int, options: dict[str, Any]
+) -> tuple[str, list[Curve]]:
     tokens, l0 = options.get("tokens"), options.get("l0")
     chosen = [int(token) for token in classes.support(n)]
     further: tuple[int, ...] = ()
-    label = f"{KINDS[what][0].partition(',')[0]}, class {n}"
-    if what == "relative_gain":
+    label = f"{observable.axis}, class {n}"
+    if observable.name == "relative_gain":
         start, end = classes.P.indptr[n : n + 2]
         probability = dict(zip(chosen, classes.P.data[start:end], strict=True))
         distinct = sorted(map(int, classes.distinct_tokens(n)), key=lambda token: -probability[token])
@@ -123,8 +115,8 @@ def _token_curves(classes: SequenceClasses, what: str, n: int, options: dict[str
         raise InputError(
             f"expected at most {MOST_CURVES} tokens for a curve each, received {len(chosen)}; choose tokens=[...]"
         )
-    return label, [_curve(f"token {l}", IndexedObservable(what, (n, l, *further))) for l in chosen]
+    return label, [_curve(f"token {l}", observable, n, l, *further) for l in chosen]
 
 
-def _curve(name: str, observable: IndexedObservable) -> Curve:
-    return name, observable.evaluate
+def _curve(name: str, observable: Observable, *indices: int) -> Curve:
+    return name, lambda run: observable.curve_of(run, *indices)

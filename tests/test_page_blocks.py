@@ -17,9 +17,9 @@ from joblib.externals.loky import get_reusable_executor
 import snapdyn
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.experiments.sweep.files import read_sweep
-from snapdyn.experiments.sweep.observables import OBSERVABLES
 from snapdyn.figures import FIGURES
 from snapdyn.validation import CLAIMS
+from snapdyn.validation.observables import OBSERVABLES
 from tests.helpers import EXAMPLES, FABLE, ROOT
 from tests.page_blocks import Block, Walk, page_blocks, walk
 

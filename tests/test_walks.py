@@ -11,8 +11,8 @@ from joblib.externals.loky import get_reusable_executor
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.dynamics import SYSTEMS
-from snapdyn.experiments.sweep.observables import OBSERVABLES
 from snapdyn.figures import FIGURES
+from snapdyn.validation.observables import OBSERVABLES
 
 SYSTEM = '''
 import numpy as np
@@ -38,14 +38,7 @@ class Pendulum(sd.System):
 OBSERVABLE = """
 import snapdyn as sd
 
-sd.register(
-    sd.Observable(
-        "final_angle",
-        (sd.Variable("final_angle", "rad", "angle at the end"),),
-        {"ode": lambda cell: cell.run.state[-1, 0]},
-        needs_classes=False,
-    )
-)
+sd.register(sd.Observable("final_angle", "angle at the end", "rad", lambda run: run.state[-1, 0], dims=()))
 """
 RUN = """
 [system]

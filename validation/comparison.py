@@ -23,18 +23,12 @@ from snapdyn.dynamics import (
     momentum_clock,
     sgd,
 )
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.errors import InputError, choice, instance, positive, whole
 from snapdyn.validation.accurate_runs import accurate_run
 from snapdyn.validation.instances import single_common_profile
-
-# Kind of observable: its label on the axis, and the number of its indices.
-KINDS: dict[str, tuple[str, int]] = {
-    "loss": ("loss (nats)", 0),
-    "entropy": ("entropy of attention (nats), class {}", 1),
-    "attention": ("attention $c_n(l)$, class {}, token {}", 2),
-    "growth_factor": (r"growth factor $\chi_l$, class {}, token {}", 2),
-    "relative_gain": (r"relative gain $r_{{l/l_0}}$, class {}, tokens {} and {}", 3),
-}
+from snapdyn.validation.observables import OF_THEORY
 
 CURVES = {
     "mean_field": "mean field",
@@ -43,54 +37,7 @@ CURVES = {
     "closed_form": "closed form",
 }
 
-# Values of settings of `sgd` that the theory assumes; no theory covers other values.
-OF_THEORY = {"optimizer": "sgd", "init": "zeros", "weight_decay": 0.0}
-
 MOST_STEPS = 100_000_000
-
-
-@dataclass(frozen=True)
-class IndexedObservable:
-    """One observable of a trajectory.
-
-    Parameters
-    ----------
-    kind : str
-        A key of `KINDS`.
-    indices : tuple of int
-        Class, then tokens; as many as the kind takes.
-
-    Raises
-    ------
-    InputError
-        If the kind is unknown, or the number of indices is not that of the kind.
-    """
-
-    kind: str
-    indices: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        choice("observable", self.kind, KINDS)
-        if len(self.indices) != KINDS[self.kind][1]:
-            raise InputError(
-                f"expected {KINDS[self.kind][1]} numbers (class, then tokens) for the observable {self.kind}, "
-                f"received {list(self.indices)}"
-            )
-
-    @property
-    def label(self) -> str:
-        """Text for the axis."""
-        return KINDS[self.kind][0].format(*self.indices)
-
-    def evaluate(self, trajectory: Trajectory) -> np.ndarray:
-        """Values on the trajectory's times, (N,)."""
-        if self.kind == "loss":
-            return trajectory.loss
-        if self.kind == "entropy":
-            return trajectory.entropy()[:, trajectory.require_classes().check_class(self.indices[0])]
-        if self.kind == "attention":
-            return trajectory.token_attention(*self.indices)
-        return np.asarray(getattr(trajectory, self.kind)(*self.indices))
 
 
 def compute(
@@ -99,7 +46,7 @@ def compute(
     eta_Z: float,
     steps: int,
     seeds: Sequence[int],
-    observables: Sequence[IndexedObservable],
+    observables: Sequence[str],
     curves: Sequence[str] = ("mean_field",),
     record: Sequence[int] | None = None,
     **settings: Any,
@@ -118,8 +65,9 @@ def compute(
         Number of SGD steps.
     seeds : sequence of int
         Seeds of the SGD runs.
-    observables : sequence of IndexedObservable
-        Observables of the runs and of the theory.
+    observables : sequence of str
+        Observables of the runs and of the theory: "loss", "entropy n", "attention n l", "growth_factor n l",
+        "relative_gain n l l0", of class n and tokens l and l0.
     curves : sequence of str
         Keys of `CURVES`: "mean_field", "modified_decoder" and "closed_form" describe infinitely long sequences;
         "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. The closed form is
@@ -170,7 +118,7 @@ def compute(
             raise InputError(
                 f"expected rates at which SGD stays finite, received a run (seed {seed}) that {run.message}"
             )
-    values = np.array([[o.evaluate(run) for o in observables] for run in runs])
+    values = np.array([_curves(run, observables) for run in runs])
     t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
     recorded = _Recorded(values, steps_kept, t, seeds, settings)
     return _over_theory(recorded, classes, eta_Y, eta_Z, observables, curves, with_transitions=not other)
@@ -181,7 +129,7 @@ def compare(
     classes: SequenceClasses,
     eta_Y: float,
     eta_Z: float,
-    observables: Sequence[IndexedObservable] | None = None,
+    observables: Sequence[str] | None = None,
     curves: Sequence[str] = ("mean_field",),
 ) -> xarray.Dataset:
     """Lay the theory's curves over a trace that was recorded elsewhere, on the clock of the trace.
@@ -197,8 +145,8 @@ def compare(
         Learning rate of the decoder, per update of the trace (over its `rate_factor`).
     eta_Z : float
         Learning rate of attention, per update of the trace.
-    observables : sequence of IndexedObservable, optional
-        Loss, entropy, attention or relative gain; entropy and relative gain are computed from attention. Default: the
+    observables : sequence of str, optional
+        As in `compute`, without growth_factor; entropy and relative gain are computed from attention. Default: the
         loss, and the entropy of the first four classes, as far as the trace has them.
     curves : sequence of str
         Keys of `CURVES`; "finite_length" takes the `seq_len` of the trace.
@@ -223,9 +171,9 @@ def compare(
     """
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)").for_classes(classes)
     if observables is None:
-        observables = [IndexedObservable("loss")] if trace.loss is not None else []
+        observables = ["loss"] if trace.loss is not None else []
         if trace.entropy is not None or trace.attention is not None:
-            observables += [IndexedObservable("entropy", (n,)) for n in range(min(4, classes.num_classes))]
+            observables += [f"entropy {n}" for n in range(min(4, classes.num_classes))]
     _check_names(observables, curves)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
     if trace.steps.size < 2:
@@ -258,34 +206,37 @@ class _Recorded:
     settings: dict[str, Any]
 
 
-def _of_trace(trace: Trace, classes: SequenceClasses, observable: IndexedObservable, seed: int) -> np.ndarray:
+def _curves(run: Trajectory, observables: Sequence[str]) -> list[Floats]:
+    """Values (N,) of each observable of a run."""
+    return [observable.curve_of(run, *indices) for observable, indices in map(curve_named, observables)]
+
+
+def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> Floats:
     """Values (N,) of one observable of a trace."""
-    kind, indices = observable.kind, observable.indices
-    if indices:
-        classes.check_class(indices[0])
-    if kind in ("loss", "entropy") and (given := getattr(trace, kind)) is not None:
-        return np.asarray(given[seed] if kind == "loss" else given[seed][:, indices[0]])
-    if kind in ("loss", "growth_factor") or trace.attention is None:
+    observable, indices = curve_named(name)
+    kind = observable.name
+    n = classes.check_class(indices[0]) if indices else 0
+    given = getattr(trace, kind, None)
+    if kind in ("loss", "entropy") and given is not None:
+        return np.asarray(given[seed] if kind == "loss" else given[seed][:, n])
+    if kind not in ("entropy", "attention", "relative_gain") or trace.attention is None:
         has = [name for name in ("attention", "loss", "entropy") if getattr(trace, name) is not None]
         raise InputError(
             f"expected observables that a trace with {', '.join(has)} gives, received {kind}; entropy and "
             "relative_gain come from attention, growth_factor from no trace"
         )
-    c = trace.attention[seed][:, indices[0]]
+    c = trace.attention[seed][:, n]
     if kind == "entropy":
-        return np.asarray(-(c * np.log(c, out=np.zeros_like(c), where=c > 0)).sum(axis=1))
+        return entropy_of(c)[:, 0]
     for l in indices[1:]:
-        if l not in classes.support(indices[0]):
-            raise InputError(
-                f"expected a token of class {indices[0]} (P(l|n) > 0), received token {l}; see classes.support"
-            )
+        entry_of(classes, n, l)  # checks the token
     if kind == "attention":
         return np.asarray(c[:, indices[1]])
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0)
 
 
-def _check_names(observables: Sequence[IndexedObservable], curves: Sequence[str]) -> None:
+def _check_names(observables: Sequence[str], curves: Sequence[str]) -> None:
     if not observables:
         raise InputError("expected at least one observable, received none; add one")
     for curve in curves:
@@ -299,7 +250,7 @@ def _over_theory(
     classes: SequenceClasses,
     eta_Y: float,
     eta_Z: float,
-    observables: Sequence[IndexedObservable],
+    observables: Sequence[str],
     curves: Sequence[str],
     with_transitions: bool,
 ) -> xarray.Dataset:
@@ -320,14 +271,14 @@ def _over_theory(
             "sgd": (("seed", "observable", "step"), recorded.values),
             "theory": (
                 ("curve", "observable", "step"),
-                np.array([[o.evaluate(run) for o in observables] for run in theory]).reshape(len(theory), *shape),
+                np.array([_curves(run, observables) for run in theory]).reshape(len(theory), *shape),
             ),
             "t": ("step", t, {"units": "batch-size-1 steps"}),
         },
         {
             "seed": recorded.seeds,
             "step": ("step", recorded.steps, {"units": "SGD steps"}),
-            "observable": [" ".join(map(str, (o.kind, *o.indices))) for o in observables],
+            "observable": [" ".join(str(name).split()) for name in observables],
             "curve": np.array(list(curves), dtype=object) if curves else np.empty(0, dtype="U1"),
         },
         {

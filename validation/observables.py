@@ -1,13 +1,17 @@
-"""What a run shows of the phases of training: the time of the transition, frozen attention, a winner, fallen tokens."""
+"""Observables that need closed forms or a ladder: the transition, frozen attention, a winner, fallen tokens, gaps."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
-from snapdyn.dynamics import Event, SequenceClasses, State, Trajectory
+from snapdyn.dynamics import Event, SequenceClasses, State, Trajectory, momentum_clock
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
 
 # Phases at the end of a run, in the order in which training goes through them.
@@ -21,6 +25,25 @@ WINNER_SHARE = 0.5
 # at rtol 1e-8 (some hundred steps).
 FALL = 1e-5
 TIMES = {"t_peak": "peak", "t_start": "start", "t_end": "end"}
+# Values of settings of `sgd` that the theory assumes; no theory covers other values.
+OF_THEORY = {"optimizer": "sgd", "init": "zeros", "weight_decay": 0.0}
+# Observables in which the rungs of a ladder are compared, by name.
+OF_ATTENTION = {name: name for name in ("z", "attention", "entropy", "relative_gain", "growth_factor")}
+OF_DECODER = {"logits": "logits", "loss": "class_loss", "speed": "speed"}
+
+
+def attention_observables(run: Trajectory) -> dict[str, Floats]:
+    """Observables of a run on a ladder of attention, by name, (N, components) each."""
+    return {name: OBSERVABLES[observable].values_on_support(run) for name, observable in OF_ATTENTION.items()}
+
+
+def decoder_observables(run: Trajectory) -> dict[str, Floats]:
+    """Observables of a run with a saved decoder on a ladder of the decoder, by name, (N, components) each.
+
+    The logits have one column for all outputs that are not the next token of a class. The loss -ln alpha_n[n] of a
+    class is that of infinitely long sequences with the attention of the run.
+    """
+    return {name: OBSERVABLES[observable].values_on_support(run) for name, observable in OF_DECODER.items()}
 
 
 def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
@@ -59,6 +82,33 @@ def transition_between(t: Floats, loss: Floats, vocab_size: int) -> float:
         return np.inf
     i = int(after[0])
     return float(t[i] - excess[i] * (t[i + 1] - t[i]) / (excess[i + 1] - excess[i]))
+
+
+def transition_time(run: Trajectory) -> float:
+    """Measured time of the transition in batch-size-1 steps; inf: not by the end of the run.
+
+    That of the event "transition" (`transition_event`) of an integration, else from the loss at the saved times. SGD
+    needs the decoder, from which the expected loss of infinitely long sequences is computed, on the clock of the
+    momentum: the loss of a drawn batch would cross earlier by its noise.
+    """
+    classes, settings, t = run.require_classes(), run.parameters, run.t
+    located = [event.t for event in run.events if event.name == "transition"]
+    if located:
+        return located[0]
+    if "optimizer" not in settings:
+        return transition_between(t, run.loss, classes.vocab_size)
+    with np.errstate(all="ignore"):  # of rates so large that probabilities underflow
+        loss = OBSERVABLES["class_loss"].values(run) @ classes.prior
+    if settings["optimizer"] != "adam":
+        t = momentum_clock(t, settings["momentum"])
+    return transition_between(t, loss, classes.vocab_size)
+
+
+def theory_time(name: str, run: Trajectory) -> float:
+    """One of `transition_times` of the classes and rates of a run; NaN for settings that no theory covers."""
+    if any(run.parameters.get(setting, value) != value for setting, value in OF_THEORY.items()):
+        return np.nan
+    return transition_times(run.require_classes(), run.parameters.get("eta_Y", 1.0))[name]
 
 
 def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]:
@@ -183,3 +233,69 @@ def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1
         [cumulative_simpson((xi * h)[1:, n], x=h[1:, n], initial=0) for n in range(classes.num_classes)]
     )
     return ratio * B, np.abs(xi[1] / xi[0] - 1)
+
+
+def _rung_gaps(ladder: Any) -> dict[str, float]:
+    """Largest gap of each rung to the one above, over observables and times."""
+    largest = ladder.gaps.gap.max(("observable", "t"))
+    return {str(rung): float(value) for rung, value in zip(largest.rung.values, largest.values, strict=True)}
+
+
+def _first_break(ladder: Any) -> str:
+    first = ladder.first_break()
+    return first.rung if first else "none"
+
+
+OBSERVABLES.declare(
+    [
+        *OBSERVABLES.own.values(),
+        Observable("transition_time", "time of the transition", STEPS, transition_time, (), needs_transition=True),
+        Observable("t_peak", "t*: peak of gamma", STEPS, partial(theory_time, "t_peak"), ()),
+        Observable("t_start", "t0' = K ln V/eta_Y", STEPS, partial(theory_time, "t_start"), ()),
+        Observable("t_end", "t0 = 2 (1+omega_1) K ln V/eta_Y", STEPS, partial(theory_time, "t_end"), ()),
+        Observable(
+            "phase",
+            f"phase ({', '.join(f'{number}: {name}' for number, name in enumerate(PHASES))})",
+            "1",
+            lambda run: phase(run, transition_time(run)),
+            (),
+            cells=(ODE,),
+            needs_transition=True,
+        ),
+        Observable(
+            "winner_share",
+            "largest attention to one distinct token at the end, mean over classes",
+            "1",
+            winner_share,
+            (),
+            cells=(ODE,),
+        ),
+        Observable(
+            "late_speed",
+            "speed of attention at the end over its fastest, per ln $t$",
+            "1",
+            late_speed,
+            (),
+            cells=(ODE,),
+        ),
+        Observable("fallen_share", "share of distinct tokens that fall", "1", fallen_share, (), cells=(ODE,)),
+        Observable(
+            "largest_gap",
+            "largest gap of the ladder",
+            "1",
+            lambda ladder: max(_rung_gaps(ladder).values()),
+            (),
+            cells=(LADDER,),
+        ),
+        Observable("gap", "largest gap of each rung to the one above", "1", _rung_gaps, ("rung",), cells=(LADDER,)),
+        Observable(
+            "first_break",
+            "first rung, from the finest down, that breaks the tolerance",
+            "1",
+            _first_break,
+            (),
+            cells=(LADDER,),
+            text=True,
+        ),
+    ]
+)

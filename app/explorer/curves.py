@@ -11,10 +11,11 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.decoder_speed import measured_speed
+from snapdyn.dynamics.decoder_speed import speed_of_kind
+from snapdyn.dynamics.symmetry.representatives import numbers_of_outputs
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.errors import InputError, whole
-from snapdyn.explorer.settings import NUM_DISTINCT, Settings
+from snapdyn.explorer.settings import Settings
 from snapdyn.validation import InstanceReport, check
 
 NUM_TIMES = 120
@@ -111,16 +112,16 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     orbit = analytic.single_common_token_orbit(
         t, one.require_classes().P.data[1:], s.common_probability, K, V, s.eta_Y, s.eta_Z
     )
-    growth = one.z_support[:, 1]
+    entries, decoder = one.attention_entries, one.require_decoder()
     return Curves(
         settings=s,
         t=t,
-        attention=_attention(s, one.z_support[:, 0], growth, one.z_support[:, 2]),
-        attention_modified=_attention(s, orbit.z_common, orbit.z_distinct[:, 0], orbit.z_distinct[:, 1]),
-        gamma=_speed(one, s),
+        attention=_attention(one, one.z_support),
+        attention_modified=_attention(one, np.column_stack([orbit.z_common, orbit.z_distinct])),
+        gamma=speed_of_kind(entries, decoder.Y, numbers_of_outputs(s.classes, 0))[:, 0],
         gamma_modified=np.asarray(analytic.gamma(t, s.eta_Y, V, K)),
-        relative_gain=np.expm1(2.0 * (np.log(dominant / other) + growth - one.z_support[:, 2])),
-        relative_gain_theorem3=np.asarray(analytic.relative_gain((dominant / other) ** 2 - 1.0, growth)),
+        relative_gain=one.relative_gain(0, 1, 2),
+        relative_gain_theorem3=np.asarray(analytic.relative_gain((dominant / other) ** 2 - 1.0, one.z_support[:, 1])),
         marks=marks,
         note=note,
         evaluations=int(run.stats["evaluations"]),
@@ -176,23 +177,7 @@ def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
     return run, " ".join(str(each.message) for each in caught if issubclass(each.category, ExpansionWarning))
 
 
-def _attention(s: Settings, z_common: Floats, z_dominant: Floats, z_other: Floats) -> dict[str, Floats]:
-    """Attention of one class (5) from the logits of its tokens, (N,) each."""
-    dominant, other = s.distinct_probabilities
-    probabilities = (s.common_probability, dominant, (NUM_DISTINCT - 1) * other)
-    logits = np.log(probabilities) + np.column_stack([z_common, z_dominant, z_other])
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    return dict(zip(("common", "dominant", "other"), shares.T, strict=True))
-
-
-def _speed(one: Trajectory, s: Settings) -> Floats:
-    """gamma_n = w_n[n] (1 - alpha_n[n]), (N,), from the decoder of one class: its output, those of others, the rest."""
-    entries = one.attention_entries
-    f = entries / np.linalg.norm(entries, axis=1, keepdims=True)
-    decoder = one.require_decoder()
-    w = np.einsum("tl,tlo->to", f, decoder.Y)
-    own, others = w[:, 0], decoder.outputs[1:]
-    count = np.where(others < 0, s.vocab_size - s.num_classes, s.num_classes - 1)
-    odds = (count * np.exp(w[:, 1:] - own[:, None])).sum(axis=1)  # (1 - alpha_n[n])/alpha_n[n]
-    return measured_speed(own, odds)
+def _attention(one: Trajectory, z: Floats) -> dict[str, Floats]:
+    """Attention of one class from the logits z (N, 1 + NUM_DISTINCT) of its tokens, (N,) each."""
+    entries = one.require_classes().attention_from_support(z)
+    return {"common": entries[:, 0], "dominant": entries[:, 1], "other": entries[:, 2:].sum(axis=1)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.explorer.curves import Curves
 from snapdyn.figures import house_style, new_figure
 from snapdyn.figures.style import TIME_LABEL, power_of_ten
@@ -26,9 +27,8 @@ MARKS: dict[str, tuple[str, Any]] = {
     "end": ("$t_0$, end", "--"),
 }
 PANELS = {
-    "attention": r"attention $c_n[l]$",
-    "gamma": r"speed $\gamma_n$",
-    "gain": r"relative gain $r_{l/l'|n}$",
+    panel: OBSERVABLES[name].label
+    for panel, name in (("attention", "attention"), ("gamma", "speed"), ("gain", "relative_gain"))
 }
 THEORY = {
     "attention": "modified decoder, Eq. (10)",

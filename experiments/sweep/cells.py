@@ -12,30 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics import SYSTEMS, SequenceClasses, System, Trajectory, momentum_clock, sgd
+from snapdyn.dynamics import SYSTEMS, SequenceClasses, System, Trajectory, sgd
+from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, SGD, TRANSFORMER, Observable, declare_own_observables
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.user_files import load_file, loaded_files
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_sections import RUN, RunSection
-from snapdyn.experiments.sweep.observables import (
-    LADDER,
-    OBSERVABLES,
-    ODE,
-    SGD,
-    TRANSFORMER,
-    CellRun,
-    Values,
-    declare_own_observables,
-    declared_values,
-)
+from snapdyn.experiments.sweep.observables import Values, chosen, declared_values
 from snapdyn.experiments.sweep.store import checkpoint_file, code_hash
 from snapdyn.experiments.system_sections import SystemSection, system_models
 from snapdyn.experiments.toml_files import Model, read_section
-from snapdyn.validation.comparison import OF_THEORY
-from snapdyn.validation.observables import transition_between, transition_event
-from snapdyn.validation.rungs.observables import decoder_observables
+from snapdyn.validation.observables import transition_event
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import TransformerRun
@@ -127,7 +116,7 @@ def run_cells(
         )
     for kind_of_system in {json.loads(cell.sections.get("system", "{}")).get("kind") for cell in cells}:
         load_plugins(kind_of_system, observables)
-    outcomes = []
+    wanted, outcomes = chosen(kind, observables), []
     for cell in cells:
         started = time.perf_counter()
         run = None
@@ -136,11 +125,8 @@ def run_cells(
                 section = _section(kind, "transformer", cell.sections["transformer"])
                 measured = run = section.train(Path(folder), checkpoint=checkpoint_file(Path(out), cell.key))
             else:
-                measured = _run(kind, cell.sections, observables, folder)
-            values: Values = {}
-            for name in observables:
-                values |= OBSERVABLES[name].values(kind, measured)
-            plain = _checked(observables, _plain(values))
+                measured = _run(kind, cell.sections, wanted, folder)
+            plain = _checked(wanted, _plain({each.name: each.values(measured) for each in wanted}))
             outcome = Outcome(cell.number, time.perf_counter() - started, plain, run=run)
         except Exception as error:  # an error in one cell is the result of that cell
             reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
@@ -161,10 +147,10 @@ def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
     return classes
 
 
-def _run(kind: str, sections: dict[str, str], observables: Sequence[str], folder: str) -> Any:
+def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str) -> Any:
     """Run a cell; the result is what its observables measure."""
     classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
-    measures_transition = [name for name in observables if OBSERVABLES[name].needs_transition]
+    measures_transition = [each.name for each in observables if each.needs_transition]
     if kind == ODE:
         system, run = (_section(kind, name, sections[name]) for name in ("system", "run"))
         return _integrated(system, run, classes, measures_transition)
@@ -176,7 +162,7 @@ def _run(kind: str, sections: dict[str, str], observables: Sequence[str], folder
 
 def _integrated(
     section: SystemSection, run: RunSection, classes: SequenceClasses | None, measures_transition: Sequence[str]
-) -> CellRun:
+) -> Trajectory:
     system = section.build(classes)
     events = {}
     if measures_transition:
@@ -186,12 +172,12 @@ def _integrated(
                 "leave them out of observables"
             )
         events["transition"] = transition_event(classes.vocab_size)
-    trajectory = _whole(run.integrate(system, events=events))
-    transition = trajectory.events[0].t if trajectory.events else np.inf
-    return CellRun(trajectory, system.eta_Y, transition)
+    return _whole(run.integrate(system, events=events))
 
 
-def _descended(section: training_sections.SGDSection, classes: SequenceClasses, measures_transition: bool) -> CellRun:
+def _descended(
+    section: training_sections.SGDSection, classes: SequenceClasses, measures_transition: bool
+) -> Trajectory:
     settings = section.settings()
     if measures_transition and settings["residual"]:
         raise InputError(
@@ -202,17 +188,7 @@ def _descended(section: training_sections.SGDSection, classes: SequenceClasses, 
         record = np.union1d([0], np.geomspace(1, section.steps, RECORDED_STEPS).round().astype(int))
     (seed,) = section.seed_list()
     settings |= {"seed": seed, "record": record, "save_decoder": measures_transition}
-    trajectory = _whole(sgd(classes, section.eta_Y, section.eta_Z, section.steps, **settings))
-    transition = np.inf
-    if measures_transition:
-        # Of the state, at infinitely long sequences: the loss of a drawn batch would cross earlier by its noise.
-        with np.errstate(all="ignore"):  # of rates so large that probabilities underflow
-            loss = decoder_observables(trajectory)["loss"] @ classes.prior
-        has_momentum_clock = settings["optimizer"] != "adam"
-        t = momentum_clock(trajectory.t, settings["momentum"]) if has_momentum_clock else trajectory.t
-        transition = transition_between(t, loss, classes.vocab_size)
-    has_theory = all(settings[name] == value for name, value in OF_THEORY.items())
-    return CellRun(trajectory, section.eta_Y, transition, has_theory)
+    return _whole(sgd(classes, section.eta_Y, section.eta_Z, section.steps, **settings))
 
 
 def _whole(run: Trajectory) -> Trajectory:
@@ -223,10 +199,9 @@ def _whole(run: Trajectory) -> Trajectory:
     return run
 
 
-def _checked(observables: Sequence[str], values: Values) -> Values:
-    variables = [variable for name in observables for variable in OBSERVABLES[name].variables]
+def _checked(observables: Sequence[Observable], values: Values) -> Values:
     try:
-        return declared_values(variables, values)
+        return declared_values(observables, values)
     except ValueError as error:
         raise InputError(f"{error}; correct the observable") from error
 

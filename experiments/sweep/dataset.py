@@ -12,10 +12,11 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.observables import TRANSFORMER
 from snapdyn.dynamics.storage import provenance
 from snapdyn.experiments.sweep.design import short_names
 from snapdyn.experiments.sweep.files import Sweep, taken_names
-from snapdyn.experiments.sweep.observables import TIME, TRANSFORMER, Values, variables
+from snapdyn.experiments.sweep.observables import TIME, Values
 from snapdyn.validation.rungs.names import BRANCHES
 
 FORMAT = "snapdyn sweep 1"
@@ -78,7 +79,7 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
     dims, shape = tuple(axis.name for axis in axes), sweep.design.shape
     lengths, extra = _extra_dimensions(sweep, values)
     data: dict[str, Any] = {}
-    for variable in dict.fromkeys(sweep.variables):
+    for variable in sweep.measured:
         if variable is TIME and "time" in extra:
             continue
         label = "times" if variable is TIME else variable.name
@@ -89,12 +90,7 @@ def assemble(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int
         for number, of_cell in enumerate(values):
             if of_cell is not None:
                 _fill(array, number, of_cell[variable.name], extra)
-        attributes = {"long_name": variable.meaning, "units": variable.units}
-        data[label] = (
-            (*dims, *variable.dims),
-            array.reshape((*shape, *own)),
-            {key: text for key, text in attributes.items() if text},
-        )
+        data[label] = ((*dims, *variable.dims), array.reshape((*shape, *own)), variable.attributes)
     missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None}
     failure = np.full(len(values), "", dtype=object)
     for number, reason in (missing | dict(reasons)).items():
@@ -127,12 +123,11 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
     Series whose times differ from cell to cell have no coordinate: `times` is a variable then.
     """
     lengths: dict[str, int] = {}
-    known = variables()
-    for of_cell in values:
-        for name, value in (of_cell or {}).items():
-            if isinstance(value, list):
-                (dim,) = known[name].dims
-                lengths[dim] = max(lengths.get(dim, 0), len(value))
+    for of_cell in filter(None, values):
+        for each in sweep.measured:
+            if isinstance(of_cell[each.name], list):
+                (dim,) = each.dims
+                lengths[dim] = max(lengths.get(dim, 0), len(of_cell[each.name]))
     extra: dict[str, Any] = {}
     if "gap" in sweep.observables:
         measured = {rung for of_cell in values if of_cell for rung in of_cell["gap"]}
@@ -140,9 +135,9 @@ def _extra_dimensions(sweep: Sweep, values: Sequence[Values | None]) -> tuple[di
         lengths["rung"] = len(extra["rung"])
     times = {tuple(of_cell["time"]) for of_cell in values if of_cell and "time" in of_cell}
     if len(times) == 1:
-        units = "SGD steps" if sweep.kind == TRANSFORMER else TIME.units
+        units = "SGD steps" if sweep.kind == TRANSFORMER else TIME.unit
         extra["time"] = ("time", list(times.pop()), {"units": units})
-    for variable in sweep.variables:
+    for variable in sweep.measured:
         for dim in variable.dims:
             lengths.setdefault(dim, 0)
     return lengths, extra

@@ -22,6 +22,7 @@ from typing import Any
 
 import xarray
 
+from snapdyn.dynamics.observables import TRANSFORMER
 from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.threads import cores
@@ -30,7 +31,7 @@ from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Cell, Outcome, run_cells
 from snapdyn.experiments.sweep.dataset import SweepResult, assemble, write
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.experiments.sweep.observables import TRANSFORMER, Values
+from snapdyn.experiments.sweep.observables import Values
 from snapdyn.experiments.sweep.store import Cells, code_hash
 
 # A portion of cells takes a worker about this long: sending a portion costs a millisecond or more, and cells that are
@@ -190,7 +191,7 @@ def run_sweep(
     code = code_hash()
     cells = list(sweep.cells(code))
     folder = output_folder(out, f"{sweep.name}.nc")
-    store = Cells(folder, sweep.variables, warn, with_runs=sweep.kind == TRANSFORMER)
+    store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
     results = _Results(cells, store)
     # Cells with the same settings are run once.
     waiting = [cell for cell, _ in cells if results.numbers[cell.key][0] == cell.number and not results.take_over(cell)]

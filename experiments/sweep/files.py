@@ -12,20 +12,11 @@ from typing import Any, get_args
 
 from pydantic import Field
 
+from snapdyn.dynamics.observables import LADDER, ODE, SGD, TRANSFORMER, Observable
 from snapdyn.errors import InputError, shown, unknown_name
 from snapdyn.experiments.sweep.cells import Cell, load_plugins, models
 from snapdyn.experiments.sweep.design import Axis, Design, Value, build_design
-from snapdyn.experiments.sweep.observables import (
-    LADDER,
-    OBSERVABLES,
-    ODE,
-    SGD,
-    TRANSFORMER,
-    Variable,
-    default_observables,
-    observables_of,
-    variables,
-)
+from snapdyn.experiments.sweep.observables import all_observables, chosen, default_observables, observables_of
 from snapdyn.experiments.sweep.store import cell_key
 from snapdyn.experiments.system_sections import system_models
 from snapdyn.experiments.toml_files import Section, check_names, read_section, read_toml, unknown
@@ -38,8 +29,8 @@ SEED = "sgd.seed"
 
 def taken_names() -> frozenset[str]:
     """Names in a result that no parameter may have."""
-    dimensions = {dimension for variable in variables().values() for dimension in variable.dims}
-    return frozenset(variables()) | dimensions | {"cell", "failure"}
+    known = all_observables()
+    return frozenset([*known, *(dim for each in known.values() for dim in each.dims), "cell", "failure"])
 
 
 class SweepSection(Section):
@@ -101,9 +92,9 @@ class Sweep:
         return text, text + "".join(f" {digest}" for digest in self._digests(model))
 
     @property
-    def variables(self) -> tuple[Variable, ...]:
-        """Variables of the result; one that two observables add stands here twice."""
-        return tuple(variable for name in self.observables for variable in OBSERVABLES[name].variables)
+    def measured(self) -> list[Observable]:
+        """What each cell measures."""
+        return chosen(self.kind, self.observables)
 
     @cached_property
     def _models(self) -> dict[str, Any]:
@@ -292,7 +283,7 @@ def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
                 f"expected at least two numbers on the axis {name} of [phase], received "
                 f"{'one' if axes[name] < 2 else 'texts or true/false'}; take another axis, or no [phase]"
             )
-    names = [variable.name for variable in sweep.variables if not variable.dims and not variable.text]
+    names = [each.name for each in sweep.measured if not each.dims and not each.text]
     if not names:
         raise InputError(
             f"expected an observable with one number per cell with a section [phase], received "

@@ -1,373 +1,130 @@
-"""What a sweep measures in each cell: every observable with its variables, and how each kind of cell measures it."""
+"""What a sweep measures in each cell: observables of the registry, at the end of a run or over time."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, Trajectory, TransformerRun
-from snapdyn.dynamics.registry import Registry
+from snapdyn.dynamics import Trajectory
+from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
-from snapdyn.errors import InputError, shown
-from snapdyn.validation import Ladder
-from snapdyn.validation import observables as of_run
+from snapdyn.errors import shown
+from snapdyn.validation.observables import OBSERVABLES
 from snapdyn.validation.rungs.names import BRANCHES
 
-# Kinds of cells: what a cell runs.
-ODE, SGD, LADDER, TRANSFORMER = "ode", "sgd", "ladder", "transformer"
-STEPS = "batch-size-1 steps"
+DEFAULTS = ("entropy", "loss", "largest_gap")
+DEFAULTS_WITHOUT_CLASSES = ("growth_exponent", "loss")
 RUNGS = {rung for rungs in BRANCHES.values() for rung in rungs}
 LARGEST_INTEGER = int(sys.float_info.max)  # that a float can hold
-Values = dict[str, Any]  # of the variables of one cell: numbers, texts, or lists of them
+Values = dict[str, Any]  # of the observables of one cell: numbers, texts, or lists of them
+TIME = Observable(
+    "time",
+    "times of the series",
+    STEPS,
+    lambda run: run.t if isinstance(run, Trajectory) else run.iteration.astype(float),
+)
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A variable of the result of a sweep.
+def observables_of(kind: str) -> dict[str, Observable]:
+    """What a sweep can measure in a kind of cell, by name.
 
-    Attributes
-    ----------
-    name : str
-    units : str
-        "" for a pure number.
-    meaning : str
-        Becomes `long_name` in the dataset.
-    dims : tuple of str
-        Dimensions besides those of the design.
-    text : bool
-        Whether the values are texts.
-
-    Examples
-    --------
-    >>> from snapdyn import Variable
-    >>> Variable("loss", "nats", "loss at the end").dims
-    ()
+    A quantity over time is measured at the end of the run, as the mean over classes. Its series, NAME_series, is
+    measured at all saved times, and class_NAME at the end for each class.
     """
-
-    name: str
-    units: str = ""
-    meaning: str = ""
-    dims: tuple[str, ...] = ()
-    text: bool = False
-
-
-@dataclass(frozen=True)
-class CellRun:
-    """What an observable measures in a cell that integrates a system or trains by SGD.
-
-    Attributes
-    ----------
-    run : Trajectory
-    eta_Y : float
-        Learning rate of the decoder, per batch-size-1 step.
-    transition : float
-        Measured time of the transition in batch-size-1 steps; inf: not by the end of the run. Only for observables
-        with `needs_transition`.
-    has_theory : bool
-        Whether the theory's times apply: not with Adam, a random start or weight decay.
-    """
-
-    run: Trajectory
-    eta_Y: float
-    transition: float
-    has_theory: bool = True
-
-    @property
-    def classes(self) -> SequenceClasses:
-        """The sequence classes; InputError for a system that has none."""
-        if self.run.classes is None:
-            raise InputError(
-                f"expected observables of a system without classes (loss, growth_exponent), received others with "
-                f"{self.run.system}; see docs/how_to/sweeps.md"
-            )
-        return self.run.classes
-
-    @property
-    def run_of_classes(self) -> Trajectory:
-        """The trajectory; InputError for a system without classes."""
-        _ = self.classes
-        return self.run
+    found: dict[str, Observable] = {}
+    for observable in OBSERVABLES.values():
+        if kind in observable.cells:
+            if observable.dims[:1] != ("time",):
+                found[observable.name] = observable
+            elif observable.dims in (("time",), OF_CLASS):
+                found |= _readings(observable, observable.dims == OF_CLASS and kind != TRANSFORMER)
+    return found
 
 
-@dataclass(frozen=True)
-class Observable:
-    """An observable of a sweep.
+def _readings(observable: Observable, has_classes: bool) -> dict[str, Observable]:
+    """How a sweep reads a quantity over time, by name."""
+    name, label, of_run = observable.name, observable.label, observable.values
+    mean = ", mean over classes" if has_classes else ""
 
-    Attributes
-    ----------
-    name : str
-        What [sweep] observables names.
-    variables : tuple of Variable
-        What it adds to the result.
-    measures : mapping of str to callable
-        By kind of cell (ODE, SGD, LADDER, TRANSFORMER), from its run to the value of the only variable, or to a
-        mapping of the names of all variables to their values. The run is a `CellRun` for ODE and SGD, a `Ladder`, or a
-        `TransformerRun`.
-    needs_transition : bool
-        Whether the time of the transition is measured for it.
-    default : bool
-        Whether a sweep that names no observables measures it.
-    needs_classes : bool
-        Whether it belongs to systems of sequence classes.
+    def series(run: Any) -> np.ndarray:
+        values = np.asarray(of_run(run))
+        return values.reshape(len(values), -1).mean(axis=1)
 
-    Examples
-    --------
-    >>> import snapdyn as sd
-    >>> final = sd.Observable(
-    ...     "final_loss",
-    ...     (sd.Variable("final_loss", "nats", "loss at the end"),),
-    ...     {"ode": lambda cell: cell.run.loss[-1]},
-    ... )
-    >>> final.measures.keys()
-    dict_keys(['ode'])
-    """
-
-    name: str
-    variables: tuple[Variable, ...]
-    measures: Mapping[str, Callable[[Any], Any]]
-    needs_transition: bool = False
-    default: bool = False
-    needs_classes: bool = True
-
-    def values(self, kind: str, run: Any) -> Values:
-        """Values of the variables in one cell."""
-        value = self.measures[kind](run)
-        return dict(value) if len(self.variables) > 1 else {self.variables[0].name: value}
-
-
-def _of_trajectory(measure: Callable[[CellRun], Any]) -> dict[str, Callable[[Any], Any]]:
-    return {ODE: measure, SGD: measure}
-
-
-def _growth_exponent(cell: CellRun) -> float:
-    if "B" not in cell.run.extra:
-        raise InputError(
-            f"expected the system SingleCommonToken for the observable growth_exponent, received {cell.run.system}; "
-            "leave it out"
-        )
-    return float(cell.run.extra["B"][-1, 0])
-
-
-def _transition(cell: CellRun) -> Values:
-    times = of_run.transition_times(cell.classes, cell.eta_Y)
-    return {"transition_time": cell.transition, **(times if cell.has_theory else dict.fromkeys(times, np.nan))}
-
-
-def _phase(cell: CellRun) -> Values:
-    run = cell.run_of_classes
-    return {
-        "phase": of_run.phase(run, cell.transition),
-        "winner_share": of_run.winner_share(run),
-        "late_speed": of_run.late_speed(run),
+    readings = {
+        name: replace(
+            observable, label=f"{label} at the end{mean}", dims=(), values=lambda run: of_run(run)[-1].mean()
+        ),
+        f"{name}_series": replace(observable, label=f"{label}{mean}", dims=("time",), values=series),
     }
+    if has_classes:
+        readings[f"class_{name}"] = replace(
+            observable, label=f"{label} at the end", dims=("class",), values=lambda run: of_run(run)[-1]
+        )
+    return {key: replace(reading, name=key) for key, reading in readings.items()}
 
 
-def _loss_series(cell: CellRun) -> Values:
-    return {"loss_series": cell.run.loss, "time": cell.run.t}
+def all_observables() -> dict[str, Observable]:
+    """What a sweep of any kind can measure, by name."""
+    return {name: each for kind in (TRANSFORMER, LADDER, ODE, SGD) for name, each in observables_of(kind).items()}
 
 
-def _entropy_series(cell: CellRun) -> Values:
-    return {"entropy_series": cell.run_of_classes.entropy().mean(axis=1), "time": cell.run.t}
-
-
-def _iterations(run: TransformerRun) -> np.ndarray:
-    return run.iteration.astype(float)
-
-
-def _gaps(ladder: Ladder) -> dict[str, float]:
-    largest = ladder.gaps.gap.max(("observable", "t"))
-    return {str(rung): float(value) for rung, value in zip(largest.rung.values, largest.values, strict=True)}
-
-
-def _first_break(ladder: Ladder) -> str:
-    first = ladder.first_break()
-    return first.rung if first else "none"
-
-
-TIME = Variable("time", STEPS, "times of the series", ("time",))
-OBSERVABLES: Registry[Observable] = Registry(
-    "observable",
-    lambda observable: observable.name,
-    [
-        Observable(
-            "entropy",
-            (Variable("entropy", "nats", "entropy of attention at the end, mean over classes"),),
-            _of_trajectory(lambda cell: cell.run_of_classes.entropy()[-1].mean())
-            | {TRANSFORMER: lambda run: run.entropy[-1]},
-            default=True,
-        ),
-        Observable(
-            "class_entropy",
-            (Variable("class_entropy", "nats", "entropy of attention at the end", ("class",)),),
-            _of_trajectory(lambda cell: cell.run_of_classes.entropy()[-1]),
-        ),
-        Observable(
-            "distinct_entropy",
-            (
-                Variable(
-                    "distinct_entropy", "nats",
-                    "entropy at the end of attention to the class's distinct tokens, renormalised, mean over classes",
-                ),
-            ),
-            _of_trajectory(lambda cell: cell.run_of_classes.entropy(distinct_only=True)[-1].mean()),
-        ),
-        Observable(
-            "growth_exponent",
-            (Variable("growth_exponent", "", "growth exponent B at the end"),),
-            {ODE: _growth_exponent},
-            needs_classes=False,
-        ),
-        Observable(
-            "loss",
-            (Variable("loss", "nats", "loss at the end"),),
-            _of_trajectory(lambda cell: cell.run.loss[-1]) | {TRANSFORMER: lambda run: run.loss[-1]},
-            default=True,
-            needs_classes=False,
-        ),
-        Observable(
-            "transition_time",
-            (
-                Variable(
-                    "transition_time", STEPS,
-                    "time at which the speed of attention peaks, judged by the loss; inf: not by the end of the run",
-                ),
-                Variable("t_peak", STEPS, "t*: peak of gamma"),
-                Variable("t_start", STEPS, "t0' = K ln V/eta_Y"),
-                Variable("t_end", STEPS, "t0 = 2 (1+omega_1) K ln V/eta_Y"),
-            ),
-            _of_trajectory(_transition),
-            needs_transition=True,
-        ),
-        Observable(
-            "phase",
-            (
-                Variable("phase", "", ", ".join(f"{number}: {name}" for number, name in enumerate(of_run.PHASES))),
-                Variable("winner_share", "", "largest attention to one distinct token at the end, mean over classes"),
-                Variable("late_speed", "", "speed of attention per unit of ln t in the last decade, over its fastest"),
-            ),
-            {ODE: _phase},
-            needs_transition=True,
-        ),
-        Observable(
-            "fallen_share",
-            (Variable("fallen_share", "", "share of distinct tokens whose logit has fallen from its highest"),),
-            {ODE: lambda cell: of_run.fallen_share(cell.run_of_classes)},
-        ),
-        Observable(
-            "loss_series",
-            (Variable("loss_series", "nats", "loss", ("time",)), TIME),
-            _of_trajectory(_loss_series)
-            | {TRANSFORMER: lambda run: {"loss_series": run.loss, "time": _iterations(run)}},
-        ),
-        Observable(
-            "entropy_series",
-            (Variable("entropy_series", "nats", "entropy of attention, mean over classes", ("time",)), TIME),
-            _of_trajectory(_entropy_series)
-            | {TRANSFORMER: lambda run: {"entropy_series": run.entropy, "time": _iterations(run)}},
-        ),
-        Observable(
-            "largest_gap",
-            (Variable("largest_gap", "of what happens", "largest gap between neighbouring rungs of the ladder"),),
-            {LADDER: lambda ladder: max(_gaps(ladder).values())},
-            default=True,
-        ),
-        Observable(
-            "gap",
-            (Variable("gap", "of what happens", "largest gap of each rung to the one above", ("rung",)),),
-            {LADDER: _gaps},
-        ),
-        Observable(
-            "first_break",
-            (Variable("first_break", "", "first rung, from the finest down, that breaks the tolerance", text=True),),
-            {LADDER: _first_break},
-        ),
-    ],
-)  # fmt: skip
-"""Observables that sweep files can name; `OBSERVABLES.add` adds a user's observable."""
-
-
-def of_own_system(system: OwnSystem) -> list[Observable]:
-    """Observables of a sweep with a user's system: each of its scalar observables and state values, at the end."""
-
-    def last(name: str) -> Callable[[CellRun], Any]:
-        return lambda cell: cell.run.observable(name)[-1]
-
-    return [
-        Observable(name, (Variable(name, "", f"{name} at the end"),), {ODE: last(name)}, needs_classes=False)
-        for name in system.scalar_names()
-    ]
-
-
-def declare_own_observables(system: Any) -> None:
-    """Add the observables of a user's system to `OBSERVABLES`; another system may measure one of the same name."""
-    for observable in of_own_system(system):
-        if observable.name not in OBSERVABLES:
-            OBSERVABLES.add(observable)
-
-
-def declared_values(variables: Sequence[Variable], values: Mapping[str, Any]) -> Values:
-    """Return the values of declared variables, after checking that each is what its variable holds.
-
-    Parameters
-    ----------
-    variables : sequence of Variable
-    values : mapping of str to number, text, list of them, or mapping of rungs to numbers
-        As JSON has them. Names of no variable are left out.
-
-    Raises
-    ------
-    ValueError
-        A variable has no value, or a value of another kind.
-    """
-    declared = {variable.name: variable for variable in variables}
-    for name, variable in declared.items():
-        if name not in values:
-            raise ValueError(f"expected a value of {name}, received none")
-        if not _fits(variable, values[name]):
-            expected = "text" if variable.text else "number"
-            form = f"a list of {expected}s" if variable.dims else f"one {expected}"
-            raise ValueError(f"expected {name} to be {form}, received {shown(values[name])}")
-    return {name: value for name, value in values.items() if name in declared}
-
-
-def _fits(variable: Variable, value: Any) -> bool:
-    entries = [value]
-    if variable.dims:
-        if isinstance(value, dict) and variable.dims == ("rung",):
-            if not value.keys() <= RUNGS:
-                return False
-            entries = list(value.values())
-        elif isinstance(value, list):
-            entries = value
-        else:
-            return False
-    if variable.text:
-        return all(isinstance(entry, str) for entry in entries)
-    return all(
-        isinstance(entry, float) or (isinstance(entry, int) and abs(entry) <= LARGEST_INTEGER) for entry in entries
-    )
-
-
-def observables_of(kind: str) -> tuple[str, ...]:
-    """Names of the observables that a kind of cell has."""
-    return tuple(name for name, observable in OBSERVABLES.items() if kind in observable.measures)
+def chosen(kind: str, names: Iterable[str]) -> list[Observable]:
+    """Observables of these names, and the time where one of them is a series."""
+    known = observables_of(kind)
+    observables = [known[name] for name in names]
+    return [*observables, TIME] if any("time" in each.dims for each in observables) else observables
 
 
 def default_observables(kind: str, has_classes: bool = True, system: Any = None) -> tuple[str, ...]:
     """Names of the observables of a sweep that names none; of a user's system, and of no other, those that it has."""
     if isinstance(system, type) and issubclass(system, OwnSystem):
         return tuple(name for name in system().scalar_names() if name in OBSERVABLES)
-    if has_classes:
-        return tuple(name for name in observables_of(kind) if OBSERVABLES[name].default)
-    return tuple(
-        name for name in observables_of(kind) if name in OBSERVABLES.own and not OBSERVABLES[name].needs_classes
+    known = observables_of(kind)
+    return tuple(name for name in (DEFAULTS if has_classes else DEFAULTS_WITHOUT_CLASSES) if name in known)
+
+
+def declared_values(observables: Iterable[Observable], values: Mapping[str, Any]) -> Values:
+    """Return the values of observables, after checking that each is what its observable says.
+
+    Parameters
+    ----------
+    observables : iterable of Observable
+    values : mapping of str to number, text, list of them, or mapping of rungs to numbers
+        As JSON has them. Names of no observable are left out.
+
+    Raises
+    ------
+    ValueError
+        An observable has no value, or a value of another kind.
+    """
+    found: Values = {}
+    for observable in observables:
+        name = observable.name
+        if name not in values:
+            raise ValueError(f"expected a value of {name}, received none")
+        if not _fits(observable, values[name]):
+            expected = "text" if observable.text else "number"
+            form = f"a list of {expected}s" if observable.dims else f"one {expected}"
+            raise ValueError(f"expected {name} to be {form}, received {shown(values[name])}")
+        found[name] = values[name]
+    return found
+
+
+def _fits(observable: Observable, value: Any) -> bool:
+    if not observable.dims:
+        entries = [value]
+    elif isinstance(value, dict) and observable.dims == ("rung",) and value.keys() <= RUNGS:
+        entries = list(value.values())
+    elif isinstance(value, list):
+        entries = value
+    else:
+        return False
+    if observable.text:
+        return all(isinstance(entry, str) for entry in entries)
+    return all(
+        isinstance(entry, float) or (isinstance(entry, int) and abs(entry) <= LARGEST_INTEGER) for entry in entries
     )
-
-
-def variables() -> dict[str, Variable]:
-    """All variables of the result by name."""
-    return {variable.name: variable for observable in OBSERVABLES.values() for variable in observable.variables}

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, write_record
+from snapdyn.dynamics.observables import Observable
 from snapdyn.dynamics.processes import machine
 from snapdyn.dynamics.registry import plugin_versions
 from snapdyn.dynamics.storage import output_folder, source_hash
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
-from snapdyn.experiments.sweep.observables import Values, Variable, declared_values
+from snapdyn.experiments.sweep.observables import Values, declared_values
 
 FORMAT = 1
 # What a cell can run: all rooms below the figures, and the checks of input.
@@ -45,7 +46,7 @@ class Cells:
     ----------
     out : str or os.PathLike
         Folder of the sweep's results.
-    variables : sequence of Variable
+    observables : sequence of Observable
         What a cell holds.
     warn : callable (sentence)
         Called for each damaged file.
@@ -56,14 +57,14 @@ class Cells:
     def __init__(
         self,
         out: str | os.PathLike[str],
-        variables: Sequence[Variable],
+        observables: Sequence[Observable],
         warn: Callable[[str], None],
         with_runs: bool = False,
     ) -> None:
         self.folder = output_folder(Path(out) / "cells")
         self.runs = Path(out) / "runs"
         self._checkpoints = Path(out) / "checkpoints"
-        self._variables = variables
+        self._observables = observables
         self._warn = warn
         self._with_runs = with_runs
         self._damaged: set[str] = set()
@@ -79,7 +80,7 @@ class Cells:
             cell = read_record(file, "cell")
             if cell["key"] != key:
                 raise ValueError("it holds another cell")
-            values = declared_values(self._variables, cell["values"])
+            values = declared_values(self._observables, cell["values"])
         except DAMAGED as error:
             self._damaged.add(key)
             self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error}){_set_aside(file)}")

@@ -28,8 +28,7 @@ import snapdyn as sd
 from snapdyn.figures.style import new_figure
 
 print("imported further entries")
-final = sd.Variable("plugin_final", "1", "state at the end")
-observable = sd.Observable("plugin_final", (final,), {"ode": lambda cell: cell.run.state[-1, 0]}, needs_classes=False)
+observable = sd.Observable("plugin_final", "state at the end", "1", lambda run: run.state[-1, 0], dims=())
 
 
 @sd.claim("plugin-claim", source="own", title="one is two", statement="1 = 2.", expected="holds")

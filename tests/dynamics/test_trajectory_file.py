@@ -26,8 +26,8 @@ from snapdyn.dynamics import (
     System,
     from_text,
     integrate,
-    labels,
     load,
+    observables,
     random_classes,
     sgd,
     single_common_token,
@@ -163,7 +163,7 @@ ODD |= {"both", "both_row", "both_index", "snapdyn", "snapdyn_Y", "x:y", " ", "Ã
 
 def names_in_use(saved: dict[str, Trajectory], folder: Path) -> list[str]:
     """Every name of a file of each kind, with and without its prefix, of its header, and of a field of a run."""
-    names = {*ODD, *labels.NOT_SETTINGS, *(field.name for field in dataclasses.fields(Trajectory))}
+    names = {*ODD, *observables.NOT_SETTINGS, *(field.name for field in dataclasses.fields(Trajectory))}
     for run in saved.values():
         data = opened(run, folder)
         header = json.loads(data.attrs["snapdyn"])
@@ -227,7 +227,8 @@ def test_every_name_is_refused_or_read_back(
     known = run.to_xarray()
     free = others - {*known.variables, *known.dims}
     assert all(
-        not labels.is_storable(f"violation of {name}" if field == "invariants" else name) or name.startswith("snapdyn")
+        not observables.is_storable(f"violation of {name}" if field == "invariants" else name)
+        or name.startswith("snapdyn")
         for name in free
     )
     assert_read_back(run.changed(**{field: {**getattr(run, field), **accepted}}), tmp_path)

@@ -38,8 +38,8 @@ from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.figures.phase_panels import PANELS, whole_numbers
 from snapdyn.figures.phase_theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation import observables
-from snapdyn.validation.comparison import OF_THEORY
 from snapdyn.validation.maps.fallen_tokens import fall_onset
+from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.search import load
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import snapdyn as sd
 from snapdyn.errors import InputError
 from snapdyn.figures import overlaps
-from snapdyn.validation.comparison import IndexedObservable, compute
+from snapdyn.validation.comparison import compute
 
 
 @pytest.fixture(autouse=True)
@@ -103,9 +103,7 @@ def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
     assert figure is not None
     explanations = {text.get_text() for text in figure.legends[0].get_texts()}
     assert {"explained by the noise of the seeds", "tolerance 0.05"} <= explanations
-    comparison = compute(
-        classes, 0.1, 0.1, steps=20, seeds=range(3), observables=[IndexedObservable("entropy", (0,))], batch_size=4
-    )
+    comparison = compute(classes, 0.1, 0.1, steps=20, seeds=range(3), observables=["entropy 0"], batch_size=4)
     axes = sd.figures.plot(comparison, "entropy 0")
     assert axes.get_ylabel() == "entropy of attention (nats), class 0"
 

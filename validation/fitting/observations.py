@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn.dynamics import FiniteLengthMeanField, Sensitivity, SequenceClasses, Trace, Trajectory
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.observables import OBSERVABLES, entropy_of
 from snapdyn.errors import InputError, choice
 
 QUANTITIES = ("attention", "entropy", "loss")
@@ -36,14 +37,10 @@ def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Floats
 
     ln c_n[l] is ln P(l|n) + z_l minus a number of the class, so the centred logarithm is linear in z.
     """
-    if quantity == "loss":
-        assert trace.loss is not None
-        return trace.loss[:, rows, None]
-    if quantity == "entropy":
-        assert trace.entropy is not None
-        return trace.entropy[:, rows]
-    assert trace.attention is not None
-    c = trace.attention[:, rows][..., classes.class_of_entry, classes.P.indices]
+    values: Floats = getattr(trace, quantity)[:, rows]
+    if quantity != "attention":
+        return values.reshape(*values.shape[:2], -1)
+    c = values[..., classes.class_of_entry, classes.P.indices]
     if (c <= 0).any():
         seed, step, entry = np.unravel_index(c.argmin(), c.shape)
         raise InputError(
@@ -56,11 +53,8 @@ def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Floats
 
 def of_theory(run: Trajectory, quantity: str) -> Floats:
     """The same of a trajectory, (N, m)."""
-    if quantity == "loss":
-        return run.loss[:, None]
-    if quantity == "entropy":
-        return run.entropy()
-    return centred(run.require_classes(), np.log(run.attention_entries))
+    values = OBSERVABLES[quantity].values_on_support(run)
+    return centred(run.require_classes(), np.log(values)) if quantity == "attention" else values
 
 
 def derivatives(result: Sensitivity, quantity: str) -> Floats:
@@ -95,8 +89,7 @@ def of_state(mean: FiniteLengthMeanField, quantity: str) -> Callable[[int, Float
         c = classes.attention_from_support(mean.z_support(state))
         log_c = np.log(c)
         starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
-        entropy = -np.add.reduceat(c * log_c, starts)
-        weights = -c * (log_c + np.repeat(entropy, lengths))  # dH/d(ln P + z)
+        weights = -c * (log_c + np.repeat(entropy_of(c, starts), lengths))  # dH/d(ln P + z)
         return np.asarray(np.add.reduceat(weights[:, None] * of_entry, starts, axis=0))
 
     return row

@@ -22,6 +22,7 @@ from snapdyn.dynamics.classes import Floats, Ints, require_independent
 from snapdyn.dynamics.systems.base import checked_classes, require_one_class_per_next_token
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
 from snapdyn.validation.instances import single_common_profile
+from snapdyn.validation.observables import attention_observables, decoder_observables
 from snapdyn.validation.rungs.closed_forms import (
     closed_form_trajectory,
     decoder_of_logits,
@@ -45,7 +46,6 @@ from snapdyn.validation.rungs.names import (
     REDUCED,
     SGD,
 )
-from snapdyn.validation.rungs.observables import attention_observables, decoder_observables
 from snapdyn.validation.rungs.runs import ladder_run, unfinished
 
 RungPlan = tuple[str, str, Callable[[], Trajectory | list[Trajectory]]]

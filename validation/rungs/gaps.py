@@ -15,7 +15,7 @@ from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.html import html_table
 from snapdyn.errors import InputError, positive, unknown_name
-from snapdyn.validation.rungs.observables import attention_observables
+from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.statistics import standard_error
 
 if TYPE_CHECKING:

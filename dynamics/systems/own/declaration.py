@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels import dormand_prince
-from snapdyn.dynamics.labels import OURS, is_storable
+from snapdyn.dynamics.observables import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, finite_array, number, shown, unknown_name
 

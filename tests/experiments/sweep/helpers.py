@@ -31,7 +31,7 @@ count = 5
 
 [sweep]
 design = "grid"
-observables = ["entropy", "class_entropy", "transition_time", "loss_series"]
+observables = ["entropy", "class_entropy", "transition_time", "t_peak", "loss_series"]
 "system.eta_Z" = [0.1, 0.5]
 classes.num_classes = [2, 3, 25]
 """

@@ -16,15 +16,13 @@ import os, time
 from pathlib import Path
 import snapdyn as sd
 
-def measure(cell):
+def measure(run):
     time.sleep(float(os.environ.get("SECONDS_PER_CELL", "0")))
     with Path(__file__).with_name("log").open("a") as log:
         log.write("x")
-    return cell.run.loss
+    return run.loss
 
-sd.register(
-    sd.Observable("slow", (sd.Variable("slow", "nats", "loss", ("time",)),), {"ode": measure})
-)
+sd.register(sd.Observable("slow", "loss", "nats", measure))
 """
 SWEEP = """
 [classes]

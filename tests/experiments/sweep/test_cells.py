@@ -11,8 +11,8 @@ import pytest
 
 import snapdyn
 from snapdyn.commands.main import main
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.experiments.sweep.observables import OBSERVABLES
 from snapdyn.validation.rungs import ladder
 from tests.experiments.sweep.helpers import GOOD, GRID, dataset, swept
 from tests.helpers import FABLE
@@ -169,8 +169,7 @@ def test_an_observable_of_another_shape(
     value: object, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Assert that an own observable whose value is not what it declares is refused in one sentence."""
-    variable = snapdyn.Variable("mine", "", "mine")
-    OBSERVABLES.add(snapdyn.Observable("mine", (variable,), {"ode": lambda cell: value}))
+    OBSERVABLES.add(snapdyn.Observable("mine", "mine", "1", lambda run: value, dims=()))
     try:
         assert swept(GOOD.replace('["entropy", "loss"]', '["mine"]'), tmp_path) == 2
     finally:

@@ -16,7 +16,7 @@ def test_seeds_of_sgd_are_a_dimension(tmp_path: Path) -> None:
     """Assert the values of each seed, and the transition time of descent against that of the flow at small rates."""
     text = GRID.replace('[system]\nkind = "MeanField"\neta_Y = 1.0', "[sgd]\neta_Y = 0.05\nsteps = 1500\nseeds = 2")
     text = re.sub(r"\[run\][^[]*", "", text).replace("system.eta_Z", "sgd.eta_Z").replace("[2, 3, 25]", "[3]")
-    text = text.replace("[0.1, 0.5]", "[0.005, 0.01]").replace('"class_entropy", ', "")
+    text = text.replace("[0.1, 0.5]", "[0.005, 0.01]").replace('"class_entropy"', '"t_end"')
     assert swept(text, tmp_path) == 0
     data = dataset(tmp_path)
     assert data.entropy.dims == ("eta_Z", "num_classes", "seed")

@@ -72,7 +72,7 @@ def test_examples_exist() -> None:
         ("vocab_size = 20", "vocab_size = 1", "received the same error from all 6 cells: expected vocab_size"),
         ("[2, 3, 25]", "[2.5, 3]", "num_classes in [classes]"),
         ('["entropy", ', '["entorpy", ', "did you mean 'entropy'"),
-        ('["entropy", "class_entropy", "transition_time", "loss_series"]', "[]", "at least one observable"),
+        ('["entropy", "class_entropy", "transition_time", "t_peak", "loss_series"]', "[]", "at least one observable"),
         ("[run]", "[sgd]\n[run]", "received system and sgd"),
         ("[sweep]", "[sweeps]", "did you mean 'sweep'"),
         ('[system]\nkind = "MeanField"\neta_Y = 1.0', "", "received none; it says what a cell runs"),

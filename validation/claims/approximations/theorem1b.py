@@ -9,6 +9,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, single_common_token
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
@@ -16,7 +17,6 @@ from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.names import CLOSED, MEAN_FIELD, MODIFIED, ORIGINAL
-from snapdyn.validation.rungs.observables import decoder_observables
 from snapdyn.validation.search import Family, Instance, flow
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
@@ -95,7 +95,7 @@ def order_of_run(instance: Instance) -> Measured | None:
         return None
     x = np.multiply.outer(run.t, instance.prior) * instance.eta_Y
     late = x >= min(start_of_late_times(instance.vocab_size), float(x.max()))
-    ratio = np.where(late, decoder_observables(run)["speed"] * x / np.log1p(instance.vocab_size * x), 0.0)
+    ratio = np.where(late, OBSERVABLES["speed"].values(run) * x / np.log1p(instance.vocab_size * x), 0.0)
     i, n = np.unravel_index(int(ratio.argmax()), ratio.shape)
     return Measured(float(ratio[i, n]), at_most=CONSTANT, error=1e-6, where=f"class {n} at t = {run.t[i]:.3g}")
 
