@@ -13,7 +13,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import counterexample
 from snapdyn.validation.observables import FALL
-from snapdyn.validation.rungs.names import MEAN_FIELD
+from snapdyn.validation.rungs.run import MEAN_FIELD
 
 LARGEST_VOCABULARY = 1e15
 FIRST = 1e-3  # u at which tokens of the law turn: it is the limit of small u

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from snapdyn.dynamics import ModifiedDecoder, log_times, single_common_token, whole_run
+from snapdyn.dynamics import log_times, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.dense_algebra import dense_attention, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
@@ -13,7 +15,7 @@ from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
 from snapdyn.validation.rungs import ladder
-from snapdyn.validation.rungs.names import EXACT, MODIFIED, SGD
+from snapdyn.validation.rungs.run import EXACT, MODIFIED, SGD, run_on_rung, system_on_rung
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.search.flows import most_evaluations
 
@@ -42,12 +44,11 @@ def update_at_end(instance: Instance, weight: Floats) -> tuple[Floats, Floats, f
     key = ("slope", STEP)
     if key not in instance.runs:
         times = end * np.array([1 - STEP, 1.0, 1 + STEP])
-        system = ModifiedDecoder(instance.classes, instance.eta_Y, instance.eta_Z, z_initial=instance.start)
+        arguments = instance.classes, instance.eta_Y, instance.eta_Z
+        allowed = most_evaluations(system_on_rung(EXACT, *arguments).size, compiled=False)
+        precision: dict[str, Any] = {"method": "LSODA", "rtol": 1e-11, "atol": 1e-18, "most_evaluations": allowed}
         try:
-            allowed = most_evaluations(system.size, compiled=False)
-            instance.runs[key] = whole_run(
-                system, times, method="LSODA", rtol=1e-11, atol=1e-18, most_evaluations=allowed
-            )
+            instance.runs[key] = run_on_rung(EXACT, *arguments, times, z_initial=instance.start, **precision)
         except RuntimeError:
             instance.runs[key] = None
     run = instance.runs[key]
@@ -129,8 +130,8 @@ def clock(evidence: Evidence) -> None:
     # V = K: V E' = 0.03 here, and beta of the modified flow exceeds that of the original one by that share.
     classes = single_common_token(K, 5, 0.04, K)
     steps = ladder(classes, eta, eta, log_times(10, 4000, 30), seeds=400 if evidence.full else 40, batch_size=1)
-    per_round = steps.with_rung(EXACT, whole_run(ModifiedDecoder(classes, eta, K * eta), steps.t))
-    slower = steps.with_rung(EXACT, whole_run(ModifiedDecoder(classes, eta, eta / K), steps.t))
+    per_round = steps.with_rung(EXACT, run_on_rung(EXACT, classes, eta, K * eta, steps.t))
+    slower = steps.with_rung(EXACT, run_on_rung(EXACT, classes, eta, eta / K, steps.t))
     bound = classes.vocab_size * float(classes.E_prime()[0, 1]) + eta
     right, wrong, squared = (
         float(rungs.compare(SGD, EXACT).resolved.sel(observable="z").max()) for rungs in (steps, per_round, slower)
