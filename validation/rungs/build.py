@@ -31,14 +31,14 @@ from snapdyn.validation.rungs.run import (
     REDUCED,
     SGD,
     require_complete,
-    run_on_rung,
+    runs_on_rung,
 )
 
 # Far below the gaps between the rungs.
 PRECISION: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
 
 # Name, what the rung gives up, and how it runs.
-RungPlan = tuple[str, str, Callable[[], Trajectory | Sequence[Trajectory]]]
+RungPlan = tuple[str, str, Callable[[], Sequence[Trajectory]]]
 
 
 def ladder(
@@ -137,22 +137,22 @@ def ladder(
     options: dict[str, dict[str, Any]] = {
         FINITE_T: drawn | {"seq_len": seq_len, "seed": range(seed + seeds, seed + 2 * seeds)},
         SGD: drawn | {"seed": range(seed, seed + seeds)},
-        DESCENT: training | {"seed": [seed]},
+        DESCENT: training | {"seed": (seed,)},
         ORBIT: {},
         REDUCED: PRECISION | {"form": form},
         CLOSED: {"form": form, "branch": branch},
     }
 
-    def run(name: str) -> Trajectory | list[Trajectory]:
+    def run(name: str) -> list[Trajectory]:
         given = options.get(name, flow)
         if "momentum" not in given:
-            return run_on_rung(name, classes, eta_Y, eta_Z, times, **given)
+            return runs_on_rung(name, classes, eta_Y, eta_Z, times, **given)
         if name == FINITE_T and seq_len is None:
             raise NotApplicable("seq_len is None, sequences are infinitely long")
         record = required_steps(steps, max_steps, times)
         if not given["seed"]:
             raise NotApplicable("seeds = 0")
-        return [each.changed(t=times) for each in run_on_rung(name, classes, eta_Y, eta_Z, record, **given)]
+        return [each.changed(t=times) for each in runs_on_rung(name, classes, eta_Y, eta_Z, record, **given)]
 
     gives_up = _approximations(classes, eta_Y, eta_Z, batch_size, momentum, seq_len)
     if decoder:
@@ -175,8 +175,7 @@ def climb(
     for name, approximation, run in plans:
         approximations.append((name, approximation))
         try:
-            found = run()
-            runs = (found,) if isinstance(found, Trajectory) else tuple(found)
+            runs = tuple(run())
             require_complete(runs)
         except (NotApplicable, RuntimeError) as error:
             absent[name] = str(error)

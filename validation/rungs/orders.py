@@ -11,7 +11,17 @@ from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import strongly_correlated_classes
-from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_T, LEADING, MEAN_FIELD, REDUCED, SGD, run_on_rung
+from snapdyn.validation.rungs.run import (
+    DESCENT,
+    EXACT,
+    FINITE_T,
+    LEADING,
+    MEAN_FIELD,
+    REDUCED,
+    SGD,
+    run_on_rung,
+    runs_on_rung,
+)
 from snapdyn.validation.statistics import DECISIVE, Order, fit_order
 
 TIME = 40.0  # eta t at which runs of different rates are compared
@@ -79,7 +89,7 @@ def step_fit(count: int) -> Fit:
         flow = run_on_rung(MEAN_FIELD, classes, eta, eta, [end], rtol=1e-11, atol=1e-13).z_support
         steps = run_on_rung(DESCENT, classes, eta, eta, [end]).z_support
         gaps.append(np.abs(steps - flow).max() / np.abs(flow).max())
-        runs = run_on_rung(SGD, classes, eta, eta, [end], seed=range(90_000 + k * count, 90_000 + (k + 1) * count))
+        runs = runs_on_rung(SGD, classes, eta, eta, [end], seed=range(90_000 + k * count, 90_000 + (k + 1) * count))
         single.append(np.mean([np.abs(run.z_support - flow).max() for run in runs]) / np.abs(flow).max())
     # One seed differs from the flow by its noise, sqrt(eta).
     return Fit(STEP, MEAN_FIELD, rates, np.array(gaps), None, 1.0, 1.0, "one seed for descent", np.array(single))
@@ -91,7 +101,7 @@ def _common_logits(
     """Common token's logit at eta t = `time` of `count` runs with their own seeds."""
     classes, seeds = strongly_correlated_classes(), range(first_seed, first_seed + count)
     record = [round(time / eta)]
-    runs = run_on_rung(FINITE_T, classes, eta, eta, record, seq_len=seq_len, batch_size=batch, seed=seeds)
+    runs = runs_on_rung(FINITE_T, classes, eta, eta, record, seq_len=seq_len, batch_size=batch, seed=seeds)
     return np.array([run.z_support[0, 0] for run in runs])
 
 
@@ -144,7 +154,7 @@ def mean_spread_fit(count: int) -> Fit:
     # In place of seeds: the last 1, 4, 16 of 16 times of one run, each 1 % of the run after the other.
     end = round(EARLY / 0.05)
     record = np.linspace(0.85 * end, end, 16).round().astype(int)
-    runs = run_on_rung(SGD, strongly_correlated_classes(), 0.05, 0.05, record, seed=range(80_000, 80_000 + count))
+    runs = runs_on_rung(SGD, strongly_correlated_classes(), 0.05, 0.05, record, seed=range(80_000, 80_000 + count))
     path = np.array([run.z_support[:, 0] for run in runs])
     for k, size in enumerate(sizes):
         z = _common_logits(0.05, 1, 70_000 + 16 * k * count, count * size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -85,35 +85,9 @@ def system_on_rung(rung: str, classes: SequenceClasses, eta_Y: float, eta_Z: flo
     return applicable(entry.system, classes, eta_Y, eta_Z, **arguments)
 
 
-@overload
-def run_on_rung(
-    rung: str,
-    classes: SequenceClasses,
-    eta_Y: float,
-    eta_Z: float,
-    times: ArrayLike,
-    *,
-    seed: int = ...,
-    **options: Any,
-) -> Trajectory: ...
-
-
-@overload
-def run_on_rung(
-    rung: str,
-    classes: SequenceClasses,
-    eta_Y: float,
-    eta_Z: float,
-    times: ArrayLike,
-    *,
-    seed: Sequence[int],
-    **options: Any,
-) -> list[Trajectory]: ...
-
-
 def run_on_rung(
     rung: str, classes: SequenceClasses, eta_Y: float, eta_Z: float, times: ArrayLike, **options: Any
-) -> Trajectory | list[Trajectory]:
+) -> Trajectory:
     """Run sequence classes on a rung to the last time, or raise an error: verdicts and figures need complete runs.
 
     Parameters
@@ -128,12 +102,12 @@ def run_on_rung(
     times : (N,) array
         Saved times in batch-size-1 steps; for SGD and descent the numbers of updates, whole numbers.
     **options : dict
-        What belongs to the rung, as `RUNGS` says: z_initial, seq_len, residual, batch_size, momentum, seed (several:
-        one run per seed), beta, form, branch. Further options are those of `integrate` or of `sgd`.
+        What belongs to the rung, as `RUNGS` says: z_initial, seq_len, residual, batch_size, momentum, seed, beta, form,
+        branch. Further options are those of `integrate` or of `sgd`.
 
     Returns
     -------
-    Trajectory or list of Trajectory
+    Trajectory
 
     Raises
     ------
@@ -153,13 +127,22 @@ def run_on_rung(
     >>> run_on_rung(MEAN_FIELD, sd.syn_small(), 1.0, 0.1, [1.0, 10.0], rtol=1e-9)
     Trajectory(MeanField, 2 times, t = 1..10, finished)
     """
-    entry = RUNGS[choice("rung", rung, RUNGS)]
+    (run,) = runs_on_rung(rung, classes, eta_Y, eta_Z, times, **options)
+    return run
+
+
+def runs_on_rung(
+    rung: str, classes: SequenceClasses, eta_Y: float, eta_Z: float, times: ArrayLike, **options: Any
+) -> list[Trajectory]:
+    """Run as `run_on_rung` does, where `seed` may be a sequence: one run per seed."""
+    entry, times = RUNGS[choice("rung", rung, RUNGS)], np.asarray(times)
     if isinstance(entry, Flow):
         arguments = {name: options.pop(name) for name in entry.arguments if name in options}
-        return whole_run(system_on_rung(rung, classes, eta_Y, eta_Z, **arguments), times, **options)
+        return [whole_run(system_on_rung(rung, classes, eta_Y, eta_Z, **arguments), times, **options)]
     found = entry(classes, eta_Y, eta_Z, times, **options)
-    require_complete([found] if isinstance(found, Trajectory) else found)
-    return found
+    runs = [found] if isinstance(found, Trajectory) else found
+    require_complete(runs)
+    return runs
 
 
 def require_complete(runs: Sequence[Trajectory]) -> None:

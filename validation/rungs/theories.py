@@ -259,14 +259,14 @@ def ladder_of(
         assert isinstance(runs, list)
         return [on_the_clock(run) for run in runs]
 
-    def descent() -> Trajectory:
+    def descent() -> list[Trajectory]:
         record = required_steps(steps, max_steps, times)
-        return on_the_clock(descend(system, int(record[-1]), size, momentum, record))
+        return [on_the_clock(descend(system, int(record[-1]), size, momentum, record))]
 
-    def closed() -> Trajectory:
+    def closed() -> list[Trajectory]:
         if given is None:
             raise NotApplicable("no closed_form")
-        return _closed_trajectory(system, times, given)
+        return [_closed_trajectory(system, times, given)]
 
     effective = size / (1 - momentum)
     plans: list[RungPlan] = [
@@ -275,7 +275,7 @@ def ladder_of(
         (
             FLOW,
             f"Steps become a flow: order step_size/(1 - momentum) = {effective:.2g}.",
-            lambda: integrate(system, times, **PRECISION),
+            lambda: [integrate(system, times, **PRECISION)],
         ),
         (CLOSED, "Nothing is given up if the closed form solves the flow.", closed),
     ]

@@ -230,12 +230,12 @@ def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
     """Assert that a run that diverged leaves its message as the reason, and that an interrupted one interrupts."""
     run = whole()[DESCENT].runs[0]
     diverged = replace(run, status="diverged", message="diverged at step 3")
-    plans = (("first", "", lambda: [run, diverged]), ("second", "", lambda: run))
+    plans = (("first", "", lambda: [run, diverged]), ("second", "", lambda: [run]))
     rungs, absent = climb(plans, attention_observables)
     assert absent == {"first": "diverged at step 3"}
     assert [rung.runs for rung in rungs] == [(run,)]
     with pytest.raises(KeyboardInterrupt):
-        climb([("third", "", lambda: replace(run, status="interrupted"))], attention_observables)
+        climb([("third", "", lambda: [replace(run, status="interrupted")])], attention_observables)
 
 
 @pytest.mark.parametrize(

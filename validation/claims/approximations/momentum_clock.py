@@ -16,7 +16,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import ZERO_START
-from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD, run_on_rung
+from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD, run_on_rung, runs_on_rung
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
@@ -223,7 +223,7 @@ def _point_by_point(classes: SequenceClasses, momentum: float, full: bool) -> tu
     eta, seeds = 0.005 * (1 - MOMENTUM), 400 if full else 40
     batch = 640 if full else 64
     steps = np.unique(np.geomspace(5, 2000, 12).round().astype(int))
-    runs = run_on_rung(SGD, classes, eta, eta, steps, batch_size=batch, seed=range(seeds), momentum=MOMENTUM)
+    runs = runs_on_rung(SGD, classes, eta, eta, steps, batch_size=batch, seed=range(seeds), momentum=MOMENTUM)
     z = np.array([run.z_support for run in runs])
     scale = 1 if momentum else round(1 / (1 - MOMENTUM))
     descent = run_on_rung(DESCENT, classes, eta, eta, steps * scale, momentum=momentum).z_support
