@@ -13,8 +13,7 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, momentum_clock
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
-from snapdyn.validation.instances import single_common_profile
-from snapdyn.validation.rungs.closed_forms import NotApplicable, initial_rho0
+from snapdyn.validation.rungs.closed_forms import NotApplicable, initial_rho0, single_common_profile
 from snapdyn.validation.rungs.gaps import Ladder, Rung
 from snapdyn.validation.rungs.observables import attention_observables, decoder_observables
 from snapdyn.validation.rungs.run import (

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, SequenceClasses, SingleCommonToken, System, Trajectory, integrate
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError
-from snapdyn.validation.instances import SingleCommonProfile, single_common_profile
 
 
 class NotApplicable(InputError):
@@ -24,6 +24,44 @@ def applicable(system: Callable[..., System], *arguments: Any, **options: Any) -
         return system(*arguments, **options)
     except InputError as error:
         raise NotApplicable(str(error)) from error
+
+
+class SingleCommonProfile(NamedTuple):
+    """Profile shared by symmetric classes: distinct probabilities (d,) falling, and the common token's.
+
+    `position` (nz,) says for every logit of classes.z_coordinates which distinct probability is its token's, -1
+    for the common token.
+    """
+
+    distinct_probabilities: Floats
+    common_probability: float
+    position: NDArray[np.int64]
+
+
+def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | None:
+    """Profile of classes of one query with one common token and equal profiles; None for other classes."""
+    K = classes.num_classes
+    common = classes.common_tokens()
+    symmetric = (
+        classes.queries.size == 1
+        and classes.next_tokens.size == K >= 2
+        and common.size == 1
+        and np.ptp(classes.prior) == 0
+        and all(common[0] in classes.support(n) for n in range(K))
+    )
+    if not symmetric:
+        return None
+    P = classes.P.toarray()
+    position = np.full(classes.num_tokens, -1)
+    profiles = []
+    for n in range(K):
+        tokens = classes.distinct_tokens(n)
+        tokens = tokens[np.argsort(-P[n, tokens], kind="stable")]
+        position[tokens] = np.arange(tokens.size)
+        profiles.append(np.append(P[n, tokens], P[n, common[0]]))
+    if any(p.shape != profiles[0].shape or not np.allclose(p, profiles[0], rtol=1e-12, atol=0) for p in profiles):
+        return None
+    return SingleCommonProfile(profiles[0][:-1], float(profiles[0][-1]), position[classes.z_coordinates[1]])
 
 
 def modified_logits(classes: SequenceClasses, t: Floats, rate: float, prefactor: float = 1.0) -> Floats:

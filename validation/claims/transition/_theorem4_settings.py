@@ -17,9 +17,9 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import overlap
-from snapdyn.validation.instances import single_common_profile
 from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.pictures import Picture
+from snapdyn.validation.rungs.closed_forms import single_common_profile
 from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, run_on_rung
 
 

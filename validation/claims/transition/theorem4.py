@@ -16,10 +16,10 @@ from snapdyn.validation.claims.transition._theorem4_settings import closed_forms
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import common_growth, exponent_on_orbit, overlap, profile_of
 from snapdyn.validation.headlines import Headline
-from snapdyn.validation.instances import SingleCommonProfile
 from snapdyn.validation.many_classes import growth_of_many_classes
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
+from snapdyn.validation.rungs.closed_forms import SingleCommonProfile
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search import Instance, flow
 
