@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import ClassKind, symmetric_classes
+from snapdyn.dynamics import ClassKind, MeanField, integrate, symmetric_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 
 
 def share_of(overlap: float) -> float:
@@ -27,7 +26,7 @@ def first_gaps_of_runs(num_classes: int, vocab_size: int, overlap: float) -> tup
     t, eta_Z = np.array([1e-4 * K]), 1e-3 / K
     classes = symmetric_classes([ClassKind([share], [1 - share], K)], vocab_size=V)
     # z is of order eta_Z (eta_Y t/K)^2 of it; below that, and below Y of order 1/V, nothing is resolved.
-    run = run_on_rung(MEAN_FIELD, classes, 1.0, eta_Z, t, rtol=1e-9, atol=1e-18, reduce=True)
+    run = integrate(MeanField(classes, 1.0, eta_Z), t, rtol=1e-9, atol=1e-18, reduce=True)
     finest = float(run.of_class(0).z[0, 0, 0])
     exact, leading = (
         float(analytic.single_common_token_orbit(t, [1 - share], share, K, V, 1.0, eta_Z, beta=beta).z_common[0])
