@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from snapdyn.dynamics import log_times, single_common_token
+from snapdyn.dynamics import log_times, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.dense_algebra import dense_attention, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
@@ -44,11 +42,12 @@ def update_at_end(instance: Instance, weight: Floats) -> tuple[Floats, Floats, f
     key = ("slope", STEP)
     if key not in instance.runs:
         times = end * np.array([1 - STEP, 1.0, 1 + STEP])
-        arguments = instance.classes, instance.eta_Y, instance.eta_Z
-        allowed = most_evaluations(system_on_rung(EXACT, *arguments).size, compiled=False)
-        precision: dict[str, Any] = {"method": "LSODA", "rtol": 1e-11, "atol": 1e-18, "most_evaluations": allowed}
+        system = system_on_rung(EXACT, instance.classes, instance.eta_Y, instance.eta_Z, z_initial=instance.start)
         try:
-            instance.runs[key] = run_on_rung(EXACT, *arguments, times, z_initial=instance.start, **precision)
+            allowed = most_evaluations(system.size, compiled=False)
+            instance.runs[key] = whole_run(
+                system, times, method="LSODA", rtol=1e-11, atol=1e-18, most_evaluations=allowed
+            )
         except RuntimeError:
             instance.runs[key] = None
     run = instance.runs[key]
