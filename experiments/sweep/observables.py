@@ -14,7 +14,7 @@ from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRAN
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import shown
 from snapdyn.validation.observables import OBSERVABLES
-from snapdyn.validation.rungs.names import BRANCHES
+from snapdyn.validation.rungs.run import BRANCHES
 
 DEFAULTS = ("entropy", "loss", "largest_gap")
 DEFAULTS_WITHOUT_CLASSES = ("growth_exponent", "loss")

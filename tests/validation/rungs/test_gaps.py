@@ -12,7 +12,7 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation import Ladder, Rung, ladder
 from snapdyn.validation.observables import attention_observables
-from snapdyn.validation.rungs.names import EXACT, LEADING, MEAN_FIELD, SGD
+from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, SGD
 from tests.validation.rungs.helpers import whole
 
 

@@ -11,7 +11,7 @@ from snapdyn.dynamics import (
     syn_medium,
 )
 from snapdyn.validation.observables import attention_observables
-from snapdyn.validation.rungs.names import (
+from snapdyn.validation.rungs.run import (
     MEAN_FIELD,
 )
 from tests.validation.rungs.helpers import K, whole
