@@ -13,13 +13,14 @@ from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.kernels.dormand_prince_factored import advance_factored_mean_field
 from snapdyn.dynamics.kernels.mean_field.factored import Entries, Factors
 from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder
 from snapdyn.dynamics.symmetry.modified_decoder import ReducedModifiedDecoder
 from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedFiniteLength, ReducedMeanField
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
-from snapdyn.dynamics.systems.layout import Bools, Layout, scratch
+from snapdyn.dynamics.systems.layout import Bools, Layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken

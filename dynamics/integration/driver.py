@@ -259,7 +259,7 @@ def _step_by_step(
             raise KeyboardInterrupt
         reason = step(solver)
         if solver.status == "failed" or not np.isfinite(solver.y).all():
-            return "failed", failure_message(solver, plan, request, reason)
+            return "failed", failure_message(solver, plan.system, clock, request, reason)
         if request.most_evaluations and solver.nfev > request.most_evaluations:
             return "failed", too_many_evaluations(request.most_evaluations)
         recorder.steps += 1
@@ -308,7 +308,7 @@ def _whole_run_compiled(
             )
             recorder.steps = solver.steps
             if solver.status == "failed":
-                return "failed", failure_message(solver, plan, request, reason)
+                return "failed", failure_message(solver, plan.system, clock, request, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
                 return "failed", too_many_evaluations(request.most_evaluations)
             t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)

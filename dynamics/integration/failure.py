@@ -8,22 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver
-from snapdyn.dynamics.integration.methods import Plan
 from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.systems.base import System
 
 MOST_EVALUATIONS_LEFT = 10_000_000  # seconds of compiled steps of a hundred state values, minutes of steps in Python
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
 
-def failure_message(solver: Any, plan: Plan, request: Request, reason: str | None) -> str:
+def failure_message(solver: Any, system: System, clock: Clock, request: Request, reason: str | None) -> str:
     """Explain a failure by the state value that is not finite, or that changes fastest against its tolerance.
 
     Parameters
     ----------
     solver : object
         A solver of `methods.new_solver` after its last step.
-    plan : Plan
+    system : System
+    clock : Clock
     request : Request
         Has the tolerances; not every solver of scipy keeps them.
     reason : str or None
@@ -33,7 +35,7 @@ def failure_message(solver: Any, plan: Plan, request: Request, reason: str | Non
     -------
     str
     """
-    system, clock, state = plan.system, plan.clock, solver.y
+    state = solver.y
     bad = np.flatnonzero(~np.isfinite(state))
     if bad.size == 0:
         with np.errstate(all="ignore"):

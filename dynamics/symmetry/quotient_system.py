@@ -11,9 +11,9 @@ import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.quotient import Quotient, RowSums
 from snapdyn.dynamics.systems.base import ConservedSum, System
-from snapdyn.dynamics.systems.layout import scratch
 
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
 

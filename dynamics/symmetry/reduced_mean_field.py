@@ -12,11 +12,12 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import first_members
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
 from snapdyn.dynamics.kernels.quotient_lists import quotient_lists
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.colouring import Colouring, mixed
 from snapdyn.dynamics.symmetry.quotient import Quotient, RowSums
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
-from snapdyn.dynamics.systems.layout import Layout, scratch
+from snapdyn.dynamics.systems.layout import Layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 
 ROOM = 10_000  # terms for which there is room at first

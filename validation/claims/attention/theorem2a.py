@@ -12,6 +12,7 @@ from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
+    MODIFIED,
     SCALARS,
     SMALL_OVERLAPS,
     distinct_tokens,
@@ -32,10 +33,8 @@ from snapdyn.validation.observables import FALL, largest_fall
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
+from snapdyn.validation.requirements import OWN_NEXT_TOKENS
 from snapdyn.validation.search import Instance, load
-
-MODIFIED = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING)
 
 
 def opposite_sign(instance: Instance) -> Measured:
@@ -91,6 +90,7 @@ def first_peak(instance: Instance) -> float:
             "mean field",
             falls(MeanField, distinct_tokens),
             FLOWS,
+            MODIFIED,
             conditions=(A_DISTINCT_TOKEN, replace(OWN_NEXT_TOKENS, defining=False), FROZEN_SPEED, LITTLE_MEMORY),
             controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(distinct_tokens)},
             evaluations=(40, 1500),
@@ -109,6 +109,7 @@ def first_peak(instance: Instance) -> float:
             "modified decoder",
             falls(ModifiedDecoder, distinct_tokens),
             FLOWS,
+            MODIFIED,
             conditions=(A_DISTINCT_TOKEN, *MODIFIED, SMALL_OVERLAPS),
             controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(distinct_tokens)},
             evaluations=(30, 1500),

@@ -11,6 +11,7 @@ from snapdyn.dynamics import MeanField, ModifiedDecoder
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
+    MODIFIED,
     SMALL_OVERLAPS,
     Kind,
     common_tokens,
@@ -18,7 +19,6 @@ from snapdyn.validation.claims.attention._shared import (
     falls,
 )
 from snapdyn.validation.claims.attention._theorem3_bounds_settings import along_runs
-from snapdyn.validation.claims.attention.theorem2a import MODIFIED
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import dominant_token
