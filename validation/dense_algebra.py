@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""

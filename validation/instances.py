@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.dynamics import SequenceClasses, random_classes
-from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.synthetic import token_table
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.synthetic import random_classes, token_table
 from snapdyn.validation.dense_algebra import overlap, spectral_norm
 
 
