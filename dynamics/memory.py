@@ -110,7 +110,7 @@ def _free_pages() -> float:
 
 
 def scratch(*shape: int) -> NDArray[np.float64]:
-    """Uninitialised array that compiled loops write to, with a wide margin to any other array.
+    """Uninitialised array for compiled loops, with a wide margin to any other array.
 
     Compiled code runs a vectorised loop only after a check, on generous bounds, that the arrays it reads and writes do
     not overlap. Small arrays that happen to be adjacent in memory fail the check, and the loop that then runs rounds
