@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import xarray
 
-from snapdyn.dynamics import MeanField, SequenceClasses
+from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, power_of_ten, text_scale
-from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
+from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +76,9 @@ def compute(
         last. Times in batch-size-1 steps.
     """
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, last_time, POINTS[level])])
-    attention = accurate_run(MeanField(classes(vocab_size, common_probability), eta_Y, eta_Z), time).attention
+    attention = run_on_rung(
+        MEAN_FIELD, classes(vocab_size, common_probability), eta_Y, eta_Z, time, **TOLERANCES
+    ).attention
     common, dominant = attention[:, 0, COMMON], attention[:, 0, 0]
     half = int(np.argmax(common <= (common[0] + common[-1]) / 2))
     if dominant[-1] <= common[-1]:

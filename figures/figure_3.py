@@ -9,12 +9,12 @@ import numpy as np
 import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
-from snapdyn.dynamics import SingleCommonToken
+from snapdyn.dynamics import SingleCommonToken, whole_run
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure, note_size
-from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
+from snapdyn.validation.rungs.run import TOLERANCES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def compute(
 
     def integrated(form: str, rate: float) -> np.ndarray:
         system = SingleCommonToken(num_classes, vocab_size, rate, eta_Z, rho0, form)
-        return np.exp(2 * accurate_run(system, checked_time).extra["B"][:, 0])
+        return np.exp(2 * whole_run(system, checked_time, **TOLERANCES).extra["B"][:, 0])
 
     rates = np.array(eta_Y)
     exponents = [growth_exponent(time, rates[:, None], eta_Z, vocab_size, num_classes, rho0, form) for form in FORMS]

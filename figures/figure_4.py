@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import xarray
 
-from snapdyn.dynamics import MeanField, momentum_clock, sgd, syn_small
+from snapdyn.dynamics import momentum_clock, sgd, syn_small
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
@@ -22,9 +22,9 @@ from snapdyn.figures.syn_small import (
     draw_strip,
     groups_legend,
 )
-from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 from snapdyn.validation.published import figure_4_runs
+from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +79,7 @@ def compute(
     ]
     steps = {"steps": SETUP["steps"], "batch_size": None, "momentum": momentum, "record": ITERATIONS}
     descent = [attention_of(sgd(syn_small(), rate, eta_Z, **steps)) for rate in eta_Y]
-    theory = [attention_of(accurate_run(MeanField(syn_small(), rate, eta_Z), t)) for rate in eta_Y]
+    theory = [attention_of(run_on_rung(MEAN_FIELD, syn_small(), rate, eta_Z, t, **TOLERANCES)) for rate in eta_Y]
     return xarray.Dataset(
         {
             "sgd": (("eta_Y", "seed", "iteration", "class", "token"), np.array(noisy)),

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import xarray
 
-from snapdyn.dynamics import MeanField, syn_small
+from snapdyn.dynamics import syn_small
 from snapdyn.dynamics.storage import replacing
 from snapdyn.figures.layout import fitting_columns
 from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.syn_small import COMMON, DOMINANT
-from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
+from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
@@ -72,7 +72,7 @@ def compute(
         attention c_0(l) (eta_Y, time, token) of class 0; times 0 and then log-spaced, in batch-size-1 steps.
     """
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, last_time, FRAMES[level] - 1)])
-    runs = [accurate_run(MeanField(syn_small(), rate, eta_Z), time) for rate in eta_Y]
+    runs = [run_on_rung(MEAN_FIELD, syn_small(), rate, eta_Z, time, **TOLERANCES) for rate in eta_Y]
     return xarray.Dataset(
         {"attention": (("eta_Y", "time", "token"), np.array([run.attention[:, 0, :TOKENS] for run in runs]))},
         {

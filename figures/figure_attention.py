@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import xarray
 
-from snapdyn.dynamics import MeanField, momentum_clock, syn_small
+from snapdyn.dynamics import momentum_clock, syn_small
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, note_size
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
-from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
+from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def compute(
     """
     classes = syn_small()
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, LAST_TIME, POINTS[level])])
-    runs = [accurate_run(MeanField(classes, rate, eta_Z), time) for rate in eta_Y]
+    runs = [run_on_rung(MEAN_FIELD, classes, rate, eta_Z, time, **TOLERANCES) for rate in eta_Y]
     P = classes.P.toarray()
     return xarray.Dataset(
         {

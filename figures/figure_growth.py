@@ -8,15 +8,21 @@ import numpy as np
 import xarray
 
 from snapdyn.analytic import growth_exponent, transition_time
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SingleCommonToken, Trajectory, sgd, single_common_token
+from snapdyn.dynamics import (
+    SingleCommonToken,
+    Trajectory,
+    sgd,
+    single_common_token,
+    whole_run,
+)
 from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
-from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import dominant_token
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,8 +88,9 @@ def compute(
     closed = [
         growth_exponent(time, eta_Y, eta_Z, vocab_size, num_classes, rho0, form) for form in ("printed", "consistent")
     ]
-    runs = [accurate_run(system(classes, eta_Y, eta_Z), time) for system in (ModifiedDecoder, MeanField)]
-    integrated = accurate_run(SingleCommonToken(num_classes, vocab_size, eta_Y, eta_Z, rho0, "consistent"), time)
+    runs = [run_on_rung(rung, classes, eta_Y, eta_Z, time, **TOLERANCES) for rung in (EXACT, MEAN_FIELD)]
+    reduced = SingleCommonToken(num_classes, vocab_size, eta_Y, eta_Z, rho0, "consistent")
+    integrated = whole_run(reduced, time, **TOLERANCES)
     numbers = np.arange(SEEDS[level] if seeds is None else seeds)
     noisy = sgd(classes, eta_Y, eta_Z, steps, batch_size=batch_size, seed=list(numbers), record=time)
     return xarray.Dataset(

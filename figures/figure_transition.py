@@ -8,12 +8,12 @@ import numpy as np
 import xarray
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
-from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
+from snapdyn.dynamics import SingleCommonToken, single_common_token, whole_run
 from snapdyn.figures.layout import legend_above, letter_panels
 from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
-from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
+from snapdyn.validation.rungs.run import MODIFIED, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,10 +80,10 @@ def compute(
         form: growth_exponent(time, eta_Y, eta_Z, vocab_size, num_classes, rho0, form)
         for form in ("consistent", "printed")
     }
-    decoder = accurate_run(
-        FrozenDecoder(single_common_token(num_classes, 3, 0.1, vocab_size), eta_Y, modified=True), checked
-    )
-    logit = accurate_run(SingleCommonToken(num_classes, vocab_size, eta_Y, eta_Z, rho0, "consistent"), checked)
+    classes = single_common_token(num_classes, 3, 0.1, vocab_size)
+    decoder = run_on_rung(MODIFIED, classes, eta_Y, eta_Z, checked, **TOLERANCES)
+    reduced = SingleCommonToken(num_classes, vocab_size, eta_Y, eta_Z, rho0, "consistent")
+    logit = whole_run(reduced, checked, **TOLERANCES)
     return xarray.Dataset(
         {
             "gamma": ("time", gamma(time, eta_Y, vocab_size, num_classes)),

@@ -20,7 +20,7 @@ from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.saved_data import changed_parameters, saved_data
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
-from snapdyn.validation.run import chosen_ids
+from snapdyn.validation.verdicts import chosen_ids
 
 LONGEST_NAME = 80  # characters of a file name, beyond which parameters are shortened to a digest
 

@@ -50,7 +50,6 @@ SERVED_BY = {
     "dynamics/systems/parameters": "dynamics/integration/test_sensitivities.py",
     "dynamics/systems/variational": "dynamics/integration/test_sensitivities.py",
     "dynamics/training/*": "dynamics/training/test_descent.py",
-    "validation/accurate_runs": "validation/test_register.py",
     "validation/comparison": "figures/test_comparison.py",
     "validation/dense_algebra": "validation/claims/test_correlation.py",
     "validation/embedding": "validation/claims/test_reparameterisation.py",

@@ -12,11 +12,11 @@ from snapdyn.validation.findings import FINDINGS
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.results import ClaimResult, Report
-from snapdyn.validation.run import validate
 from snapdyn.validation.rungs import ladder, ladder_of
 from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import Order, fit_order
+from snapdyn.validation.verdicts import validate
 
 if TYPE_CHECKING:
     from snapdyn.validation.boundaries import boundary

@@ -14,9 +14,6 @@ import xarray
 from snapdyn import analytic
 from snapdyn.dynamics import (
     ExpansionWarning,
-    FiniteLengthMeanField,
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     Trace,
     Trajectory,
@@ -24,8 +21,8 @@ from snapdyn.dynamics import (
     sgd,
 )
 from snapdyn.errors import InputError, choice, instance, positive, whole
-from snapdyn.validation.accurate_runs import accurate_run
-from snapdyn.validation.instances import single_common_profile
+from snapdyn.validation.rungs.closed_forms import NotApplicable
+from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, run_on_rung
 
 # Kind of observable: its label on the axis, and the number of its indices.
 KINDS: dict[str, tuple[str, int]] = {
@@ -41,6 +38,12 @@ CURVES = {
     "finite_length": "mean field, T-1 = {}",
     "modified_decoder": "Eq. (10)",
     "closed_form": "closed form",
+}
+RUNG_OF_CURVE = {
+    "mean_field": MEAN_FIELD,
+    "finite_length": FINITE_LENGTH,
+    "modified_decoder": EXACT,
+    "closed_form": ORBIT,
 }
 
 # Values of settings of `sgd` that the theory assumes; no theory covers other values.
@@ -344,10 +347,11 @@ def _over_theory(
 def _theory(
     curve: str, classes: SequenceClasses, eta_Y: float, eta_Z: float, t: np.ndarray, settings: dict[str, Any]
 ) -> Trajectory:
-    residual, seq_len = settings.get("residual", False), settings.get("seq_len")
+    seq_len = settings.get("seq_len")
+    options: dict[str, Any] = {"beta": "exact"} if curve == "closed_form" else dict(TOLERANCES)
     if curve == "mean_field":
-        return accurate_run(MeanField(classes, eta_Y, eta_Z, residual=residual), t)
-    if residual:
+        options["residual"] = settings.get("residual", False)
+    elif settings.get("residual"):
         raise InputError(f"expected the curve mean_field with the residual connection, received {curve}; leave it out")
     if curve == "finite_length":
         if seq_len is None:
@@ -355,25 +359,10 @@ def _theory(
                 "expected seq_len with the curve finite_length, received no number of tokens; the curve mean_field is "
                 "that of infinitely long sequences"
             )
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ExpansionWarning)
-            try:
-                return accurate_run(FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len), t)
-            except (ExpansionWarning, InputError) as error:
-                raise InputError(f"{error}; leave finite_length out of curves") from error
-    if curve == "modified_decoder":
-        return accurate_run(ModifiedDecoder(classes, eta_Y, eta_Z), t)
-    profile = single_common_profile(classes)
-    if profile is None:
-        raise InputError(
-            "expected classes of one query with one common token and equal profiles for the curve closed_form, "
-            "received other classes; leave closed_form out of curves"
-        )
-    K, V = classes.num_classes, classes.vocab_size
-    distinct, order = profile.distinct_probabilities, profile.position
-    orbit = analytic.single_common_token_orbit(t, distinct, profile.common_probability, K, V, eta_Y, eta_Z)
-    z_support = np.where(order < 0, orbit.z_common[:, None], orbit.z_distinct[:, order])
-    u = V * analytic.h(t / K, eta_Y, V)
-    return Trajectory(
-        classes, t, z_support, np.zeros((1, classes.num_tokens)), np.log1p((V - 1) * np.exp(-u)), "closed form", {}
-    )
+        options["seq_len"] = seq_len
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExpansionWarning)
+        try:
+            return run_on_rung(RUNG_OF_CURVE[curve], classes, eta_Y, eta_Z, t, **options)
+        except (ExpansionWarning, NotApplicable) as error:
+            raise InputError(f"{error}; leave {curve} out of curves") from error

@@ -6,6 +6,8 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.decoder_speed import class_logits
+from snapdyn.dynamics.trajectory import Trajectory
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
@@ -65,6 +67,22 @@ def growth_rate(classes: SequenceClasses, z: Floats, h: Floats, form: str = "exa
     decay = np.exp(-V * h)
     gamma = (V - 1) ** 2 * h * decay / ((V - 1) * decay + 1)
     return gamma * (beta * G).sum(axis=1)
+
+
+def coefficients_of_run(run: Trajectory) -> Floats:
+    """a[n, k] of g_n = Y (e_n - alpha_n) = sum_k a[n, k] f_k, iota on the diagonal, -beta off it, (N, S, S).
+
+    Of a run with a saved decoder in the span of the attention vectors, attention at its start, S next tokens.
+    """
+    classes = run.require_classes()
+    W = class_logits(classes, run.attention_entries, *run.require_decoder()).logits
+    own, count = (np.arange(classes.num_classes), classes.next_index), np.ones(W.shape[2])
+    count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
+    weight = count * np.exp(W - W.max(axis=2, keepdims=True))
+    error = -weight / weight.sum(axis=2, keepdims=True)  # e_n - alpha_n, the other outputs taken together
+    error[:, *own] = 0.0
+    error[:, *own] = -error.sum(axis=2)
+    return np.asarray(error @ np.linalg.solve(classes.gram(), W).transpose(0, 2, 1))  # Y = F G^-1 W
 
 
 def overlap(f: Floats) -> Floats:

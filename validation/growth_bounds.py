@@ -11,7 +11,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.validation.instances import SingleCommonProfile, single_common_profile
+from snapdyn.validation.rungs.closed_forms import SingleCommonProfile, single_common_profile
 from snapdyn.validation.search import Instance
 
 # Solution of x exp(x) = 1: u >= eta_Y s (1 - OMEGA/ln V) as long as eta_Y s <= ln V, see `lower_bound`.

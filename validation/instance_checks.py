@@ -19,10 +19,10 @@ from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.checks import REQUIRED, json_number
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import Claim
-from snapdyn.validation.run import chosen_claims
 from snapdyn.validation.search.flows import FAILURE
 from snapdyn.validation.search.instance import Instance, require_dense
 from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
+from snapdyn.validation.verdicts import chosen_claims
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
 # The most serious first: a claim with several properties has the status of its most serious one.

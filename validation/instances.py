@@ -1,11 +1,8 @@
-"""Instances that claims share: classes, attention vectors, and the profile of symmetric classes."""
+"""Instances that claims share: classes and attention vectors."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.synthetic import random_classes, token_table
@@ -70,44 +67,6 @@ def star(num_classes: int, r: float, outer: float | None = None) -> Floats:
     f[np.arange(1, K), np.arange(K - 1)] = reach / centre
     f[np.arange(K), K - 1 + np.arange(K)] = np.sqrt(1 - (f**2).sum(axis=1))
     return f
-
-
-class SingleCommonProfile(NamedTuple):
-    """Profile shared by symmetric classes: distinct probabilities (d,) falling, and the common token's.
-
-    `position` (nz,) says for every logit of classes.z_coordinates which distinct probability is its token's, -1
-    for the common token.
-    """
-
-    distinct_probabilities: Floats
-    common_probability: float
-    position: NDArray[np.int64]
-
-
-def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | None:
-    """Profile of classes of one query with one common token and equal profiles; None for other classes."""
-    K = classes.num_classes
-    common = classes.common_tokens()
-    symmetric = (
-        classes.queries.size == 1
-        and classes.next_tokens.size == K >= 2
-        and common.size == 1
-        and np.ptp(classes.prior) == 0
-        and all(common[0] in classes.support(n) for n in range(K))
-    )
-    if not symmetric:
-        return None
-    P = classes.P.toarray()
-    position = np.full(classes.num_tokens, -1)
-    profiles = []
-    for n in range(K):
-        tokens = classes.distinct_tokens(n)
-        tokens = tokens[np.argsort(-P[n, tokens], kind="stable")]
-        position[tokens] = np.arange(tokens.size)
-        profiles.append(np.append(P[n, tokens], P[n, common[0]]))
-    if any(p.shape != profiles[0].shape or not np.allclose(p, profiles[0], rtol=1e-12, atol=0) for p in profiles):
-        return None
-    return SingleCommonProfile(profiles[0][:-1], float(profiles[0][-1]), position[classes.z_coordinates[1]])
 
 
 def dominant_token(classes: SequenceClasses, n: int = 0) -> int:

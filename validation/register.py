@@ -25,7 +25,7 @@ class Claim:
     """An entry of the register.
 
     `run(evidence)` adds the claim's measurements to its `Evidence`; before that the engine searches the domains of
-    `properties`. The verdict follows from the checks (`snapdyn.validation.run.verdict_of`) and is compared with
+    `properties`. The verdict follows from the checks (`snapdyn.validation.verdicts.verdict_of`) and is compared with
     `expected`. `chapter` is the folder of a claim of the package. `file` is the user's file that the claim was loaded
     from, empty for others.
     """

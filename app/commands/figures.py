@@ -91,7 +91,7 @@ def _parameters(
     from snapdyn.experiments.figure_files import read_figures
     from snapdyn.figures import FIGURES
     from snapdyn.figures.parameters import read_setting
-    from snapdyn.validation.run import chosen_ids
+    from snapdyn.validation.verdicts import chosen_ids
 
     parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
     FIGURES.load_named([*(ids or []), *parameters])
@@ -105,7 +105,7 @@ def _parameters(
 
 def _list(ids: list[str] | None) -> int:
     from snapdyn.figures import FIGURES
-    from snapdyn.validation.run import chosen_ids
+    from snapdyn.validation.verdicts import chosen_ids
 
     FIGURES.load_named(ids or [])
     rows = []

@@ -22,8 +22,8 @@ from snapdyn.report.formulas import glyph_definitions
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Report
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
-from snapdyn.validation.run import check_claims, report_of
 from snapdyn.validation.store import finished_claims
+from snapdyn.validation.verdicts import check_claims, report_of
 
 # Order of the page: claims that differ from the printed statement first. Marks distinguish verdicts without colour.
 VERDICTS = {

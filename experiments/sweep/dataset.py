@@ -16,7 +16,7 @@ from snapdyn.dynamics.storage import provenance
 from snapdyn.experiments.sweep.design import short_names
 from snapdyn.experiments.sweep.files import Sweep, taken_names
 from snapdyn.experiments.sweep.observables import TIME, TRANSFORMER, Values, variables
-from snapdyn.validation.rungs.names import BRANCHES
+from snapdyn.validation.rungs.run import BRANCHES
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"

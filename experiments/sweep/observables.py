@@ -15,7 +15,7 @@ from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, shown
 from snapdyn.validation import Ladder
 from snapdyn.validation import observables as of_run
-from snapdyn.validation.rungs.names import BRANCHES
+from snapdyn.validation.rungs.run import BRANCHES
 
 # Kinds of cells: what a cell runs.
 ODE, SGD, LADDER, TRANSFORMER = "ode", "sgd", "ladder", "transformer"

@@ -96,7 +96,7 @@ from snapdyn.commands.options import systems_and_observables
 from snapdyn.dynamics.registry import plugin_versions
 from snapdyn.experiments.run_files import read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
-from snapdyn.validation.run import chosen_claims
+from snapdyn.validation.verdicts import chosen_claims
 
 listed = "PluginDecay" in systems_and_observables()
 chosen_claims(None)

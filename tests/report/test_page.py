@@ -27,7 +27,7 @@ from snapdyn.validation import CLAIMS, Map, Picture, Report
 from snapdyn.validation.equations import EquationRow
 from snapdyn.validation.headlines import Headline
 from snapdyn.validation.results import VERDICTS
-from snapdyn.validation.run import check_claims
+from snapdyn.validation.verdicts import check_claims
 from tests.report.helpers import invented
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}

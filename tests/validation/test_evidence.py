@@ -3,7 +3,7 @@
 import pytest
 
 import snapdyn as sd
-from snapdyn.validation.run import verdict_of
+from snapdyn.validation.verdicts import verdict_of
 
 
 def evidence() -> sd.Evidence:

@@ -10,7 +10,7 @@ import numpy as np
 from snapdyn.validation import Check, ClaimResult
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.register import Claim, Evidence
-from snapdyn.validation.run import check_claim
+from snapdyn.validation.verdicts import check_claim
 from tests.validation.helpers import checks_of
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, integrate
+from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation import CLAIMS
 from snapdyn.validation.claims.attention._shared import common_tokens, distinct_tokens, falls, speed
 from snapdyn.validation.claims.attention.theorem2a import distinct_rate
@@ -20,6 +20,7 @@ from snapdyn.validation.engine import examine
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.properties import Measure, Property
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.search import (
     OUTSIDE,
     Counterexample,
@@ -52,8 +53,8 @@ def violation_of(measure: Measure) -> Violation:
 
 
 speed_shortfall = violation_of(speed)
-distinct_fall = violation_of(falls(MeanField, distinct_tokens))
-common_rise = violation_of(falls(ModifiedDecoder, common_tokens, -1.0))
+distinct_fall = violation_of(falls(MEAN_FIELD, distinct_tokens))
+common_rise = violation_of(falls(EXACT, common_tokens, -1.0))
 STORED: dict[str, Violation] = {
     "theorem2a-priors": speed_shortfall,
     "theorem2a-strong": speed_shortfall,
@@ -61,10 +62,10 @@ STORED: dict[str, Violation] = {
     "theorem2a-memory": distinct_fall,
     "theorem2a-late": distinct_fall,
     "theorem2b-two-common": common_rise,
-    "theorem2b-fast": violation_of(falls(MeanField, common_tokens, -1.0)),
-    "theorem3-gain-memory": violation_of(gain_error(MeanField, PERCENT)),
-    "theorem3-bounds-rising": violation_of(leaves_bounds(ModifiedDecoder)),
-    "theorem3-bounds-mean-field": violation_of(leaves_bounds(MeanField)),
+    "theorem2b-fast": violation_of(falls(MEAN_FIELD, common_tokens, -1.0)),
+    "theorem3-gain-memory": violation_of(gain_error(MEAN_FIELD, PERCENT)),
+    "theorem3-bounds-rising": violation_of(leaves_bounds(EXACT)),
+    "theorem3-bounds-mean-field": violation_of(leaves_bounds(MEAN_FIELD)),
 }
 FAMILIES = [
     WEAK,
@@ -107,9 +108,9 @@ def test_a_draw_depends_on_its_seed_and_number_only() -> None:
     ("measure", "family", "draws"),
     [
         # No common token ever rises under strong correlation.
-        (falls(ModifiedDecoder, common_tokens, -1.0), Family("strong", "strong", num_common=(2, 3)), 40),
+        (falls(EXACT, common_tokens, -1.0), Family("strong", "strong", num_common=(2, 3)), 40),
         # Every distinct token rises at any ratio up to the decoder's speed.
-        (falls(MeanField, distinct_tokens), Family("weak", ratio=(0.1, 1.0)), 60),
+        (falls(MEAN_FIELD, distinct_tokens), Family("weak", ratio=(0.1, 1.0)), 60),
         # xi_n > 0 whatever the priors.
         (speed, Family("any priors", uniform=False, num_classes=(3, 4)), 1000),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import least_squares
 
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, SequenceClasses, System, Trace
 from snapdyn.dynamics.classes import Floats
@@ -25,9 +26,10 @@ from snapdyn.validation.fitting.residuals import (
     visible_misfit,
 )
 from snapdyn.validation.fitting.result import Fit
-from snapdyn.validation.fitting.search import grid_start, least_weighted_squares
 from snapdyn.validation.fitting.simulation import simulated_errors
 
+# Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
+SPANS, RATIOS = np.geomspace(1.0, 3000.0, 9), np.geomspace(0.01, 30.0, 8)
 LARGEST_CONDITION = 1e3
 LARGEST_RELATIVE_ERROR = 0.5
 FEWEST_SEEDS = 8
@@ -296,3 +298,47 @@ def _problems(names: tuple[str, ...], deviations: Floats, condition: float) -> l
                 "other times"
             )
     return found
+
+
+def grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats:
+    """Coordinates of the best of a grid of rates; those that are given are kept."""
+    given = {**model.fixed, **start}
+    t_end = float(model.t[-1])
+    spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS
+    best, least = None, np.inf
+    for span in spans:
+        rate = span / t_end
+        for ratio in [given["eta_Z"] / rate] if "eta_Z" in given else RATIOS:
+            trial = model.coordinates({**given, "eta_Y": rate, "eta_Z": ratio * rate})
+            try:
+                distance = float(((model.evaluate(trial)[0] - data) ** 2).sum())
+            except RuntimeError:
+                continue
+            if distance < least:
+                best, least = trial, distance
+    if best is None:
+        raise RuntimeError("the theory cannot be integrated at any rates of the start; give eta_Y and eta_Z")
+    return best
+
+
+def least_weighted_squares(
+    model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
+) -> Floats:
+    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
+    kept: dict[bytes, tuple[Floats, Floats]] = {}
+
+    def evaluated(x: Floats) -> tuple[Floats, Floats]:
+        key = x.tobytes()
+        if key not in kept:
+            kept.clear()
+            values, J = model.evaluate(x)
+            residual, matrix = (values - data).ravel(), J.reshape(x.size, -1).T
+            kept[key] = (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
+        return kept[key]
+
+    lower, upper = centre - np.log(reach), centre + np.log(reach)
+    solution = least_squares(
+        lambda x: evaluated(x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(x)[1],
+        (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
+    )  # fmt: skip
+    return np.asarray(solution.x)

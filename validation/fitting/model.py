@@ -16,7 +16,6 @@ from snapdyn.dynamics import (
     System,
     Trajectory,
     sensitivity,
-    sgd,
     whole_run,
 )
 from snapdyn.dynamics.classes import Floats
@@ -24,6 +23,7 @@ from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.noise import covariance_between_times
 from snapdyn.errors import InputError
 from snapdyn.validation.fitting import observations
+from snapdyn.validation.rungs.run import DESCENT, run_on_rung
 
 FREE = ("eta_Y", "eta_Z", "clock", "common_probability")
 # Updates of descent that the correction for finite steps makes: seconds.
@@ -126,15 +126,18 @@ class FitModel:
         whole = np.rint(updates)
         values = self.values(coordinates)
         factor = clock.rate_factor * values.get("clock", 1.0)
-        init = "zeros" if self.z_initial is None else {"z": self.z_initial}
-        run = sgd(
-            self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"], steps=int(whole[-1]),
-            batch_size=None, momentum=clock.momentum, init=init, record=whole.astype(int),
-        )  # fmt: skip
-        if not run.success:
+        rates, options = (factor * values["eta_Y"], factor * values["eta_Z"]), self.training(clock)
+        try:
+            run = run_on_rung(DESCENT, self.classes_at(values), *rates, whole.astype(int), **options)
+        except RuntimeError:
             return None
         flow = self.run(MeanField, values, self.t)
         return observations.of_theory(run, self.quantity) - observations.of_theory(flow, self.quantity)
+
+    def training(self, clock: TraceClock) -> dict[str, Any]:
+        """Momentum and start of the training of the trace, as options of `sgd`."""
+        init = "zeros" if self.z_initial is None else {"z": self.z_initial}
+        return {"momentum": clock.momentum, "init": init}
 
     def run(self, system: type[System], values: Mapping[str, float], t: Floats) -> Trajectory:
         """Trajectory of a system at the parameters, at times by the clock of the trace."""

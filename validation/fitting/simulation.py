@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as t_distribution
 
-from snapdyn.dynamics import sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.model import FitModel
 from snapdyn.validation.fitting.residuals import MOST_COMPONENTS, Weights, p_value_with_allowance
+from snapdyn.validation.rungs.run import FINITE_T, runs_on_rung
 
 RUNS = 200
 FIRST_SEED = 2**40  # runs of the user have other seeds
@@ -110,16 +110,11 @@ def simulated_runs(model: FitModel, x: Floats, clock: TraceClock, updates: Float
     """Observations (RUNS, N, m) of runs of SGD with the steps, batches and momentum of the trace."""
     values = model.values(x)
     factor = clock.rate_factor * values.get("clock", 1.0)
-    record = np.rint(updates).astype(int)
-    init = "zeros" if model.z_initial is None else {"z": model.z_initial}
-    runs = sgd(
-        model.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"], steps=int(record[-1]),
-        batch_size=clock.batch_size, seq_len=model.seq_len, momentum=clock.momentum, init=init, record=record,
-        seed=range(FIRST_SEED, FIRST_SEED + RUNS),
-    )  # fmt: skip
-    for run in runs:
-        if run.status == "interrupted":
-            raise KeyboardInterrupt
-        if not run.success:
-            raise RuntimeError(f"a run simulated at the estimates {run.message}; use errors='seeds'")
+    rates, record = (factor * values["eta_Y"], factor * values["eta_Z"]), np.rint(updates).astype(int)
+    options = model.training(clock) | {"seq_len": model.seq_len, "batch_size": clock.batch_size}
+    options["seed"] = range(FIRST_SEED, FIRST_SEED + RUNS)
+    try:
+        runs = runs_on_rung(FINITE_T, model.classes_at(values), *rates, record, **options)
+    except RuntimeError as error:
+        raise RuntimeError(f"a run simulated at the estimates {error}; use errors='seeds'") from error
     return np.array([observations.of_theory(run, model.quantity) for run in runs])

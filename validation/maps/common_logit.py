@@ -8,15 +8,13 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     single_common_token,
-    whole_run,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.maps.rates_and_correlation import boundary
 from snapdyn.validation.pictures import Map
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 
 
 def classes_of_overlap(rho: float, num_classes: int, vocab_size: int) -> SequenceClasses:
@@ -40,8 +38,8 @@ def common_logit_ratio(vocab_size: int, num_classes: int, rho: float) -> tuple[f
     t, eta_Z = 2 * K * np.log(V), 1e-4
     classes = classes_of_overlap(rho, K, V)
     runs = (
-        whole_run(system, [t], method="LSODA", rtol=1e-9, atol=1e-18)
-        for system in (ModifiedDecoder(classes, 1.0, eta_Z), MeanField(classes, 1.0, eta_Z))
+        run_on_rung(rung, classes, 1.0, eta_Z, [t], method="LSODA", rtol=1e-9, atol=1e-18)
+        for rung in (EXACT, MEAN_FIELD)
     )
     modified, mean_field = (float(run.z[0, 0, 0]) for run in runs)
     X = rho * V * float(analytic.h(t / K, 1.0, V))

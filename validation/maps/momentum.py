@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from snapdyn.dynamics import (
     MeanField,
     random_classes,
-    whole_run,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.maps.rates_and_correlation import boundary
 from snapdyn.validation.pictures import Map
+from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 
 
 def momentum_map(level: str, points: int | None = None) -> Map:
@@ -28,7 +28,7 @@ def momentum_map(level: str, points: int | None = None) -> Map:
     start = np.log(classes.vocab_size)
     violation = np.empty((momenta.size, i.size))
     for row, mu in enumerate(momenta):
-        flow = whole_run(system, i / (1 - mu), rtol=1e-11, atol=1e-20)
+        flow = run_on_rung(MEAN_FIELD, classes, eta, eta, i / (1 - mu), rtol=1e-11, atol=1e-20)
         violation[row] = np.abs((start - flow.loss) / (start - _descent_loss(system, float(mu), i)) - 1)
     lag = momenta / (1 - momenta)
     return Map(

@@ -7,15 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn.dynamics import (
-    MeanField,
     SequenceClasses,
     Trajectory,
     log_times,
-    whole_run,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.instances import correlated_classes
 from snapdyn.validation.pictures import Line, Map
+from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 
 # "Much larger" is read as a factor of ten, as in Assumption 2.
 MUCH_SMALLER = 0.1
@@ -90,7 +89,7 @@ def flow_at_ratio(classes: SequenceClasses, ratio: float, times: Floats) -> Traj
     # LSODA needs half of the evaluations of DOP853. BDF is faster than LSODA after fast attention has settled.
     settled = ratio > 0.1 and times[-1] > 1e6
     options = {"method": "BDF" if settled else "LSODA", "atol": 1e-13} if ratio <= 1 else {"atol": 1e-11}
-    return whole_run(MeanField(classes, 1.0, ratio), times, rtol=1e-8, **options)
+    return run_on_rung(MEAN_FIELD, classes, 1.0, ratio, times, rtol=1e-8, **options)
 
 
 def boundary(label: str, x: object, y: object, kind: str = "printed") -> Line:

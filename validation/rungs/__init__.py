@@ -2,7 +2,6 @@
 
 from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
-from snapdyn.validation.rungs.theories import ladder_of
-from snapdyn.validation.rungs.theory_ladder import FittedOrder, TheoryLadder
+from snapdyn.validation.rungs.theories import FittedOrder, TheoryLadder, ladder_of
 
 __all__ = ["Break", "FittedOrder", "Ladder", "Rung", "TheoryLadder", "ladder", "ladder_of"]

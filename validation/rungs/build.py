@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import (
-    FrozenDecoder,
-    MeanField,
-    ModifiedDecoder,
-    SequenceClasses,
-    Trajectory,
-    momentum_clock,
-    sgd,
-)
-from snapdyn.dynamics.classes import Floats, Ints, require_independent
-from snapdyn.dynamics.systems.base import checked_classes, require_one_class_per_next_token
+from snapdyn.dynamics import SequenceClasses, Trajectory, momentum_clock
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
-from snapdyn.validation.instances import single_common_profile
-from snapdyn.validation.rungs.closed_forms import (
-    closed_form_trajectory,
-    decoder_of_logits,
-    initial_rho0,
-    modified_logits,
-    orbit_trajectory,
-    reduced_trajectory,
-)
+from snapdyn.validation.rungs.closed_forms import NotApplicable, initial_rho0, single_common_profile
 from snapdyn.validation.rungs.gaps import Ladder, Rung
-from snapdyn.validation.rungs.names import (
+from snapdyn.validation.rungs.observables import attention_observables, decoder_observables
+from snapdyn.validation.rungs.run import (
     BRANCHES,
     CLOSED,
     DESCENT,
@@ -44,15 +29,15 @@ from snapdyn.validation.rungs.names import (
     ORIGINAL,
     REDUCED,
     SGD,
+    require_complete,
+    runs_on_rung,
 )
-from snapdyn.validation.rungs.observables import attention_observables, decoder_observables
-from snapdyn.validation.rungs.runs import ladder_run, unfinished
 
-RungPlan = tuple[str, str, Callable[[], Trajectory | list[Trajectory]]]
+# Far below the gaps between the rungs.
+PRECISION: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
 
-
-class NotApplicable(Exception):
-    """A rung does not exist for these classes, or was not requested. Invalid arguments raise InputError instead."""
+# Name, what the rung gives up, and how it runs.
+RungPlan = tuple[str, str, Callable[[], Sequence[Trajectory]]]
 
 
 def ladder(
@@ -143,126 +128,90 @@ def ladder(
     batch_size = whole("batch_size", batch_size, 1)
     choice("form", form, ("consistent", "printed"))
     choice("branch", branch, BRANCHES)
-    decoder = branch == "decoder"
     times, steps = rounded_steps(t_eval, momentum, whole("max_steps", max_steps, 1))
+    decoder = branch == "decoder"
+    flow = PRECISION | {"save_decoder": decoder}
+    training = {"momentum": momentum, "save_decoder": decoder}
+    drawn = training | {"batch_size": batch_size}
+    options: dict[str, dict[str, Any]] = {
+        FINITE_T: drawn | {"seq_len": seq_len, "seed": range(seed + seeds, seed + 2 * seeds)},
+        SGD: drawn | {"seed": range(seed, seed + seeds)},
+        DESCENT: training | {"seed": (seed,)},
+        ORBIT: {},
+        REDUCED: PRECISION | {"form": form},
+        CLOSED: {"form": form, "branch": branch},
+    }
 
-    def descend(seeds: Sequence[int], batch_size: int | None, seq_len: int | None = None) -> list[Trajectory]:
-        if steps is None:
-            raise NotApplicable(f"more than max_steps = {max_steps} steps to t = {times[-1]:.4g}")
-        if not seeds:
-            raise NotApplicable("seeds = 0")
-        last = int(steps[-1])
-        runs = sgd(
-            classes, eta_Y, eta_Z, last, batch_size, seq_len, momentum, record=steps, seed=seeds, save_decoder=decoder
-        )
-        return [replace(run, t=times) for run in runs]
-
-    def finite_T() -> list[Trajectory]:
-        if seq_len is None:
+    def run(name: str) -> list[Trajectory]:
+        given = options.get(name, flow)
+        if "momentum" not in given:
+            return runs_on_rung(name, classes, eta_Y, eta_Z, times, **given)
+        if name == FINITE_T and seq_len is None:
             raise NotApplicable("seq_len is None, sequences are infinitely long")
-        return descend(range(seed + seeds, seed + 2 * seeds), batch_size, seq_len)
+        record = required_steps(steps, max_steps, times)
+        if not given["seed"]:
+            raise NotApplicable("seeds = 0")
+        return [each.changed(t=times) for each in runs_on_rung(name, classes, eta_Y, eta_Z, record, **given)]
 
-    eta = max(eta_Y, eta_Z)
-    upper: list[RungPlan] = [
-        (FINITE_T, "", finite_T),
-        (
-            SGD,
-            "Sequences become infinitely long: f is curved in the token counts, a bias of order 1/(T-1)"
-            + (f" = {1 / seq_len:.2g}." if seq_len else "."),
-            lambda: descend(range(seed, seed + seeds), batch_size),
-        ),
-        (
-            DESCENT,
-            "The drawn classes are averaged: seeds spread by the order of sqrt(eta/batch) = "
-            f"{np.sqrt(eta / batch_size):.2g}, and their mean is biased by its square.",
-            lambda: descend([seed], None),
-        ),
-        (
-            MEAN_FIELD,
-            f"Steps become a flow: order eta/(1-momentum) = {eta / (1 - momentum):.2g}.",
-            lambda: ladder_run(MeanField(classes, eta_Y, eta_Z), times, decoder),
-        ),
-    ]
+    gives_up = _approximations(classes, eta_Y, eta_Z, batch_size, momentum, seq_len)
     if decoder:
-        lower, observe = _decoder_branch(classes, eta_Y, eta_Z, times), decoder_observables
-    else:
-        lower, observe = _attention_branch(classes, eta_Y, eta_Z, times, form), attention_observables
+        gives_up[CLOSED] = "Nothing is given up: h solves (45)."
+    plans = [(name, gives_up[name], partial(run, name)) for name in BRANCHES[branch]]
+    rungs, absent = climb(plans, decoder_observables if decoder else attention_observables)
+    return Ladder(times, rungs, absent, tolerance, eta_Z / eta_Y)
+
+
+def climb(
+    plans: Iterable[RungPlan], observe: Callable[[Trajectory], dict[str, Floats]]
+) -> tuple[tuple[Rung, ...], dict[str, str]]:
+    """Run rungs from the finest to the coarsest; return those that have complete runs, and why the others do not.
+
+    A rung below absent ones gives up what they give up as well.
+    """
     rungs: list[Rung] = []
     absent: dict[str, str] = {}
     approximations: list[tuple[str, str]] = []  # approximations of this rung and of the absent rungs above it
-    for name, approximation, run in upper + lower:
-        outcome = attempt(run)
+    for name, approximation, run in plans:
         approximations.append((name, approximation))
-        if isinstance(outcome, str):
-            absent[name] = outcome
+        try:
+            runs = tuple(run())
+            require_complete(runs)
+        except (NotApplicable, RuntimeError) as error:
+            absent[name] = str(error)
             continue
         names = " and ".join(skipped for skipped, _ in approximations)
         together = f"{names} together: " if len(approximations) > 1 else ""
         why = together + " ".join(reason for _, reason in approximations) if rungs else ""
-        rungs.append(Rung(name, outcome, why, observe))
+        rungs.append(Rung(name, runs, why, observe))
         approximations = []
-    return Ladder(times, tuple(rungs), absent, tolerance, eta_Z / eta_Y)
+    return tuple(rungs), absent
 
 
-def _attention_branch(classes: SequenceClasses, eta_Y: float, eta_Z: float, times: Floats, form: str) -> list[RungPlan]:
-    """Rungs below the mean field at which attention moves."""
-    profile = single_common_profile(classes)
-
-    def modified(beta: str) -> Trajectory:
-        _require_modified_flow(classes)
-        return ladder_run(ModifiedDecoder(classes, eta_Y, eta_Z, beta), times)
-
-    def symmetric(closed: Callable[..., Trajectory], *arguments: Any) -> Trajectory:
-        if profile is None:
-            raise NotApplicable("the classes do not share one query, one common token, one profile and one weight")
-        return closed(classes, profile, eta_Y, eta_Z, times, *arguments)
-
+def _approximations(
+    classes: SequenceClasses, eta_Y: float, eta_Z: float, batch_size: int, momentum: float, seq_len: int | None
+) -> dict[str, str]:
+    """What each rung gives up relative to the rung above, with its size in this setting."""
     K, V = classes.num_classes, classes.vocab_size
-    beta = _beta_scale(classes)
-    return [
-        (
-            EXACT,
-            f"The decoder follows the modified flow: beta is {beta} in place of the original flow's 1/(V-1) = "
-            f"{1 / (V - 1):.2g} (F4), and old attention is forgotten, eta_Z/eta_Y = {eta_Z / eta_Y:.2g} (F10).",
-            lambda: modified("exact"),
-        ),
-        (LEADING, f"beta = E' ({beta}) drops a term of order 1/V = {1 / V:.2g}.", lambda: modified("leading")),
-        (ORBIT, "Nothing is given up: the orbit is exact for equal profiles.", lambda: symmetric(orbit_trajectory)),
-        (
-            REDUCED,
-            "rho0 is taken constant, beta_nk = f_n.f_k and 1 - f_n.f_k = 1: order (K-1)/rho0^2"
-            + ("" if profile is None else f" = {(K - 1) / initial_rho0(profile) ** 2:.2g}")
-            + ", and rho0 drifts as the logits move.",
-            lambda: symmetric(reduced_trajectory, form),
-        ),
-        (
-            CLOSED,
-            "Nothing is given up: (13) is integrated in closed form.",
-            lambda: symmetric(closed_form_trajectory, form),
-        ),
-    ]
-
-
-def _decoder_branch(classes: SequenceClasses, eta_Y: float, eta_Z: float, times: Floats) -> list[RungPlan]:
-    """Rungs below the mean field at which attention is frozen at its start."""
-
-    def modified() -> Trajectory:
-        _require_modified_flow(classes)
-        return ladder_run(FrozenDecoder(classes, eta_Y, modified=True), times, save_decoder=True)
-
-    def closed() -> Trajectory:
-        _require_modified_flow(classes)
-        return decoder_of_logits(classes, times, modified_logits(classes, times, eta_Y))
-
-    return [
-        (
-            ORIGINAL,
-            f"Attention is frozen at its start: eta_Z/eta_Y = {eta_Z / eta_Y:.2g}.",
-            lambda: ladder_run(FrozenDecoder(classes, eta_Y), times, save_decoder=True),
-        ),
-        (MODIFIED, f"Classes no longer move each other's logits: {_beta_scale(classes)} (F2).", modified),
-        (CLOSED, "Nothing is given up: h solves (45).", closed),
-    ]
+    profile = single_common_profile(classes)
+    order = "" if profile is None else f" = {(K - 1) / initial_rho0(profile) ** 2:.2g}"
+    bias = f" = {1 / seq_len:.2g}" if seq_len else ""
+    eta, ratio, beta = max(eta_Y, eta_Z), eta_Z / eta_Y, _beta_scale(classes)
+    return {
+        FINITE_T: "",
+        SGD: f"Sequences become infinitely long: f is curved in the token counts, a bias of order 1/(T-1){bias}.",
+        DESCENT: "The drawn classes are averaged: seeds spread by the order of sqrt(eta/batch) = "
+        f"{np.sqrt(eta / batch_size):.2g}, and their mean is biased by its square.",
+        MEAN_FIELD: f"Steps become a flow: order eta/(1-momentum) = {eta / (1 - momentum):.2g}.",
+        EXACT: f"The decoder follows the modified flow: beta is {beta} in place of the original flow's 1/(V-1) = "
+        f"{1 / (V - 1):.2g} (F4), and old attention is forgotten, eta_Z/eta_Y = {ratio:.2g} (F10).",
+        LEADING: f"beta = E' ({beta}) drops a term of order 1/V = {1 / V:.2g}.",
+        ORBIT: "Nothing is given up: the orbit is exact for equal profiles.",
+        REDUCED: "rho0 is taken constant, beta_nk = f_n.f_k and 1 - f_n.f_k = 1: order (K-1)/rho0^2"
+        f"{order}, and rho0 drifts as the logits move.",
+        CLOSED: "Nothing is given up: (13) is integrated in closed form.",
+        ORIGINAL: f"Attention is frozen at its start: eta_Z/eta_Y = {ratio:.2g}.",
+        MODIFIED: f"Classes no longer move each other's logits: {beta} (F2).",
+    }
 
 
 def rounded_steps(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[Floats, Ints | None]:
@@ -281,22 +230,11 @@ def rounded_steps(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[F
     return clock[steps], steps
 
 
-def _require_modified_flow(classes: SequenceClasses) -> None:
-    try:
-        require_one_class_per_next_token(classes, "the modified flow")
-        require_independent(classes.gram())
-    except InputError as error:
-        raise NotApplicable(str(error)) from error
-
-
-def attempt(run: Callable[[], Trajectory | list[Trajectory]]) -> tuple[Trajectory, ...] | str:
-    """Run a rung; return its runs, or the reason why it does not exist or why a run stopped early."""
-    try:
-        result = run()
-    except NotApplicable as error:
-        return str(error)
-    runs = (result,) if isinstance(result, Trajectory) else tuple(result)
-    return unfinished(runs) or runs
+def required_steps(steps: Ints | None, max_steps: int, times: Floats) -> Ints:
+    """Steps of `rounded_steps`; raise NotApplicable if there are none."""
+    if steps is None:
+        raise NotApplicable(f"more than max_steps = {max_steps} steps to t = {times[-1]:.4g}")
+    return steps
 
 
 def _beta_scale(classes: SequenceClasses) -> str:

@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    FrozenDecoder,
-    SequenceClasses,
-    SingleCommonToken,
-    Trajectory,
-)
+from snapdyn.dynamics import FrozenDecoder, SequenceClasses, SingleCommonToken, System, Trajectory, integrate
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.instances import SingleCommonProfile
-from snapdyn.validation.rungs.names import CLOSED, ORBIT, REDUCED
-from snapdyn.validation.rungs.runs import ladder_run
+from snapdyn.errors import InputError
+
+
+class NotApplicable(InputError):
+    """A rung does not exist for these classes, or was not requested."""
+
+
+def applicable(system: Callable[..., System], *arguments: Any, **options: Any) -> System:
+    """Build a system; raise NotApplicable where it is not defined for its classes."""
+    try:
+        return system(*arguments, **options)
+    except InputError as error:
+        raise NotApplicable(str(error)) from error
+
+
+class SingleCommonProfile(NamedTuple):
+    """Profile shared by symmetric classes: distinct probabilities (d,) falling, and the common token's.
+
+    `position` (nz,) says for every logit of classes.z_coordinates which distinct probability is its token's, -1
+    for the common token.
+    """
+
+    distinct_probabilities: Floats
+    common_probability: float
+    position: NDArray[np.int64]
+
+
+def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | None:
+    """Profile of classes of one query with one common token and equal profiles; None for other classes."""
+    K = classes.num_classes
+    common = classes.common_tokens()
+    symmetric = (
+        classes.queries.size == 1
+        and classes.next_tokens.size == K >= 2
+        and common.size == 1
+        and np.ptp(classes.prior) == 0
+        and all(common[0] in classes.support(n) for n in range(K))
+    )
+    if not symmetric:
+        return None
+    P = classes.P.toarray()
+    position = np.full(classes.num_tokens, -1)
+    profiles = []
+    for n in range(K):
+        tokens = classes.distinct_tokens(n)
+        tokens = tokens[np.argsort(-P[n, tokens], kind="stable")]
+        position[tokens] = np.arange(tokens.size)
+        profiles.append(np.append(P[n, tokens], P[n, common[0]]))
+    if any(p.shape != profiles[0].shape or not np.allclose(p, profiles[0], rtol=1e-12, atol=0) for p in profiles):
+        return None
+    return SingleCommonProfile(profiles[0][:-1], float(profiles[0][-1]), position[classes.z_coordinates[1]])
 
 
 def modified_logits(classes: SequenceClasses, t: Floats, rate: float, prefactor: float = 1.0) -> Floats:
@@ -34,13 +81,13 @@ def modified_logits(classes: SequenceClasses, t: Floats, rate: float, prefactor:
 
 def decoder_of_logits(classes: SequenceClasses, t: Floats, W: Floats) -> Trajectory:
     """Trajectory with attention frozen at z = 0 and Y = F G^-1 W, the decoder in the span of F with the logits W."""
-    run = FrozenDecoder(classes, 1.0)
     f = classes.decoder_inputs().toarray()
-    Y = f.T @ np.linalg.solve(f @ f.T, W)
-    start, unknown = classes.check_z(None), np.full(t.size, np.nan)
-    z = np.zeros((t.size, classes.z_coordinates[0].size))
-    rows, outputs = run.decoder_ids()
-    return Trajectory(classes, t, z, start, unknown, CLOSED, {}, Y=Y, decoder_rows=rows, decoder_outputs=outputs)
+    rows, outputs = FrozenDecoder(classes, 1.0).decoder_ids()
+    z, unknown = np.zeros((t.size, classes.z_coordinates[0].size)), np.full(t.size, np.nan)
+    return Trajectory(
+        classes, t, z, classes.check_z(None), unknown, "closed form", {},
+        Y=f.T @ np.linalg.solve(f @ f.T, W), decoder_rows=rows, decoder_outputs=outputs,
+    )  # fmt: skip
 
 
 def initial_rho0(profile: SingleCommonProfile) -> float:
@@ -49,51 +96,71 @@ def initial_rho0(profile: SingleCommonProfile) -> float:
     return float(norm / profile.common_probability)
 
 
-def _trajectory(
-    classes: SequenceClasses, profile: SingleCommonProfile, t: Floats, z_common: Floats, z_distinct: Floats, name: str
-) -> Trajectory:
-    """Trajectory with the logits of the common token (N,) and of the distinct tokens (N, d)."""
-    z = np.where(profile.position < 0, z_common[:, None], z_distinct[:, profile.position])
-    return Trajectory(classes, t, z, classes.check_z(None), np.full(t.size, np.nan), name, {})
-
-
 def orbit_trajectory(
-    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats
+    classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats, beta: str = "leading"
 ) -> Trajectory:
-    """Trajectory of the orbit of Section 6 (derived in `analytic.orbit`) with leading beta."""
+    """Trajectory of the orbit of Section 6 (derived in `analytic.orbit`)."""
+    profile, K, V = _profile(classes), classes.num_classes, classes.vocab_size
     orbit = analytic.single_common_token_orbit(
-        t,
-        profile.distinct_probabilities,
-        profile.common_probability,
-        classes.num_classes,
-        classes.vocab_size,
-        eta_Y,
-        eta_Z,
-        beta="leading",
+        t, profile.distinct_probabilities, profile.common_probability, K, V, eta_Y, eta_Z, beta
     )
-    return _trajectory(classes, profile, t, orbit.z_common, orbit.z_distinct, ORBIT)
+    return _trajectory(classes, profile, eta_Y, t, orbit.z_common, orbit.z_distinct, "orbit")
 
 
 def reduced_trajectory(
-    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
+    classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats, form: str = "consistent", **options: Any
 ) -> Trajectory:
     """Trajectory of Eq. (13), integrated numerically; `form` is "consistent" or "printed"."""
-    system = SingleCommonToken(classes.num_classes, classes.vocab_size, eta_Y, eta_Z, initial_rho0(profile), form)
-    run = ladder_run(system, t)
-    if run.status != "finished":
+    profile, K, V = _profile(classes), classes.num_classes, classes.vocab_size
+    run = integrate(SingleCommonToken(K, V, eta_Y, eta_Z, initial_rho0(profile), form), t, **options)
+    if not run.success:
         return run
     z_distinct = _distinct_logits(profile, run.extra["B"][:, 0])
-    return _trajectory(classes, profile, t, run.z_support[:, 0], z_distinct, REDUCED)
+    return _trajectory(classes, profile, eta_Y, t, run.z_support[:, 0], z_distinct, "single common token")
 
 
 def closed_form_trajectory(
-    classes: SequenceClasses, profile: SingleCommonProfile, eta_Y: float, eta_Z: float, t: Floats, form: str
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    t: Floats,
+    form: str = "consistent",
+    branch: str = "attention",
 ) -> Trajectory:
-    """Trajectory of the closed form of Eq. (13); `form` is "consistent" or "printed"."""
+    """Trajectory of the closed form of Eq. (13), or of h of Lemma 6 (branch "decoder", attention frozen at z = 0)."""
+    if branch == "decoder":
+        applicable(FrozenDecoder, classes, eta_Y, modified=True)
+        return decoder_of_logits(classes, t, modified_logits(classes, t, eta_Y))
+    profile = _profile(classes)
     arguments = t, eta_Y, eta_Z, classes.vocab_size, classes.num_classes, initial_rho0(profile)
     z_common = np.asarray(analytic.common_token_logit(*arguments, form=form))
     z_distinct = _distinct_logits(profile, np.asarray(analytic.growth_exponent(*arguments, form=form)))
-    return _trajectory(classes, profile, t, z_common, z_distinct, CLOSED)
+    return _trajectory(classes, profile, eta_Y, t, z_common, z_distinct, "closed form")
+
+
+def _profile(classes: SequenceClasses) -> SingleCommonProfile:
+    profile = single_common_profile(classes)
+    if profile is None:
+        raise NotApplicable(
+            "expected classes of one query with one common token, one profile and one weight, received other classes"
+        )
+    return profile
+
+
+def _trajectory(
+    classes: SequenceClasses,
+    profile: SingleCommonProfile,
+    eta_Y: float,
+    t: Floats,
+    z_common: Floats,
+    z_distinct: Floats,
+    name: str,
+) -> Trajectory:
+    """Trajectory with the logits of the common token (N,) and of the distinct tokens (N, d)."""
+    V = classes.vocab_size
+    z = np.where(profile.position < 0, z_common[:, None], z_distinct[:, profile.position])
+    u = V * np.asarray(analytic.h(t / classes.num_classes, eta_Y, V))
+    return Trajectory(classes, t, z, classes.check_z(None), np.log1p((V - 1) * np.exp(-u)), name, {})
 
 
 def _distinct_logits(profile: SingleCommonProfile, B: Floats) -> Floats:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
-    SequenceClasses,
-    SingleCommonToken,
-    System,
-    single_common_token,
-    whole_run,
-)
+from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import strongly_correlated_classes
-from snapdyn.validation.rungs.names import LEADING, MEAN_FIELD, REDUCED, SGD
-from snapdyn.validation.rungs.runs import trained
+from snapdyn.validation.rungs.run import (
+    DESCENT,
+    EXACT,
+    FINITE_T,
+    LEADING,
+    MEAN_FIELD,
+    REDUCED,
+    SGD,
+    run_on_rung,
+    runs_on_rung,
+)
 from snapdyn.validation.statistics import DECISIVE, Order, fit_order
 
 TIME = 40.0  # eta t at which runs of different rates are compared
@@ -85,10 +86,10 @@ def step_fit(count: int) -> Fit:
     gaps, single = [], []
     for k, eta in enumerate(rates):
         classes, end = strongly_correlated_classes(), round(TIME / eta)
-        flow = whole_run(MeanField(classes, eta, eta), [end], rtol=1e-11, atol=1e-13).z_support
-        steps = trained(classes, eta, eta, [end], None)[0].z_support
+        flow = run_on_rung(MEAN_FIELD, classes, eta, eta, [end], rtol=1e-11, atol=1e-13).z_support
+        steps = run_on_rung(DESCENT, classes, eta, eta, [end]).z_support
         gaps.append(np.abs(steps - flow).max() / np.abs(flow).max())
-        runs = trained(classes, eta, eta, [end], 1, range(90_000 + k * count, 90_000 + (k + 1) * count))
+        runs = runs_on_rung(SGD, classes, eta, eta, [end], seed=range(90_000 + k * count, 90_000 + (k + 1) * count))
         single.append(np.mean([np.abs(run.z_support - flow).max() for run in runs]) / np.abs(flow).max())
     # One seed differs from the flow by its noise, sqrt(eta).
     return Fit(STEP, MEAN_FIELD, rates, np.array(gaps), None, 1.0, 1.0, "one seed for descent", np.array(single))
@@ -98,8 +99,9 @@ def _common_logits(
     eta: float, batch: int, first_seed: int, count: int, seq_len: int | None = None, time: float = EARLY
 ) -> Floats:
     """Common token's logit at eta t = `time` of `count` runs with their own seeds."""
-    end, seeds = round(time / eta), range(first_seed, first_seed + count)
-    runs = trained(strongly_correlated_classes(), eta, eta, [end], batch, seeds, seq_len=seq_len)
+    classes, seeds = strongly_correlated_classes(), range(first_seed, first_seed + count)
+    record = [round(time / eta)]
+    runs = runs_on_rung(FINITE_T, classes, eta, eta, record, seq_len=seq_len, batch_size=batch, seed=seeds)
     return np.array([run.z_support[0, 0] for run in runs])
 
 
@@ -152,7 +154,7 @@ def mean_spread_fit(count: int) -> Fit:
     # In place of seeds: the last 1, 4, 16 of 16 times of one run, each 1 % of the run after the other.
     end = round(EARLY / 0.05)
     record = np.linspace(0.85 * end, end, 16).round().astype(int)
-    runs = trained(strongly_correlated_classes(), 0.05, 0.05, record, 1, range(80_000, 80_000 + count))
+    runs = runs_on_rung(SGD, strongly_correlated_classes(), 0.05, 0.05, record, seed=range(80_000, 80_000 + count))
     path = np.array([run.z_support[:, 0] for run in runs])
     for k, size in enumerate(sizes):
         z = _common_logits(0.05, 1, 70_000 + 16 * k * count, count * size)
@@ -178,32 +180,14 @@ def _spread_fit(
 
 def flow_fits() -> list[Fit]:
     """Orders of the rungs below the mean field: exact and leading beta, Eq. (13); common logit, slow attention."""
-    rates = 1.0, 1e-4
 
-    def exact(case: SequenceClasses) -> System:
-        return ModifiedDecoder(case, *rates, "exact")
+    def common_logit(rung: str, case: SequenceClasses, **options: Any) -> float:
+        run = run_on_rung(rung, case, 1.0, 1e-4, [50.0], rtol=1e-12, atol=1e-22, **options)
+        return float(run.z_support[0, 0])
 
-    def leading(case: SequenceClasses) -> System:
-        return ModifiedDecoder(case, *rates, "leading")
-
-    def mean_field(case: SequenceClasses) -> System:
-        return MeanField(case, *rates)
-
-    def reduced(case: SequenceClasses, form: str = "consistent") -> System:
-        weights = case.P.toarray()[0]
-        rho0 = float(np.linalg.norm(weights) / weights[0])
-        return SingleCommonToken(5, case.vocab_size, *rates, rho0, form=form)
-
-    def printed(case: SequenceClasses) -> System:
-        return reduced(case, "printed")
-
-    def gap(case: SequenceClasses, *rungs: Callable[[SequenceClasses], System]) -> float:
-        """Relative difference of the common logit between two rungs at t = 50."""
-        finer, coarser = (whole_run(rung(case), [50.0], rtol=1e-12, atol=1e-22).z_support[0, 0] for rung in rungs)
-        return float(abs(coarser / finer - 1))
-
-    def gaps(cases: Sequence[SequenceClasses], *rungs: Callable[[SequenceClasses], System]) -> Floats:
-        return np.array([gap(case, *rungs) for case in cases])
+    def gaps(cases: Sequence[SequenceClasses], finer: str, coarser: str, **options: Any) -> Floats:
+        """Relative difference of the common logit between two rungs at t = 50; `options` are those of the coarser."""
+        return np.array([abs(common_logit(coarser, c, **options) / common_logit(finer, c) - 1) for c in cases])
 
     sizes = 1e5 * 2.0 ** np.arange(5)
     by_size = [single_common_token(5, 4, 0.05, int(V)) for V in sizes]
@@ -216,33 +200,33 @@ def flow_fits() -> list[Fit]:
             "exact to leading beta, in 1/V",
             LEADING,
             1 / sizes,
-            gaps(by_size, exact, leading),
+            gaps(by_size, EXACT, LEADING),
             None,
             1.0,
             1.0,
             of_mean_field,
-            gaps(by_size, mean_field, leading),
+            gaps(by_size, MEAN_FIELD, LEADING),
         ),
         Fit(
             "exact to leading beta, in lambda_1",
             LEADING,
             overlap,
-            gaps(by_overlap, exact, leading),
+            gaps(by_overlap, EXACT, LEADING),
             None,
             -1.0,
             1.0,
             of_mean_field,
-            gaps(by_overlap, mean_field, leading),
+            gaps(by_overlap, MEAN_FIELD, LEADING),
         ),
         Fit(
             "leading beta to (13), in lambda_1",
             REDUCED,
             overlap,
-            gaps(by_overlap, leading, reduced),
+            gaps(by_overlap, LEADING, REDUCED),
             None,
             1.0,
             1.0,
             "(13) as printed",
-            gaps(by_overlap, leading, printed),
+            gaps(by_overlap, LEADING, REDUCED, form="printed"),
         ),
     ]

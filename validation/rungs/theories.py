@@ -1,14 +1,15 @@
-"""`ladder_of`: the ladder of any theory that gives its samples, its rate or its closed form."""
+"""`ladder_of`: the ladder of any theory that gives its samples, its rate or its closed form, and its orders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import System, Trajectory, descend, descend_samples
+from snapdyn.dynamics import System, Trajectory, descend, descend_samples, integrate, momentum_clock
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.errors import (
     InputError,
@@ -20,13 +21,146 @@ from snapdyn.errors import (
     positive,
     whole,
 )
-from snapdyn.validation.rungs.build import NotApplicable, attempt, rounded_steps
-from snapdyn.validation.rungs.gaps import Rung
-from snapdyn.validation.rungs.names import CLOSED, DESCENT, FLOW, STOCHASTIC
-from snapdyn.validation.rungs.runs import ladder_run
-from snapdyn.validation.rungs.theory_ladder import TheoryLadder
+from snapdyn.validation.rungs.build import PRECISION, RungPlan, climb, required_steps, rounded_steps
+from snapdyn.validation.rungs.closed_forms import NotApplicable
+from snapdyn.validation.rungs.gaps import Ladder
+from snapdyn.validation.rungs.run import CLOSED, DESCENT
+from snapdyn.validation.statistics import Order, fit_order
 
+STOCHASTIC, FLOW = "stochastic", "flow"
 ClosedForm = Callable[[Floats], Any]
+# Gaps below this are the errors of the flow's integration, not of the steps.
+SMALLEST_GAP = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class FittedOrder:
+    """Order of a rung's approximation in the step size h, fitted at a fixed time of the flow.
+
+    Attributes
+    ----------
+    rung : str
+        "descent": largest difference from the flow. "stochastic": spread of the seeds, root of the mean variance.
+    parameter : (N,) array
+        Step sizes.
+    gap : (N,) array
+        Relative to the largest change of the state on the flow.
+    expected : float
+        1 for descent, 1/2 for the spread.
+    order : Order
+        The fit.
+    """
+
+    rung: str
+    parameter: Floats
+    gap: Floats
+    expected: float
+    order: Order
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the fitted order is the expected one, within a margin that separates neighbouring orders."""
+        return self.order.agrees(self.expected)
+
+
+@dataclass(frozen=True, eq=False)
+class TheoryLadder(Ladder):
+    """A ladder of `ladder_of`, which knows how to make its rungs at other step sizes.
+
+    Attributes
+    ----------
+    system : System or None
+    step_size : float
+    momentum : float
+    sample_update : callable or None
+    seeds : int
+    seed : int
+    steps : (N,) array of int or None
+        Steps at which the rungs are compared.
+    """
+
+    system: System | None = None
+    step_size: float = 1.0
+    momentum: float = 0.0
+    sample_update: Callable[..., Any] | None = None
+    seeds: int = 20
+    seed: int = 0
+    steps: Ints | None = None
+
+    def orders(self, halvings: int = 4, seeds: int | None = None) -> dict[str, FittedOrder]:
+        """Halve the step size, at fixed times of the flow, and fit the orders of descent and of the stochastic rung.
+
+        Parameters
+        ----------
+        halvings : int
+            Number of halvings, at least 3.
+        seeds : int, optional
+            Seeds at each step size; default 10 times those of the ladder.
+
+        Returns
+        -------
+        dict of str to FittedOrder
+            By rung; a rung that the ladder does not have is left out, and so is descent where it equals the flow to the
+            tolerance of the integration.
+
+        Raises
+        ------
+        InputError
+            Samples that do not differ between seeds.
+
+        Examples
+        --------
+        >>> import snapdyn as sd, sympy
+        >>> u = sympy.Symbol("u")
+        >>> decay = sd.System.from_sympy("Decay", {u: 1.0}, {u: -u})
+        >>> sd.ladder_of(decay, [1.0], step_size=0.1).orders()["descent"].agrees
+        True
+        """
+        whole("halvings", halvings, 3)
+        names = {rung.name for rung in self.rungs} & {DESCENT, STOCHASTIC}
+        if self.system is None or self.steps is None or not names:
+            return {}
+        seeds = 10 * self.seeds if seeds is None else whole("seeds", seeds, 2)
+        sizes: Floats = self.step_size * 0.5 ** np.arange(halvings + 1.0)
+        gaps, spreads, errors = np.zeros((3, sizes.size))
+        for k, size in enumerate(sizes):
+            record = self.steps * 2**k
+            times = size * momentum_clock(record, self.momentum)
+            flow = _kept(integrate(self.system, times, **PRECISION))
+            change = float(np.abs(flow - self.system.initial_state()).max()) or 1.0
+            arguments = (int(record[-1]), float(size))
+            if DESCENT in names:
+                run = descend(self.system, *arguments, self.momentum, record)
+                gaps[k] = np.abs(_kept(run) - flow).max() / change
+            if STOCHASTIC in names and self.sample_update is not None:
+                first = self.seed + self.seeds + k * seeds
+                runs = descend_samples(
+                    self.system, self.sample_update, *arguments, range(first, first + seeds), self.momentum, record
+                )
+                assert isinstance(runs, list)
+                states = np.array([_kept(run) for run in runs])
+                variance = ((states - states.mean(axis=0)) ** 2).reshape(seeds, -1).mean(axis=1) * seeds / (seeds - 1)
+                spreads[k] = np.sqrt(variance.mean()) / change
+                errors[k] = variance.std(ddof=1) / np.sqrt(seeds) / (2 * np.sqrt(variance.mean())) / change
+        found = {}
+        if STOCHASTIC in names and not (errors > 0).all():
+            raise InputError(
+                "expected samples that differ between seeds, received runs without spread; draw from rng in "
+                "sample_update"
+            )
+        if DESCENT in names and gaps.max() > SMALLEST_GAP:
+            found[DESCENT] = FittedOrder(DESCENT, sizes, gaps, 1.0, fit_order(sizes, gaps, next_order=1.0))
+        if STOCHASTIC in names:
+            order = fit_order(sizes, spreads, errors, next_order=1.0)
+            found[STOCHASTIC] = FittedOrder(STOCHASTIC, sizes, spreads, 0.5, order)
+        return found
+
+
+def _kept(run: Trajectory) -> Floats:
+    """States of a complete run; its message as an error otherwise."""
+    if not run.success:
+        raise InputError(f"expected runs to the last time, received one that {run.message}")
+    return run.require_state()
 
 
 def ladder_of(
@@ -114,51 +248,40 @@ def ladder_of(
         found = {"state": run.require_state()} | run.observables
         return {name: values.reshape(run.t.size, -1) for name, values in found.items()}
 
-    def stepped() -> Ints:
-        if steps is None:
-            raise NotApplicable(f"more than max_steps = {max_steps} steps to t = {times[-1]:.4g}")
-        return steps
+    def on_the_clock(run: Trajectory) -> Trajectory:
+        return run.changed(t=times) if run.success else run
 
     def stochastic() -> list[Trajectory]:
         if sample_update is None:
             raise NotApplicable("no sample_update")
-        record = stepped()
-        chosen = range(seed, seed + seeds)
+        record, chosen = required_steps(steps, max_steps, times), range(seed, seed + seeds)
         runs = descend_samples(system, sample_update, int(record[-1]), size, chosen, momentum, record)
         assert isinstance(runs, list)
-        return [run.changed(t=times) if run.success else run for run in runs]
+        return [on_the_clock(run) for run in runs]
 
-    def descent() -> Trajectory:
-        record = stepped()
-        run = descend(system, int(record[-1]), size, momentum, record)
-        return run.changed(t=times) if run.success else run
+    def descent() -> list[Trajectory]:
+        record = required_steps(steps, max_steps, times)
+        return [on_the_clock(descend(system, int(record[-1]), size, momentum, record))]
 
-    def closed() -> Trajectory:
+    def closed() -> list[Trajectory]:
         if given is None:
             raise NotApplicable("no closed_form")
-        return _closed_trajectory(system, times, given)
+        return [_closed_trajectory(system, times, given)]
 
     effective = size / (1 - momentum)
-    plans: list[tuple[str, str, Callable[[], Any]]] = [
+    plans: list[RungPlan] = [
         (STOCHASTIC, "", stochastic),
         (DESCENT, f"Samples are averaged: seeds spread by the order of sqrt({effective:.2g}).", descent),
         (
             FLOW,
             f"Steps become a flow: order step_size/(1 - momentum) = {effective:.2g}.",
-            lambda: ladder_run(system, times),
+            lambda: [integrate(system, times, **PRECISION)],
         ),
         (CLOSED, "Nothing is given up if the closed form solves the flow.", closed),
     ]
-    rungs: list[Rung] = []
-    absent: dict[str, str] = {}
-    for name, approximation, run in plans:
-        outcome = attempt(run)
-        if isinstance(outcome, str):
-            absent[name] = outcome
-        else:
-            rungs.append(Rung(name, outcome, approximation if rungs else "", observe))
+    rungs, absent = climb(plans, observe)
     return TheoryLadder(
-        times, tuple(rungs), absent, tolerance, system=system, step_size=size, momentum=momentum,
+        times, rungs, absent, tolerance, system=system, step_size=size, momentum=momentum,
         sample_update=sample_update, seeds=seeds, seed=seed, steps=steps,
     )  # fmt: skip
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import FiniteLengthMeanField, MeanField, ModifiedDecoder, System, Trajectory, log_times, whole_run
+from snapdyn.dynamics import Trajectory, log_times, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.observables import drop_below_maximum
+from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, system_on_rung
 from snapdyn.validation.search.instance import Instance
 
 # A dense Jacobian pays up to this number of state values.
@@ -22,16 +23,6 @@ SMALL = 300
 MOST_EVALUATIONS = {True: 500_000, False: 200_000}  # by whether the steps are compiled
 FAILURE = "why the first flow failed"  # key of `Instance.runs`
 MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those flows
-
-
-def system_of(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder], residual: bool = False) -> System:
-    """System of an instance: its classes, rates of the flows, start and length."""
-    rates = instance.flow_rates
-    if residual:
-        return MeanField(instance.classes, *rates, z_initial=instance.start, residual=True)
-    if kind is MeanField and instance.seq_len is not None:
-        return FiniteLengthMeanField(instance.classes, *rates, seq_len=instance.seq_len, z_initial=instance.start)
-    return kind(instance.classes, *rates, z_initial=instance.start)
 
 
 def resolution(instance: Instance) -> float:
@@ -45,17 +36,17 @@ def resolution(instance: Instance) -> float:
     return max(1e-20, 4 * float(np.finfo(float).eps) * instance.ratio * (1 + lead**2))
 
 
-def fast(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> bool:
+def fast(instance: Instance, rung: str) -> bool:
     """Whether attention is so fast that the run is made by an explicit integrator at its limit of stability."""
-    return kind is MeanField and instance.seq_len is None and instance.ratio > 10
+    return rung == MEAN_FIELD and instance.seq_len is None and instance.ratio > 10
 
 
-def noise(instance: Instance, kind: type[MeanField] | type[ModifiedDecoder]) -> float:
+def noise(instance: Instance, rung: str) -> float:
     """Size below which a run's logits say nothing: `resolution` times some hundred steps.
 
     At the limit of stability errors are larger: up to 1e5 times `resolution` on one class, where no logit moves.
     """
-    return (1e6 if fast(instance, kind) else 1e3) * resolution(instance)
+    return (1e6 if fast(instance, rung) else 1e3) * resolution(instance)
 
 
 def most_evaluations(size: int, compiled: bool) -> int:
@@ -79,7 +70,7 @@ def limited(rate: Callable[[float, Floats], Floats], size: int) -> Callable[[flo
 
 def flow(
     instance: Instance,
-    kind: type[MeanField] | type[ModifiedDecoder],
+    rung: str,
     saves: int = 60,
     residual: bool = False,
     **options: Any,
@@ -90,8 +81,8 @@ def flow(
     ----------
     instance : Instance
         The instance.
-    kind : type
-        MeanField or ModifiedDecoder.
+    rung : str
+        MEAN_FIELD, with the length of the instance's sequences, or EXACT.
     saves : int
         Number of saved times, evenly spaced in ln t.
     residual : bool
@@ -105,36 +96,40 @@ def flow(
         None if the solver fails, if the attention vectors are linearly dependent, which the modified decoder does not
         allow, or for finite sequences with the residual connection: a search counts such an instance as undecided.
     """
-    key = (kind, saves, residual, *sorted(options.items()))
+    key = (rung, saves, residual, *sorted(options.items()))
     if key not in instance.runs:
-        instance.runs[key] = _run(instance, kind, saves, residual, options)
+        instance.runs[key] = _run(instance, rung, saves, residual, options)
     found: Trajectory | None = instance.runs[key]
     return found
 
 
 def _run(
     instance: Instance,
-    kind: type[MeanField] | type[ModifiedDecoder],
+    rung: str,
     saves: int,
     residual: bool,
     options: dict[str, Any],
 ) -> Trajectory | None:
     times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, saves)
-    dependent = kind is ModifiedDecoder and instance.eigenvalues[0] <= 1e-12
+    dependent = rung == EXACT and instance.eigenvalues[0] <= 1e-12
     if dependent or (residual and instance.seq_len is not None):
         return None
-    system = system_of(instance, kind, residual)
+    finite = rung == MEAN_FIELD and instance.seq_len is not None
+    arguments = {"seq_len": instance.seq_len} if finite else {"residual": residual} if rung == MEAN_FIELD else {}
+    system = system_on_rung(
+        FINITE_LENGTH if finite else rung, instance.classes, *instance.flow_rates, z_initial=instance.start, **arguments
+    )
     # Where attention is fast the compiled integrator makes millions of steps a second. An implicit solver that builds
     # a Jacobian from differences never ends where logits are rounding.
     chosen: dict[str, Any] = {"method": "LSODA", "atol": resolution(instance)}
-    if fast(instance, kind):
+    if fast(instance, rung):
         chosen |= {"method": "compiled", "rtol": 1e-10}
     if system.size > SMALL:
         chosen = {"atol": max(resolution(instance), 1e-13)}
     compiled = chosen.get("method", "compiled") == "compiled" and instance.seq_len is None
     chosen["most_evaluations"] = most_evaluations(system.size, compiled)
     chosen = {"rtol": 1e-8, "log_time": True} | chosen | options
-    if chosen.get("method") == "compiled" and isinstance(system, FiniteLengthMeanField):
+    if chosen.get("method") == "compiled" and finite:
         chosen["method"] = "DOP853"  # the same steps, from Python
     # In the time itself the first saved times of a short run lie inside one step: interpolation errs by per cents.
     try:
@@ -153,8 +148,8 @@ def grown_noise(instance: Instance) -> float | None:
     classes = instance.classes
     rng = np.random.default_rng(instance.num_classes)
     start = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-    disturbed = replace(instance, start=start + noise(instance, MeanField) * rng.standard_normal(start.shape))
-    run, other = flow(instance, MeanField, 2), flow(disturbed, MeanField, 2)
+    disturbed = replace(instance, start=start + noise(instance, MEAN_FIELD) * rng.standard_normal(start.shape))
+    run, other = flow(instance, MEAN_FIELD, 2), flow(disturbed, MEAN_FIELD, 2)
     return None if run is None or other is None else 10 * float(np.abs(run.z[-1] - other.z[-1]).max())
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from snapdyn.commands.terminal import progress_bar, say, show, show_table
 from snapdyn.validation import Check, ClaimResult, Report
 from snapdyn.validation.evidence import SEED
-from snapdyn.validation.run import check_claims, chosen_claims, report_of
 from snapdyn.validation.store import FinishedClaims
 from snapdyn.validation.tables import latex_table, summary, text_table
+from snapdyn.validation.verdicts import check_claims, chosen_claims, report_of
 
 VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
 

@@ -17,8 +17,8 @@ from snapdyn.validation import CLAIMS
 from snapdyn.validation.claims.concentration import _theorem5_settings, lemma11, lemma12, lemma18, theorem5
 from snapdyn.validation.claims.concentration._shared import MOST_STEPS, hoeffding, tail, trained_counts
 from snapdyn.validation.claims.decoder import remark2
-from snapdyn.validation.run import check_claim
 from snapdyn.validation.search import Instance
+from snapdyn.validation.verdicts import check_claim
 from snapdyn.validation.visits import (
     WHOLE_VISITS,
     WholeVisits,

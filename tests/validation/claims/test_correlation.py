@@ -26,8 +26,8 @@ from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
 from snapdyn.validation.instances import equal_overlap, random_attention
 from snapdyn.validation.register import CLAIMS
-from snapdyn.validation.run import check_claim
 from snapdyn.validation.search import Instance
+from snapdyn.validation.verdicts import check_claim
 
 
 @given(

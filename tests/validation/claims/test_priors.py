@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import MeanField, SequenceClasses, random_classes, sgd
+from snapdyn.dynamics import SequenceClasses, random_classes, sgd
 from snapdyn.validation.claims.extensions import (
     _initial_prior_settings,
     _positional_prior_settings,
@@ -15,6 +15,7 @@ from snapdyn.validation.claims.extensions import (
 from snapdyn.validation.claims.extensions import _shared as shared
 from snapdyn.validation.claims.extensions._shared import StartedFamily
 from snapdyn.validation.dense_algebra import dense_attention
+from snapdyn.validation.rungs.run import MEAN_FIELD
 from snapdyn.validation.search import Instance
 from snapdyn.validation.search.shrinking import shrink
 
@@ -51,8 +52,8 @@ def test_the_lead_counts_against_start_and_frequency() -> None:
     for delta, broken in ((None, False), (0.5, True)):
         start = None if delta is None else _initial_prior_settings.head_start(classes, delta)
         instance = Instance.of(classes, 1.0, 1.0, 10.0, start=start)
-        kept = initial_prior.smallest_lead(MeanField)(instance)
-        by_frequency = initial_prior.smallest_lead(MeanField, initial_prior.WRONG[FREQUENCY])(instance)
+        kept = initial_prior.smallest_lead(MEAN_FIELD)(instance)
+        by_frequency = initial_prior.smallest_lead(MEAN_FIELD, initial_prior.WRONG[FREQUENCY])(instance)
         assert kept is not None
         assert kept.holds
         assert by_frequency is not None

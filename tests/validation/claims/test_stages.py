@@ -25,6 +25,7 @@ from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, trans
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.growth_bounds import overlap
 from snapdyn.validation.instances import dominant_token
+from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search import Instance, load
 
 
@@ -152,7 +153,7 @@ def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float
 def test_late_measures_of_a_weak_coupling() -> None:
     """Assert power 2 at first, and after t0 the power of ln^2(V eta_Y t/K): at most 4/(1+u_+), more than 2/ln."""
     classes = single_common_token(5, 5, 0.02, 1000)
-    measured, run = _snapping_settings.late(ModifiedDecoder(classes, 1.0, 1e-3))
+    measured, run = _snapping_settings.late(EXACT, classes, 1.0, 1e-3)
     # First saved times: 1e-3 t0', next order eta_Y t/K = 7e-3.
     assert measured.early_power == pytest.approx(2, abs=0.02)
     u_plus = brentq(lambda u: u - np.log(999 * u), 2, 50)

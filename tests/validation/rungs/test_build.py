@@ -14,7 +14,6 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import (
     MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     Trajectory,
     integrate,
@@ -28,9 +27,10 @@ from snapdyn.validation import Ladder, ladder, validate
 from snapdyn.validation.claims.approximations import clock, theorem1b
 from snapdyn.validation.claims.approximations import momentum_clock as momentum_claim
 from snapdyn.validation.claims.decoder import remark1 as remark_1
-from snapdyn.validation.rungs.build import attempt
+from snapdyn.validation.rungs.build import climb
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
-from snapdyn.validation.rungs.names import (
+from snapdyn.validation.rungs.observables import attention_observables
+from snapdyn.validation.rungs.run import (
     BRANCHES,
     CLOSED,
     DESCENT,
@@ -43,6 +43,7 @@ from snapdyn.validation.rungs.names import (
     ORIGINAL,
     REDUCED,
     SGD,
+    run_on_rung,
 )
 from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, TIMES, K, whole
 
@@ -157,7 +158,7 @@ def test_break_over_absent_rungs_gives_the_reasons_of_all_that_is_given_up(monke
         raise InputError("dependent")
 
     neighbours = {found.rung: found for found in ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0).breaks()}
-    monkeypatch.setattr(import_module("snapdyn.validation.rungs.build"), "require_independent", dependent)
+    monkeypatch.setattr(import_module("snapdyn.dynamics.systems.modified_decoder"), "require_independent", dependent)
     apart = ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0)
     assert apart.absent[EXACT] == apart.absent[LEADING] == "dependent"
     broken = next(found for found in apart.breaks() if found.rung == ORBIT)
@@ -229,10 +230,12 @@ def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
     """Assert that a run that diverged leaves its message as the reason, and that an interrupted one interrupts."""
     run = whole()[DESCENT].runs[0]
     diverged = replace(run, status="diverged", message="diverged at step 3")
-    assert attempt(lambda: [run, diverged]) == "diverged at step 3"
-    assert attempt(lambda: run) == (run,)
+    plans = (("first", "", lambda: [run, diverged]), ("second", "", lambda: [run]))
+    rungs, absent = climb(plans, attention_observables)
+    assert absent == {"first": "diverged at step 3"}
+    assert [rung.runs for rung in rungs] == [(run,)]
     with pytest.raises(KeyboardInterrupt):
-        attempt(lambda: replace(run, status="interrupted"))
+        climb([("third", "", lambda: [replace(run, status="interrupted")])], attention_observables)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +278,14 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
             "momentum_clock",
             lambda steps, momentum: np.asarray(steps) / (1 - momentum),
         ),
-        ("clock", clock, "ModifiedDecoder", lambda classes, eta_Y, _: ModifiedDecoder(classes, eta_Y, eta_Y)),
+        (
+            "clock",
+            clock,
+            "run_on_rung",
+            lambda rung, classes, eta_Y, _, times, **options: run_on_rung(
+                rung, classes, eta_Y, eta_Y, times, **options
+            ),
+        ),
         (
             "theorem1b",
             theorem1b,

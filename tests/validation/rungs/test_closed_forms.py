@@ -11,7 +11,7 @@ from snapdyn.dynamics import (
     integrate,
 )
 from snapdyn.validation import ladder
-from snapdyn.validation.rungs.names import (
+from snapdyn.validation.rungs.run import (
     CLOSED,
     ORBIT,
     REDUCED,

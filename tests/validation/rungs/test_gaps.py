@@ -11,8 +11,8 @@ from snapdyn.analytic import first_ladder_gaps, ladder_gaps
 from snapdyn.dynamics import SequenceClasses, Trajectory, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation import Ladder, Rung, ladder
-from snapdyn.validation.rungs.names import EXACT, LEADING, MEAN_FIELD, SGD
 from snapdyn.validation.rungs.observables import attention_observables
+from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, SGD
 from tests.validation.rungs.helpers import whole
 
 

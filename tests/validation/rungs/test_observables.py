@@ -10,10 +10,10 @@ from snapdyn.dynamics import (
     integrate,
     syn_medium,
 )
-from snapdyn.validation.rungs.names import (
+from snapdyn.validation.rungs.observables import attention_observables
+from snapdyn.validation.rungs.run import (
     MEAN_FIELD,
 )
-from snapdyn.validation.rungs.observables import attention_observables
 from tests.validation.rungs.helpers import K, whole
 
 

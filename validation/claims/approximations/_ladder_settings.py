@@ -11,7 +11,7 @@ from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.maps.common_logit import classes_of_overlap, overlap_coefficient
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.rungs.build import ladder
-from snapdyn.validation.rungs.names import (
+from snapdyn.validation.rungs.run import (
     CLOSED,
     DESCENT,
     EXACT,

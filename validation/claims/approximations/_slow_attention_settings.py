@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import ClassKind, MeanField, Trajectory, integrate, log_times, symmetric_classes
+from snapdyn.dynamics import ClassKind, Trajectory, log_times, symmetric_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import counterexample
 from snapdyn.validation.observables import FALL
-from snapdyn.validation.rungs.names import MEAN_FIELD
+from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 
 LARGEST_VOCABULARY = 1e15
 FIRST = 1e-3  # u at which tokens of the law turn: it is the limit of small u
@@ -23,8 +23,8 @@ def _run(kinds: list[ClassKind], vocab_size: int, eta_Z: float, t: Floats) -> Tr
     """Mean field of kinds of classes, resolved below Y of order 1/V and the last logits, eta_Z u^2/V or more."""
     K = sum(kind.classes_per_query for kind in kinds)
     atol = 1e-8 * min(1.0, eta_Z) * min(1.0, float(t[-1] / K) ** 2) / vocab_size
-    system = MeanField(symmetric_classes(kinds, vocab_size=vocab_size), 1.0, eta_Z)
-    return integrate(system, t, reduce=True, method="compiled", rtol=1e-9, atol=atol)
+    classes = symmetric_classes(kinds, vocab_size=vocab_size)
+    return run_on_rung(MEAN_FIELD, classes, 1.0, eta_Z, t, reduce=True, method="compiled", rtol=1e-9, atol=atol)
 
 
 def _largest_fall(run: Trajectory, kinds: int) -> float:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import simpson
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
+from snapdyn.dynamics import SequenceClasses, log_times, single_common_token
 from snapdyn.validation.claims.approximations._shared import original_flow_in_span
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.maps.common_logit import common_logit_law, common_logit_maps
 from snapdyn.validation.pictures import Picture
-from snapdyn.validation.rungs.names import MEAN_FIELD, MODIFIED, ORIGINAL
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, MODIFIED, ORIGINAL, run_on_rung
 from snapdyn.validation.statistics import DECISIVE, fit_order
 
 
@@ -141,11 +141,11 @@ class _CommonLogit:
 
     def z(self, eta_Z: float) -> float:
         """Common logit of the mean field at another rate of attention."""
-        return _last_common(MeanField(self.classes, self.eta_Y, eta_Z), self.t)
+        return _last_common(MEAN_FIELD, self.classes, self.eta_Y, eta_Z, self.t)
 
 
-def _last_common(system: MeanField | ModifiedDecoder, t: float) -> float:
-    return float(whole_run(system, [t], rtol=1e-10, atol=1e-16).z[0, 0, 0])
+def _last_common(rung: str, classes: SequenceClasses, eta_Y: float, eta_Z: float, t: float) -> float:
+    return float(run_on_rung(rung, classes, eta_Y, eta_Z, [t], rtol=1e-10, atol=1e-16).z[0, 0, 0])
 
 
 def _common_logit(classes: SequenceClasses, eta_Y: float, eta_Z: float, t_end: float) -> _CommonLogit:
@@ -173,8 +173,8 @@ def _common_logit(classes: SequenceClasses, eta_Y: float, eta_Z: float, t_end: f
         classes=classes,
         eta_Y=eta_Y,
         t=t_end,
-        modified=_last_common(ModifiedDecoder(classes, eta_Y, eta_Z), t_end),
-        mean_field=_last_common(MeanField(classes, eta_Y, eta_Z), t_end),
+        modified=_last_common(EXACT, classes, eta_Y, eta_Z, t_end),
+        mean_field=_last_common(MEAN_FIELD, classes, eta_Y, eta_Z, t_end),
         quadrature=z,
         error=abs(integral(2) / z - 1),
         ratio=float(excess[-1]),

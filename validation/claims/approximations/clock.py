@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics import ModifiedDecoder, log_times, single_common_token, whole_run
+from snapdyn.dynamics import log_times, single_common_token, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.dense_algebra import dense_attention, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
@@ -13,7 +13,7 @@ from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
 from snapdyn.validation.rungs import ladder
-from snapdyn.validation.rungs.names import EXACT, MODIFIED, SGD
+from snapdyn.validation.rungs.run import EXACT, MODIFIED, SGD, run_on_rung, system_on_rung
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.search.flows import most_evaluations
 
@@ -42,7 +42,7 @@ def update_at_end(instance: Instance, weight: Floats) -> tuple[Floats, Floats, f
     key = ("slope", STEP)
     if key not in instance.runs:
         times = end * np.array([1 - STEP, 1.0, 1 + STEP])
-        system = ModifiedDecoder(instance.classes, instance.eta_Y, instance.eta_Z, z_initial=instance.start)
+        system = system_on_rung(EXACT, instance.classes, instance.eta_Y, instance.eta_Z, z_initial=instance.start)
         try:
             allowed = most_evaluations(system.size, compiled=False)
             instance.runs[key] = whole_run(
@@ -129,8 +129,8 @@ def clock(evidence: Evidence) -> None:
     # V = K: V E' = 0.03 here, and beta of the modified flow exceeds that of the original one by that share.
     classes = single_common_token(K, 5, 0.04, K)
     steps = ladder(classes, eta, eta, log_times(10, 4000, 30), seeds=400 if evidence.full else 40, batch_size=1)
-    per_round = steps.with_rung(EXACT, whole_run(ModifiedDecoder(classes, eta, K * eta), steps.t))
-    slower = steps.with_rung(EXACT, whole_run(ModifiedDecoder(classes, eta, eta / K), steps.t))
+    per_round = steps.with_rung(EXACT, run_on_rung(EXACT, classes, eta, K * eta, steps.t))
+    slower = steps.with_rung(EXACT, run_on_rung(EXACT, classes, eta, eta / K, steps.t))
     bound = classes.vocab_size * float(classes.E_prime()[0, 1]) + eta
     right, wrong, squared = (
         float(rungs.compare(SGD, EXACT).resolved.sel(observable="z").max()) for rungs in (steps, per_round, slower)

@@ -20,7 +20,7 @@ from snapdyn.validation.requirements import (
     WEAK_CORRELATION,
     ZERO_START,
 )
-from snapdyn.validation.rungs.names import MODIFIED
+from snapdyn.validation.rungs.run import MODIFIED
 from snapdyn.validation.search import Family, Instance
 
 # The larger of x and 1/(1+x) is smallest at x = (sqrt 5 - 1)/2; K/V and unequal overlaps take the rest.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import stdtrit
 
-from snapdyn.dynamics import MeanField, SequenceClasses, momentum_clock, whole_run
+from snapdyn.dynamics import SequenceClasses, momentum_clock
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import strongly_correlated_classes
@@ -16,8 +16,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import ZERO_START
-from snapdyn.validation.rungs.names import DESCENT, SGD
-from snapdyn.validation.rungs.runs import trained
+from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD, run_on_rung, runs_on_rung
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
@@ -71,9 +70,9 @@ def falls_of_loss(instance: Instance) -> tuple[float, float, float] | None:
         mu, i, classes = momentum_of(instance), steps_of(instance), instance.classes
         arguments = classes, instance.eta_Y, instance.eta_Z
         try:
-            descent = trained(*arguments, [0, i], None, momentum=mu)[0]
+            descent = run_on_rung(DESCENT, *arguments, [0, i], momentum=mu)
             times = np.array([i, i / (1 - mu)])
-            flow = whole_run(MeanField(*arguments), times, rtol=1e-11, atol=1e-16)
+            flow = run_on_rung(MEAN_FIELD, *arguments, times, rtol=1e-11, atol=1e-16)
             start = float(descent.loss[0])
             instance.runs["momentum"] = tuple(start - float(x) for x in (descent.loss[1], flow.loss[1], flow.loss[0]))
         except RuntimeError:
@@ -134,11 +133,11 @@ def momentum_clock_claim(evidence: Evidence) -> None:
     classes, eta = strongly_correlated_classes(), 1e-6
     start = np.log(classes.vocab_size)
     i = np.unique(np.geomspace(1, 1000, 121 if evidence.full else 31).round().astype(int))
-    descent = trained(classes, eta, eta, i, None, momentum=MOMENTUM)[0]
+    descent = run_on_rung(DESCENT, classes, eta, eta, i, momentum=MOMENTUM)
 
     def error(t: Floats) -> tuple[Floats, Floats]:
         """Relative error of the loss's fall (decoder) and of z, on a clock."""
-        flow = whole_run(MeanField(classes, eta, eta), t, rtol=1e-11, atol=1e-20)
+        flow = run_on_rung(MEAN_FIELD, classes, eta, eta, t, rtol=1e-11, atol=1e-20)
         fall = np.abs((start - flow.loss) / (start - descent.loss) - 1)
         moved = np.abs(descent.z_support).max(axis=1)
         z = np.abs(flow.z_support - descent.z_support).max(axis=1) / np.where(moved > 0, moved, np.nan)
@@ -224,9 +223,9 @@ def _point_by_point(classes: SequenceClasses, momentum: float, full: bool) -> tu
     eta, seeds = 0.005 * (1 - MOMENTUM), 400 if full else 40
     batch = 640 if full else 64
     steps = np.unique(np.geomspace(5, 2000, 12).round().astype(int))
-    runs = trained(classes, eta, eta, steps, batch, range(seeds), momentum=MOMENTUM)
+    runs = runs_on_rung(SGD, classes, eta, eta, steps, batch_size=batch, seed=range(seeds), momentum=MOMENTUM)
     z = np.array([run.z_support for run in runs])
     scale = 1 if momentum else round(1 / (1 - MOMENTUM))
-    descent = trained(classes, eta, eta, steps * scale, None, momentum=momentum)[0].z_support
+    descent = run_on_rung(DESCENT, classes, eta, eta, steps * scale, momentum=momentum).z_support
     score = np.abs(z.mean(axis=0) - descent) / standard_error(z)
     return float(score.max()), float(stdtrit(seeds - 1, 1 - SIGNIFICANCE / (2 * score.size)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, random_classes, whole_run
+from snapdyn.dynamics import Trajectory, log_times, random_classes
 from snapdyn.dynamics.classes import Ints
 from snapdyn.validation.claims.approximations._slow_attention_settings import falls_of_many_classes
 from snapdyn.validation.claims.attention._shared import (
@@ -26,7 +26,7 @@ from snapdyn.validation.properties import Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, ZERO_START
 from snapdyn.validation.rungs import ladder
-from snapdyn.validation.rungs.names import DESCENT, EXACT, LEADING, MEAN_FIELD, MODIFIED, SGD
+from snapdyn.validation.rungs.run import DESCENT, EXACT, LEADING, MEAN_FIELD, MODIFIED, SGD, run_on_rung
 from snapdyn.validation.search import Family, load
 from snapdyn.validation.statistics import standard_error
 
@@ -69,7 +69,7 @@ CORRELATIONS = ("weak", "strong")
         Property(
             "largest fall of a distinct logit over the largest |z|",
             MEAN_FIELD,
-            falls(MeanField, distinct_tokens),
+            falls(MEAN_FIELD, distinct_tokens),
             DOMAIN,
             conditions=(
                 A_DISTINCT_TOKEN,
@@ -98,8 +98,8 @@ def slow_attention(evidence: Evidence) -> None:
         for position, ratio in enumerate(ratios):
             for classes in members:
                 flows = {
-                    MEAN_FIELD: whole_run(MeanField(classes, 1.0, float(ratio)), times),
-                    EXACT: whole_run(ModifiedDecoder(classes, 1.0, float(ratio)), times),
+                    MEAN_FIELD: run_on_rung(MEAN_FIELD, classes, 1.0, float(ratio), times),
+                    EXACT: run_on_rung(EXACT, classes, 1.0, float(ratio), times),
                 }
                 for rung, run in flows.items():
                     fallen[rung][position] += _fallen(run, classes.distinct_tokens())
@@ -122,7 +122,7 @@ def slow_attention(evidence: Evidence) -> None:
 
     # The store: a token falls at eta_Z/eta_Y <= 1e-3 and t <= 1e4/eta_Y.
     stored = load(STORED).instance
-    fall = falls(MeanField, distinct_tokens)(stored)
+    fall = falls(MEAN_FIELD, distinct_tokens)(stored)
     assert fall is not None
     what = f"stored {STORED}, eta_Z/eta_Y = {stored.ratio:g}, t = {stored.horizon:.0f}/eta_Y: fall over the largest |z|"
     evidence.outside(what, MEAN_FIELD, fall.value, at_most=FALL)

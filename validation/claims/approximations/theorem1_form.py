@@ -21,7 +21,7 @@ from snapdyn.validation.requirements import (
     SEVERAL_CLASSES,
     ZERO_START,
 )
-from snapdyn.validation.rungs.names import ORIGINAL
+from snapdyn.validation.rungs.run import ORIGINAL
 from snapdyn.validation.search import Family, Instance
 
 DOMAIN = Family(

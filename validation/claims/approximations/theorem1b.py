@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, single_common_token
+from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
@@ -15,8 +15,8 @@ from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
 from snapdyn.validation.rungs import ladder
-from snapdyn.validation.rungs.names import CLOSED, MEAN_FIELD, MODIFIED, ORIGINAL
 from snapdyn.validation.rungs.observables import decoder_observables
+from snapdyn.validation.rungs.run import CLOSED, MEAN_FIELD, MODIFIED, ORIGINAL
 from snapdyn.validation.search import Family, Instance, flow
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
@@ -90,7 +90,7 @@ def no_logarithm(instance: Instance) -> Measured:
 def order_of_run(instance: Instance) -> Measured | None:
     """`corrected_order` with gamma_n = w_n[n] (1 - alpha_n[n]) measured in the mean field, attention moving."""
     # Y alone decides gamma: logits that are rounding (no overlap, say) need no relative accuracy.
-    run = flow(instance, MeanField, save_decoder=True, method="compiled", atol=1e-12)
+    run = flow(instance, MEAN_FIELD, save_decoder=True, method="compiled", atol=1e-12)
     if run is None:
         return None
     x = np.multiply.outer(run.t, instance.prior) * instance.eta_Y

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, Trajectory, log_times, sgd, whole_run
+from snapdyn.dynamics import Trajectory, log_times, sgd
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention._common_rates import (
     formula_error,
@@ -22,6 +22,7 @@ from snapdyn.validation.claims.attention._corollary2_instances import (
 from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, run_on_rung
 
 # A rise of this share of the largest logit is more than the solvers' error at rtol 1e-8 (some hundred steps).
 RISE = 1e-5
@@ -43,12 +44,12 @@ def runs_and_boundary(evidence: Evidence) -> None:
     for seed in range(60 if full else 4):
         classes = corollary_2_instance(seed)
         common = classes.common_tokens()
-        run = whole_run(ModifiedDecoder(classes, 1.0, 1.0), TIMES)
+        run = run_on_rung(EXACT, classes, 1.0, 1.0, TIMES)
         # z_l' is proportional to -f_l^2, so exp(-2 z_l) - 1 keeps the proportions rho_l^2.
         fall = np.expm1(-2 * run.z[-1, 0, common]) / classes.P.toarray()[0, common] ** 2
         companion = max(companion, float(np.ptp(fall) / fall.max()))
         least = min(least, float(-run.z[-1, 0, common].min()))
-        run = whole_run(ModifiedDecoder(classes, 1.0, 1.0, beta="leading"), TIMES)
+        run = run_on_rung(LEADING, classes, 1.0, 1.0, TIMES)
         leading = max(leading, largest_rise(run, common))
         if seed < 3:
             descent = max(descent, largest_rise(sgd(classes, 0.5, 0.5, 400, batch_size=None), common))
@@ -78,7 +79,7 @@ def runs_and_boundary(evidence: Evidence) -> None:
     even = 0.0
     for seed in range(20 if full else 2):
         classes = corollary_2_instance(seed, query=[0, 1, 0, 1])
-        even = max(even, largest_rise(whole_run(ModifiedDecoder(classes, 1.0, 1.0), TIMES), classes.common_tokens()))
+        even = max(even, largest_rise(run_on_rung(EXACT, classes, 1.0, 1.0, TIMES), classes.common_tokens()))
     evidence.holds(
         "own: two queries of equally many classes otherwise as in Corollary 2, largest rise", "modified decoder", even,
         at_most=RISE,
@@ -88,15 +89,16 @@ def runs_and_boundary(evidence: Evidence) -> None:
     split = shared_common_tokens(np.full((2, 2), 0.2), np.full((2, 1), 0.6), [0, 1], 10)
     start = np.zeros((2, split.num_tokens))
     start[0, 0] = -3.0
-    for name, rung, system in (
-        ("P(l|n) depends on n", "modified decoder", ModifiedDecoder(small, 1.0, 1.0)),
-        ("two queries of unequal size", "modified decoder", ModifiedDecoder(uneven, 1.0, 1.0)),
-        ("Z(0) != 0, two queries", "modified decoder", ModifiedDecoder(split, 1.0, 1.0, z_initial=start)),
-        ("P(l|n) depends on n, eta_Z/eta_Y = 0.01", "mean field", MeanField(small, 1.0, 1e-2)),
-        ("two queries of unequal size, eta_Z/eta_Y = 0.01", "mean field", MeanField(uneven, 1.0, 1e-2)),
+    for name, rung, classes, eta_Z, z_initial in (
+        ("P(l|n) depends on n", EXACT, small, 1.0, None),
+        ("two queries of unequal size", EXACT, uneven, 1.0, None),
+        ("Z(0) != 0, two queries", EXACT, split, 1.0, start),
+        ("P(l|n) depends on n, eta_Z/eta_Y = 0.01", MEAN_FIELD, small, 1e-2, None),
+        ("two queries of unequal size, eta_Z/eta_Y = 0.01", MEAN_FIELD, uneven, 1e-2, None),
     ):
-        rise = largest_rise(whole_run(system, TIMES), np.array([0, 1]))
-        evidence.outside(f"{name}: largest rise of a common logit", rung, rise, at_most=RISE)
+        rise = largest_rise(run_on_rung(rung, classes, 1.0, eta_Z, TIMES, z_initial=z_initial), np.array([0, 1]))
+        words = "modified decoder" if rung == EXACT else rung
+        evidence.outside(f"{name}: largest rise of a common logit", words, rise, at_most=RISE)
     share, spread, drawn = share_that_grows(20_000 if full else 400, 21)
     often, weakly, seen = _unequal_queries_ensemble(600 if full else 20)
     evidence.outside(
@@ -165,7 +167,7 @@ def _unequal_queries_ensemble(count: int) -> tuple[int, str, int]:
     for seed in range(count):
         K = 3 + seed % 3
         classes = corollary_2_instance(seed, query=[0] + [1] * (K - 1))
-        run = whole_run(ModifiedDecoder(classes, 1.0, 1.0), TIMES)
+        run = run_on_rung(EXACT, classes, 1.0, 1.0, TIMES)
         grew.append(largest_rise(run, classes.common_tokens()) > RISE)
         weak.append(abs(classes.eigenvalues()[0]) < 1 / K)
     both = sum(a and b for a, b in zip(grew, weak, strict=True))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, Trajectory
+from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.observables import FALL, drop_below_maximum
@@ -17,7 +17,6 @@ from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, 
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
 
-Kind = type[MeanField] | type[ModifiedDecoder]
 Tokens = Callable[[SequenceClasses], Ints]
 MODIFIED = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING)
 
@@ -113,7 +112,7 @@ def movable(instance: Instance) -> NDArray[np.bool_]:
     return found
 
 
-def falls(kind: Kind, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance], Measured | None]:
+def falls(rung: str, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance], Measured | None]:
     """Largest fall of a logit of `tokens` below its maximum so far (sign -1: rise), over the largest |z - z(0)|.
 
     A fall is more than FALL. Where there is none, the number is minus the smallest gain after the steepest part of a
@@ -121,8 +120,8 @@ def falls(kind: Kind, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance],
     """
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, kind)
-        return None if run is None else largest_fall_of(run, instance, tokens, sign, noise(instance, kind))
+        run = flow(instance, rung)
+        return None if run is None else largest_fall_of(run, instance, tokens, sign, noise(instance, rung))
 
     return measure
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics import ModifiedDecoder, log_times, whole_run
+from snapdyn.dynamics import log_times
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import dominant_token, weak_instances
 from snapdyn.validation.maps.common_logit import common_logit_maps
 from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.pictures import Picture
+from snapdyn.validation.rungs.run import EXACT, run_on_rung
 
 
 def along_runs(evidence: Evidence, missed: float) -> None:
@@ -23,7 +24,7 @@ def along_runs(evidence: Evidence, missed: float) -> None:
     quadrature = 0.0
     instances = weak_instances(50 if evidence.full else 2, first_seed=300)
     for classes in instances:
-        run = whole_run(ModifiedDecoder(classes, 1.0, 5.0), times, rtol=1e-10, atol=1e-14)
+        run = run_on_rung(EXACT, classes, 1.0, 5.0, times, rtol=1e-10, atol=1e-14)
         # An integral in ln t by another rule than that of the searched property.
         B = growth_integral(run, 5.0)
         quadrature = max(quadrature, float(np.abs(growth_integral(run, 5.0, every=2) / B[::2] - 1).max()))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, syn_medium, whole_run
+from snapdyn.dynamics import log_times, syn_medium
 from snapdyn.validation.dense_algebra import dense_attention, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import resolution
 
@@ -32,7 +33,7 @@ DOMAIN = Family(
 )
 
 
-def drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Callable[[Instance], Measured | None]:
+def drift(rung: str) -> Callable[[Instance], Measured | None]:
     """Largest |row sum| of Y and Z along a run, over what rounding allows.
 
     An evaluation rounds each of M tokens (V outputs are one column with a multiplicity, so they count as classes do)
@@ -40,7 +41,7 @@ def drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Callable[[Instance],
     """
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, kind, 20, method="compiled")
+        run = flow(instance, rung, 20, method="compiled")
         if run is None:
             return None
         sums = max(float(np.max(values)) for values in run.invariants.values())
@@ -49,7 +50,7 @@ def drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Callable[[Instance],
         summands = instance.P.shape[1] + instance.num_classes
         state = float(np.finfo(float).eps) * run.stats["evaluations"] * largest
         # Terms of a rate of z that cancel: `resolution` in all, and those of Eq. (10) grow with the inverse of G.
-        inverse = 1 / float(instance.eigenvalues[0]) if kind is ModifiedDecoder else 1.0
+        inverse = 1 / float(instance.eigenvalues[0]) if rung == EXACT else 1.0
         return Measured(sums / (summands * (state + resolution(instance)) * inverse), at_most=1.0)
 
     return measure
@@ -57,7 +58,7 @@ def drift(kind: type[MeanField] | type[ModifiedDecoder]) -> Callable[[Instance],
 
 def without_projection(instance: Instance) -> Measured | None:
     """Wrong theory z' = f o g, without I - f f^T: sum of the rates of a row over its largest rate, at t_end."""
-    run = flow(instance, ModifiedDecoder, 20)
+    run = flow(instance, EXACT, 20)
     if run is None:
         return None
     g = modified_decoder_gradient(instance.classes, run.z[-1], run.extra["h"][-1])
@@ -76,12 +77,12 @@ def without_projection(instance: Instance) -> Measured | None:
     grade="proved",
     properties=(
         Property(
-            "|row sum| of Y and Z over what rounding allows", "mean field", drift(MeanField), DOMAIN, directed=False
+            "|row sum| of Y and Z over what rounding allows", "mean field", drift(MEAN_FIELD), DOMAIN, directed=False
         ),
         Property(
             "|row sum| of Z over what rounding allows",
             "modified decoder",
-            drift(ModifiedDecoder),
+            drift(EXACT),
             DOMAIN,
             conditions=(OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION),
             controls={"wrong theory: z' without I - f f^T": without_projection},
@@ -95,7 +96,7 @@ def conservation(evidence: Evidence) -> None:
         "Linear invariants are kept by every Runge-Kutta method, to rounding; the drift shown is rounding."
     )
     times = log_times(1e-2, 1e6, 40)
-    run = whole_run(MeanField(syn_medium(3), 1.0, 1.0), times)
+    run = run_on_rung(MEAN_FIELD, syn_medium(3), 1.0, 1.0, times)
     evidence.picture = Picture(
         "t (batch-size-1 steps)",
         "largest |row sum|, Syn-Medium Q = 3",

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder
 from snapdyn.validation.claims.attention._corollary2_settings import runs_and_boundary
 from snapdyn.validation.claims.attention._shared import (
     A_COMMON_TOKEN,
     A_DISTINCT_TOKEN,
     MODIFIED,
-    Kind,
     common_rate,
     common_tokens,
     falls,
@@ -24,6 +22,7 @@ from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMO
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import ONE_QUERY, OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.search import Family, Instance
 
 
@@ -78,11 +77,11 @@ WRONG: dict[str, Callable[[Instance], Measured | None]] = {
 }
 
 
-def _property(kind: Kind, rung: str, *conditions: Requirement) -> Property:
+def _property(rung: str, words: str, *conditions: Requirement) -> Property:
     return Property(
         "largest rise of a common logit over the largest |z|",
-        rung,
-        falls(kind, common_tokens, -1.0),
+        words,
+        falls(rung, common_tokens, -1.0),
         SHARED,
         conditions=(A_COMMON_TOKEN, A_DISTINCT_TOKEN, *conditions, ONE_QUERY, PROPORTIONAL),
         controls=WRONG,
@@ -111,7 +110,7 @@ def _property(kind: Kind, rung: str, *conditions: Requirement) -> Property:
         "mean field: memory takes less than the common logits' rate, by linear response",
     ),
     properties=(
-        _property(MeanField, "mean field", OWN, FROZEN_SPEED, LITTLE_MEMORY_COMMON),
+        _property(MEAN_FIELD, "mean field", OWN, FROZEN_SPEED, LITTLE_MEMORY_COMMON),
         Property(
             "largest rate of a common logit over the largest rate",
             "modified decoder",
@@ -122,7 +121,7 @@ def _property(kind: Kind, rung: str, *conditions: Requirement) -> Property:
             evaluations=(400, 40_000),
             directed=False,
         ),
-        _property(ModifiedDecoder, "modified decoder", *MODIFIED),
+        _property(EXACT, "modified decoder", *MODIFIED),
     ),
 )
 def corollary2(evidence: Evidence) -> None:

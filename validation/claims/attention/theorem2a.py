@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, whole_run
+from snapdyn.dynamics import log_times
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
@@ -34,6 +34,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Instance, load
 
 
@@ -88,7 +89,7 @@ def first_peak(instance: Instance) -> float:
         Property(
             "largest fall of a distinct logit over the largest |z|",
             "mean field",
-            falls(MeanField, distinct_tokens),
+            falls(MEAN_FIELD, distinct_tokens),
             FLOWS,
             conditions=(A_DISTINCT_TOKEN, replace(OWN_NEXT_TOKENS, defining=False), FROZEN_SPEED, LITTLE_MEMORY),
             controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(distinct_tokens)},
@@ -106,7 +107,7 @@ def first_peak(instance: Instance) -> float:
         Property(
             "largest fall of a distinct logit over the largest |z|",
             "modified decoder",
-            falls(ModifiedDecoder, distinct_tokens),
+            falls(EXACT, distinct_tokens),
             FLOWS,
             conditions=(A_DISTINCT_TOKEN, *MODIFIED, SMALL_OVERLAPS),
             controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(distinct_tokens)},
@@ -120,7 +121,7 @@ def theorem2a(evidence: Evidence) -> None:
     times = log_times(1e-2, 1e5, 60)
     error = 0.0
     for classes in instances:
-        run = whole_run(ModifiedDecoder(classes, 1.0, 0.5), times)
+        run = run_on_rung(EXACT, classes, 1.0, 0.5, times)
         distinct = classes.distinct_tokens()
         owner = np.array([np.flatnonzero(classes.P.toarray()[:, token])[0] for token in distinct])
         for z, h in zip(run.z[::10], run.extra["h"][::10], strict=True):
@@ -132,8 +133,8 @@ def theorem2a(evidence: Evidence) -> None:
 
     case = counterexample()
     t = log_times(1e-1, 1e4, 200)
-    paths = {ratio: whole_run(MeanField(case, 1.0, ratio), t) for ratio in (1e-3, 0.3)}
-    frozen = whole_run(ModifiedDecoder(case, 1.0, 0.3), t)
+    paths = {ratio: run_on_rung(MEAN_FIELD, case, 1.0, ratio, t) for ratio in (1e-3, 0.3)}
+    frozen = run_on_rung(EXACT, case, 1.0, 0.3, t)
     fall = {ratio: largest_fall(run, case.distinct_tokens()) for ratio, run in paths.items()}
     evidence.holds("fall on the F10 instance, eta_Z/eta_Y = 1e-3, t <= 1e4", "mean field", fall[1e-3], at_most=FALL)
     evidence.outside("F10: the same at eta_Z/eta_Y = 0.3", "mean field", fall[0.3], at_most=FALL)
@@ -159,7 +160,7 @@ def theorem2a(evidence: Evidence) -> None:
     evidence.corrected(f"linear response: {name}", "mean field", max(told), at_most=0.1)
     evidence.control(f"wrong theory: (eta_Z/eta_Y) (V h)^2 = 4.5: {name}", "mean field", max(wrong), at_most=0.1)
     evidence.maps = [distinct_fall_map(evidence.level)]
-    late = whole_run(MeanField(case, 1.0, 0.3), [17.0, 120.0]).z[:, 0, 9]
+    late = run_on_rung(MEAN_FIELD, case, 1.0, 0.3, [17.0, 120.0]).z[:, 0, 9]
     evidence.difference = (
         f"A logit that should only rise falls by {fall[0.3]:.0%} of the largest logit (K = {case.num_classes}, "
         "eta_Z/eta_Y = 0.3, weak correlation)."

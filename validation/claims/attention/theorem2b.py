@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, log_times, whole_run
+from snapdyn.dynamics import log_times
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention._shared import (
     A_COMMON_TOKEN,
@@ -25,6 +25,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN, OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
 
@@ -48,7 +49,7 @@ ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_dist
         Property(
             "largest rise of a common logit over the largest |z|",
             "mean field",
-            falls(MeanField, common_tokens, -1.0),
+            falls(MEAN_FIELD, common_tokens, -1.0),
             ONE_COMMON,
             conditions=(
                 A_COMMON_TOKEN,
@@ -77,7 +78,7 @@ ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_dist
         Property(
             "largest rise of a common logit over the largest |z|",
             "modified decoder",
-            falls(ModifiedDecoder, common_tokens, -1.0),
+            falls(EXACT, common_tokens, -1.0),
             ONE_COMMON,
             conditions=(A_COMMON_TOKEN, A_DISTINCT_TOKEN, *MODIFIED, ONE_COMMON_TOKEN),
             controls={
@@ -93,14 +94,14 @@ def theorem2b(evidence: Evidence) -> None:
     instances = weak_instances(60 if evidence.full else 3, first_seed=200)
     error = 0.0
     for classes in instances:
-        run = whole_run(ModifiedDecoder(classes, 1.0, 0.5), times)
+        run = run_on_rung(EXACT, classes, 1.0, 0.5, times)
         for z, h in zip(run.z[::10], run.extra["h"][::10], strict=True):
             drift = attention_drift(classes, z, modified_decoder_gradient(classes, z, h), 0.5)[0, 0]
             f = classes.decoder_inputs(z).toarray()[:, 0]
             predicted = -0.5 * float(classes.prior @ ((1 - f**2) * growth_rate(classes, z, h)))
             error = max(error, abs(drift / predicted - 1))
     evidence.holds("rate against -eta_Z sum p_n (1 - f^2) xi_n, relative", "modified decoder", error, at_most=1e-8)
-    slow = whole_run(MeanField(classes, 1.0, 1e-3), times)
+    slow = run_on_rung(MEAN_FIELD, classes, 1.0, 1e-3, times)
     evidence.maps = [common_rise_map(evidence.level)]
     evidence.conclusion = (
         "Under Eq. (10) weak correlation is not needed: a single common token makes every coefficient of f_n regressed "

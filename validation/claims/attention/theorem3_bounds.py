@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
     MODIFIED,
     SMALL_OVERLAPS,
-    Kind,
     common_tokens,
     early_gradient,
     falls,
@@ -27,6 +25,7 @@ from snapdyn.validation.observables import FALL, growth_exponents
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import UNIFORM
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
 
@@ -52,7 +51,7 @@ class SmallOverlaps(Family):
 
 
 def leaves_bounds(
-    kind: Kind, missed: float = 0.0, exponent: float = 2.0, clock: bool = True
+    rung: str, missed: float = 0.0, exponent: float = 2.0, clock: bool = True
 ) -> Callable[[Instance], Measured | None]:
     """How far ln chi of a dominant token leaves [2 f(0)^2 B, 2 B], over B, any class with a distinct token.
 
@@ -61,7 +60,7 @@ def leaves_bounds(
 
     def measure(instance: Instance) -> Measured | None:
         # Simpson's rule on half as many times, where attention moves within one save, errs by a quarter.
-        run = flow(instance, kind, 121)
+        run = flow(instance, rung, 121)
         if run is None:
             return None
         classes = instance.classes
@@ -75,7 +74,7 @@ def leaves_bounds(
                 continue
             l0, m = dominant_token(classes, n), classes.query_index[n]
             growth = run.z[:, m, l0] - np.asarray(run.z_initial)[m, l0]
-            seen = np.abs(B[:, n]) > noise(instance, kind) / max(missed / 10, SOLVER)
+            seen = np.abs(B[:, n]) > noise(instance, rung) / max(missed / 10, SOLVER)
             if not seen.any():
                 continue
             size = B[seen, n] * (1.0 if clock else 1 / classes.prior[n])
@@ -97,22 +96,22 @@ def leaves_bounds(
     return measure
 
 
-def _rises(kind: Kind) -> Callable[[Instance], float]:
+def _rises(rung: str) -> Callable[[Instance], float]:
     def measure(instance: Instance) -> float:
         if not common_tokens(instance.classes).size:
             return 0.0
-        found = falls(kind, common_tokens, -1.0)(instance)
+        found = falls(rung, common_tokens, -1.0)(instance)
         return np.inf if found is None else max(found.value, 0.0)
 
     return measure
 
 
-def common_shrink(kind: Kind) -> Requirement:
+def common_shrink(rung: str) -> Requirement:
     """Premise of the theorem, on the run."""
     return Requirement(
         "common tokens shrink",
         "largest rise of a common logit over the largest |z| <= 1e-5",
-        _rises(kind),
+        _rises(rung),
         at_most=FALL,
     )
 
@@ -190,7 +189,7 @@ RARE_COMMON = SmallOverlaps(
         Property(
             "how far ln chi leaves [2 f(0)^2 B, 2 B], over B",
             "mean field",
-            leaves_bounds(MeanField, MISSED),
+            leaves_bounds(MEAN_FIELD, MISSED),
             RARE_COMMON,
             conditions=(
                 A_DISTINCT_TOKEN,
@@ -199,24 +198,24 @@ RARE_COMMON = SmallOverlaps(
                 SMALL_OVERLAPS,
                 SAME_SPEED,
                 LITTLE_OF_SPEED,
-                common_shrink(MeanField),
+                common_shrink(MEAN_FIELD),
             ),
             controls={
-                "wrong theory: f(0) in place of f(0)^2": leaves_bounds(MeanField, MISSED, exponent=1.0),
-                "wrong theory: B without p_n on the per-step clock": leaves_bounds(MeanField, MISSED, clock=False),
+                "wrong theory: f(0) in place of f(0)^2": leaves_bounds(MEAN_FIELD, MISSED, exponent=1.0),
+                "wrong theory: B without p_n on the per-step clock": leaves_bounds(MEAN_FIELD, MISSED, clock=False),
             },
             evaluations=(100, 4000),
         ),
         Property(
             "how far ln chi leaves [2 f(0)^2 B, 2 B], over B",
             "modified decoder",
-            leaves_bounds(ModifiedDecoder),
+            leaves_bounds(EXACT),
             WITH_DISTINCT,
-            conditions=(A_DISTINCT_TOKEN, *MODIFIED, SMALL_OVERLAPS, common_shrink(ModifiedDecoder)),
+            conditions=(A_DISTINCT_TOKEN, *MODIFIED, SMALL_OVERLAPS, common_shrink(EXACT)),
             controls={
-                "wrong theory: f(0) in place of f(0)^2": leaves_bounds(ModifiedDecoder, exponent=1.0),
+                "wrong theory: f(0) in place of f(0)^2": leaves_bounds(EXACT, exponent=1.0),
                 "wrong theory: B without p_n on the per-step clock, as (12) prints it": leaves_bounds(
-                    ModifiedDecoder, clock=False
+                    EXACT, clock=False
                 ),
             },
             evaluations=(40, 2000),

@@ -9,16 +9,13 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     Trajectory,
     log_times,
     random_classes,
-    whole_run,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.attention._shared import FLOWS, Kind
+from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.linear_response import gain_memory
@@ -27,6 +24,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import noise
 
@@ -64,11 +62,11 @@ def growths(run: Trajectory, n: int) -> tuple[Floats, Floats]:
     return np.log(classes.P[[n]].toarray().ravel()[tokens]) + start, run.z[:, m, tokens] - start
 
 
-def gain_error(kind: Kind, allowed: float, exponent: float = 2.0) -> Callable[[Instance], Measured | None]:
+def gain_error(rung: str, allowed: float, exponent: float = 2.0) -> Callable[[Instance], Measured | None]:
     """Largest |r - r(0) chi| over 1 + |r|, over all pairs of distinct tokens of a class; chi = exp(exponent dz)."""
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, kind)
+        run = flow(instance, rung)
         if run is None:
             return None
         worst, where = 0.0, "no distinct pair"
@@ -86,15 +84,15 @@ def gain_error(kind: Kind, allowed: float, exponent: float = 2.0) -> Callable[[I
                 tokens = instance.classes.distinct_tokens(n)
                 worst = float(error.max())
                 where = f"tokens {tokens[a]}, {tokens[b]} of class {n}, t = {run.t[i]:.3g}"
-        return Measured(worst, at_most=allowed, error=noise(instance, kind), where=where)
+        return Measured(worst, at_most=allowed, error=noise(instance, rung), where=where)
 
     return measure
 
 
-def _controls(kind: Kind, allowed: float) -> dict[str, Callable[[Instance], Measured | None]]:
+def _controls(rung: str, allowed: float) -> dict[str, Callable[[Instance], Measured | None]]:
     return {
-        "wrong theory: r keeps its start": gain_error(kind, allowed, 0.0),
-        "wrong theory: chi = exp(z), without the factor 2": gain_error(kind, allowed, 1.0),
+        "wrong theory: r keeps its start": gain_error(rung, allowed, 0.0),
+        "wrong theory: chi = exp(z), without the factor 2": gain_error(rung, allowed, 1.0),
     }
 
 
@@ -130,7 +128,7 @@ def _companion_error(run: Trajectory) -> float:
 
 def _rate_error(classes: SequenceClasses) -> dict[int, float]:
     """Relative error of dr/dt = factor r(0) chi dz_l/dt at a state reached under Eq. (10), for factor 1 and 2."""
-    reached = whole_run(ModifiedDecoder(classes, 1.0, 1.0), [50.0], rtol=1e-12, atol=1e-14)
+    reached = run_on_rung(EXACT, classes, 1.0, 1.0, [50.0], rtol=1e-12, atol=1e-14)
     z, h = reached.z[0], reached.extra["h"][0]
     drift = attention_drift(classes, z, modified_decoder_gradient(classes, z, h), 1.0)[0]
     l, l0 = classes.distinct_tokens(0)[:2]
@@ -162,7 +160,7 @@ def _rate_error(classes: SequenceClasses) -> dict[int, float]:
         Property(
             "largest error of (11) over 1 + |r|",
             "mean field",
-            gain_error(MeanField, PERCENT),
+            gain_error(MEAN_FIELD, PERCENT),
             TWO_OR_MORE,
             conditions=(TWO_DISTINCT, replace(OWN_NEXT_TOKENS, defining=False), SMALL_MEMORY),
             evaluations=(40, 1500),
@@ -170,10 +168,10 @@ def _rate_error(classes: SequenceClasses) -> dict[int, float]:
         Property(
             "largest error of (11) over 1 + |r|",
             "modified decoder",
-            gain_error(ModifiedDecoder, SOLVER),
+            gain_error(EXACT, SOLVER),
             TWO_OR_MORE,
             conditions=(TWO_DISTINCT, OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION),
-            controls=_controls(ModifiedDecoder, SOLVER),
+            controls=_controls(EXACT, SOLVER),
             evaluations=(40, 2000),
         ),
     ),
@@ -190,12 +188,12 @@ def theorem3_gain(evidence: Evidence) -> None:
     # In the mean field: error of (11), and of the wrong theory that r keeps its start, by eta_Z/eta_Y.
     by_ratio: dict[float, list[tuple[float, float]]] = {ratio: [] for ratio in (1e-5, 1e-4, 1e-3, 1e-1, 1.0)}
     for classes in instances:
-        exact = whole_run(ModifiedDecoder(classes, 1.0, 1.0), times, rtol=1e-10, atol=1e-13)
+        exact = run_on_rung(EXACT, classes, 1.0, 1.0, times, rtol=1e-10, atol=1e-13)
         companion = max(companion, _companion_error(exact))
         moved = max(float(growths(exact, n)[1][-1].max()) for n in range(classes.num_classes))
         signal = min(signal, float(np.expm1(2 * moved)))
         for ratio, found in by_ratio.items():
-            run = whole_run(MeanField(classes, 1.0, ratio), times, rtol=1e-10, atol=1e-13)
+            run = run_on_rung(MEAN_FIELD, classes, 1.0, ratio, times, rtol=1e-10, atol=1e-13)
             found.append((_largest_error(run), _largest_error(run, grown=False)))
     evidence.holds("largest error of (110), relative", "modified decoder", companion, at_most=TIGHT)
     evidence.holds("signal: smallest over instances of the largest chi - 1", "modified decoder", signal, at_least=0.1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics import FrozenDecoder, sgd, single_common_token, whole_run
+from snapdyn.dynamics import sgd, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.concentration._shared import hoeffding, many_draws
 from snapdyn.validation.dense_algebra import softmax
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Picture
+from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL, run_on_rung
 from snapdyn.validation.visits import FROZEN, own_lead, single_token_classes, visits_to
 
 
@@ -145,8 +146,8 @@ def _by_flows(evidence: Evidence) -> tuple[float, float, Floats]:
             classes = single_common_token(5, 4, common, V)
             overlap = float(classes.gram()[0, 1])
             for rung in reached:
-                flow = FrozenDecoder(classes, 1.0, modified=rung == "modified decoder")
-                run = whole_run(flow, t, rtol=1e-10, atol=1e-13, method="LSODA")
+                flow = ORIGINAL if rung == ORIGINAL else MODIFIED
+                run = run_on_rung(flow, classes, 1.0, 0.0, t, rtol=1e-10, atol=1e-13, method="LSODA")
                 # Equal profiles: the loss is -ln alpha_nn of each class; |e - alpha| = (1 - alpha_nn) |zeta|.
                 ratio = -np.expm1(-run.loss) * np.sqrt(V / (V - 1)) / levels
                 reached[rung] = max(reached[rung], float(np.abs(ratio - 1).max()))

@@ -7,7 +7,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.accurate_runs import original_flow
+from snapdyn.dynamics.decoder_speed import class_logits
 from snapdyn.validation.claims.concentration._shared import (
     hold_order,
     in_standard_errors,
@@ -17,6 +17,7 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.rungs.run import ORIGINAL, run_on_rung
 from snapdyn.validation.statistics import fit_order
 from snapdyn.validation.visits import WholeVisits, discrete_logits, elasticity, single_token_classes
 
@@ -184,7 +185,8 @@ def _original_flow_map(overlaps: int, times: int) -> tuple[Map, Floats]:
     for i, share in enumerate(shares):
         classes: SequenceClasses = single_common_token(K, 5, float(share), V)
         overlap[i] = classes.gram()[0, 1]
-        W = original_flow(classes, eta, N)[0][:, 0]
+        run = run_on_rung(ORIGINAL, classes, eta, 0.0, N, rtol=1e-12, atol=1e-14, save_decoder=True)
+        W = class_logits(classes, run.attention_entries, *run.require_decoder()).logits[:, 0]
         along = (W * count) @ zeta / ((zeta * count) @ zeta)
         rest = W - along[:, None] * zeta
         distance[i] = np.sqrt((rest**2 @ count) / (W**2 @ count))

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, random_classes, whole_run
+from snapdyn.dynamics import SequenceClasses, log_times, random_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, dense_attention, overlap, spectral_norm
 from snapdyn.validation.instances import random_attention
 from snapdyn.validation.properties import Requirement
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Family, Instance
 
 # Units of rounding that dense factorisations of Gram matrices may need.
@@ -91,8 +92,8 @@ def ensembles(full: bool, seed: int, ceiling: float | None = None) -> list[tuple
     for correlation in ("weak", "strong"):
         classes = random_classes(5, 3, 3, 2, 100, correlation, seed=seed)
         for rung, run in (
-            ("modified decoder", whole_run(ModifiedDecoder(classes, 1.0, 1.0), times)),
-            ("mean field", whole_run(MeanField(classes, 1.0, 1.0), times)),
+            ("modified decoder", run_on_rung(EXACT, classes, 1.0, 1.0, times)),
+            ("mean field", run_on_rung(MEAN_FIELD, classes, 1.0, 1.0, times)),
         ):
             f = np.array([dense_attention(classes, z)[1] for z in run.z])
             found.append((rung, f if ceiling is None else f[spectral_norm(overlap(f)) < ceiling]))

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, log_times, whole_run
+from snapdyn.dynamics import SequenceClasses, log_times
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.dense_algebra import (
     DENSE_ALGEBRA_ERROR,
     LINEAR_ALGEBRA,
+    coefficients_of_run,
     dense_attention,
     e_prime,
     growth_over_gamma,
@@ -24,7 +24,7 @@ from snapdyn.validation.dense_algebra import (
 )
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import random_attention, star, weak_instances
-from snapdyn.validation.rungs.names import ORIGINAL
+from snapdyn.validation.rungs.run import EXACT, ORIGINAL, run_on_rung
 
 
 def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
@@ -155,7 +155,7 @@ def counterexamples(evidence: Evidence) -> tuple[float, float]:
         size = classes.num_classes * abs(classes.eigenvalues()[0])
         evidence.outside(f"{name}, K = {classes.num_classes}, |lambda_1| K = {size:.2f}: xi_{n} at t = 5",
                          LINEAR_ALGEBRA, found[-1], at_least=0.0)  # fmt: skip
-        fall = whole_run(ModifiedDecoder(classes, 1.0, 1.0), [1.0]).z[0, 0, token]
+        fall = run_on_rung(EXACT, classes, 1.0, 1.0, [1.0]).z[0, 0, token]
         evidence.outside(f"{name}: logit of a distinct token of class {n} at t = 1", "modified decoder", float(fall),
                          at_least=0.0)  # fmt: skip
         evidence.conditions += [
@@ -170,11 +170,14 @@ def along_runs(evidence: Evidence) -> None:
     moving = original = np.inf
 
     def smallest_original(classes: SequenceClasses) -> float:
-        xi = -np.einsum("tnk,nk->tn", original_flow(classes, 1.0, times)[1], classes.E())
+        a = coefficients_of_run(
+            run_on_rung(ORIGINAL, classes, 1.0, 0.0, times, rtol=1e-12, atol=1e-14, save_decoder=True)
+        )
+        xi = -np.einsum("tnk,nk->tn", a, classes.E())
         return float((xi.min(axis=1) / np.abs(xi).max(axis=1)).min())
 
     for classes in weak_instances(60 if evidence.full else 3, vocab_size=100, num_common=3, first_seed=900):
-        run = whole_run(ModifiedDecoder(classes, 1.0, 1.0), times)
+        run = run_on_rung(EXACT, classes, 1.0, 1.0, times)
         xi = np.array([growth_rate(classes, run.z[i], run.extra["h"][i]) for i in range(times.size)])
         moving = min(moving, float((xi.min(axis=1) / np.abs(xi).max(axis=1)).min()))
         original = min(original, smallest_original(classes))

@@ -6,10 +6,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, Trajectory, sgd, single_common_token, whole_run
+from snapdyn.dynamics import Trajectory, sgd, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.decoder._shared import LATE_CONSTANT, LATE_SHARE
 from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL, run_on_rung
 from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.visits import FROZEN, own_lead, single_token_classes
 
@@ -59,9 +60,9 @@ def _flow_constants(vocab_size: int) -> dict[str, tuple[float, float, float]]:
     s, late = t / K, t >= end
     order = np.where(late, np.log(V * s) / s, s)
     found = {}
-    for rung, modified in (("modified decoder", True), ("original flow", False)):
+    for rung, flow in (("modified decoder", MODIFIED), ("original flow", ORIGINAL)):
         classes = single_common_token(K, 4, 0.05, V)
-        run = whole_run(FrozenDecoder(classes, 1.0, modified=modified), t, rtol=1e-10, atol=1e-13, method="LSODA")
+        run = run_on_rung(flow, classes, 1.0, 0.0, t, rtol=1e-10, atol=1e-13, method="LSODA")
         speed = _speed(run)
         distance = float(np.max(np.abs(speed / analytic.gamma(t, 1.0, V, K) - 1)))
         found[rung] = float((speed / order)[~late].max()), float((speed / order)[late].max()), distance

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, log_times, random_classes, whole_run
+from snapdyn.dynamics import log_times, random_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.decoder._shared import (
     OVERLAPS,
@@ -24,6 +24,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
+from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL, run_on_rung
 from snapdyn.validation.search import Instance
 
 
@@ -98,11 +99,11 @@ def lemma3(evidence: Evidence) -> None:
         largest_relative(full[own_logit], closed[-1]),
         at_most=1e-8,
     )
-    own = whole_run(FrozenDecoder(classes, eta, modified=True), times, rtol=1e-10, atol=1e-12).extra["own_logit"]
+    own = run_on_rung(MODIFIED, classes, eta, 0.0, times, rtol=1e-10, atol=1e-12).extra["own_logit"]
     name = "FrozenDecoder(modified=True) against the same, t = 0.01..200"
     evidence.holds(name, "modified decoder", largest_relative(own, closed), at_most=1e-8)
     evidence.conclusion = "Exact for the modified flow, at any overlap. The original flow (7) does not decouple."
-    original = whole_run(FrozenDecoder(classes, eta), times).extra["own_logit"]
+    original = run_on_rung(ORIGINAL, classes, eta, 0.0, times).extra["own_logit"]
     evidence.picture = Picture(
         "t (batch-size-1 steps)",
         "own logit of class 0",

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, whole_run
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.decoder._shared import TWO_ROOTS
 from snapdyn.validation.evidence import Evidence
@@ -15,6 +14,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY
+from snapdyn.validation.rungs.run import ORIGINAL, run_on_rung
 from snapdyn.validation.search import Instance
 from snapdyn.validation.visits import single_token_classes
 
@@ -184,5 +184,5 @@ def _balance(vocab_size: int) -> float:
     """Relative distance of the decoder's lead from u_+ at exp(u) = (V-1) u = (V s + 1)/2; eta_Y = 1, K = 1: s = t."""
     V, u = vocab_size, float(analytic.u_plus(vocab_size))
     times: Floats = np.array([(2 * (V - 1) * u - 1) / V])
-    run = whole_run(FrozenDecoder(single_token_classes(1, V), 1.0), times, rtol=1e-10, atol=1e-13)
+    run = run_on_rung(ORIGINAL, single_token_classes(1, V), 1.0, 0.0, times, rtol=1e-10, atol=1e-13)
     return abs(float(run.extra["own_logit"][0, 0]) * V / (V - 1) / u - 1)

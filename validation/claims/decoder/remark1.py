@@ -10,13 +10,13 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.accurate_runs import original_flow
 from snapdyn.validation.claims.decoder._shared import (
     SOLVER_ERROR,
     integrated_logits,
     logit_distance,
     logits_of,
 )
+from snapdyn.validation.dense_algebra import coefficients_of_run
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.pictures import Picture
@@ -26,7 +26,7 @@ from snapdyn.validation.requirements import OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.names import CLOSED, DESCENT, MEAN_FIELD, ORIGINAL, SGD
+from snapdyn.validation.rungs.run import CLOSED, DESCENT, MEAN_FIELD, ORIGINAL, SGD, run_on_rung
 from snapdyn.validation.search import Family, Instance
 
 FORMS = ("printed", "recomputed")
@@ -170,7 +170,8 @@ def remark1(evidence: Evidence) -> None:
                 for rung in (SGD, DESCENT, MEAN_FIELD)
                 for name in FORMS
             }
-        a = original_flow(classes, eta, rungs.t[-1:])[1]
+        flow = run_on_rung(ORIGINAL, classes, eta, 0.0, rungs.t[-1:], rtol=1e-12, atol=1e-14, save_decoder=True)
+        a = coefficients_of_run(flow)
         ratio[K, V] = float(-a[-1, 0, 1] / a[-1, 0, 0] * (V - 1))
         ladders[K, V] = rungs
     worst = {key: float(values.max()) for key, values in errors.items()}

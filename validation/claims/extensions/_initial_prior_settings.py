@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, System, Trajectory, sgd, whole_run
+from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.rungs.run import DESCENT, EXACT, MEAN_FIELD, SGD, run_on_rung
 from snapdyn.validation.statistics import standard_error
 
 RIVALS = (1, 2)  # distinct tokens of class 0 with probabilities in the ratio 6 : 5
@@ -50,19 +51,23 @@ def swapped_rivals(evidence: Evidence) -> None:
     classes = rivals()
     expected, eta, steps = crossing(classes), 0.5, 200
 
-    def flowing(system: Callable[[Floats], System]) -> Callable[[float], float]:
-        return lambda delta: lead(whole_run(system(head_start(classes, delta)), [100.0], rtol=1e-10, atol=1e-13))
+    def flowing(rung: str) -> Callable[[float], float]:
+        def run(delta: float) -> Trajectory:
+            start = head_start(classes, delta)
+            return run_on_rung(rung, classes, 1.0, 1.0, [100.0], z_initial=start, rtol=1e-10, atol=1e-13)
 
-    def trained(**settings: object) -> Callable[[float], float]:
+        return lambda delta: lead(run(delta))
+
+    def trained(rung: str) -> Callable[[float], float]:
         return lambda delta: lead(
-            sgd(classes, eta, eta, steps, init={"z": head_start(classes, delta)}, record=[steps], **settings)  # type: ignore[call-overload]
+            run_on_rung(rung, classes, eta, eta, [steps], init={"z": head_start(classes, delta)}, seed=3)
         )
 
     rungs = {
-        "modified decoder": flowing(lambda z: ModifiedDecoder(classes, 1.0, 1.0, z_initial=z)),
-        "mean field": flowing(lambda z: MeanField(classes, 1.0, 1.0, z_initial=z)),
-        "descent": trained(batch_size=None),
-        "SGD": trained(seed=3),
+        "modified decoder": flowing(EXACT),
+        MEAN_FIELD: flowing(MEAN_FIELD),
+        DESCENT: trained(DESCENT),
+        SGD: trained(SGD),
     }
     found = {rung: float(brentq(run, expected - 0.3, expected + 0.2, xtol=1e-13)) for rung, run in rungs.items()}
     for rung, place in found.items():

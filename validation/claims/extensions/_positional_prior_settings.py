@@ -7,19 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapdyn.dynamics import (
-    FiniteLengthMeanField,
     SequenceClasses,
     Trajectory,
     random_classes,
     sgd,
     syn_medium,
-    whole_run,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.extensions._shared import SAME_PATH, reweighted
 from snapdyn.validation.dense_algebra import largest_relative, softmax
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map
+from snapdyn.validation.rungs.run import FINITE_LENGTH, run_on_rung
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
 
@@ -134,7 +133,7 @@ def finite_length(evidence: Evidence, rng: np.random.Generator) -> tuple[float, 
 def _finite_gaps(classes: SequenceClasses, z0: Floats, length: int) -> tuple[float, float]:
     """Difference at t = 30 of a run with the bias from one with reweighted P, and from one without the bias."""
     biased, plain, unbiased = (
-        whole_run(FiniteLengthMeanField(c, 1.0, 1.0, length, z_initial=z), [30.0], rtol=1e-11, atol=1e-14)
+        run_on_rung(FINITE_LENGTH, c, 1.0, 1.0, [30.0], seq_len=length, z_initial=z, rtol=1e-11, atol=1e-14)
         for c, z in ((classes, z0), (reweighted(classes, z0), None), (classes, None))
     )
     return _gap(biased, plain, z0), _gap(biased, unbiased, z0)
@@ -198,7 +197,7 @@ def finite_length_map(full: bool) -> Map:
         prior = reweighted(classes, size * z0)
         for j, length in enumerate(lengths):
             biased, plain = (
-                whole_run(FiniteLengthMeanField(c, 1.0, 1.0, int(length), z_initial=z), [30.0], rtol=1e-9, atol=1e-13)
+                run_on_rung(FINITE_LENGTH, c, 1.0, 1.0, [30.0], seq_len=int(length), z_initial=z, rtol=1e-9, atol=1e-13)
                 for c, z in ((classes, size * z0), (prior, None))
             )
             gaps[i, j] = _gap(biased, plain, size * z0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, Trajectory, log_times, sgd, whole_run
+from snapdyn.dynamics import Trajectory, log_times, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.extensions._shared import (
@@ -19,6 +19,7 @@ from snapdyn.validation.claims.extensions._shared import (
 )
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
 
@@ -93,7 +94,7 @@ def _on_and_off(evidence: Evidence, V: int, share: float) -> tuple[dict[tuple[fl
     """Drift and mean field of two queries of two classes with and without the residual."""
     classes, times = two_queries(share, share / 2, V), log_times(1e-1, 1e6, 71)
     runs = {
-        (ratio, on): whole_run(MeanField(classes, 1.0, ratio, residual=on), times, rtol=1e-9, atol=1e-14)
+        (ratio, on): run_on_rung(MEAN_FIELD, classes, 1.0, ratio, times, residual=on, rtol=1e-9, atol=1e-14)
         for ratio in (1e-2, 1.0)
         for on in (False, True)
     }
@@ -113,9 +114,9 @@ def _on_and_off(evidence: Evidence, V: int, share: float) -> tuple[dict[tuple[fl
     what = "as frequent as the tokens shared within a query: their drift at z = 0 over the largest"
     evidence.outside(what, "modified decoder", across_drift(two_queries(share, share, V), True), at_least=0)
     # A class that shares nothing within its query has no local push: the token falls with the residual as well.
-    alone = MeanField(two_queries(1e-9, share, V), 1.0, 1.0, residual=True)
+    alone = run_on_rung(MEAN_FIELD, two_queries(1e-9, share, V), 1.0, 1.0, [1e6], residual=True, rtol=1e-9, atol=1e-14)
     what = "nothing shared within the query: their logit at t = 1e6, with the residual"
-    evidence.outside(what, "mean field", _across(whole_run(alone, [1e6], rtol=1e-9, atol=1e-14)), at_least=0)
+    evidence.outside(what, "mean field", _across(alone), at_least=0)
     return runs, times
 
 
@@ -146,7 +147,7 @@ def _locality_map(full: bool) -> Map:
     fall = np.empty((count, count))
     for i, a in enumerate(local):
         for j, b in enumerate(across):
-            run = whole_run(MeanField(two_queries(a, b, V), 1.0, 1.0, residual=True), [1e6], rtol=1e-8, atol=1e-13)
+            run = run_on_rung(MEAN_FIELD, two_queries(a, b, V), 1.0, 1.0, [1e6], residual=True, rtol=1e-8, atol=1e-13)
             fall[i, j] = -_across(run) / np.abs(run.z).max()
     fine = np.geomspace(local[0], local[-1], 60)
     boundary = np.array([balanced_share(float(a)) for a in fine])

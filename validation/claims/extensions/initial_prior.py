@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.claims.extensions._initial_prior_settings import swapped_rivals
 from snapdyn.validation.claims.extensions._shared import StartedFamily, run_error
@@ -14,6 +13,7 @@ from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.search import Instance, flow
 
 # Two tokens whose logarithms of P exp(z(0)) differ by less are a tie.
@@ -51,16 +51,14 @@ RIVAL_TOKENS = Requirement(
 )  # fmt: skip
 
 
-def smallest_lead(
-    kind: type[MeanField] | type[ModifiedDecoder], prior: Prior = np.add
-) -> Callable[[Instance], Measured | None]:
+def smallest_lead(rung: str, prior: Prior = np.add) -> Callable[[Instance], Measured | None]:
     """Smallest lead of a token over the next one of its class in the order of a prior, over the prior's lead.
 
     The lead is the difference of ln(P exp(z)) at a saved time; the smallest over times, classes and neighbours.
     """
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, kind)
+        run = flow(instance, rung)
         if run is None:
             return None
         log_P, start = log_priors(instance)
@@ -93,12 +91,12 @@ WRONG: dict[str, Prior] = {
 
 def properties() -> Iterator[Property]:
     """Property of the mean field and of the modified decoder."""
-    for kind, rung in ((MeanField, "mean field"), (ModifiedDecoder, "modified decoder")):
-        modified = kind is ModifiedDecoder
+    for rung, words in ((MEAN_FIELD, "mean field"), (EXACT, "modified decoder")):
+        modified = rung == EXACT
         yield Property(
             "smallest lead of a distinct token over the next one of its class, over the lead in ln(P exp(z(0)))",
-            rung,
-            smallest_lead(kind),
+            words,
+            smallest_lead(rung),
             StartedFamily(
                 "any classes and start",
                 "any",
@@ -117,7 +115,7 @@ def properties() -> Iterator[Property]:
                 INFINITE_LENGTH,
                 *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ()),
             ),
-            controls={name: smallest_lead(kind, prior) for name, prior in WRONG.items()},
+            controls={name: smallest_lead(rung, prior) for name, prior in WRONG.items()},
             evaluations=(40, 1500),
         )
 

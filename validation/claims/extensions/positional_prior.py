@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses
+from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.extensions._positional_prior_settings import (
     finite_length,
@@ -20,13 +20,12 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import noise
 
-Kind = type[MeanField] | type[ModifiedDecoder]
 
-
-def difference(kind: Kind, reweight: Callable[[SequenceClasses, Floats], SequenceClasses]) -> Callable[
+def difference(rung: str, reweight: Callable[[SequenceClasses, Floats], SequenceClasses]) -> Callable[
     [Instance], Measured | None
 ]:  # fmt: skip
     """Largest |(z - z0) - z~|, z from z0, z~ of `reweight(classes, z0)` from 0, over what counts as no difference.
@@ -38,12 +37,12 @@ def difference(kind: Kind, reweight: Callable[[SequenceClasses, Floats], Sequenc
         z0 = instance.start
         if z0 is None or not z0.any():
             return Measured(0.0, at_most=1.0, where="z(0) = 0: no bias to put into P")
-        biased = flow(instance, kind)
+        biased = flow(instance, rung)
         other = Instance.of(
             reweight(instance.classes, z0), instance.eta_Y, instance.eta_Z, instance.t_end,
             seq_len=instance.seq_len, momentum=instance.momentum,
         )  # fmt: skip
-        plain = flow(other, kind)
+        plain = flow(other, rung)
         if biased is None or plain is None:
             return None
         query, token = instance.classes.z_coordinates
@@ -51,7 +50,7 @@ def difference(kind: Kind, reweight: Callable[[SequenceClasses, Floats], Sequenc
         i, k = np.unravel_index(np.argmax(gaps), gaps.shape)
         moved = float(np.abs(plain.z_support).max())
         # On one class no logit moves: what remains is the noise of both runs.
-        error = run_error(instance, float(np.abs(biased.z).max()) + moved) + 2 * noise(instance, kind)
+        error = run_error(instance, float(np.abs(biased.z).max()) + moved) + 2 * noise(instance, rung)
         allowed = SAME_PATH * moved + error
         return Measured(
             gaps[i, k] / allowed,
@@ -64,12 +63,12 @@ def difference(kind: Kind, reweight: Callable[[SequenceClasses, Floats], Sequenc
 
 def properties() -> Iterator[Property]:
     """Property of the mean field and of the modified decoder."""
-    for kind, rung in ((MeanField, "mean field"), (ModifiedDecoder, "modified decoder")):
-        modified = kind is ModifiedDecoder
+    for rung, words in ((MEAN_FIELD, "mean field"), (EXACT, "modified decoder")):
+        modified = rung == EXACT
         yield Property(
             "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
-            rung,
-            difference(kind, reweighted),
+            words,
+            difference(rung, reweighted),
             StartedFamily(
                 "any classes and bias",
                 "any",
@@ -86,9 +85,9 @@ def properties() -> Iterator[Property]:
             ),
             conditions=(INFINITE_LENGTH, *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ())),
             controls={
-                "wrong theory: the bias does not matter": difference(kind, lambda classes, z0: classes),
+                "wrong theory: the bias does not matter": difference(rung, lambda classes, z0: classes),
                 "wrong theory: P exp(2 z0), as if squares of attention were reweighted": difference(
-                    kind, lambda classes, z0: reweighted(classes, 2 * z0)
+                    rung, lambda classes, z0: reweighted(classes, 2 * z0)
                 ),
             },
             evaluations=(20, 400),

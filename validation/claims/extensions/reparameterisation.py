@@ -14,12 +14,12 @@ from snapdyn.validation.embedding import Embedding, Rates, ascend, ascend_fixed,
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register import claim
-from snapdyn.validation.rungs.runs import trained
+from snapdyn.validation.rungs.run import DESCENT, run_on_rung
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder
-DESCENT = "descent, T infinite"
+INFINITE_T = "descent, T infinite"
 
 
 @claim(
@@ -40,8 +40,8 @@ DESCENT = "descent, T infinite"
 def reparameterisation(evidence: Evidence) -> None:
     classes = syn_small()
     V, steps = classes.vocab_size, STEPS
-    start, reached = trained(classes, 1.0, 1.0, [0, steps], None)[0].attention
-    reached_slower = trained(classes, 1.0, 0.5, [0, steps], None)[0].attention[1]
+    start, reached = run_on_rung(DESCENT, classes, 1.0, 1.0, [0, steps]).attention
+    reached_slower = run_on_rung(DESCENT, classes, 1.0, 0.5, [0, steps]).attention[1]
 
     def gap(found: Floats, reference: Floats = reached) -> float:
         """Distance in attention over how far the reference has come."""
@@ -83,43 +83,43 @@ def reparameterisation(evidence: Evidence) -> None:
 
     # 100 steps of products of 34 x 34 matrices with entries of order 1, each rounded.
     what = "gap, U orthonormal and W_Q W_K^T one matrix, d = V = 34"
-    evidence.holds(what, DESCENT, gap(single), at_most=10 * steps * V * EPS)
+    evidence.holds(what, INFINITE_T, gap(single), at_most=10 * steps * V * EPS)
     what = "gap with W_Q and W_K apart, s^2 = 320, d = 68"
-    evidence.holds(what, DESCENT, gaps[-1], at_most=BROKEN)
+    evidence.holds(what, INFINITE_T, gaps[-1], at_most=BROKEN)
     what = "wrong theory: eta_Z = s^2 eta/d, only one of W_Q and W_K counted, s^2 = 320"
-    evidence.control(what, DESCENT, gap(apart[-1], reached_slower), at_most=BROKEN)
+    evidence.control(what, INFINITE_T, gap(apart[-1], reached_slower), at_most=BROKEN)
     for name, order, expected in (
         ("gap with W_Q and W_K apart, in 1/s^2", of_size, 2.0),
         ("the same with the first correction in the theory", of_correction, 4.0),
         ("gap with random fixed U, one rate, in 1/d", of_width, 0.5),
     ):
         evidence.holds(
-            f"{name}: |order - {expected:g}|", DESCENT, abs(order.corrected - expected), at_most=order.margin()
+            f"{name}: |order - {expected:g}|", INFINITE_T, abs(order.corrected - expected), at_most=order.margin()
         )
-        evidence.holds(f"{name}: margin of the order", DESCENT, order.margin(), at_most=DECISIVE)
+        evidence.holds(f"{name}: margin of the order", INFINITE_T, order.margin(), at_most=DECISIVE)
     last = mean[-1] / mean[0]
     noise = 5 * last * float(np.hypot(error[-1] / mean[-1], error[0] / mean[0]))
     what = f"random fixed U: gap at d = {widths[-1]} over that at {widths[0]}, less "
     expected_last = float(np.sqrt(widths[0] / widths[-1]))
-    evidence.holds(f"{what}the root of the inverse ratio", DESCENT, abs(last - expected_last), at_most=noise)
-    evidence.control(f"wrong theory: {what}the inverse ratio", DESCENT, abs(last - expected_last**2), at_most=noise)
+    evidence.holds(f"{what}the root of the inverse ratio", INFINITE_T, abs(last - expected_last), at_most=noise)
+    evidence.control(f"wrong theory: {what}the inverse ratio", INFINITE_T, abs(last - expected_last**2), at_most=noise)
     # Wrong theories by their own gaps: a limit other than the theory's leaves a gap that does not fall.
     evidence.control(
         "wrong theory: eta_Z = s^2 eta/d, gap with W_Q and W_K apart, in 1/s^2: |order - 2|",
-        DESCENT,
+        INFINITE_T,
         abs(of_slower.corrected - 2),
         at_most=max(of_slower.margin(), of_size.margin()),
     )
     evidence.control(
         "wrong theory: the first correction with half its size, in 1/s^2: |order - 4|",
-        DESCENT,
+        INFINITE_T,
         abs(of_half.corrected - 4),
         at_most=max(of_half.margin(), of_correction.margin()),
     )
     what = "gap with W_Q, W_K of variance 1/d as usual, U fixed and random, smallest over d = 128, 256, 1024"
-    evidence.outside(what, DESCENT, usual.min(), at_most=BROKEN)
+    evidence.outside(what, INFINITE_T, usual.min(), at_most=BROKEN)
     what = f"gap with U trained too, one rate, smallest over d = {tried}"
-    evidence.outside(what, DESCENT, min(moved.values()), at_most=BROKEN)
+    evidence.outside(what, INFINITE_T, min(moved.values()), at_most=BROKEN)
 
     evidence.conclusion = (
         f"Gap in attention over its movement at t = {steps}, Syn-Small, eta_Y = eta_Z = 1: {gap(single):.0e} for one "

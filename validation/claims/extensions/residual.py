@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.claims.extensions._residual_families import (
     CLEAR,
@@ -41,6 +40,7 @@ from snapdyn.validation.requirements import (
     SEVERAL_CLASSES,
     UNIFORM,
 )
+from snapdyn.validation.rungs.run import MEAN_FIELD
 from snapdyn.validation.search import Instance, flow
 
 Beta = Callable[[Floats, Ints], Floats]
@@ -127,7 +127,7 @@ def final_logit(residual: bool) -> Callable[[Instance], Measured | None]:
     """
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, MeanField, residual=residual)
+        run = flow(instance, MEAN_FIELD, residual=residual)
         if run is None:
             return None
         pull = local_pull(instance)

@@ -19,7 +19,7 @@ from snapdyn.validation.published import (
     smallest_at_ratio_2,
 )
 from snapdyn.validation.register import claim
-from snapdyn.validation.rungs.names import SGD
+from snapdyn.validation.rungs.run import SGD
 
 # Family level of the 64 comparisons; a control must be rejected at the same level.
 SIGNIFICANCE = 0.05

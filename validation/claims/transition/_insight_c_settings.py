@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, log_times, sgd, single_common_token, syn_medium, whole_run
+from snapdyn.dynamics import log_times, sgd, single_common_token, syn_medium
 from snapdyn.validation.claims.transition._shared import entropies, log_growth, transition, welch
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.published import figure_6_runs, published_cells
+from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 
 ATTENTION_RATES = np.array([0.5, 1.0, 2.0, 3.0])  # of Fig. 6
 
@@ -19,13 +20,14 @@ def runs_and_published(evidence: Evidence) -> None:
     one, medium = single_common_token(5, 5, 0.1, 1000), syn_medium(3)
     decoder_rates = np.geomspace(0.1, 100, 7)
     after = 2 * transition(one, decoder_rates[0])[1]
-    growth = np.array([float(log_growth(whole_run(MeanField(one, rate, 1.0), [after]))[0]) for rate in decoder_rates])
+    runs = [run_on_rung(MEAN_FIELD, one, rate, 1.0, [after]) for rate in decoder_rates]
+    growth = np.array([float(log_growth(run)[0]) for run in runs])
     evidence.holds("largest ratio of ln chi to that at the next smaller eta_Y, one common token, t = 2 t0(0.1)",
                      "mean field", float((growth[1:] / growth[:-1]).max()), at_most=1)  # fmt: skip
     ratios = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
     clocks = log_times(10, 1e9, 9)
     entropy = np.array(
-        [whole_run(MeanField(medium, r, 1.0), clocks).entropy(distinct_only=True).mean(axis=1) for r in ratios]
+        [run_on_rung(MEAN_FIELD, medium, r, 1.0, clocks).entropy(distinct_only=True).mean(axis=1) for r in ratios]
     )
     descents = np.array(
         [
@@ -85,7 +87,7 @@ def _order_map(full: bool) -> Map:
     edges = np.geomspace(0.05, 100, count + 1)
     t = log_times(10, 1e9, 33 if full else 9)
     entropy = np.array(
-        [whole_run(MeanField(classes, r, 1.0), t).entropy(distinct_only=True).mean(axis=1) for r in edges]
+        [run_on_rung(MEAN_FIELD, classes, r, 1.0, t).entropy(distinct_only=True).mean(axis=1) for r in edges]
     )
     slope = np.diff(entropy, axis=0) / np.diff(np.log(edges))[:, None]
     ratios = np.sqrt(edges[1:] * edges[:-1])

@@ -12,11 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, Trajectory, integrate, log_times, single_common_token
+from snapdyn.dynamics import Trajectory, log_times, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import WHOLE
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import least_gamma, overlap_of, upper_bound
+from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 
 DRAWN = "K = 2..1e9 and V/K = 1..1e6 (V <= 1e15) log-uniform"
 SETTINGS = "K = 10..1e9, V/K = 1.5..1e6, common token 0.05 and 0.3, K eta_Z/eta_Y = 0.01..100"
@@ -233,8 +234,8 @@ def _settings() -> Iterator[tuple[int, int, float, float]]:
 
 def _run(K: int, V: int, common: float, ratio: float, t: Floats) -> Trajectory:
     """Mean field of K equal classes with five distinct tokens, eta_Y = 1 and eta_Z = ratio/K, as one class sees it."""
-    system = MeanField(single_common_token(K, 5, common, V), 1.0, ratio / K)
+    classes = single_common_token(K, 5, common, V)
     # The smallest logits, of distinct tokens early, are of order eta_Z u^2/V, u = eta_Y t/K.
     smallest = min(ratio / K * float(t[0] / K) ** 2, 1.0) / V
     options = {"method": "compiled", "rtol": 1e-9, "atol": 1e-6 * smallest}
-    return integrate(system, t, reduce=True, **options).of_class(0)  # type: ignore[arg-type]
+    return run_on_rung(MEAN_FIELD, classes, 1.0, ratio / K, t, reduce=True, **options).of_class(0)

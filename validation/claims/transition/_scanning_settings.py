@@ -9,8 +9,6 @@ import numpy as np
 
 from snapdyn.analytic import h
 from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     Trajectory,
     log_times,
@@ -18,7 +16,6 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
     syn_small,
-    whole_run,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import distinct_tokens, falls
@@ -27,6 +24,7 @@ from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import OMEGA, lower_bound, overlap
 from snapdyn.validation.linear_response import LITTLE_MEMORY
 from snapdyn.validation.observables import FALL
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Instance
 from snapdyn.validation.statistics import standard_error
 
@@ -58,11 +56,11 @@ def signs_of_runs(evidence: Evidence) -> None:
     trained = single_common_token(3, 4, 0.4, 10)
     found = {
         "mean field, ten common tokens": [
-            scan(_until_transition(MeanField(classes, 1.0, ratio)))
+            scan(_until_transition(MEAN_FIELD, classes, ratio))
             for classes in (syn_small(), syn_medium(3), syn_medium(10))
             for ratio in (1e-2, 1.0)
         ],
-        "modified decoder": [scan(_until_transition(ModifiedDecoder(syn_medium(3), 1.0, 1.0)))],
+        "modified decoder": [scan(_until_transition(EXACT, syn_medium(3), 1.0))],
         "descent": [scan(_descended(trained, 0.1)), scan(_descended(syn_medium(3), 0.5))],
     }
     for rung, scans in found.items():
@@ -99,9 +97,9 @@ def _t_statistic(values: Floats) -> Floats:
     return np.asarray(values.mean(axis=0) / standard_error(values))
 
 
-def _until_transition(system: MeanField | ModifiedDecoder) -> Trajectory:
-    start, _ = transition(system.classes, system.eta_Y)
-    return whole_run(system, log_times(1e-2 * start, start, 30), rtol=1e-10, atol=1e-18)
+def _until_transition(rung: str, classes: SequenceClasses, eta_Z: float) -> Trajectory:
+    start, _ = transition(classes, 1.0)
+    return run_on_rung(rung, classes, 1.0, eta_Z, log_times(1e-2 * start, start, 30), rtol=1e-10, atol=1e-18)
 
 
 def _descended(classes: SequenceClasses, eta: float) -> Trajectory:
@@ -119,7 +117,7 @@ def fall_before_the_transition(evidence: Evidence) -> None:
     classes, end = SequenceClasses(P, [0, 0, 0], vocab_size=V), 3 * np.log(V)
     eta_Z = 5.69e-3
     instance = Instance.of(classes, 1.0, eta_Z, end)
-    fall = falls(MeanField, distinct_tokens)(instance)
+    fall = falls(MEAN_FIELD, distinct_tokens)(instance)
     memory, lead = LITTLE_MEMORY.measure(instance), V * float(h(end / 3, 1.0, V))
     assert fall is not None
     name = "K = 3, V = 1e6, common tokens 0.1, 0.6, 0.6, t <= t0'"
@@ -135,7 +133,7 @@ def early_mean_field(evidence: Evidence, classes: SequenceClasses) -> None:
     # alpha = 1/V, so Y = (eta_Y t/K) sum_n f_n (e_n - 1/V)^T and beta_nk = eta_Y t/(K V) for all
     # pairs: ln chi = (K-1) f0^2 x eta_Y eta_Z t^2/(K^2 V), x = f_n.f_k. Next order: own logit eta_Y t/K.
     early_t = 1e-3 * K
-    early = float(log_growth(whole_run(MeanField(classes, 1.0, 1.0), [early_t], rtol=1e-11, atol=1e-24))[0])
+    early = float(log_growth(run_on_rung(MEAN_FIELD, classes, 1.0, 1.0, [early_t], rtol=1e-11, atol=1e-24))[0])
     law = (K - 1) * f0**2 * early_t**2 / (K**2 * rho0**2 * V)
     name = "early ln chi over (K-1) f0^2 x eta_Y eta_Z t^2/(K^2 V): |ratio - 1| at eta_Y t/K = 1e-3"
     # The next term is of first order with a coefficient of order 1.
@@ -150,7 +148,7 @@ def tightness(share: float) -> tuple[float, float]:
     classes = single_common_token(K, 5, share, V)
     start, _ = transition(classes, 1.0)
     t = 0.1 * start
-    growth = float(log_growth(whole_run(ModifiedDecoder(classes, 1.0, 1.0), [t], rtol=1e-11, atol=1e-24))[0])
+    growth = float(log_growth(run_on_rung(EXACT, classes, 1.0, 1.0, [t], rtol=1e-11, atol=1e-24))[0])
     bound = float(lower_bound(classes, 1.0, 1.0, np.array([t]))[0])
     kappa = (1 - OMEGA / np.log(V)) ** 2
     rho0, A = overlap(classes).rho0, overlap(classes).least

@@ -10,8 +10,6 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.analytic import h
 from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     Trajectory,
     log_times,
@@ -19,13 +17,13 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
     syn_small,
-    whole_run,
 )
 from snapdyn.validation.assumptions import Condition
 from snapdyn.validation.claims.transition._shared import WHOLE, log_growth, transition
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import overlap
 from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 
 
 def late_closed_form(evidence: Evidence) -> None:
@@ -47,9 +45,9 @@ def late_runs(evidence: Evidence) -> None:
     for K, share, V in grid:
         classes, u = single_common_token(K, 5, share, V), float(analytic.u_plus(V))
         for ratio in (1e-2, 1.0, 10.0) if evidence.full else (1.0,):
-            for rung, kind in (("modified decoder", ModifiedDecoder), ("mean field", MeanField)):
-                measured, _ = late(kind(classes, 1.0, ratio))
-                found[rung].append((measured, measured.power * (1 + u) / 4))
+            for rung, of_rung in zip((EXACT, MEAN_FIELD), found.values(), strict=True):
+                measured, _ = late(rung, classes, 1.0, ratio)
+                of_rung.append((measured, measured.power * (1 + u) / 4))
     # The first saved times are 1e-3 t0': the next order is eta_Y t/K = 1e-3 ln V.
     evidence.holds("the power at first: |power - 2|", "modified decoder",
                    max(abs(each.early_power - 2) for each, _ in found["modified decoder"]), at_most=0.05)  # fmt: skip
@@ -60,7 +58,7 @@ def late_runs(evidence: Evidence) -> None:
                      max(each for _, each in found["mean field"]), at_most=1)  # fmt: skip
     # The paper's own data have ten common tokens: who falls is ten times as many.
     paper = {
-        f"{name}, eta_Y = {eta_Y:g}, eta_Z = {eta_Z:g}": late(MeanField(classes, eta_Y, eta_Z))[0]
+        f"{name}, eta_Y = {eta_Y:g}, eta_Z = {eta_Z:g}": late(MEAN_FIELD, classes, eta_Y, eta_Z)[0]
         for name, classes, settings in (
             ("Syn-Small", syn_small(), ((1.0, 1.0), (10.0, 1.0))),
             ("Syn-Medium Q = 10", syn_medium(10), ((1.0, 1.0), (2.0, 1.0))),
@@ -93,8 +91,8 @@ def late_runs(evidence: Evidence) -> None:
     )
     shown, weak = single_common_token(5, 5, 0.3, 1000), single_common_token(5, 5, 0.04, 1000)
     curves = {
-        "Eq. (10), integrated": late(ModifiedDecoder(shown, 1.0, 1.0))[1],
-        "mean field": late(MeanField(shown, 1.0, 1.0))[1],
+        "Eq. (10), integrated": late(EXACT, shown, 1.0, 1.0)[1],
+        "mean field": late(MEAN_FIELD, shown, 1.0, 1.0)[1],
     }
     evidence.picture = Picture(
         "t (batch-size-1 steps)",
@@ -120,14 +118,13 @@ class Late:
     speed: float  # path per unit of ln t at the end, over its largest
 
 
-def late(system: MeanField | ModifiedDecoder, points: int = 121) -> tuple[Late, Trajectory]:
+def late(rung: str, classes: SequenceClasses, eta_Y: float, eta_Z: float) -> tuple[Late, Trajectory]:
     """Measure `Late` on a run from 1e-3 t0' to 1e6 t0."""
-    classes = system.classes
-    start, end = transition(classes, system.eta_Y)
-    t = np.union1d(log_times(1e-3 * start, WHOLE * end, points), [end])
-    trajectory = whole_run(system, t, rtol=1e-9, atol=1e-16)
+    start, end = transition(classes, eta_Y)
+    t = np.union1d(log_times(1e-3 * start, WHOLE * end, 121), [end])
+    trajectory = run_on_rung(rung, classes, eta_Y, eta_Z, t, rtol=1e-9, atol=1e-16)
     growth, after = log_growth(trajectory), t >= end
-    logarithm = np.log(np.log(classes.vocab_size * system.eta_Y * t[after] / classes.num_classes))
+    logarithm = np.log(np.log(classes.vocab_size * eta_Y * t[after] / classes.num_classes))
     power = np.diff(np.log(growth)) / np.diff(np.log(t))  # means over the segments
     step = np.abs(np.diff(trajectory.attention, axis=0)).sum(axis=2).mean(axis=1) / 2
     path = np.concatenate([[0.0], np.cumsum(step)])
@@ -174,7 +171,7 @@ def _freezing_map(full: bool) -> Map:
     for i, common in enumerate(share):
         classes = single_common_token(K, 5, float(common), V)
         for j, ratio in enumerate(nu):
-            growth = log_growth(whole_run(ModifiedDecoder(classes, 1.0, 1 / float(ratio)), [end, WHOLE * end]))
+            growth = log_growth(run_on_rung(EXACT, classes, 1.0, 1 / float(ratio), [end, WHOLE * end]))
             after[i, j] = 1 - growth[0] / growth[1]
     # Half by t0 in the consistent closed form: (1 + a)^2 = 1 + a r, a = 4 A Gamma(t0), r = Gamma(1e6 t0)/Gamma(t0).
     a = _late_ratio(K, V) - 2

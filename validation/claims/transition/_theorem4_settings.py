@@ -8,8 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     SingleCommonToken,
     log_times,
@@ -19,9 +17,10 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import overlap
-from snapdyn.validation.instances import single_common_profile
 from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.pictures import Picture
+from snapdyn.validation.rungs.closed_forms import single_common_profile
+from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, run_on_rung
 
 
 def closed_forms(evidence: Evidence) -> None:
@@ -119,7 +118,7 @@ def _against_modified_decoder(classes: SequenceClasses, times: Floats) -> _Step:
     K, V = classes.num_classes, classes.vocab_size
     rho0, profile = overlap(classes).rho0, single_common_profile(classes)
     assert profile is not None
-    run = whole_run(ModifiedDecoder(classes, 1.0, 1.0, beta="leading"), times, rtol=1e-10, atol=1e-14)
+    run = run_on_rung(LEADING, classes, 1.0, 1.0, times, rtol=1e-10, atol=1e-14)
     consistent, printed = (
         analytic.growth_exponent(times, 1.0, 1.0, V, K, rho0, form=form) for form in ("consistent", "printed")
     )
@@ -132,14 +131,14 @@ def _against_modified_decoder(classes: SequenceClasses, times: Floats) -> _Step:
 
 def _common_logit_ratio(classes: SequenceClasses, times: Floats) -> float:
     """Common logit at the last time: Eq. (10) over the full mean field, eta_Z/eta_Y = 0.001."""
-    slow, full = (whole_run(kind(classes, 1.0, 1e-3), times) for kind in (ModifiedDecoder, MeanField))
+    slow, full = (run_on_rung(rung, classes, 1.0, 1e-3, times) for rung in (EXACT, MEAN_FIELD))
     return float(slow.z[-1, 0, 0] / full.z[-1, 0, 0])
 
 
 def _measured_peak(K: int, V: int, expected: float) -> float:
     """Time at which gamma peaks, from the integrated h: no closed form of h is used."""
     times = expected * np.linspace(0.98, 1.02, 81)
-    run = whole_run(ModifiedDecoder(single_common_token(K, 5, 0.05, V), 1.0, 1e-3), times, rtol=1e-11)
+    run = run_on_rung(EXACT, single_common_token(K, 5, 0.05, V), 1.0, 1e-3, times, rtol=1e-11)
     h = run.extra["h"][:, 0]
     decay = np.exp(-V * h)
     gamma = (V - 1) ** 2 * h * decay / ((V - 1) * decay + 1)

@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    MeanField,
-    ModifiedDecoder,
-    System,
     Trajectory,
     log_times,
     momentum_clock,
     sgd,
     single_common_token,
     syn_medium,
-    whole_run,
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
@@ -28,6 +24,7 @@ from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.register import claim
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Family, Instance, flow
 
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
@@ -80,9 +77,9 @@ def time_ratio(eta_Y_factor: float, eta_Z_factor: float) -> Callable[[Instance],
     """Time with other rates over the time with these, of half of the fall of the loss from 0 to t_end."""
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, MeanField, 200)
+        run = flow(instance, MEAN_FIELD, 200)
         faster = flow(
-            replace(instance, eta_Y=instance.eta_Y * eta_Y_factor, eta_Z=instance.eta_Z * eta_Z_factor), MeanField, 200
+            replace(instance, eta_Y=instance.eta_Y * eta_Y_factor, eta_Z=instance.eta_Z * eta_Z_factor), MEAN_FIELD, 200
         )
         if run is None or faster is None:
             return None
@@ -178,14 +175,14 @@ def insight_a(evidence: Evidence) -> None:
     evidence.holds("peak of gamma: largest ratio of a time to that at the next smaller eta_Y", "closed form",
                    _largest_step(peaks), at_most=1)  # fmt: skip
     rates = np.geomspace(0.05, 50, 13) if evidence.full else DECODER_RATES
-    systems: dict[str, Callable[[float], System]] = {
-        "modified decoder": lambda rate: ModifiedDecoder(one, rate, eta_Z),
-        "mean field": lambda rate: MeanField(one, rate, eta_Z),
-        "mean field, Syn-Medium": lambda rate: MeanField(medium, rate, eta_Z),
-    }
+    flows = (
+        ("modified decoder", EXACT, one),
+        ("mean field", MEAN_FIELD, one),
+        ("mean field, Syn-Medium", MEAN_FIELD, medium),
+    )
     loss, attention = {}, {}
-    for name, make in systems.items():
-        runs = [whole_run(make(rate), log_times(1e-2 / rate, 1e5 / rate, 281)) for rate in rates]
+    for name, rung, classes in flows:
+        runs = [run_on_rung(rung, classes, rate, eta_Z, log_times(1e-2 / rate, 1e5 / rate, 281)) for rate in rates]
         loss[name] = [_half_of_log_V(run) for run in runs]
         attention[name] = [fastest_time(run) for run in runs]
     descents = [sgd(medium, rate, eta_Z, 1500, None) for rate in DECODER_RATES[:3]]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, sgd, single_common_token, syn_medium, whole_run
+from snapdyn.dynamics import sgd, single_common_token, syn_medium
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
@@ -31,6 +31,7 @@ from snapdyn.validation.requirements import (
     WEAK_CORRELATION,
     ZERO_START,
 )
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import grown_noise, noise
 
@@ -83,13 +84,13 @@ def clock(eta_Y: float, eta_Z: float, t_end: float) -> Callable[[Instance], Meas
     def measure(instance: Instance) -> Measured | None:
         # The clock is compared at the last time; a looser time grid of the second run leaves it as it is.
         run, other = (
-            flow(_changed(instance, FACTOR, FACTOR), MeanField, 2),
-            flow(_changed(instance, eta_Y, eta_Z, t_end), MeanField, 2),
+            flow(_changed(instance, FACTOR, FACTOR), MEAN_FIELD, 2),
+            flow(_changed(instance, eta_Y, eta_Z, t_end), MEAN_FIELD, 2),
         )
         if run is None or other is None:
             return None
         # Smaller logits are rounding.
-        scale = max(float(np.abs(run.z[-1]).max()), noise(instance, MeanField) / SOLVER)
+        scale = max(float(np.abs(run.z[-1]).max()), noise(instance, MEAN_FIELD) / SOLVER)
         difference = float(np.abs(run.z[-1] - other.z[-1]).max()) / scale
         if difference <= SOLVER:
             return Measured(difference, at_most=SOLVER)
@@ -104,7 +105,7 @@ def growth_step(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | N
     """Smallest change of ln chi of a dominant token by factors of the rates, over the largest ln chi; Eq. (10)."""
 
     def measure(instance: Instance) -> Measured | None:
-        run, other = flow(instance, ModifiedDecoder), flow(_changed(instance, eta_Y, eta_Z), ModifiedDecoder)
+        run, other = flow(instance, EXACT), flow(_changed(instance, eta_Y, eta_Z), EXACT)
         if run is None or other is None:
             return None
         growth = np.array([[log_growth(each, n)[-1] for n in range(instance.num_classes)] for each in (run, other)])
@@ -186,7 +187,7 @@ def insight_b(evidence: Evidence) -> None:
     when = np.array([3.0, 30.0, 300.0, 3000.0])
     growth, entropy_step = np.inf, -np.inf
     for classes in (one, medium):
-        runs = [whole_run(MeanField(classes, e * nu, e), when, rtol=1e-10, atol=1e-14) for e in (1.0, FACTOR)]
+        runs = [run_on_rung(MEAN_FIELD, classes, e * nu, e, when, rtol=1e-10, atol=1e-14) for e in (1.0, FACTOR)]
         growth = min(growth, float((log_growth(runs[1]) - log_growth(runs[0])).min()))
         gap = runs[1].entropy(distinct_only=True) - runs[0].entropy(distinct_only=True)
         entropy_step = max(entropy_step, float(gap[-1].max()))

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import ModifiedDecoder
 from snapdyn.validation.claims.transition._insight_c_settings import runs_and_published
 from snapdyn.validation.claims.transition._shared import DISTINCT_TOKENS, log_growth
 from snapdyn.validation.evidence import Evidence
@@ -24,6 +23,7 @@ from snapdyn.validation.requirements import (
     WEAK_CORRELATION,
     ZERO_START,
 )
+from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search import Family, Instance, flow
 
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
@@ -60,7 +60,7 @@ def growth_ratio(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | 
 
     def measure(instance: Instance) -> Measured | None:
         changed = replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z)
-        run, other = flow(instance, ModifiedDecoder), flow(changed, ModifiedDecoder)
+        run, other = flow(instance, EXACT), flow(changed, EXACT)
         if run is None or other is None:
             return None
         ratio = np.array([log_growth(other, n)[-1] / log_growth(run, n)[-1] for n in range(instance.num_classes)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
+from snapdyn.dynamics import SequenceClasses, log_times, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.transition._many_classes import scanning_of_many_classes
@@ -38,6 +38,7 @@ from snapdyn.validation.requirements import (
     SEVERAL_CLASSES,
     ZERO_START,
 )
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Family, Instance, flow, turned_back
 from snapdyn.validation.search.flows import noise
 
@@ -71,7 +72,7 @@ def above(bound: Bound) -> Callable[[Instance], Measured | None]:
     """Smallest (ln chi - bound)/ln chi under Eq. (10), t <= t0'."""
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, ModifiedDecoder)
+        run = flow(instance, EXACT)
         if run is None:
             return None
         classes, (eta_Y, eta_Z) = instance.classes, instance.flow_rates
@@ -122,7 +123,7 @@ def _paths(gains: Floats, P: Floats, classes: SequenceClasses) -> tuple[Floats, 
 
 def signs(instance: Instance) -> Measured | None:
     """Signs of scanning along the mean field, t <= t0' of the most frequent class."""
-    run = flow(instance, MeanField)
+    run = flow(instance, MEAN_FIELD)
     if run is None:
         return None
     before = run.t <= np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
@@ -131,7 +132,7 @@ def signs(instance: Instance) -> Measured | None:
     if not scales.size:
         return None
     rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
-    errors = SOLVER + noise(instance, MeanField) / scales
+    errors = SOLVER + noise(instance, MEAN_FIELD) / scales
     worst = int(np.argmin(rises + errors))
     return Measured(float(rises[worst]), at_least=0, error=float(errors[worst]))
 
@@ -208,7 +209,7 @@ def scanning(evidence: Evidence) -> None:
     shown = single_common_token(K, 5, 0.04, V)
     start, _ = transition(shown, 1.0)
     t = log_times(1e-2 * start, start, 60)
-    growth = log_growth(whole_run(ModifiedDecoder(shown, 1.0, 1.0), t, rtol=1e-10, atol=1e-18))
+    growth = log_growth(run_on_rung(EXACT, shown, 1.0, 1.0, t, rtol=1e-10, atol=1e-18))
     printed = printed_bound(shown, 1.0, 1.0, t)
     rho0 = overlap(shown).rho0
     origin = float(np.exp(printed_bound(shown, 1.0, 1.0, np.zeros(1))[0]))
@@ -222,7 +223,7 @@ def scanning(evidence: Evidence) -> None:
                        "modified decoder", tight[0], at_most=tight[1])  # fmt: skip
     early_mean_field(evidence, shown)
     mean_field = float(np.min(1 - lower_bound(shown, 1.0, 1.0, t) / log_growth(
-        whole_run(MeanField(shown, 1.0, 1.0), t, rtol=1e-10, atol=1e-18))))  # fmt: skip
+        run_on_rung(MEAN_FIELD, shown, 1.0, 1.0, t, rtol=1e-10, atol=1e-18))))  # fmt: skip
     evidence.outside("corrected bound of the modified decoder, smallest margin, V = 1000 (F4)", "mean field",
                      mean_field, at_least=-SOLVER)  # fmt: skip
     signs_of_runs(evidence)

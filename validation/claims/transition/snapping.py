@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._many_classes import snapping_of_many_classes
 from snapdyn.validation.claims.transition._shared import (
@@ -36,6 +35,7 @@ from snapdyn.validation.requirements import (
     UNIFORM,
     ZERO_START,
 )
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.search import Family, Instance, flow
 
 
@@ -93,11 +93,11 @@ def power(instance: Instance, n: int, t: Floats, growth: Floats) -> Floats:
     return np.asarray(np.diff(np.log(growth)) / np.diff(np.log(t)) * (1 + u) / 4)
 
 
-def late_rate(rate: Rate, kind: type[MeanField] | type[ModifiedDecoder]) -> Callable[[Instance], Measured | None]:
+def late_rate(rate: Rate, rung: str) -> Callable[[Instance], Measured | None]:
     """Largest rate of the dominant token's ln chi over the classes and the times t >= t0 of the class, at most 1."""
 
     def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, kind)
+        run = flow(instance, rung)
         if run is None:
             return None
         largest = Measured(-np.inf, at_most=1)
@@ -208,7 +208,7 @@ def proportional_share(instance: Instance) -> Measured:
         Property(
             "largest d ln chi/d ln ln(V eta_Y p_n t), t >= t0",
             "mean field",
-            late_rate(slope, MeanField),
+            late_rate(slope, MEAN_FIELD),
             LATE_FAMILY,
             conditions=(*ONE_COMMON, ONE_COMMON_TOKEN, SMALL_SHARE, MANY_OUTPUTS, NOT_FASTER),
             controls={WITHOUT: without_speed_control(slope)},
@@ -217,7 +217,7 @@ def proportional_share(instance: Instance) -> Measured:
         Property(
             "largest power of t in ln chi, t >= t0, over 4/(1+u_+)",
             "modified decoder",
-            late_rate(power, ModifiedDecoder),
+            late_rate(power, EXACT),
             ANY_LATE,
             conditions=(*ONE_COMMON, INDEPENDENT_ATTENTION, ONE_COMMON_TOKEN, UNIFORM),
             controls={WITHOUT: without_speed_control(power)},

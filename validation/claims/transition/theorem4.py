@@ -9,17 +9,18 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.analytic import DistinctProfile
-from snapdyn.dynamics import ModifiedDecoder, Trajectory
+from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import SYMMETRIC, SYMMETRIC_FAMILY, log_growth
 from snapdyn.validation.claims.transition._theorem4_settings import closed_forms
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.growth_bounds import common_growth, exponent_on_orbit, overlap, profile_of
 from snapdyn.validation.headlines import Headline
-from snapdyn.validation.instances import SingleCommonProfile
 from snapdyn.validation.many_classes import growth_of_many_classes
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
+from snapdyn.validation.rungs.closed_forms import SingleCommonProfile
+from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search import Instance, flow
 
 # rtol 1e-9 per step over some thousand steps.
@@ -61,7 +62,7 @@ def _run(instance: Instance) -> Trajectory | None:
     In the time itself, which short runs choose, the first saved times lie inside one step, and interpolation errs by
     up to 2 % of them.
     """
-    return flow(instance, ModifiedDecoder, method="compiled", rtol=1e-9, atol=1e-30, log_time=True)
+    return flow(instance, EXACT, method="compiled", rtol=1e-9, atol=1e-30, log_time=True)
 
 
 def enclosed(shape: Shape) -> Callable[[Instance], Measured | None]:

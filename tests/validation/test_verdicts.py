@@ -13,8 +13,8 @@ from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCo
 from snapdyn.errors import InputError
 from snapdyn.validation import Check, Report, load_claims, validate
 from snapdyn.validation.register import Claim, Evidence
-from snapdyn.validation.run import check_claim, verdict_of
 from snapdyn.validation.store import encoded
+from snapdyn.validation.verdicts import check_claim, verdict_of
 from tests.validation.helpers import checks_of
 
 
