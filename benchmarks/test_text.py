@@ -14,7 +14,7 @@ import pytest
 
 from snapdyn.analytic import transition_time
 from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
-from snapdyn.dynamics.systems.tiled import TiledRate
+from snapdyn.dynamics.systems.mean_field import TiledRate
 
 WIKITEXT = Path(os.environ.get("SNAPDYN_WIKITEXT", Path(__file__).parents[2] / "shared" / "data" / "wikitext-2"))
 pytestmark = pytest.mark.skipif(not WIKITEXT.is_dir(), reason=f"no WikiText-2 at {WIKITEXT}; set SNAPDYN_WIKITEXT")

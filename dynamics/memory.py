@@ -1,10 +1,13 @@
-"""What fits into memory: asked before arrays are allocated whose size a user chooses."""
+"""Memory: what fits, asked before arrays are allocated whose size a user chooses; arrays for compiled loops."""
 
 from __future__ import annotations
 
 import math
 import os
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn.errors import InputError
 
@@ -104,3 +107,15 @@ def _free_pages() -> float:
         return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return math.inf
+
+
+def scratch(*shape: int) -> NDArray[np.float64]:
+    """Uninitialised array for compiled loops, with a wide margin to any other array.
+
+    Compiled code runs a vectorised loop only after a check, on generous bounds, that the arrays it reads and writes do
+    not overlap. Small arrays that happen to be adjacent in memory fail the check, and the loop that then runs rounds
+    differently: the same inputs would give other last bits about once in a hundred runs.
+    """
+    size = math.prod(shape)
+    margin = size + 512
+    return np.empty(size + 2 * margin)[margin : margin + size].reshape(shape)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, Trajectory
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.decoder_speed import class_logits
+from snapdyn.dynamics.trajectory import Trajectory
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.validation.rungs.closed_forms import SingleCommonProfile, single_common_profile
 from snapdyn.validation.search import Instance
 

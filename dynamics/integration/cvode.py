@@ -16,8 +16,8 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.layout import scratch
 from snapdyn.dynamics.systems.mean_field import MeanField
 
 # Dimension of the Krylov space of GMRES. Calls (evaluations and products) on Syn-Small at eta_Z/eta_Y = 1000 with

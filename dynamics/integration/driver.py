@@ -15,16 +15,12 @@ import scipy.integrate
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.conservation import violation_message
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver, is_compiled
+from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
-from snapdyn.dynamics.integration.failure import failure_message
-from snapdyn.dynamics.integration.methods import Choice, StepRepeated, choose_method, new_solver, require_quotient
-from snapdyn.dynamics.integration.outlook import Outlook
+from snapdyn.dynamics.integration.failure import Outlook, failure_message, too_many_evaluations
+from snapdyn.dynamics.integration.methods import Plan, StepRepeated, new_solver, plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Request
-from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, is_reducible, reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError
@@ -137,35 +133,22 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         raise InputError(
             f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
         )
-    times, t_end = request.times, float(request.times[-1])
-    require_quotient(system, request.method, request.reduce)
-    choice = _choice(system, request, t_end)
-    full = system
     started = time.perf_counter()
-    interrupted = False
-    try:
-        system = _smallest(full, request, choice)
-        if system is not full:  # also of a system that is not compiled itself: the steps are those of scipy's DOP853
-            choice = choice._replace(compiled=is_compiled(system))
-    except KeyboardInterrupt:
-        interrupted = True
-    # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
-    whole, clock = choice.compiled and not request.events, choice.clock
-    recorder = Recorder(system, times, request.save_decoder, request.z_only)
+    plan = plan_run(system, request)
+    times, clock = request.times, plan.clock
+    recorder = Recorder(plan.system, times, request.save_decoder, request.z_only)
     solver: Any = None
     status, message = "finished", ""
     try:
-        if interrupted:
+        if plan.interrupted:
             raise KeyboardInterrupt
-        if t_end == 0 or not whole:  # else the integrator saves the start too
-            recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
-        if t_end > 0:
-            # A run that overflows is reported with its time and quantity, not by numpy's warning.
-            with np.errstate(all="ignore"):
-                only_logits = whole and request.z_only and not request.save_decoder
-                solver = new_solver(system, choice, t_end, request.rtol, request.atol, only_logits)
-                make_steps = _whole_run_compiled if whole else _step_by_step
-                status, message = make_steps(solver, system, clock, recorder, request, stop)
+        # A run that overflows is reported with its time and quantity, not by numpy's warning.
+        with np.errstate(all="ignore"):
+            if times[-1] > 0:
+                solver = new_solver(plan, request)
+            status, message = _make_steps(solver, plan, recorder, request, stop)
+            if solver is not None:
+                recorder.last = clock.to_time(solver.t), solver.y
     except KeyboardInterrupt:
         t = clock.to_time(solver.t) if solver is not None else 0.0
         status = "interrupted"
@@ -174,32 +157,25 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
             "with fewer times or a looser rtol"
         )
     stats = {
-        "method": choice.method,
-        "compiled": choice.compiled,
+        "method": plan.method,
+        "compiled": plan.compiled,
         "log_time": clock.scale is not None,
         "rtol": request.rtol,
         "atol": request.atol,
-        "state_size": system.size,
-        "full_state_size": full.size,
+        "state_size": plan.system.size,
+        "full_state_size": system.size,
         "evaluations": 0 if solver is None else int(solver.nfev),
         "steps": recorder.steps,
     }
-    if request.z_only and status in ("finished", "terminated") and solver is not None:  # no invariants are saved
-        with np.errstate(all="ignore"):
-            last = solver.y[None]
-            at = np.array([clock.to_time(solver.t)])
-            violated = violation_message(at, system.invariants(last), system.conserved_sums(last), stats)
-        if violated:
-            status, message = "failed", f"{violated} (with z_only, the end of a run alone is checked)"
     trajectory = recorder.trajectory(status, message, stats, time.perf_counter() - started)
-    plain = replace(request, progress=None, events=None)
-    trajectory.keep_system(partial(_states, full, plain), partial(_with_decoder, full, plain))
+    whole = replace(request, progress=None, events=None, save_decoder=True)
+    trajectory.keep_system(partial(_states, system, whole), partial(_with_decoder, system, whole))
     return trajectory
 
 
 def _with_decoder(full: System, request: Request, times: Floats) -> Trajectory:
     """The run of `request` at N increasing times within it, with its decoder."""
-    return run(full, replace(request, t_eval=times, save_decoder=True), NEVER)
+    return run(full, replace(request, t_eval=times), NEVER)
 
 
 def _states(full: System, request: Request, times: Floats) -> Floats:
@@ -207,42 +183,14 @@ def _states(full: System, request: Request, times: Floats) -> Floats:
 
     The steps do not depend on the times at which a run is saved, so these are values of its own dense output.
     """
-    t_end = float(request.times[-1])
-    choice = _choice(full, request, t_end)
-    system = _smallest(full, request, choice)
-    if system is not full:
-        choice = choice._replace(compiled=is_compiled(system))
-    recorder = StateRecorder(system, times)
-    if times[-1] == 0.0 or not choice.compiled:
-        recorder.save_up_to(0.0, lambda times: system.initial_state()[None])
-    if times[-1] > 0.0:
-        with np.errstate(all="ignore"):
-            solver = new_solver(system, choice, t_end, request.rtol, request.atol)
-            make_steps = _whole_run_compiled if choice.compiled else _step_by_step
-            make_steps(solver, system, choice.clock, recorder, replace(request, z_only=True), NEVER)
-    return system.full_state(recorder.states())
-
-
-def _choice(system: System, request: Request, t_end: float) -> Choice:
-    method = request.method
-    if method == "auto" and request.reduce is True and is_reducible(system):  # only these methods can reduce
-        method = "compiled" if is_compiled(system) else "DOP853"
-    return choose_method(system, method, request.log_time, t_end)
-
-
-def _smallest(system: System, request: Request, choice: Choice) -> System:
-    """The system of one value per colour, where it is asked for and exists, or the system itself."""
-    if request.reduce is False:
-        return system
-    usable = is_reducible(system) and choice.method == "DOP853" and choice.compiled == is_compiled(system)
-    if request.reduce is True:
-        if not usable:
-            raise InputError(
-                f"expected one of {', '.join(each.__name__ for each in REDUCIBLE)} and the default integrator for "
-                f"reduce=True, received {system.name} and method {request.method!r}; use method='auto' or reduce='auto'"
-            )
-        return reduced(system) or system
-    return (usable and is_large(system) and reduced(system, LARGEST_SHARE)) or system
+    plan = plan_run(full, request)
+    if plan.interrupted:
+        raise KeyboardInterrupt
+    recorder = StateRecorder(plan.system, times)
+    with np.errstate(all="ignore"):
+        solver = new_solver(plan, request) if times[-1] > 0 else None
+        _make_steps(solver, plan, recorder, request, NEVER)
+    return plan.system.full_state(recorder.states())
 
 
 def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
@@ -282,13 +230,28 @@ def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
     return run
 
 
+def _make_steps(
+    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
+) -> tuple[str, str]:
+    """Make the steps of a run and save its states; return status and message. No solver: the run ends at t = 0."""
+    # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
+    whole = plan.compiled and not request.events
+    if solver is None or not whole:  # else the integrator saves the start too
+        recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None])
+    if solver is None:
+        return "finished", ""
+    make = _whole_run_compiled if whole else _step_by_step
+    return make(solver, plan, recorder, request, stop_asked)
+
+
 def _step_by_step(
-    solver: Any, system: System, clock: Clock, recorder: Recorder, request: Request, stop_asked: threading.Event
+    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Make steps from Python, with any solver and with events; return status and message of the run."""
     warns = isinstance(solver, scipy.integrate.LSODA | scipy.integrate.BDF | scipy.integrate.Radau)
     step = _quiet_step if warns else _step
-    progress, watcher = request.progress, EventWatcher(system, clock, request.events or {}, solver.y)
+    clock, progress = plan.clock, request.progress
+    watcher = EventWatcher(plan.system, clock, request.events or {}, solver.y)
     next_report = time.perf_counter()
     outlook = Outlook(solver, float(recorder.times[-1]))
     while solver.status == "running":
@@ -296,9 +259,9 @@ def _step_by_step(
             raise KeyboardInterrupt
         reason = step(solver)
         if solver.status == "failed" or not np.isfinite(solver.y).all():
-            return "failed", failure_message(solver, system, clock, request, reason)
+            return "failed", failure_message(solver, plan.system, clock, request, reason)
         if request.most_evaluations and solver.nfev > request.most_evaluations:
-            return "failed", _too_many(request.most_evaluations)
+            return "failed", too_many_evaluations(request.most_evaluations)
         recorder.steps += 1
         t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
         dense = DenseStep(solver, clock)
@@ -319,21 +282,16 @@ def _step_by_step(
 
 
 def _whole_run_compiled(
-    solver: DormandPrinceSolver,
-    system: System,
-    clock: Clock,
-    recorder: Recorder,
-    request: Request,
-    stop_asked: threading.Event,
+    solver: DormandPrinceSolver, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Let the compiled integrator make steps and saves for a tenth of a second at a time; as `_step_by_step`."""
-    times, progress = recorder.times, request.progress
+    times, clock, progress = recorder.times, plan.clock, request.progress
     save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
     # With the decoder all states are kept: the trajectory then looks into this array.
     rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
     saved = np.empty((rows, recorder.width))
     losses = np.empty(len(saved)) if solver.knows_loss and not recorder.z_only else NOTHING
-    most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + system.size), 0
+    most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
     outlook = Outlook(solver, float(times[-1]))
     try:
         while solver.status == "running":
@@ -350,9 +308,9 @@ def _whole_run_compiled(
             )
             recorder.steps = solver.steps
             if solver.status == "failed":
-                return "failed", failure_message(solver, system, clock, request, reason)
+                return "failed", failure_message(solver, plan.system, clock, request, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
-                return "failed", _too_many(request.most_evaluations)
+                return "failed", too_many_evaluations(request.most_evaluations)
             t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)
             if not request.most_evaluations:
                 outlook.look(solver.steps, t)
@@ -364,14 +322,6 @@ def _whole_run_compiled(
     finally:
         recorder.keep(saved[:filled], losses[:filled] if losses.size else None)
     return "finished", ""
-
-
-def _too_many(most_evaluations: int) -> str:
-    """Message of a run that was stopped; without the time reached, which depends on how steps are called."""
-    return (
-        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
-        "looser rtol, another method, slower rates or an earlier last time"
-    )
 
 
 def _step(solver: Any) -> str | None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.run_parts import EventRecord
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.trajectory import EventRecord
 from snapdyn.errors import InputError, flag, shown
 
 # Points per step at which an event function is evaluated, so that two crossings in one step are both located.

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.events import Event
-from snapdyn.dynamics.integration.methods import METHODS
 from snapdyn.dynamics.integration.times import LATEST_TIME, checked_times
 from snapdyn.errors import InputError, choice, flag, positive, shown, whole
 
+METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
 
 

@@ -12,8 +12,7 @@ from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.integration.sensitivity_result import Sensitivity
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
-from snapdyn.dynamics.systems.own.variational import SymbolicSensitivity
+from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
 from snapdyn.dynamics.systems.parameters import Direction, checked_directions
 from snapdyn.dynamics.systems.variational import DifferencedSensitivity, MeanFieldSensitivity, SensitivitySystem
 from snapdyn.dynamics.trajectory import Trajectory

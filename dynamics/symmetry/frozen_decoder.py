@@ -16,10 +16,11 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import first_members
 from snapdyn.dynamics.kernels.frozen_decoder_lists import frozen_decoder_lists
 from snapdyn.dynamics.kernels.frozen_decoder_quotient import frozen_decoder_quotient
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
 from snapdyn.dynamics.symmetry.search import FROZEN, colouring_of
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
-from snapdyn.dynamics.systems.layout import scratch, start_pattern
+from snapdyn.dynamics.systems.layout import start_pattern
 
 
 class FrozenIncidence(NamedTuple):

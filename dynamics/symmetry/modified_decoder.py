@@ -18,10 +18,11 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import first_members, group
 from snapdyn.dynamics.kernels.modified_decoder_lists import modified_decoder_lists
 from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.colouring import Colouring
 from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
 from snapdyn.dynamics.symmetry.search import MOVING, colouring_of
-from snapdyn.dynamics.systems.layout import scratch, start_pattern
+from snapdyn.dynamics.systems.layout import start_pattern
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 
 

@@ -15,15 +15,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
+import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.kernels.balance import first_members
-from snapdyn.dynamics.kernels.quotient_lists import quotient_lists
-from snapdyn.dynamics.symmetry.colouring import Colouring
-from snapdyn.dynamics.systems.layout import Layout
-
-ROOM = 10_000  # terms for which there is room at first
 
 
 class Quotient(NamedTuple):
@@ -74,45 +68,9 @@ class Quotient(NamedTuple):
         return int(self.start.size)
 
 
-def quotient(layout: Layout, colouring: Colouring, start: Floats) -> Quotient:
-    """Build the lists of a balanced colouring; `start` (num_slots,) holds the logits at t = 0."""
-    L, c, p = layout, colouring, colouring.pairs
-    of_slot, of_shared = np.bincount(c.slot), np.bincount(c.shared.ravel())
-    num_slots, size = of_slot.size, c.size
-    number = np.zeros(size)
-    number[:num_slots] = of_slot
-    number[num_slots : num_slots + of_shared.size] = of_shared
-    class_number = np.bincount(c.sequence_class)
-    num_classes = class_number.size
-    representatives, first_slot = np.empty(num_classes, np.int64), np.empty(num_slots, np.int64)
-    first_members(c.sequence_class, representatives)
-    first_members(c.slot, first_slot)
-    state = np.zeros(size)
-    state[:num_slots] = start[first_slot]
+class RowSums(NamedTuple):
+    """The different row sums of z and Y as matrices over the state, and how often those of Y occur."""
 
-    most = int((p.indptr[1:] - p.indptr[:-1]).max())
-    pairs_of_class = most * L.num_columns
-    scratch = (
-        np.empty(pairs_of_class, np.int64), np.empty(c.offset.size, np.int64), np.empty(most, np.int64),
-        np.empty((4, max(most, L.num_columns))), np.empty((4, pairs_of_class), np.int64), np.empty((2, pairs_of_class)),
-    )  # fmt: skip
-    num_entries, num_outputs = c.offset.size, c.local.size
-    ranges, classes = np.empty((num_classes, 6), np.int64), np.empty((num_classes, 3), np.int64)
-    share, entry_slot, entries = np.empty(num_classes), np.empty(num_entries, np.int64), np.empty((3, num_entries))
-    output_number = np.empty(num_outputs)
-    # Mostly one term for an entry colour and an output colour of the same class; the first round may only count.
-    sizes = np.array([0, 0, min(num_entries * num_outputs, ROOM)])
-    while True:
-        term_index, terms = np.empty((3, sizes[2]), np.int64), np.empty((3, sizes[2]))
-        quotient_lists(
-            representatives, class_number, p.indptr, L.prior, L.query_row, p.query_entry, L.column, p.log_p,
-            p.multiplicity, p.shared_row, p.slot, L.last_column_multiplicity, num_slots, c.slot, c.shared, c.offset,
-            c.local, c.entry, c.output, np.bincount(c.entry), number, *scratch, sizes, ranges, classes, share,
-            entry_slot, entries, output_number, term_index, terms,
-        )  # fmt: skip
-        if sizes[2] <= terms.shape[1]:
-            break
-    term_index, terms = term_index[:, : sizes[2]], terms[:, : sizes[2]]
-    return Quotient(
-        ranges, classes, share, entry_slot, entries, output_number, term_index, terms, state, number, num_slots
-    )
+    z: scipy.sparse.csr_array | Floats  # (different rows of z, size): number of tokens
+    y: scipy.sparse.csr_array | Floats  # (different rows of Y, size): number of outputs
+    y_number: Floats  # (different rows of Y,): number of tokens

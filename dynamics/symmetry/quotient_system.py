@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
-from snapdyn.dynamics.symmetry.quotient import Quotient
+from snapdyn.dynamics.memory import scratch
+from snapdyn.dynamics.symmetry.quotient import Quotient, RowSums
 from snapdyn.dynamics.systems.base import ConservedSum, System
-from snapdyn.dynamics.systems.layout import scratch
 
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
-
-
-class RowSums(NamedTuple):
-    """The different row sums of z and Y as matrices over the state, and how often those of Y occur."""
-
-    z: scipy.sparse.csr_array | Floats  # (different rows of z, size): number of tokens
-    y: scipy.sparse.csr_array | Floats  # (different rows of Y, size): number of outputs
-    y_number: Floats  # (different rows of Y,): number of tokens
 
 
 class QuotientSystem(System):

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
-from snapdyn.dynamics.symmetry.finite_length import ReducedFiniteLength
 from snapdyn.dynamics.symmetry.frozen_decoder import reduced_frozen_decoder
 from snapdyn.dynamics.symmetry.modified_decoder import reduced_modified_decoder
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
+from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedFiniteLength, ReducedMeanField
 from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
 from snapdyn.dynamics.symmetry.search import MOVING, colouring_of
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField

@@ -11,8 +11,12 @@ import numpy as np
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.symmetry.lift import slot_of_z, value_of_decoder
-from snapdyn.dynamics.symmetry.symmetric_quotient import SymmetricQuotient, symmetric_quotient
+from snapdyn.dynamics.symmetry.symmetric_quotient import (
+    SymmetricQuotient,
+    slot_of_z,
+    symmetric_quotient,
+    value_of_decoder,
+)
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 
 REMEDY = "trajectory.of_class(kind), fewer times or fewer classes"

@@ -8,9 +8,13 @@ import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.symmetry.lift import slot_of_z, value_of_decoder
 from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem
-from snapdyn.dynamics.symmetry.symmetric_quotient import SymmetricQuotient, symmetric_quotient
+from snapdyn.dynamics.symmetry.symmetric_quotient import (
+    SymmetricQuotient,
+    slot_of_z,
+    symmetric_quotient,
+    value_of_decoder,
+)
 from snapdyn.dynamics.systems.mean_field import MeanField
 
 

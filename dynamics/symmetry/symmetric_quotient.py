@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from snapdyn.dynamics.class_kinds import SymmetricClasses
+from snapdyn.dynamics.class_kinds import EquivalentTokens, SymmetricClasses
 from snapdyn.dynamics.classes import Ints
-from snapdyn.dynamics.like_tokens import LikeTokens, kept_like_tokens
-from snapdyn.dynamics.symmetry.quotient import Quotient
-from snapdyn.dynamics.symmetry.quotient_system import RowSums
+from snapdyn.dynamics.symmetry.quotient import Quotient, RowSums
+from snapdyn.dynamics.systems.layout import Layout
 
 NONE = -1
 
@@ -32,7 +31,7 @@ class SymmetricQuotient:
     ----------
     lists : Quotient
     sums : RowSums
-    tokens : LikeTokens
+    tokens : EquivalentTokens
     on_others : (num_slots, kinds + 1) array of int
         State value of Y of a token on the next token of another class of each kind, and on the outputs that are no
         next token; -1 where there is none.
@@ -42,7 +41,7 @@ class SymmetricQuotient:
 
     lists: Quotient
     sums: RowSums
-    tokens: LikeTokens
+    tokens: EquivalentTokens
     on_others: Ints
     on_own: Ints
 
@@ -76,7 +75,7 @@ def symmetric_quotient(classes: SymmetricClasses) -> SymmetricQuotient:
 
 
 def _built(classes: SymmetricClasses) -> SymmetricQuotient:
-    tokens, V, Q, N = kept_like_tokens(classes), classes.vocab_size, classes.num_queries, classes.num_classes
+    tokens, V, Q, N = classes.equivalent_tokens, classes.vocab_size, classes.num_queries, classes.num_classes
     kinds, num_common = len(tokens.number), tokens.like_common.size
     rest = V - N
     on_others = np.full((tokens.num_slots, kinds + 1), NONE)
@@ -166,7 +165,7 @@ def _built(classes: SymmetricClasses) -> SymmetricQuotient:
     return SymmetricQuotient(lists, RowSums(z, y, np.array(sum_number)), tokens, on_others, on_own)
 
 
-def _outputs(tokens: LikeTokens, kind: int, rest: int) -> tuple[list[float], list[int]]:
+def _outputs(tokens: EquivalentTokens, kind: int, rest: int) -> tuple[list[float], list[int]]:
     """Outputs of a class besides its own next token: how many are alike, and their column in `on_others`."""
     kinds = len(tokens.number)
     others = [float(number - (c == kind)) for c, number in enumerate(tokens.number)]
@@ -176,3 +175,28 @@ def _outputs(tokens: LikeTokens, kind: int, rest: int) -> tuple[list[float], lis
         rest = 0 if rest == 1 and alike else rest
     others.append(float(rest))
     return [n for n in others if n], [c for c, n in enumerate(others) if n]
+
+
+def slot_of_z(classes: SymmetricClasses, carried: SymmetricQuotient) -> Ints:
+    """State value of each logit on classes.z_coordinates, (nz,)."""
+    classes.require_all()
+    C, slots = classes.num_common, carried.tokens.slots
+    distinct = [np.tile(of[C:], kind.classes_per_query) for of, kind in zip(slots, classes.kinds, strict=True)]
+    return np.tile(np.concatenate([slots[0][:C], *distinct]), classes.num_queries)
+
+
+def value_of_decoder(classes: SymmetricClasses, carried: SymmetricQuotient, layout: Layout) -> Ints:
+    """State value of each value of Y, (rows, columns) of the layout of all classes."""
+    C, Q, N, tokens = classes.num_common, classes.num_queries, classes.num_classes, carried.tokens
+    counts = [kind.classes_per_query for kind in classes.kinds]
+    kind_of_class = np.tile(np.repeat(tokens.kind_of_block, counts), Q)
+    widths = np.tile(np.repeat([of.size - C for of in tokens.slots], counts), Q)
+    class_of_token = np.concatenate([np.zeros(C, np.int64), np.repeat(np.arange(N), widths)])
+    distinct = [np.tile(of[C:], count) for of, count in zip(tokens.slots, counts, strict=True)]
+    slot_of_token = np.concatenate([tokens.slots[0][:C], np.tile(np.concatenate(distinct), Q)])
+    columns = np.append(kind_of_class, len(tokens.number))[: layout.num_columns]  # the last: no next token
+    slots = slot_of_token[layout.row_token]
+    values = carried.on_others[slots][:, columns]
+    own = np.flatnonzero(carried.on_own[slots] >= 0)
+    values[own, class_of_token[layout.row_token[own]]] = carried.on_own[slots[own]]
+    return values

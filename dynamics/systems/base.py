@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.systems.layout import Layout, scratch
+from snapdyn.dynamics.memory import scratch
 from snapdyn.errors import InputError
 
 
@@ -251,20 +251,6 @@ def checked_classes(classes: Any) -> SequenceClasses:
             f"expected SequenceClasses, received {type(classes).__name__}; build it with SequenceClasses(P, query)"
         )
     return classes
-
-
-def z_row_sums(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
-    """Largest |sum_l (z_ml - z_ml(0))| over queries m, (...), from logits on the slots (..., num_slots)."""
-    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
-    change = layout.slot_multiplicity * (z_slots - start)
-    return np.abs(np.add.reduceat(change, first_slots, axis=-1)).max(axis=-1)
-
-
-def z_row_scale(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
-    """Largest sum_l (|z_ml| + |z_ml(0)|) over queries m, (...), from logits on the slots (..., num_slots)."""
-    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
-    terms = layout.slot_multiplicity * (np.abs(z_slots) + np.abs(start))
-    return np.asarray(np.add.reduceat(terms, first_slots, axis=-1).max(axis=-1))
 
 
 def require_one_class_per_next_token(classes: SequenceClasses, name: str) -> None:

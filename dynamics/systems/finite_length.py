@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.finite_length import finite_length_mean_field
-from snapdyn.dynamics.systems.layout import build_layout, scratch
+from snapdyn.dynamics.memory import scratch
+from snapdyn.dynamics.systems.layout import build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import InputError, flag, whole
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
-from snapdyn.dynamics.systems.layout import scratch
 from snapdyn.errors import flag, positive
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,18 +13,6 @@ from snapdyn.dynamics.kernels.refinement import EVERY_BIT, SMALLEST_TABLE, new_t
 from snapdyn.dynamics.memory import require_memory
 
 Bools = NDArray[np.bool_]
-
-
-def scratch(*shape: int) -> Floats:
-    """Uninitialised array that compiled loops write to, with a wide margin to any other array.
-
-    Compiled code runs a vectorised loop only after a check, on generous bounds, that the arrays it reads and writes do
-    not overlap. Small arrays that happen to be adjacent in memory fail the check, and the loop that then runs rounds
-    differently: the same inputs would give other last bits about once in a hundred runs.
-    """
-    size = math.prod(shape)
-    margin = size + 512
-    return np.empty(size + 2 * margin)[margin : margin + size].reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -226,3 +213,17 @@ def _with_query_rows(queries: Ints, row_of_token: Ints, row_token: Ints) -> tupl
     missing = queries[wider[queries] < 0]
     wider[missing] = row_token.size + np.arange(missing.size)
     return wider, np.concatenate([row_token, missing])
+
+
+def z_row_sums(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
+    """Largest |sum_l (z_ml - z_ml(0))| over queries m, (...), from logits on the slots (..., num_slots)."""
+    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
+    change = layout.slot_multiplicity * (z_slots - start)
+    return np.abs(np.add.reduceat(change, first_slots, axis=-1)).max(axis=-1)
+
+
+def z_row_scale(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
+    """Largest sum_l (|z_ml| + |z_ml(0)|) over queries m, (...), from logits on the slots (..., num_slots)."""
+    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
+    terms = layout.slot_multiplicity * (np.abs(z_slots) + np.abs(start))
+    return np.asarray(np.add.reduceat(terms, first_slots, axis=-1).max(axis=-1))

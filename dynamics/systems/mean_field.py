@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -10,16 +12,17 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.kernels.mean_field import tiled
 from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster
 from snapdyn.dynamics.kernels.mean_field.general import (
     LANES,
     mean_field_of_any_columns,
     mean_field_of_three_columns,
 )
-from snapdyn.dynamics.like_tokens import kept_like_tokens
-from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, z_row_scale, z_row_sums
-from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch, start_pattern
-from snapdyn.dynamics.systems.tiled import TiledRate
+from snapdyn.dynamics.memory import scratch
+from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
+from snapdyn.dynamics.systems.layout import Layout, build_layout, start_pattern, z_row_scale, z_row_sums
+from snapdyn.dynamics.threads import cores
 from snapdyn.errors import InputError, flag, positive
 
 LARGEST_FULL = 10**7  # state values that are integrated one by one where classes carry their quotient
@@ -123,7 +126,7 @@ class MeanField(System):
     def size(self) -> int:
         """Number of state values."""
         if self.carries_quotient and isinstance(self.classes, SymmetricClasses):
-            return kept_like_tokens(self.classes).full_size
+            return self.classes.equivalent_tokens.full_size
         return self.layout.size
 
     @cached_property
@@ -159,8 +162,8 @@ class MeanField(System):
     @cached_property
     def _tiled(self) -> TiledRate | None:
         L = self.layout
-        tiled = is_tiling_faster(L.entry_row.size, L.num_columns, self.classes.num_classes, self.residual)
-        return TiledRate(L, self.eta_Y, self.eta_Z) if tiled else None
+        is_faster = is_tiling_faster(L.entry_row.size, L.num_columns, self.classes.num_classes, self.residual)
+        return TiledRate(L, self.eta_Y, self.eta_Z) if is_faster else None
 
     @property
     def rate_ratio(self) -> float:
@@ -226,6 +229,83 @@ class MeanField(System):
         return L.slot_name(index, self.classes) if index < L.num_slots else L.decoder_name(index - L.num_slots)
 
 
+class TiledRate:
+    """Right-hand side for many output columns: prepared arrays, and threads over parts of them; no residual connection.
+
+    Parameters
+    ----------
+    layout : Layout
+    eta_Y : float
+        Learning rate of the decoder per batch-size-1 step.
+    eta_Z : float
+        Learning rate of the attention logits per batch-size-1 step.
+    threads : int or None
+        None: all cores that the process may use at the time of the call. Results do not depend on it.
+    """
+
+    def __init__(self, layout: Layout, eta_Y: float, eta_Z: float, threads: int | None = None) -> None:
+        self._layout, self._eta_Y, self._eta_Z, self._threads = layout, eta_Y, eta_Z, threads
+        order = np.argsort(layout.entry_row, kind="stable")
+        classes = np.repeat(np.arange(layout.prior.size), np.diff(layout.indptr))
+        self._class_by_row = classes[order].astype(np.uint32)
+        self._place = np.empty(order.size, np.uint32)
+        self._place[order] = np.arange(order.size)
+        self._slots = layout.entry_slot.astype(np.uint32)
+        counts = np.bincount(layout.entry_row, minlength=layout.num_rows)
+        self._row_start = np.concatenate([[0], np.cumsum(counts)])
+        self._row_multiplicity = np.zeros(layout.num_rows)
+        self._row_multiplicity[layout.entry_row] = layout.multiplicity
+        self._f, self._f_by_row, self._g_by_row = np.empty((3, order.size))
+        self._losses = np.empty(layout.prior.size)
+        self._tiles = np.empty((-(-layout.num_columns // tiled.TILE), layout.prior.size, tiled.TILE))
+
+    def write(self, state: Floats, out: Floats) -> float:
+        """Write d(state)/dt to `out`; return the loss -sum_n p_n ln alpha_n[next]."""
+        threads = cores() if self._threads is None else self._threads
+        if threads == 1:
+            return self._write(state, out, 1, map)
+        with ThreadPoolExecutor(threads) as pool:
+            return self._write(state, out, threads, pool.map)
+
+    def _write(self, state: Floats, out: Floats, threads: int, each: Callable[..., Any]) -> float:
+        L, tiles = self._layout, self._tiles
+        shape = L.num_rows, L.num_columns
+        Y, rate = state[L.num_slots :].reshape(shape), out[L.num_slots :].reshape(shape)
+        rows = self._row_start, self._class_by_row
+
+        def in_parts(run: Callable[..., None], bounds: Ints, *arguments: Any) -> None:
+            for _ in each(lambda first, last: run(first, last, *arguments), bounds[:-1], bounds[1:]):
+                pass
+
+        def by_work(starts: Ints) -> Ints:
+            """Bounds of parts with about equal numbers of entries."""
+            inner = np.searchsorted(starts, np.arange(1, threads) * starts[-1] / threads)
+            return np.concatenate([[0], inner, [starts.size - 1]])
+
+        of_classes = by_work(L.indptr)
+        in_parts(
+            tiled.attention_pass,
+            *(of_classes, state, L.indptr, self._slots, self._place, L.log_p, L.multiplicity, self._f, self._f_by_row),
+        )
+        in_parts(
+            tiled.logits_pass,
+            *(np.arange(len(tiles) + 1), Y, *rows, self._row_multiplicity, self._f_by_row, tiles),
+        )
+        in_parts(
+            tiled.error_pass,
+            *(of_classes, L.num_columns, L.column, L.last_column_multiplicity, L.prior, tiles, self._losses),
+        )
+        in_parts(
+            tiled.decoder_pass,
+            *(by_work(self._row_start), Y, *rows, self._f_by_row, L.last_column_multiplicity, self._eta_Y, tiles),
+            *(self._g_by_row, rate),
+        )
+        tiled.attention_rate_pass(
+            L.indptr, self._slots, self._place, L.multiplicity, self._f, self._g_by_row, self._eta_Z, out[: L.num_slots]
+        )
+        return float(self._losses.sum())
+
+
 def rate_arguments(layout: Layout, eta_Y: float, eta_Z: float) -> tuple[tuple[Any, ...], int]:
     """Arguments of `kernels.mean_field.dispatch.mean_field` after state and out, and the width of its scratch."""
     L = layout
@@ -234,9 +314,11 @@ def rate_arguments(layout: Layout, eta_Y: float, eta_Z: float) -> tuple[tuple[An
     width = max(L.max_support + LANES, L.num_columns)
     if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
         width = max(L.entry_row.size + LANES, 4 * L.prior.size)
+    weights = scratch(2, L.log_p.size)  # the kernel's check for overlap reaches one row beyond these numbers
+    weights[0], weights[1] = L.log_p, L.multiplicity
     constants = (
         np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
-        np.stack([L.log_p, L.multiplicity]),
+        weights,
         np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
         L.prior,
         np.array([L.num_slots, L.num_columns, L.last_column_multiplicity, eta_Y, eta_Z, slots_are_entries]),

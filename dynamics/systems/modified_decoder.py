@@ -9,15 +9,14 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import (
     ConservedSum,
     System,
     checked_classes,
     require_one_class_per_next_token,
-    z_row_scale,
-    z_row_sums,
 )
-from snapdyn.dynamics.systems.layout import build_layout, scratch
+from snapdyn.dynamics.systems.layout import build_layout, z_row_scale, z_row_sums
 from snapdyn.errors import choice, positive
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian, mean_field_sensitivity
-from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.memory import require_memory, scratch
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
+from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField, rate_arguments
 from snapdyn.dynamics.systems.parameters import Direction, with_parameter
 from snapdyn.errors import InputError

@@ -12,9 +12,9 @@ from scipy.special import ndtri
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian_columns
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
-from snapdyn.dynamics.systems.layout import scratch
 from snapdyn.dynamics.systems.mean_field import rate_arguments
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, positive, whole

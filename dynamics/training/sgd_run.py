@@ -14,11 +14,11 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.quotient_descent import quotient_descent_steps
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
+from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
-from snapdyn.dynamics.systems.base import z_row_sums
-from snapdyn.dynamics.systems.layout import Layout, build_layout, scratch
+from snapdyn.dynamics.systems.layout import Layout, build_layout, z_row_sums
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.training.settings import SGDSettings
 from snapdyn.dynamics.trajectory import Trajectory

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import SequenceClasses, memory
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics import memory
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.times import LATEST_TIME
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import (

@@ -139,7 +139,7 @@ def test_an_interrupted_search_is_an_interrupted_run(monkeypatch: pytest.MonkeyP
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snapdyn.dynamics.integration.driver.reduced", interrupted)
+    monkeypatch.setattr("snapdyn.dynamics.integration.methods.reduced", interrupted)
     run = integrate(MeanField(plain(syn_medium(10)), 1.0, 1.0), [1.0])
     assert run.status == "interrupted"
     assert run.t.size == 0

@@ -27,7 +27,8 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.integration.methods import choose_method
+from snapdyn.dynamics.integration.methods import plan_run
+from snapdyn.dynamics.integration.request import Request
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.systems.helpers import INSTANCES, TWO_QUERIES, random_state
@@ -222,7 +223,7 @@ def test_the_time_scale_is_one_over_the_fastest_rate() -> None:
             # The default variable of LSODA is log time for runs of more than 100 time scales.
             ends = 99 / max(eta_Y, eta_Z), 101 / max(eta_Y, eta_Z)
             assert [integrate(system, [t], "LSODA", 1e-3, 1e-3).stats["log_time"] for t in ends] == [False, True]
-            clock = choose_method(system, "DOP853", True, 1.0).clock
+            clock = plan_run(system, Request([1.0], "DOP853", log_time=True)).clock
             assert clock.from_time((math.e - 1) / max(eta_Y, eta_Z)) == pytest.approx(1.0, rel=4 * EPS)
     assert FrozenDecoder(classes, 0.25).time_scale == 4.0
     assert Oscillator(2.0).time_scale == 1.0

@@ -16,14 +16,13 @@ from snapdyn.dynamics import ModifiedDecoder, whole_run
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17, theorem1a
 from snapdyn.validation.claims.correlation._shared import overlaps, pairs_overlap, smallest_vocabulary
-from snapdyn.validation.claims.correlation._xi import (
-    growth,
-    growth_at,
+from snapdyn.validation.claims.correlation._theorem1a_settings import (
     printed_growth,
     prior_counterexample,
     strong_counterexample,
 )
 from snapdyn.validation.claims.correlation.assumption2 import best_slack
+from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
 from snapdyn.validation.instances import equal_overlap, random_attention
 from snapdyn.validation.register import CLAIMS

@@ -10,7 +10,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.maps.common_logit import classes_of_overlap, overlap_coefficient
 from snapdyn.validation.pictures import Picture
-from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.run import (
     CLOSED,
     DESCENT,

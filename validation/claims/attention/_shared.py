@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.dense_algebra import dense_attention
+from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.properties import Measured, Requirement
+from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
 
 Tokens = Callable[[SequenceClasses], Ints]
+MODIFIED = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING)
 
 SCALARS = Family(
     "any state of Eq. (10)",
@@ -209,3 +211,19 @@ def speed(instance: Instance) -> Measured:
     # A solve loses eps times the condition number.
     error = 16 * instance.num_classes * float(np.finfo(float).eps) / float(instance.eigenvalues[0])
     return Measured(float(shares[n]), at_least=0.0, error=error, where=f"class {n}, t = {instance.t_end:.3g}")
+
+
+def common_rate(instance: Instance) -> Measured:
+    """Largest rate of a common logit at z(0) and t_end under Eq. (10) by dense linear algebra, over the largest."""
+    classes = instance.classes
+    z = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
+    g = modified_decoder_gradient(classes, z, heights(instance))
+    drift = attention_drift(classes, z, g, 1.0)
+    query, token = logits_of(classes, classes.common_tokens())
+    largest = float(np.abs(drift).max())
+    # g_n loses digits where f_n.g_n is taken off, which is 1/overlap times larger, and in the solve.
+    error = 1e3 * float(np.finfo(float).eps) * float(np.linalg.norm(g, axis=1).max()) / float(instance.eigenvalues[0])
+    at = int(drift[query, token].argmax())
+    return Measured(
+        float(drift[query, token][at]) / largest, at_most=0.0, error=error / largest, where=f"token {token[at]}"
+    )

@@ -11,12 +11,12 @@ from snapdyn.validation.claims.attention._corollary2_settings import runs_and_bo
 from snapdyn.validation.claims.attention._shared import (
     A_COMMON_TOKEN,
     A_DISTINCT_TOKEN,
+    MODIFIED,
+    common_rate,
     common_tokens,
     falls,
     without_normalisation,
 )
-from snapdyn.validation.claims.attention.theorem2a import MODIFIED
-from snapdyn.validation.claims.attention.theorem2b import common_rate
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
 from snapdyn.validation.properties import Measured, Property, Requirement

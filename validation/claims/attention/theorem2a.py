@@ -12,6 +12,7 @@ from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
+    MODIFIED,
     SCALARS,
     SMALL_OVERLAPS,
     distinct_tokens,
@@ -32,11 +33,9 @@ from snapdyn.validation.observables import FALL, largest_fall
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
+from snapdyn.validation.requirements import OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Instance, load
-
-MODIFIED = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING)
 
 
 def opposite_sign(instance: Instance) -> Measured:

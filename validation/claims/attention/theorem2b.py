@@ -4,50 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from snapdyn.dynamics import log_times
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.attention._shared import (
     A_COMMON_TOKEN,
     A_DISTINCT_TOKEN,
     FLOWS,
+    MODIFIED,
+    common_rate,
     common_tokens,
     falls,
-    heights,
-    logits_of,
     without_normalisation,
 )
-from snapdyn.validation.claims.attention.theorem2a import MODIFIED
 from snapdyn.validation.dense_algebra import attention_drift, growth_rate, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import weak_instances
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
 from snapdyn.validation.maps.fallen_tokens import common_rise_map
 from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measured, Property
+from snapdyn.validation.properties import Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN, OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
-from snapdyn.validation.search import Instance
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
-
-
-def common_rate(instance: Instance) -> Measured:
-    """Largest rate of a common logit at z(0) and t_end under Eq. (10) by dense linear algebra, over the largest."""
-    classes = instance.classes
-    z = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-    g = modified_decoder_gradient(classes, z, heights(instance))
-    drift = attention_drift(classes, z, g, 1.0)
-    query, token = logits_of(classes, classes.common_tokens())
-    largest = float(np.abs(drift).max())
-    # g_n loses digits where f_n.g_n is taken off, which is 1/overlap times larger, and in the solve.
-    error = 1e3 * float(np.finfo(float).eps) * float(np.linalg.norm(g, axis=1).max()) / float(instance.eigenvalues[0])
-    at = int(drift[query, token].argmax())
-    return Measured(
-        float(drift[query, token][at]) / largest, at_most=0.0, error=error / largest, where=f"token {token[at]}"
-    )
 
 
 @claim(

@@ -10,13 +10,13 @@ import numpy as np
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
+    MODIFIED,
     SMALL_OVERLAPS,
     common_tokens,
     early_gradient,
     falls,
 )
 from snapdyn.validation.claims.attention._theorem3_bounds_settings import along_runs
-from snapdyn.validation.claims.attention.theorem2a import MODIFIED
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.instances import dominant_token

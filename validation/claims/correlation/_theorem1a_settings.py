@@ -1,4 +1,4 @@
-"""Theorem 1(a) at named settings: batches of instances, counterexamples, runs."""
+"""Theorem 1(a) at named settings: batches of instances, counterexamples, runs; the coefficients of g_n they need."""
 
 from __future__ import annotations
 
@@ -8,28 +8,84 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, log_times
+from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
-from snapdyn.validation.claims.correlation._xi import (
-    decoder_coefficients,
-    printed_growth,
-    prior_counterexample,
-    star_growth,
-    strong_counterexample,
-)
 from snapdyn.validation.dense_algebra import (
     DENSE_ALGEBRA_ERROR,
     LINEAR_ALGEBRA,
     coefficients_of_run,
     dense_attention,
     e_prime,
+    growth_over_gamma,
     growth_rate,
     leading_growth,
     overlap,
     smallest_growth,
 )
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import random_attention, weak_instances
+from snapdyn.validation.instances import random_attention, star, weak_instances
 from snapdyn.validation.rungs.run import EXACT, ORIGINAL, run_on_rung
+
+
+def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
+    """a[n, k] of g_n = sum_k a[n, k] f_k for attention vectors f (K, M) and h (K,): gamma_n times iota_n, or -beta_nk.
+
+    From the decoder itself, by least squares: Y with F^T Y = W, rows (V-1) h_n zeta_n of W; softmax;
+    g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
+    """
+    K = f.shape[0]
+    W = np.concatenate([vocab_size * np.diag(h), np.zeros((K, 1))], axis=1) - h[:, None]
+    Y = np.linalg.lstsq(f, W, rcond=None)[0]
+    logits = f @ Y
+    weight = np.append(np.ones(K), vocab_size - K) * np.exp(logits - logits.max(axis=1, keepdims=True))
+    error = -weight / weight.sum(axis=1, keepdims=True)
+    own = np.arange(K)
+    error[own, own] = 0.0
+    error[own, own] = -error.sum(axis=1)  # 1 - alpha_n without cancellation
+    return np.asarray(np.linalg.lstsq(f.T, Y @ error.T, rcond=None)[0].T)
+
+
+def printed_growth(E: Floats, vocab_size: Floats | float) -> Floats:
+    """xi_n/gamma with the printed sign of (88): sum_{k != n} E_nk (q1 E'_kn + q0 (1 + sum_{j != n} E'_kj)), (B, K)."""
+    V = np.reshape(np.asarray(vocab_size, dtype=float), (-1, 1, 1))
+    Ep = e_prime(E)
+    beta = V / (V - 1) * (Ep - (1 + Ep.sum(axis=2)[:, None, :] - Ep) / (V - 1))
+    return np.asarray((beta * E).sum(axis=2))
+
+
+def strong_counterexample() -> SequenceClasses:
+    """Four classes of one query, V = 8, in which xi of class 3 is negative (|lambda_1| K = 3.76, own, by construction).
+
+    Class 0 overlaps classes 1 and 2 (a token each), and class 3 a little. Tokens 0-2 are common, 3-6 distinct.
+    """
+    P = np.zeros((4, 7))
+    P[0, [0, 1, 2, 3]] = (0.42, 0.42, 0.01, 0.15)
+    P[1, [0, 4]] = (0.8, 0.2)
+    P[2, [1, 5]] = (0.8, 0.2)
+    P[3, [2, 6]] = (0.3, 0.7)
+    return SequenceClasses(P, np.zeros(4, dtype=int), vocab_size=8)
+
+
+def prior_counterexample() -> SequenceClasses:
+    """Three weakly correlated classes of one query, V = 20, priors 1:1:18, in which xi of class 0 is negative at first.
+
+    Class 1 overlaps class 0 a little and the frequent class 2 more. Tokens 0, 1 are common, 2-4 distinct (own).
+    """
+    P = np.array([[0.1, 0, 0.9, 0, 0], [0.1, 0.3, 0, 0.6, 0], [0, 0.45, 0, 0, 0.55]])
+    return SequenceClasses(P, [0, 0, 0], prior=[1, 1, 18], vocab_size=20)
+
+
+def star_growth(num_classes: int, largest: float) -> float:
+    """xi_n/(-gamma E'_nn) at V = K of a class that overlaps the centre of a star a little; |lambda_1| = `largest`.
+
+    Class 0 overlaps K-2 others by r each, |lambda_1| = sqrt(K-2) r, and the last class n by little: there
+    G_{-n}^{-1} 1 is negative at class 0 as soon as (K-2) r > 1.
+    """
+    K = num_classes
+    r = largest / np.sqrt(K - 2)
+    outer = max(0.5 * abs((K - 2) * r - 1) / (K - 1), 1e-4)
+    E = overlap(star(K, r, outer))[None]
+    return float(growth_over_gamma(E, float(K))[0, -1] / leading_growth(E)[0, -1])
 
 
 def batches(evidence: Evidence) -> tuple[dict[tuple[int, int], float], int, int]:

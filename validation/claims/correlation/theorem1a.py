@@ -7,14 +7,29 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.validation.claims.correlation._shared import ANY_OVERLAP, largest_eigenvalue, overlaps
-from snapdyn.validation.claims.correlation._theorem1a_settings import along_runs, batches, counterexamples
-from snapdyn.validation.claims.correlation._xi import coefficient_error, growth, printed_sign, star_growth
-from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA
+from snapdyn import analytic
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims.correlation._shared import (
+    ANY_OVERLAP,
+    UNITS,
+    attention,
+    inverse_rounding,
+    largest_eigenvalue,
+    overlaps,
+)
+from snapdyn.validation.claims.correlation._theorem1a_settings import (
+    along_runs,
+    batches,
+    counterexamples,
+    decoder_coefficients,
+    printed_growth,
+    star_growth,
+)
+from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, e_prime, growth_over_gamma, leading_growth
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.headlines import Headline
 from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.search import Instance
@@ -44,6 +59,74 @@ CORRELATION = Requirement(
 UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
 SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
 GROWTH = "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap"
+
+
+def growth_at(instance: Instance) -> Floats:
+    """h_n at t_end, s = p_n t visits, (K,)."""
+    return analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size)
+
+
+def coefficient_error(form: str, instance: Instance) -> Measured:
+    """Coefficients of g_n/gamma_n at t_end against the decoder itself, in units of rounding.
+
+    `form` is one of `analytic.speed_coefficients`, for equal priors; "own" is v_n^T G^{-1}, v_n = (h_k/h_n)
+    (zeta_k . zeta_n), for any, with xi_n by `growth_over_gamma`, and at equal priors it includes "exact".
+
+    The unit is (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h: an inverse, an exponential of V h, and quotients of h.
+    """
+    E, V, h = overlaps(instance), instance.vocab_size, growth_at(instance)
+    f, K = attention(instance), instance.num_classes
+    gamma = (V - 1) ** 2 * h / (V - 1 + np.exp(V * h))
+    measured = decoder_coefficients(f, V, h) / gamma[:, None]
+    unit = (1 + f.shape[1] / K) * inverse_rounding(E) * (1 + V * h.max()) * h.max() / h.min()
+    error = 0.0
+    if form == "own":
+        zeta = np.where(np.eye(K) == 1, V / (V - 1), -V / (V - 1) ** 2)
+        own = (zeta * h / h[:, None]) @ np.linalg.inv(np.eye(K) + E)
+        xi = growth_over_gamma(E[None], float(V), h[None])[0]
+        error = max(np.abs(measured - own).max(), np.abs((measured * E).sum(axis=1) + xi).max())
+    if form != "own" or instance.uniform:
+        Ep = e_prime(E)
+        iota, beta = analytic.speed_coefficients((Ep + Ep.T) / 2, V, form="exact" if form == "own" else form)
+        error = max(error, np.abs(measured - np.diag(iota) + beta).max())
+    return Measured(float(error / unit), at_most=UNITS)
+
+
+def growth(instance: Instance) -> Measured:
+    """Smallest (xi_n/(gamma_n q1) + E'_nn) over what it is for small overlaps, 1 where no class overlaps another.
+
+    Eliminating class n, xi_n/(gamma_n q1) = (G^{-1})_nn e^T G_{-n}^{-1} (e + r/(V-1)) with the overlaps e of n and r_k
+    = h_k/h_n, and -E'_nn is the part of e; what is left is positive where e^T G_{-n}^{-1} r is, which is e^T r for
+    small overlaps and -sum_{k != n} (G^{-1})_nk r_k/(G^{-1})_nn. r is taken at early times, where it is p_k/p_n and
+    differs most from 1, and at t_end.
+    """
+    E, K = overlaps(instance), instance.num_classes
+    G = np.eye(K) + E
+    inverse = np.linalg.inv(G)
+    own = np.diag(inverse)[:, None]
+    overlapping = np.asarray(E.any(axis=1))
+    if not overlapping.any():
+        return Measured(1.0, at_least=0.0, where="no class overlaps another: xi = 0")
+    h = np.column_stack([instance.prior, growth_at(instance)])
+    scale = np.where(overlapping[:, None], own * (E @ h), 1.0)
+    values = np.where(overlapping[:, None], -(inverse @ h - own * h) / scale, np.inf)
+    n, late = (int(i) for i in np.unravel_index(values.argmin(), values.shape))
+    rounding = np.asarray(UNITS * K * EPS * (np.abs(inverse) @ np.abs(G) @ np.abs(inverse) @ h) / scale)
+    when = f"t = {instance.t_end:.3g}" if late else "early times"
+    return Measured(values[n, late], at_least=0.0, error=rounding[n, late], where=f"class {n}, {when}")
+
+
+def printed_sign(instance: Instance) -> Measured | None:
+    """Wrong theory (F5): smallest xi_n/(-gamma q1 E'_nn) with the printed sign of (88), for equal priors."""
+    E = overlaps(instance)[None]
+    leading = leading_growth(E)[0]
+    visible = leading > 1e4 * inverse_rounding(E)[0]
+    if not visible.any() or not instance.uniform:
+        return None
+    V = float(instance.vocab_size)
+    return Measured(
+        float((printed_growth(E, V)[0, visible] * (V - 1) / V / leading[visible]).min()), at_least=0.0, where="xi_n"
+    )
 
 
 @claim(

@@ -7,7 +7,7 @@ import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate
 from snapdyn.dynamics.kernels.mean_field.tiled import TILE
-from snapdyn.dynamics.systems.tiled import TiledRate
+from snapdyn.dynamics.systems.mean_field import TiledRate
 from tests.dynamics.dense_reference import Instance, mean_field, random_instance
 from tests.dynamics.helpers import ROUNDING_OF_SUMS
 

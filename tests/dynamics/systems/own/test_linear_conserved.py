@@ -9,8 +9,8 @@ import pytest
 import sympy
 
 import snapdyn as sd
+from snapdyn.dynamics.systems.own.linear_conserved import vanishes
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
-from snapdyn.dynamics.systems.own.vanishing import vanishes
 
 half, third = sympy.Rational(1, 2), sympy.Rational(1, 3)
 # One common token and a distinct token for each of two classes, with one query; V = 4 outputs.

@@ -9,7 +9,7 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.systems.own.variational import SymbolicSensitivity
+from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity
 from snapdyn.dynamics.systems.parameters import checked_directions
 
 t, u, v, s, u0 = sympy.symbols("t u v s u_0")

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times, syn_medium
-from snapdyn.dynamics.integration import factored, methods
+from snapdyn.dynamics.integration import dormand_prince, methods
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
-from snapdyn.dynamics.integration.factored import FactoredMeanFieldSolver, is_factored
+from snapdyn.dynamics.integration.dormand_prince import (
+    NOTHING,
+    DormandPrinceSolver,
+    FactoredMeanFieldSolver,
+    is_factored,
+)
 
 SOLVERS = (FactoredMeanFieldSolver, DormandPrinceSolver)
 
@@ -93,8 +97,8 @@ def test_integrate_takes_it_for_large_systems_and_logits_alone(monkeypatch: pyte
     system, times = MeanField(jittered(1), 1.0, 1.0), [1.0, 100.0]
     expected = integrate(system, times, z_only=True)
     assert not made
-    monkeypatch.setattr(factored, "LEAST_SIZE", system.size)
-    monkeypatch.setattr(factored, "FEWEST_COLUMNS", system.layout.num_columns)
+    monkeypatch.setattr(dormand_prince, "LEAST_FACTORED_SIZE", system.size)
+    monkeypatch.setattr(dormand_prince, "FEWEST_COLUMNS", system.layout.num_columns)
     run = integrate(system, times, z_only=True)
     assert len(made) == 1
     np.testing.assert_allclose(run.z, expected.z, rtol=0, atol=1e-11 * np.abs(expected.z).max())
