@@ -314,11 +314,9 @@ def rate_arguments(layout: Layout, eta_Y: float, eta_Z: float) -> tuple[tuple[An
     width = max(L.max_support + LANES, L.num_columns)
     if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
         width = max(L.entry_row.size + LANES, 4 * L.prior.size)
-    weights = scratch(2, L.log_p.size)  # the kernel's check for overlap reaches one row beyond these numbers
-    weights[0], weights[1] = L.log_p, L.multiplicity
     constants = (
         np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
-        weights,
+        np.stack([L.log_p, L.multiplicity]),
         np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
         L.prior,
         np.array([L.num_slots, L.num_columns, L.last_column_multiplicity, eta_Y, eta_Z, slots_are_entries]),

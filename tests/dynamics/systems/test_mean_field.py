@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FrozenDecoder, MeanField, SequenceClasses, from_text, syn_small
+from snapdyn.dynamics import FrozenDecoder, MeanField, from_text, syn_small
 from snapdyn.dynamics.kernels.mean_field import dispatch as kernel
-from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import (
     Array,
@@ -184,27 +183,3 @@ def test_bits_do_not_depend_on_where_arrays_lie() -> None:
             kernel.mean_field(state, rate, *others, memory[first : first + scratch.size].reshape(scratch.shape))
             found.add(rate.tobytes())
     assert len(found) == 1
-
-
-@pytest.mark.kernel
-def test_rates_do_not_depend_on_places_in_memory() -> None:
-    """Assert the same bits of a rate where the scratch of the kernel lies directly behind its constants."""
-    P = np.random.default_rng(0).dirichlet(np.ones(80), size=60)
-    system = MeanField(SequenceClasses(P, np.zeros(60, dtype=int)), 1.0, 0.5)
-    *constants, work = system.kernel_arguments()
-    weights = constants[1]
-    memory = np.empty(weights.base.size + work.base.size)
-
-    def placed(array: np.ndarray, first: int) -> np.ndarray:
-        """The array at the same distance from `first` as from the beginning of its own memory."""
-        first += (array.ctypes.data - array.base.ctypes.data) // array.itemsize
-        copy = memory[first : first + array.size].reshape(array.shape)
-        copy[...] = array
-        return copy
-
-    constants[1] = placed(weights, 0)
-    state = np.random.default_rng(1).normal(size=system.size)
-    rate, expected = np.empty(system.size), np.empty(system.size)
-    mean_field_of_any_columns(state, rate, *constants, placed(work, weights.base.size))
-    mean_field_of_any_columns(state, expected, *system.kernel_arguments())
-    assert np.array_equal(rate, expected)
