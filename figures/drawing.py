@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, instance
 from snapdyn.figures.layout import fit_texts
-from snapdyn.figures.parameters import changed, value_text
+from snapdyn.figures.parameters import listed
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
@@ -63,13 +63,14 @@ def compute(
     """
     FIGURES.load_named([id])
     entry, level = FIGURES[choice("figure", id, FIGURES)], choice("level", level, LEVELS)
-    values = entry.read_parameters(parameters)
+    read = entry.read_parameters(parameters)
+    values = dict(read)
     if isinstance(runs, (str, os.PathLike)):
         runs = load_transformer_runs(file_path("runs", runs))
     try:
         dataset = entry.compute(level, runs, **values) if entry.from_runs else entry.compute(level, **values)
     except (RuntimeError, ArithmeticError, MemoryError) as error:
-        given = ", ".join(f"{name} = {value_text(value)}" for name, value in changed(entry.parameters, values).items())
+        given = listed(read.model_dump(exclude_defaults=True))
         if not given:  # the fault is ours
             raise
         raise InputError(

@@ -9,8 +9,9 @@ import xarray
 
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.layout import fitting_columns, legend_above
+from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
-from snapdyn.figures.syn_medium import SEEDS, BatchSize, Momentum, Seeds, final_states
+from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:

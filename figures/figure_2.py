@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.parameters import AttentionRate, DecoderRate, Whole
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, power_of_ten, text_scale
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -53,11 +54,11 @@ def classes(vocab_size: int, common_probability: float) -> SequenceClasses:
 
 def compute(
     level: str,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=7)] = 100,
-    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.95)] = 0.6,
-    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=100)] = 1e5,
+    eta_Y: DecoderRate = 1.0,
+    eta_Z: AttentionRate = 1.0,
+    vocab_size: Annotated[Whole, Field(ge=7, description="vocabulary V")] = 100,
+    common_probability: Annotated[float, Field(gt=0, le=0.95, description="of the common token")] = 0.6,
+    last_time: Annotated[float, Field(ge=100, description="end of the run, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:
     """Integrate the mean field and find the times of the stages.
 

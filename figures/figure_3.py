@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import Different, NumClasses, Rate, Start, Whole
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure, note_size
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -47,21 +47,12 @@ GENERAL = (
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 10,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=4)] = 1000,
-    eta_Y: Annotated[
-        Sequence[float], Parameter("rates of the decoder", "per step", at_least=1e-4, at_most=1e4, different=True)
-    ] = (
-        0.5,
-        1.0,
-        2.0,
-        5.0,
-    ),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0, at_most=1e4)] = 0.5,
-    rho0: Annotated[
-        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
-    ] = None,
-    last_time: Annotated[float, Parameter("end of the axis", "batch-size-1 steps", above=0)] = 700.0,
+    num_classes: NumClasses = 10,
+    vocab_size: Annotated[Whole, Field(ge=4, description="vocabulary V")] = 1000,
+    eta_Y: Annotated[Different[Rate], Field(description="rates of the decoder, per step")] = (0.5, 1.0, 2.0, 5.0),
+    eta_Z: Annotated[float, Field(gt=0, le=1e4, description="rate of attention, per step")] = 0.5,
+    rho0: Start = None,
+    last_time: Annotated[float, Field(gt=0, description="end of the axis, batch-size-1 steps")] = 700.0,
 ) -> xarray.Dataset:
     """Evaluate exp(2 B) in both closed forms, and by integration of (13) at a few times.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import MeanField, momentum_clock, sgd, syn_small
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import Momentum, Seeds, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import (
     COMMON,
@@ -48,13 +48,10 @@ GENERAL = (
 # Below these rates 48 iterations do not move attention by 3 standard errors; at ten times the largest SGD overshoots.
 def compute(
     level: str,
-    eta_Y: Annotated[
-        Sequence[float],
-        Parameter("rates of the decoder", "per step", at_least=0.1, at_most=10, entries=2, different=True),
-    ] = (1.0, 10.0),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=0.01, at_most=10)] = 1.0,
-    momentum: Annotated[float, Parameter("momentum of SGD", at_least=0, at_most=0.99)] = 0.9,
-    seeds: Annotated[int | None, Parameter("number of seeds, 10 or 100 by the level", at_least=2)] = None,
+    eta_Y: TwoDecoderRates[Annotated[float, Field(ge=0.1, le=10)]] = (1.0, 10.0),
+    eta_Z: Annotated[float, Field(ge=0.01, le=10, description="rate of attention, per step")] = 1.0,
+    momentum: Momentum = 0.9,
+    seeds: Seeds = None,
 ) -> xarray.Dataset:
     """Train on Syn-Small at both decoder rates; run descent on the expected gradient and the mean field.
 

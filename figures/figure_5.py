@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.figures.figure_4 import entropy, in_errors
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.parameters import Different, Rate, Seeds
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import (
     COMMON,
@@ -41,11 +41,8 @@ GENERAL = ("change of the common tokens' attention by iteration 48, largest over
 
 def compute(
     level: str,
-    rate: Annotated[
-        Sequence[float],
-        Parameter("rates eta_Y = eta_Z", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, different=True),
-    ] = (0.1, 0.5, 1.0),
-    seeds: Annotated[int | None, Parameter("number of seeds, 10 or 100 by the level", at_least=2)] = None,
+    rate: Annotated[Different[Rate], Field(description="rates eta_Y = eta_Z, per step")] = (0.1, 0.5, 1.0),
+    seeds: Seeds = None,
 ) -> xarray.Dataset:
     """Train on Syn-Small with Adam.
 

@@ -8,8 +8,9 @@ import numpy as np
 import xarray
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
 from snapdyn.figures.style import DOUBLE_COLUMN, line_width, new_figure
-from snapdyn.figures.syn_medium import SEEDS, BatchSize, Momentum, Seeds, final_states
+from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.checks import Check
 from snapdyn.validation.published import against_published, published_cells
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above
-from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
@@ -42,7 +42,7 @@ FROZEN = 0.5  # of the fastest pace
 def compute(
     level: str,
     runs: Sequence[TransformerRun] | None = None,
-    learning_rate: Annotated[float, Parameter("of the runs that are shown", "per step", above=0)] = STORED_RATE,
+    learning_rate: Annotated[float, Field(gt=0, description="of the runs that are shown, per step")] = STORED_RATE,
 ) -> xarray.Dataset:
     """Choose from the saved runs those at one rate, one per depth (its smallest seed), with their controls.
 

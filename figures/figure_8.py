@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.parameters import Different, Rate, Two, Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, line_width, new_figure
 from snapdyn.validation.checks import Check
 
@@ -32,32 +32,17 @@ GENERAL = (
     "h* against one step of (33) from the step before",
 )
 
-Rates = Annotated[
-    Sequence[float],
-    Parameter(
-        "rates of the decoder, as many in both panels",
-        "per step",
-        at_least=LEAST_RATE,
-        at_most=MOST_RATE,
-        different=True,
-    ),
-]
+Rates = Annotated[Different[Rate], Field(description="rates of the decoder, as many in both panels, per step")]
+AtLeastTwo = Annotated[Whole, Field(ge=2)]
+LastVisit = Annotated[AtLeastTwo, Field(le=10**6)]
 
 
 def compute(
     level: str,
-    vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=2, entries=2)] = (
-        50,
-        1000,
-    ),
+    vocab_size: Annotated[Two[AtLeastTwo], Field(description="vocabularies V of panels a, b")] = (50, 1000),
     eta_Y_a: Rates = (0.1, 0.2, 0.5, 1.0, 2.0),
     eta_Y_b: Rates = (0.2, 0.5, 1.0, 2.0, 4.0),
-    last_visit: Annotated[
-        Sequence[int], Parameter("ends of the axes", "visits", at_least=2, at_most=10**6, entries=2)
-    ] = (
-        80,
-        70,
-    ),
+    last_visit: Annotated[Two[LastVisit], Field(description="ends of the axes, visits")] = (80, 70),
 ) -> xarray.Dataset:
     """Evaluate h* at whole visits and h between them, for both panels.
 

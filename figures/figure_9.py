@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.parameters import Different, Rate, Start, Two, Whole
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.checks import Check
 
@@ -29,36 +29,20 @@ CAPTION = (
 )
 
 POINTS = {"quick": 251, "full": 2001}
+RATES = (0.5, 1.0, 2.0, 4.0, 8.0)
+VocabSize = Annotated[Whole, Field(ge=4)]
+LastTime = Annotated[float, Field(gt=0)]
 GENERAL = ("smallest step of B from one eta_Z to the next", "spread of B(t0) over eta_Z, relative")
 
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=1)] = 1,
-    eta_Z: Annotated[
-        Sequence[float],
-        Parameter("rates of attention, increasing", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, different=True),
-    ] = (
-        0.5,
-        1.0,
-        2.0,
-        4.0,
-        8.0,
-    ),
-    ratio: Annotated[
-        Sequence[float], Parameter("eta_Y/eta_Z of panels a, b", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2)
-    ] = (10.0, 1.0),
-    vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=4, entries=2)] = (
-        100,
-        10_000,
-    ),
-    last_time: Annotated[Sequence[float], Parameter("ends of the axes", "batch-size-1 steps", above=0, entries=2)] = (
-        5.0,
-        50.0,
-    ),
-    rho0: Annotated[
-        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
-    ] = None,
+    num_classes: Annotated[Whole, Field(ge=1, description="classes K")] = 1,
+    eta_Z: Annotated[Different[Rate], Field(description="rates of attention, increasing, per step")] = RATES,
+    ratio: Annotated[Two[Rate], Field(description="eta_Y/eta_Z of panels a, b")] = (10.0, 1.0),
+    vocab_size: Annotated[Two[VocabSize], Field(description="vocabularies V of panels a, b")] = (100, 10_000),
+    last_time: Annotated[Two[LastTime], Field(description="ends of the axes, batch-size-1 steps")] = (5.0, 50.0),
+    rho0: Start = None,
 ) -> xarray.Dataset:
     """Evaluate B(t) in the printed and in the consistent form, and both at the end t0 of the transition.
 

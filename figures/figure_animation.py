@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
 from snapdyn.figures.layout import fitting_columns
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.parameters import AttentionRate, Rate, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
@@ -48,14 +48,9 @@ DOTS_PER_INCH = 100  # of the GIF
 
 def compute(
     level: str,
-    eta_Y: Annotated[
-        Sequence[float],
-        Parameter(
-            "rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2, different=True
-        ),
-    ] = (1.0, 10.0),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
-    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=10)] = 1e5,
+    eta_Y: TwoDecoderRates[Rate] = (1.0, 10.0),
+    eta_Z: AttentionRate = 1.0,
+    last_time: Annotated[float, Field(ge=10, description="end of the run, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:
     """Integrate the mean field for both decoder rates.
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SingleCommonToken, Trajectory, sgd, single_common_token
 from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -46,15 +47,15 @@ GENERAL = ("B of the consistent form, against (13) integrated, relative",)
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 5,
-    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=1)] = 3,
-    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.3,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=0.01, at_most=MOST_RATE)] = 0.1,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=100)] = 0.1,
-    steps: Annotated[int, Parameter("steps of SGD", at_least=10)] = 30_000,
-    batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 32,
-    seeds: Annotated[int | None, Parameter("number of seeds, 10 or 50 by the level", at_least=2)] = None,
+    num_classes: NumClasses = 5,
+    num_distinct: Annotated[Whole, Field(ge=1, description="distinct tokens of a class")] = 3,
+    common_probability: CommonProbability = 0.3,
+    vocab_size: VocabSize = 1000,
+    eta_Y: Annotated[float, Field(ge=0.01, le=1e4, description="rate of the decoder, per step")] = 0.1,
+    eta_Z: Annotated[float, Field(ge=1e-4, le=100, description="rate of attention, per step")] = 0.1,
+    steps: Annotated[Whole, Field(ge=10, description="steps of SGD")] = 30_000,
+    batch_size: BatchSize = 32,
+    seeds: Seeds = None,
 ) -> xarray.Dataset:
     """Evaluate, integrate and train on the same classes at the same times.
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import single_common_token
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, Parameter
+from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, VocabSize, Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs import ladder
@@ -40,16 +41,16 @@ GENERAL = ("leading beta to its closed form, in z", "Eq. (13) to its closed form
 # At ten times the largest rates descent overshoots with the default classes, and its gaps grow up to infinity.
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 5,
-    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=2)] = 4,
-    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.05,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=LEAST_RATE, at_most=10)] = 0.1,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=10)] = 0.1,
-    seq_len: Annotated[int, Parameter("contextual tokens of finite sequences", at_least=1)] = 127,
-    batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 64,
-    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=50)] = 3000.0,
-    seeds: Annotated[int | None, Parameter("number of seeds, 16 or 64 by the level", at_least=4)] = None,
+    num_classes: NumClasses = 5,
+    num_distinct: Annotated[Whole, Field(ge=2, description="distinct tokens of a class")] = 4,
+    common_probability: CommonProbability = 0.05,
+    vocab_size: VocabSize = 1000,
+    eta_Y: Annotated[float, Field(ge=1e-4, le=10, description="rate of the decoder, per step")] = 0.1,
+    eta_Z: Annotated[float, Field(ge=1e-4, le=10, description="rate of attention, per step")] = 0.1,
+    seq_len: Annotated[Whole, Field(ge=1, description="contextual tokens of finite sequences")] = 127,
+    batch_size: BatchSize = 64,
+    last_time: Annotated[float, Field(ge=50, description="end of the run, batch-size-1 steps")] = 3000.0,
+    seeds: Annotated[Whole | None, Field(ge=4, description="number of seeds, 16 or 64 by the level")] = None,
 ) -> xarray.Dataset:
     """Run the ladder on symmetric classes with one common token.
 

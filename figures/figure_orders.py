@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size, power_of_ten
 from snapdyn.validation.checks import Check
 
@@ -31,7 +31,7 @@ def compute(
     level: str,
     seeds: Annotated[
         float | None,
-        Parameter("number of seeds, over that of level quick; 1 or 4 by the level", at_least=0.2, at_most=1000),
+        Field(ge=0.2, le=1000, description="number of seeds, over that of level quick; 1 or 4 by the level"),
     ] = None,
 ) -> xarray.Dataset:
     """Measure every gap whose order is fitted.

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
 from snapdyn.figures.layout import legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import DecoderRate, NumClasses, Start, Whole
 from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
@@ -47,14 +48,12 @@ LINES = {"peak": ":", "start": "-.", "end": (0, (5, 2))}
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 10,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=14)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=1e-4, at_most=1e4)] = 1.0,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0, at_most=1e6)] = 0.5,
-    rho0: Annotated[
-        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
-    ] = None,
-    last_time: Annotated[float, Parameter("end of the axis", "batch-size-1 steps", at_least=100)] = 1e5,
+    num_classes: NumClasses = 10,
+    vocab_size: Annotated[Whole, Field(ge=14, description="vocabulary V")] = 1000,
+    eta_Y: DecoderRate = 1.0,
+    eta_Z: Annotated[float, Field(gt=0, le=1e6, description="rate of attention, per step")] = 0.5,
+    rho0: Start = None,
+    last_time: Annotated[float, Field(ge=100, description="end of the axis, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:
     """Evaluate the closed forms, and integrate the systems they solve at a few times.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.netcdf import read_dataset
 from snapdyn.errors import InputError
-from snapdyn.figures.parameters import changed
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.validation.evidence import LEVELS
 
@@ -63,7 +62,7 @@ def changed_parameters(entry: FigureEntry, dataset: xarray.Dataset) -> dict[str,
     """Return the parameters of the data that differ from the figure's defaults."""
     try:
         values = json.loads(dataset.attrs.get("figure_parameters", "{}"))
-        return changed(entry.parameters, entry.read_parameters(values))
+        return entry.read_parameters(values).model_dump(exclude_defaults=True)
     except (TypeError, ValueError) as error:  # an InputError is a ValueError
         raise InputError(
             f"expected the parameters of figure {entry.id} in its data, received others ({error}); compute it again "

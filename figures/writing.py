@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, optional_function
+from snapdyn.experiments.toml_files import Section
 from snapdyn.figures.drawing import DATA_OF_ANOTHER_KIND, compute, finished_figure
 from snapdyn.figures.files import DEFAULT_FORMATS, checked_dpi, chosen_formats, file_names, write_figure
-from snapdyn.figures.parameters import changed, value_text
+from snapdyn.figures.parameters import listed, value_text
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.saved_data import changed_parameters, saved_data
 from snapdyn.figures.style import Style, figure_width, house_style
@@ -180,7 +181,7 @@ def write(
                 "draw it without --from"
             )
     computed = chosen if saved is None else []  # saved data are drawn at once
-    names = [file_name(entry, changed(entry.parameters, values[entry.id])) for entry in computed]
+    names = [file_name(entry, values[entry.id].model_dump(exclude_defaults=True)) for entry in computed]
     files = [file for name in names for file in file_names(name, look.formats).values()]
     folder = output_folder(file_path("out", out), *files)
     drawn = []
@@ -189,7 +190,7 @@ def write(
             progress(done, len(chosen), entry.id)
         started = time.perf_counter()
         if saved is None:
-            dataset = compute(entry.id, level, runs=transformers if entry.from_runs else None, **values[entry.id])
+            dataset = compute(entry.id, level, runs=transformers if entry.from_runs else None, **dict(values[entry.id]))
             drawn.append(_write_dataset(entry, folder, dataset, look, {}, started))
         else:
             drawn += [_redraw(entry, folder, *found, look, started) for found in saved[entry.id]]
@@ -200,7 +201,7 @@ def write(
 
 def _values(
     chosen: Sequence[FigureEntry], parameters: Mapping[str, Mapping[str, Any]], computed: bool
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Section]:
     """Return the parameters of each chosen figure, all checked before anything is computed."""
     ids = [entry.id for entry in chosen]
     for id_ in parameters:
@@ -240,8 +241,7 @@ def _write_dataset(
     if different:
         left_out = tuple(check.name for check in checks if check.name not in entry.general)
         checks = tuple(check for check in checks if check.name in entry.general)
-        listed = ", ".join(f"{key} = {value_text(value)}" for key, value in different.items())
-        caption += f" Drawn here with {listed}: the numbers above are those of the default parameters."
+        caption += f" Drawn here with {listed(different)}: the numbers above are those of the default parameters."
     facts = {"figure": entry.id, "title": entry.title, "caption": caption, "level": dataset.attrs["level"], **facts}
     facts |= {"changed_parameters": different, "claims_of_the_defaults_only": list(left_out)} if different else {}
     width = figure_width(look.width, look.style, entry.width)
