@@ -58,7 +58,7 @@ def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
     for panel in panels[1 + 2 * ((count - 1 - np.arange(columns)) // columns), np.arange(columns)]:
         panel.set_xlabel(clock)
         panel.tick_params(labelbottom=True)
-    legend_above(figure, *panels[0, 0].get_legend_handles_labels())
+    legend_above(figure)
     if count > 1:
         pad = 12 * text_scale() if json.loads(dataset.attrs["transition_times"]) else None
         letter_panels([panels[2 * (position // columns), position % columns] for position in range(count)], pad)

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import Different, NumClasses, Rate, Start, Whole
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure, note_size
+from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, note_size, thin_dotted
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
@@ -108,51 +108,36 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the closed forms as lines, the integrated system as circles, t0 dotted; one panel per form."""
-    from matplotlib.lines import Line2D
-
-    columns = fitting_columns(width, 2, 2.6)
-    figure = new_figure(width, 0.5 + 2.55 * (2 // columns) + 0.3 * (columns < 2))
+    figure, panels = panel_grid(width, 2, least=2.6, height=2.75, rest=0.3)
     titles = {
         "printed": "as printed: $B = \\frac{1}{4}\\,\\ln(C_0 + 4\\Gamma)$",
         "consistent": "consistent: $B = \\frac{1}{4K}\\,\\ln(1 + 4A\\Gamma)$",
     }
-    panels = figure.subplots(2 // columns, columns, squeeze=False).flat
-    for axes, form in zip(panels, dataset.form.values, strict=True):
+    for axes, form in zip(panels.flat, dataset.form.values, strict=True):
         _draw_form(axes, dataset.sel(form=form))
         axes.set_title(titles[form])
-    letter_panels(figure.axes)
+    letter_panels(panels.flat)
     # The paper gives no rho0, so the picture itself says which one was chosen.
     values = dataset.attrs
     chosen = " ($\\rho_0 = K^{1/4}$)" if values["rho0"] == values["num_classes"] ** 0.25 else ""
-    rates = [
-        Line2D(
-            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Y$ = {eta_Y:g}"
-        )
-        for number, eta_Y in enumerate(dataset.eta_Y.values)
-    ]
-    kinds = [
-        Line2D([], [], color="black", label="closed form"),
-        Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="(13) integrated"),
-        Line2D([], [], color="black", linestyle=":", linewidth=line_width(0.8), label="$t_0$"),
-    ]
-    handles = rates + kinds
     title = (
         f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']}, $\\eta_Z$ = {values['eta_Z']:g}; chosen: "
         "$C_0$ = "
         f"{values['C0']:.3g}{chosen}"
     )
-    legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=title, most_columns=4)
+    legend_above(figure, title=title, most_columns=4)
     return figure
 
 
 def _draw_form(axes: Axes, data: xarray.Dataset) -> None:
     for number, eta_Y in enumerate(data.eta_Y.values):
         curve, color = data.sel(eta_Y=eta_Y), f"C{number}"
-        axes.plot(curve.time, curve.chi, linestyle=LINE_STYLES[number % len(LINE_STYLES)], color=color)
-        axes.plot(
-            curve.checked_time, curve.chi_integrated, "o", color=color, markerfacecolor="white", clip_on=False, zorder=3
-        )
-        axes.axvline(curve.t0.item(), linestyle=":", linewidth=line_width(0.8), color=color)
+        axes.plot(curve.time, curve.chi, label=f"$\\eta_Y$ = {eta_Y:g}", **curve_style(number))
+        axes.plot(curve.checked_time, curve.chi_integrated, color=color, clip_on=False, zorder=3, **CIRCLES)
+        axes.axvline(curve.t0.item(), color=color, **thin_dotted())
+    axes.plot([], [], color="black", label="closed form")
+    axes.plot([], [], color="black", label="(13) integrated", **CIRCLES)
+    axes.plot([], [], color="black", label="$t_0$", **thin_dotted())
     axes.set_xlim(0, data.time.values[-1])
     axes.set_xlabel(TIME_LABEL)
     axes.set_ylabel("$\\exp(2B)$")

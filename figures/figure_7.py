@@ -11,7 +11,7 @@ from pydantic import Field
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
-from snapdyn.figures.layout import fitting_columns, legend_above
+from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
@@ -152,23 +152,20 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     figure = new_figure(width, sum(tall) + 0.3)
     parts: Any = figure.subfigures(2, 1, height_ratios=tall)
     maps, below = parts
-    panels = maps.subplots(rows * blocks, columns, sharex=True, sharey=True, squeeze=False)
+    panels = folded_grid(maps, rows, frames, columns, sharex=True, sharey=True)
     # The square root keeps attention that is spread over 30 words visible beside attention on one word.
     colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
     aspect = "auto" if blocks > 1 else "equal"
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    for row, depth in enumerate(dataset.num_layers.values):
-        for frame in range(frames):
-            block, column = divmod(frame, columns)
-            axes = panels[row * blocks + block, column]
+    for row, depth in zip(panels, dataset.num_layers.values, strict=True):
+        for frame, axes in enumerate(row):
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
             mesh = axes.imshow(shown.attention, norm=colours, aspect=aspect, interpolation="nearest")
             title = f"iteration {shown.shown_iteration.item()}\n{shown.shown_entropy.item():.2f} nats"
-            axes.set_title(f"({next(letters)}) {title}", loc="left")
-            if column == 0:
+            axes.set_title(title)
+            if frame % columns == 0:
                 axes.set_ylabel(f"{_layers(depth)}\nquery position")
-    for axes in panels[-1]:
+    for axes in panels[-1, -columns:]:
         axes.set_xlabel("key position")
     bar: dict[str, Any] = {"pad": 0.01, "aspect": 30}
     if blocks > 1:
@@ -178,11 +175,11 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     figure.suptitle(f"{settings}; learning rate {dataset.attrs['learning_rate']:g}", fontsize="medium")
     entropy, pace = below.subplots(2 // wide, wide, squeeze=False).flat
     _draw_series(entropy, dataset, "entropy")
-    entropy.set_title(f"({next(letters)}) entropy of attention (nats)", loc="left")
+    entropy.set_title("entropy of attention (nats)")
     _draw_series(pace, dataset, "pace")
-    pace.set_title(f"({next(letters)}) attention that moves per {PACE} iterations", loc="left")
-    handles, labels = entropy.get_legend_handles_labels()
-    legend_above(below, handles, labels, loc="outside lower center")
+    pace.set_title(f"attention that moves per {PACE} iterations")
+    letter_panels([*panels.flat, entropy, pace])
+    legend_above(below, loc="outside lower center")
     return figure
 
 

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import Different, Rate, Start, Two, Whole
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, thin_dotted
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -97,45 +97,32 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw B(t) with t0 dotted and a dot at B(t0), one panel per nu and V."""
-    from matplotlib.lines import Line2D
-
-    columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 0.7 + 2.2 * (2 // columns))
-    panels = figure.subplots(2 // columns, columns, squeeze=False)
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.7)
     for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
         for number, eta_Z in enumerate(data.eta_Z.values):
             curve, color = data.sel(eta_Z=eta_Z), f"C{number}"
-            axes.plot(
-                curve.time, curve.B.sel(form="printed"), color=color, linestyle=LINE_STYLES[number % len(LINE_STYLES)]
-            )
-            axes.axvline(curve.t0.item(), linestyle=":", linewidth=line_width(0.8), color=color)
+            axes.plot(curve.time, curve.B.sel(form="printed"), label=f"$\\eta_Z$ = {eta_Z:g}", **curve_style(number))
+            axes.axvline(curve.t0.item(), color=color, **thin_dotted())
             axes.plot(curve.t0, curve.B_t0, "o", color=color, markeredgecolor="black", zorder=3)
+        axes.plot([], [], color="black", label="$t_0$, end of the transition", **thin_dotted())
+        axes.plot([], [], "o", color="0.5", markeredgecolor="black", label="$B(t_0)$")
         for consistent in (
             data.B.sel(form="consistent")
             if dataset.attrs["num_classes"] > 1
             else (data.B.sel(form="consistent", eta_Z=data.eta_Z[0]),)
         ):
-            axes.plot(data.time, consistent, color="0.55", linewidth=2.4, alpha=0.7, zorder=1.5)
+            axes.plot(
+                data.time, consistent, color="0.55", linewidth=2.4, alpha=0.7, zorder=1.5, label="consistent form"
+            )
         axes.set_xlim(0, data.time.values[-1])
         axes.set_xlabel(TIME_LABEL)
         axes.set_title(f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}")
     letter_panels(panels.flat)
     for axes in panels[:, 0]:
         axes.set_ylabel("growth exponent $B(t)$")
-    handles = [
-        Line2D(
-            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Z$ = {eta_Z:g}"
-        )
-        for number, eta_Z in enumerate(dataset.eta_Z.values)
-    ]
-    handles += [
-        Line2D([], [], color="black", linestyle=":", linewidth=line_width(0.8), label="$t_0$, end of the transition"),
-        Line2D([], [], color="0.5", linestyle="", marker="o", markeredgecolor="black", label="$B(t_0)$"),
-        Line2D([], [], color="0.55", linewidth=2.4, alpha=0.7, label="consistent form"),
-    ]
     settings = f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:.3g}; lines: printed closed form"
-    legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=settings, most_columns=4)
+    legend_above(figure, title=settings, most_columns=4)
     return figure
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from snapdyn.dynamics import MeanField, syn_small
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.layout import fitting_columns
+from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.parameters import AttentionRate, Rate, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.syn_small import COMMON, DOMINANT
@@ -115,17 +115,15 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     blocks, rates = -(-STRIP // columns), dataset.sizes["eta_Y"]
     figure = new_figure(width, 0.4 + 1.2 * blocks * rates)
     shown = np.linspace(0, dataset.sizes["time"] - 1, STRIP).round().astype(int)
-    grid = figure.subplots(blocks * rates, columns, sharex=True, sharey=True, squeeze=False)
+    grid = folded_grid(figure, rates, STRIP, columns, sharex=True, sharey=True)
     for number, frame in enumerate(shown):
-        block, column = divmod(number, columns)
-        for row, eta_Y in enumerate(dataset.eta_Y.values):
-            axes = grid[block * rates + row, column]
+        for axes, eta_Y in zip(grid[:, number], dataset.eta_Y.values, strict=True):
             bars(axes, dataset.attention.sel(eta_Y=eta_Y).isel(time=frame), float(dataset.attention.max()))
-            if column == 0:
+            if number % columns == 0:
                 axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\n$c_0(l)$")
-        title = f"({chr(ord('a') + number)}) $t$ = {clock_text(dataset.time.values[frame])}"
-        grid[block * rates, column].set_title(title, loc="left")
-    for axes in grid[-1]:
+        grid[0, number].set_title(f"$t$ = {clock_text(dataset.time.values[frame])}")
+    letter_panels(grid[0])
+    for axes in grid[-1, -columns:]:
         axes.set_xlabel(f"token (0\N{EN DASH}{len(COMMON) - 1} common)")
     return figure
 

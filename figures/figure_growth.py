@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
@@ -14,7 +14,7 @@ from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole
-from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure, thin_dotted
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import dominant_token
@@ -117,26 +117,23 @@ def half_log_growth(run: Trajectory, token: int) -> np.ndarray:
 
 def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     """Draw all curves on logarithmic axes, SGD as circles (median) in a band (10-90 %)."""
-    from matplotlib.patches import Patch
-
     figure = new_figure(width, 3.4)
     axes = figure.subplots()
     low, median, high = dataset.sgd.quantile([0.1, 0.5, 0.9], "seed").values
     smallest = 0.3 * float(dataset.exponent.sel(theory="mean field").min())
     for number, (theory, (label, style)) in enumerate(THEORIES.items()):
         axes.plot(dataset.time, dataset.exponent.sel(theory=theory), style, color=f"C{number}", label=label)
-    axes.fill_between(dataset.time, low, high, where=low > smallest, color="0.85", linewidth=0)
+    band: dict[str, Any] = {"color": "0.85", "linewidth": 0, "label": f"SGD, 10-90 % of {dataset.sizes['seed']} seeds"}
+    axes.fill_between(dataset.time, low, high, where=low > smallest, **band)
     drawable = np.where(median > smallest, median, np.nan)
-    axes.plot(dataset.time, drawable, "o", color="0.3", markerfacecolor="white", markevery=3, label="SGD, median")
-    axes.axvline(dataset.t0.item(), color="0.5", linestyle=":", linewidth=line_width(0.8))
+    axes.plot(dataset.time, drawable, color="0.3", markevery=3, label="SGD, median", **CIRCLES)
+    axes.axvline(dataset.t0.item(), color="0.5", **thin_dotted())
     label_above(axes, dataset.t0.item(), "$t_0$")
     highest = 2 * float(dataset.exponent.max())
     axes.set(xscale="log", yscale="log", ylim=(smallest, highest), xlim=(1, dataset.time.values[-1]))
     axes.set_xlabel(TIME_LABEL)
     axes.set_ylabel("$B$, $\\frac{1}{2}\\,\\ln\\chi$ of the dominant token")
-    handles, labels = axes.get_legend_handles_labels()
-    label = f"SGD, 10-90 % of {dataset.sizes['seed']} seeds"
-    legend_above(figure, [*handles, Patch(facecolor="0.85")], [*labels, label], most_columns=3)
+    legend_above(figure, most_columns=3)
     return figure
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
 from pydantic import Field
 
 from snapdyn.dynamics import single_common_token
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, VocabSize, Whole
-from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, curve_style, line_width, thin_dotted
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs import ladder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 TITLE = "Error of each approximation, from SGD to the closed form"
 CAPTION = (
@@ -32,7 +31,6 @@ CAPTION = (
 POINTS = 40
 SEEDS = {"quick": 16, "full": 64}
 OBSERVABLES = {"z": "attention logits $z$", "entropy": "entropy of attention"}
-STYLES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 2)))
 # The orbit is the leading beta in closed form: its gap is of the solver's tolerance and is not drawn.
 SMALLEST_SHOWN = 1e-6
 GENERAL = ("leading beta to its closed form, in z", "Eq. (13) to its closed form, in z")
@@ -88,30 +86,15 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the gaps between neighbouring rungs over time, a panel per observable; thin where noise explains them."""
-    columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 1.0 + 2.3 * (2 // columns) + 0.5 * (columns < 2))
-    panels = figure.subplots(2 // columns, columns, sharey=True, squeeze=False)
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.55, rest=0.8, sharey=True)
     for axes, (name, label) in zip(panels.flat, OBSERVABLES.items(), strict=True):
         draw_gaps(axes, dataset, name)
         axes.set_title(label)
     letter_panels(panels.flat)
     for axes in panels[:, 0]:
         axes.set_ylabel("gap relative to the largest change")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    handles += explained(dataset.attrs["tolerance"])
-    legend_above(figure, handles, [*labels, *(str(handle.get_label()) for handle in handles[-2:])], most_columns=3)
+    legend_above(figure, most_columns=3)
     return figure
-
-
-def explained(tolerance: float) -> list[Line2D]:
-    """Return what a legend says of thin lines and of the dotted one."""
-    from matplotlib.lines import Line2D
-
-    thin, thicker = line_width(0.5), line_width(0.8)
-    return [
-        Line2D([], [], color="0.3", linewidth=thin, label="explained by the noise of the seeds"),
-        Line2D([], [], color="0.5", linestyle=":", linewidth=thicker, label=f"tolerance {tolerance:g}"),
-    ]
 
 
 def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
@@ -120,11 +103,13 @@ def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
     for number, rung in enumerate(shown.rung.values):
         pair = shown.sel(rung=rung, observable=observable)
         gap = np.where(pair.gap > 0, pair.gap, np.nan)
-        style: dict[str, Any] = {"linestyle": STYLES[number % len(STYLES)], "color": f"C{number}"}
+        style = curve_style(number)
         axes.plot(pair.t, gap, linewidth=line_width(0.5), **style)
         known = np.where(pair.resolved > 0.5 * pair.gap, gap, np.nan)
         axes.plot(pair.t, known, label=f"{pair.finer.item()} $\\rightarrow$ {rung}", **style)
-    axes.axhline(dataset.attrs["tolerance"], color="0.5", linestyle=":", linewidth=line_width(0.8))
+    axes.plot([], [], color="0.3", linewidth=line_width(0.5), label="explained by the noise of the seeds")
+    tolerance = dataset.attrs["tolerance"]
+    axes.axhline(tolerance, color="0.5", label=f"tolerance {tolerance:g}", **thin_dotted())
     after_start = dataset.t.values[dataset.t.values > 0]  # times below half a step are rounded to step 0
     axes.set(xscale="log", yscale="log", xlim=after_start[[0, -1]], ylim=(SMALLEST_SHOWN, None))
     axes.set_xlabel(TIME_LABEL)

@@ -12,7 +12,7 @@ from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_
 from snapdyn.dynamics import FrozenDecoder, SingleCommonToken, single_common_token
 from snapdyn.figures.layout import legend_above, letter_panels
 from snapdyn.figures.parameters import DecoderRate, NumClasses, Start, Whole
-from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.accurate_runs import TOLERANCES, accurate_run
 from snapdyn.validation.checks import Check
 
@@ -121,21 +121,14 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     labels = {"gamma": "speed control $\\gamma$", "z_common": "common logit $z_c$", "B": "growth exponent $B$"}
     for axes, (name, label) in zip(panels, labels.items(), strict=True):
         axes.plot(dataset.time, dataset[name], label="closed form")
-        axes.plot(
-            dataset.checked_time,
-            dataset[f"{name}_integrated"],
-            "o",
-            markerfacecolor="white",
-            color="C0",
-            label="integrated",
-        )
+        axes.plot(dataset.checked_time, dataset[f"{name}_integrated"], color="C0", label="integrated", **CIRCLES)
         for kind, time in zip(dataset.kind.values, dataset.transition_time.values, strict=True):
             axes.axvline(time, color="0.5", linestyle=LINES[kind], linewidth=line_width(0.9), label=KINDS[kind])
         axes.set_ylabel(label)
     K = dataset.attrs["num_classes"]
     panels[2].plot(dataset.time, dataset.B_printed / K, "--", color="C1", label=f"printed $B$, divided by $K$ = {K}")
     letter_panels(panels)
-    legend_above(figure, *panels[2].get_legend_handles_labels(), most_columns=3)
+    legend_above(figure, most_columns=3)
     panels[-1].set(xscale="log", xlim=dataset.time.values[[0, -1]], xlabel=TIME_LABEL)
     figure.align_ylabels(panels)
     return figure

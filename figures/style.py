@@ -25,6 +25,7 @@ CLOCK = {"units": "batch-size-1 steps"}
 LINE_WIDTH = 1.2  # points, of the house style: widths of thinner lines are meant for this one
 # Line styles that are told apart without colour, in the order of the colours.
 LINE_STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)), ":")
+CIRCLES: dict[str, Any] = {"linestyle": "", "marker": "o", "markerfacecolor": "white"}
 TIME_LABEL = "$t$ (batch-size-1 steps)"
 
 Style = str | os.PathLike[str] | Mapping[str, Any]
@@ -137,6 +138,16 @@ def line_width(points: float) -> float:
     import matplotlib
 
     return points * float(matplotlib.rcParams["lines.linewidth"]) / LINE_WIDTH
+
+
+def curve_style(number: int) -> dict[str, Any]:
+    """Return colour and line style of curve `number` of a panel."""
+    return {"color": f"C{number}", "linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+
+
+def thin_dotted(points: float = 0.8) -> dict[str, Any]:
+    """Return the style of a line that marks a time."""
+    return {"linestyle": ":", "linewidth": line_width(points)}
 
 
 def text_width_scale() -> float:
