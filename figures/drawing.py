@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, instance
-from snapdyn.figures.layout import fit_texts
 from snapdyn.figures.parameters import listed
-from snapdyn.figures.register import FIGURES, FigureEntry
+from snapdyn.figures.register import FIGURES
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
 
@@ -125,7 +124,7 @@ def draw(
     width = figure_width(width, style, entry.width)
     try:
         with house_style(style=style, tex=tex):
-            return finished_figure(entry, dataset, width)
+            return entry.figure(dataset, width)
     except InputError:
         raise
     except DATA_OF_ANOTHER_KIND as error:
@@ -133,10 +132,3 @@ def draw(
             f"expected the data of figure {entry.id}, received a dataset from which it cannot be drawn "
             f"({type(error).__name__}: {error}); compute it with snapdyn.figures.compute"
         ) from error
-
-
-def finished_figure(entry: FigureEntry, dataset: xarray.Dataset, width: float) -> Figure:
-    """Draw inside the current style, and fit titles, labels and ticks to their place."""
-    figure = entry.figure(dataset, width)
-    fit_texts(figure)
-    return figure

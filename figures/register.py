@@ -33,6 +33,7 @@ from snapdyn.figures import (
     figure_phase,
     figure_transition,
 )
+from snapdyn.figures.layout import fit_texts
 from snapdyn.figures.parameters import parameters_of
 from snapdyn.figures.style import DOUBLE_COLUMN
 
@@ -148,11 +149,13 @@ class FigureEntry:
         return section
 
     def figure(self, dataset: xarray.Dataset, width: float) -> Figure:
-        """Draw the data, `width` inches wide."""
+        """Draw the data inside the current style, and fit titles and labels to their place."""
         if "width" in inspect.signature(self.draw).parameters:
-            return self.draw(dataset, width=width)
-        figure = self.draw(dataset)
-        figure.set_size_inches(width, figure.get_figheight())
+            figure = self.draw(dataset, width=width)
+        else:
+            figure = self.draw(dataset)
+            figure.set_size_inches(width, figure.get_figheight())
+        fit_texts(figure)
         return figure
 
 

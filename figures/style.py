@@ -32,15 +32,11 @@ Style = str | os.PathLike[str] | Mapping[str, Any]
 
 
 @contextmanager
-def house_style(
-    changes: Mapping[str, Any] | None = None, style: Style | None = None, tex: bool = False
-) -> Iterator[None]:
+def house_style(style: Style | None = None, tex: bool = False) -> Iterator[None]:
     """Draw and save in the project's style, whatever the user's own matplotlib settings.
 
     Parameters
     ----------
-    changes : mapping, optional
-        Settings of matplotlib (rcParams) that differ from the style's.
     style : str, path or mapping, optional
         "neurips", "icml", "jmlr", "slides", a .mplstyle file, or a mapping of rcParams; applied on top of the house
         style (8 point sans-serif, colours of Okabe and Ito).
@@ -70,7 +66,7 @@ def house_style(
                 "expected LaTeX to be installed for tex, received no program latex; install it, or draw without"
             )
         settings["text.usetex"] = True
-    with matplotlib.style.context([STYLE, settings, dict(changes or {})], after_reset=True):
+    with matplotlib.style.context([STYLE, settings], after_reset=True):
         yield
 
 
