@@ -119,8 +119,8 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
     for kind, t in transitions.items():
         if t <= float(data.t[-1]):
             at = float(np.interp(t, data.t, steps))
-            main.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
-            residual.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
+            for axes in (main, residual):
+                axes.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
             label_above(main, at, names[kind], side, fontsize=note_size())
     kind, *indices = str(data.observable.values).split()

@@ -45,7 +45,8 @@ def compute(
     Returns
     -------
     xarray.Dataset
-        Every variable with its unit. The attributes hold the parameters. Times are in batch-size-1 steps.
+        Every variable with its unit. The attributes hold the parameters that are numbers. Times are in batch-size-1
+        steps.
 
     Raises
     ------
@@ -76,7 +77,8 @@ def compute(
             f"expected parameters with which figure {entry.id} can be computed, received {given} "
             f"({type(error).__name__}: {error}); choose values nearer to the defaults"
         ) from error
-    facts = {"figure": entry.id, "level": level}
+    facts = {name: value for name, value in values.items() if isinstance(value, (int, float))} | dataset.attrs
+    facts |= {"figure": entry.id, "level": level}
     return dataset.assign_attrs(facts | ({"figure_parameters": json.dumps(values)} if values else {}))
 
 

@@ -96,9 +96,6 @@ def compute(
             "checked_time": ("checked_time", checked_time, CLOCK),
         },
         {
-            "num_classes": num_classes,
-            "vocab_size": vocab_size,
-            "eta_Z": eta_Z,
             "rho0": rho0,
             "C0": rho0**4 / num_classes,
             **TOLERANCES,

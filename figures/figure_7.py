@@ -96,20 +96,17 @@ def compute(
                 place = row, column, slice(member.iteration.size)
                 series["iteration"][place], series["entropy"][place] = member.iteration, member.entropy
                 series["pace"][place] = member.change / np.diff(member.iteration, prepend=np.nan) * PACE
-    frames = [_frames(run) for run, _ in pairs]
+
+    def of_frames(name: str) -> np.ndarray:
+        return np.array([getattr(run, name)[_frames(run)] for run, _ in pairs])
+
     shown = ("num_layers", "frame")
     units = {"iteration": "SGD steps", "entropy": "nats", "pace": f"share of attention per {PACE} SGD steps"}
     return xarray.Dataset(
         {
-            "attention": (
-                (*shown, "query", "key"),
-                np.array([run.attention[f] for (run, _), f in zip(pairs, frames, strict=True)]),
-            ),
-            "shown_iteration": (
-                shown,
-                np.array([run.iteration[f] for (run, _), f in zip(pairs, frames, strict=True)]),
-            ),
-            "shown_entropy": (shown, np.array([run.entropy[f] for (run, _), f in zip(pairs, frames, strict=True)])),
+            "attention": ((*shown, "query", "key"), of_frames("attention")),
+            "shown_iteration": (shown, of_frames("iteration")),
+            "shown_entropy": (shown, of_frames("entropy")),
             **{name: (("num_layers", "text", "record"), s, {"units": units[name]}) for name, s in series.items()},
         },
         {"num_layers": depths, "text": list(TEXTS)},

@@ -107,8 +107,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     letter_panels(panels.flat)
     for axes in panels[:, 0]:
         axes.set_ylabel("growth $h$, $h^*$ of the decoder")
-    axes.plot([], [], color="black", label="$h$, continuous (45)")
-    axes.plot([], [], color="black", label="$h^*$, every 5th step (33)", **CIRCLES)
+    last = panels.flat[-1]  # after the rates of all panels
+    last.plot([], [], color="black", label="$h$, continuous (45)")
+    last.plot([], [], color="black", label="$h^*$, every 5th step (33)", **CIRCLES)
     legend_above(figure)
     return figure
 

@@ -97,14 +97,7 @@ def compute(
         },
         {"theory": list(THEORIES), "seed": numbers, "time": ("time", time, CLOCK)},
         {
-            "num_classes": num_classes,
-            "num_distinct": num_distinct,
-            "common_probability": common_probability,
-            "vocab_size": vocab_size,
-            "eta_Y": eta_Y,
-            "eta_Z": eta_Z,
             "rho0": rho0,
-            "batch_size": batch_size,
             **TOLERANCES,
         },
     )

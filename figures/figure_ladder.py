@@ -70,18 +70,7 @@ def compute(
     classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)
     times = np.geomspace(1, last_time, POINTS)
     rungs = ladder(classes, eta_Y, eta_Z, times, seeds=count, seq_len=seq_len, batch_size=batch_size)
-    return rungs.gaps.assign_attrs(
-        num_classes=num_classes,
-        num_distinct=num_distinct,
-        common_probability=common_probability,
-        vocab_size=vocab_size,
-        eta_Y=eta_Y,
-        eta_Z=eta_Z,
-        seq_len=seq_len,
-        batch_size=batch_size,
-        seeds=count,
-        tolerance=rungs.tolerance,
-    )
+    return rungs.gaps.assign_attrs(seeds=count, tolerance=rungs.tolerance)
 
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:

@@ -57,19 +57,17 @@ def compute(
     fits = measured_fits(level, seeds)
     points = max(fit.parameter.size for fit in fits)
 
-    def padded(values: np.ndarray | None) -> np.ndarray:
-        row = np.full(points, np.nan)
-        if values is not None:
-            row[: values.size] = values
-        return row
+    def padded(name: str) -> np.ndarray:
+        rows = np.full((len(fits), points), np.nan)
+        for row, fit in zip(rows, fits, strict=True):
+            if (values := getattr(fit, name)) is not None:
+                row[: values.size] = values
+        return rows
 
     return xarray.Dataset(
         {
-            "parameter": (("fit", "point"), np.array([padded(fit.parameter) for fit in fits])),
-            "gap": (("fit", "point"), np.array([padded(fit.gap) for fit in fits])),
-            "error": (("fit", "point"), np.array([padded(fit.error) for fit in fits])),
+            **{name: (("fit", "point"), padded(name)) for name in ("parameter", "gap", "error", "wrong_gap")},
             "expected": ("fit", [fit.expected for fit in fits]),
-            "wrong_gap": (("fit", "point"), np.array([padded(fit.wrong_gap) for fit in fits])),
             "control": ("fit", [fit.control for fit in fits]),
             "next_order": ("fit", [np.nan if fit.next_order is None else fit.next_order for fit in fits]),
             "slope": ("fit", [fit.order.slope for fit in fits]),

@@ -104,10 +104,6 @@ def compute(
         },
         {"time": ("time", time, CLOCK), "checked_time": ("checked_time", checked, CLOCK), "kind": list(KINDS)},
         {
-            "num_classes": num_classes,
-            "vocab_size": vocab_size,
-            "eta_Y": eta_Y,
-            "eta_Z": eta_Z,
             "rho0": rho0,
             **TOLERANCES,
         },

@@ -76,25 +76,19 @@ def style_settings(style: Style | None) -> dict[str, Any]:
 
     if style is None:
         return {}
-    if isinstance(style, Mapping):
-        source, read = "style", lambda: matplotlib.RcParams(style)
-    elif style in PRESETS:
-        return _plain(
-            matplotlib.rc_params_from_file(Path(__file__).with_name(f"{style}.mplstyle"), use_default_template=False)
-        )
-    else:
-        path = file_path("style", style)
+    path: Path | None = None
+    if not isinstance(style, Mapping):
+        path = Path(__file__).with_name(f"{style}.mplstyle") if style in PRESETS else file_path("style", style)
         if path.suffix != ".mplstyle":
             raise InputError(
                 f"expected style to be one of {', '.join(PRESETS)}, or a .mplstyle file, received {shown(str(style))}"
                 f"{suggest(str(style), PRESETS)}"
             )
-        source, read = (
-            str(path),
-            lambda: matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False),
-        )
+    source = "style" if path is None else str(path)
     try:
-        return _plain(read())
+        if path is None:
+            return _plain(matplotlib.RcParams(style))
+        return _plain(matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False))
     except OSError as error:
         raise InputError(
             f"expected a style file that can be read, received {source!r} ({error.strerror}); check the path"
