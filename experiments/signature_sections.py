@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from numpy.typing import ArrayLike
 from pydantic import AfterValidator, create_model
@@ -50,9 +50,9 @@ def section_model(
     skip : collection of str
         Parameters that no file sets.
     types : mapping of str to type, optional
-        Types of parameters in files, where the annotation does not say it. Numbers, text, true/false and None are
-        taken from the annotation, `ArrayLike` as rows of numbers; other parameters take any value, which the function
-        itself checks.
+        Types of parameters in files, where the annotation does not say it. Numbers, text, true/false, None and every
+        `Annotated` type are taken from the annotation, `ArrayLike` as rows of numbers; other parameters take any value,
+        which the function itself checks.
 
     Returns
     -------
@@ -85,4 +85,5 @@ def _type_in_files(hint: Any) -> Any:
         return Rows
     if hint == ArrayLike | None:
         return Rows | None
-    return hint if set(get_args(hint) or (hint,)) <= SIMPLE_TYPES else Any
+    known = get_origin(hint) is Annotated or set(get_args(hint) or (hint,)) <= SIMPLE_TYPES
+    return hint if known else Any

@@ -139,5 +139,5 @@ def read_section(model: Model, values: Any, where: str) -> Any:
 
 def unknown(what: str, name: str, known: Iterable[str], where: str) -> InputError:
     """Build the error for a name that is none of the known ones of a file or a section."""
-    advice = suggest(name, known) or f"; remove it, or use one of {', '.join(known)}"
+    advice = suggest(name, known) or "; remove it" + (f", or use one of {', '.join(known)}" if known else "")
     return InputError(f"expected only known {what}s in {where}, received {shown(name)}{advice}")

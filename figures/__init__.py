@@ -5,7 +5,6 @@ Importing this package loads no plotting library; drawing does.
 
 from snapdyn.figures.claim_pictures import claim_svg
 from snapdyn.figures.drawing import compute, draw
-from snapdyn.figures.parameters import Parameter
 from snapdyn.figures.plotting import plot
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style, new_figure
@@ -16,7 +15,6 @@ __all__ = [
     "FIGURES",
     "DrawnFigure",
     "FigureEntry",
-    "Parameter",
     "claim_svg",
     "compute",
     "draw",

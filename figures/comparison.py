@@ -59,7 +59,7 @@ def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
     for panel in panels[1 + 2 * ((count - 1 - np.arange(columns)) // columns), np.arange(columns)]:
         panel.set_xlabel(clock)
         panel.tick_params(labelbottom=True)
-    legend_above(figure, *panels[0, 0].get_legend_handles_labels())
+    legend_above(figure)
     if count > 1:
         pad = 12 * text_scale() if json.loads(dataset.attrs["transition_times"]) else None
         letter_panels([panels[2 * (position // columns), position % columns] for position in range(count)], pad)
@@ -120,8 +120,8 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
     for kind, t in transitions.items():
         if t <= float(data.t[-1]):
             at = float(np.interp(t, data.t, steps))
-            main.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
-            residual.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
+            for axes in (main, residual):
+                axes.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
             label_above(main, at, names[kind], side, fontsize=note_size())
     observable, indices = curve_named(str(data.observable.values))

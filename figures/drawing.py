@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, instance
-from snapdyn.figures.layout import fit_texts
-from snapdyn.figures.parameters import changed, value_text
-from snapdyn.figures.register import FIGURES, FigureEntry
+from snapdyn.figures.parameters import listed
+from snapdyn.figures.register import FIGURES
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
 
@@ -46,7 +45,8 @@ def compute(
     Returns
     -------
     xarray.Dataset
-        Every variable with its unit. The attributes hold the parameters. Times are in batch-size-1 steps.
+        Every variable with its unit. The attributes hold the parameters that are numbers. Times are in batch-size-1
+        steps.
 
     Raises
     ------
@@ -63,20 +63,22 @@ def compute(
     """
     FIGURES.load_named([id])
     entry, level = FIGURES[choice("figure", id, FIGURES)], choice("level", level, LEVELS)
-    values = entry.read_parameters(parameters)
+    read = entry.read_parameters(parameters)
+    values = dict(read)
     if isinstance(runs, (str, os.PathLike)):
         runs = load_transformer_runs(file_path("runs", runs))
     try:
         dataset = entry.compute(level, runs, **values) if entry.from_runs else entry.compute(level, **values)
     except (RuntimeError, ArithmeticError, MemoryError) as error:
-        given = ", ".join(f"{name} = {value_text(value)}" for name, value in changed(entry.parameters, values).items())
+        given = listed(read.model_dump(exclude_defaults=True))
         if not given:  # the fault is ours
             raise
         raise InputError(
             f"expected parameters with which figure {entry.id} can be computed, received {given} "
             f"({type(error).__name__}: {error}); choose values nearer to the defaults"
         ) from error
-    facts = {"figure": entry.id, "level": level}
+    facts = {name: value for name, value in values.items() if isinstance(value, (int, float))} | dataset.attrs
+    facts |= {"figure": entry.id, "level": level}
     return dataset.assign_attrs(facts | ({"figure_parameters": json.dumps(values)} if values else {}))
 
 
@@ -124,7 +126,7 @@ def draw(
     width = figure_width(width, style, entry.width)
     try:
         with house_style(style=style, tex=tex):
-            return finished_figure(entry, dataset, width)
+            return entry.figure(dataset, width)
     except InputError:
         raise
     except DATA_OF_ANOTHER_KIND as error:
@@ -132,10 +134,3 @@ def draw(
             f"expected the data of figure {entry.id}, received a dataset from which it cannot be drawn "
             f"({type(error).__name__}: {error}); compute it with snapdyn.figures.compute"
         ) from error
-
-
-def finished_figure(entry: FigureEntry, dataset: xarray.Dataset, width: float) -> Figure:
-    """Draw inside the current style, and fit titles, labels and ticks to their place."""
-    figure = entry.figure(dataset, width)
-    fit_texts(figure)
-    return figure

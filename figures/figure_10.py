@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
-from snapdyn.figures.layout import legend_above, wrap
+from snapdyn.figures.layout import legend_above
 from snapdyn.figures.style import SINGLE_COLUMN, new_figure
 from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
@@ -111,9 +111,7 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     axes.set_ylim(bottom=0)
     rates = dataset.learning_rate.values
     axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
-    handles, labels = axes.get_legend_handles_labels()
-    legend = legend_above(figure, handles, labels, most_columns=2, title=dataset.attrs.get("settings", ""))
-    wrap(legend.get_title(), 0.95 * figure.bbox.width)
+    legend_above(figure, most_columns=2, title=dataset.attrs.get("settings", ""))
     return figure
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import xarray
 
 from snapdyn.figures.figure_4 import in_errors
-from snapdyn.figures.layout import fitting_columns, legend_above
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
-from snapdyn.figures.syn_medium import SEEDS, BatchSize, Momentum, Seeds, final_states
+from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
+from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
+from snapdyn.figures.style import DOUBLE_COLUMN, curve_style, new_figure
+from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ CAPTION = (
     "lie closer together. Bands: standard errors of the mean over seeds."
 )
 
-STYLES = ("-", "--", "-.", ":")
 NAMES = {"ratio": "\\eta_Y/\\eta_Z", "eta_Z": "\\eta_Z"}
 
 
@@ -62,20 +62,16 @@ def draw_recall(dataset: xarray.Dataset, columns: str, curves: str, width: float
     shown = count if fitting_columns(width, count, 1.25) == count else 2
     blocks, queries = -(-count // shown), dataset.sizes["num_queries"]
     figure = new_figure(width, 0.7 + (1.45, 0.95)[blocks - 1] * queries * blocks)
-    grid = figure.subplots(queries * blocks, shown, sharey=True, squeeze=False)
+    grid = folded_grid(figure, queries, count, shown, sharey=True)
     for number, value in enumerate(dataset[columns].values):
-        block, column = divmod(number, shown)
-        for row, Q in enumerate(dataset.num_queries.values):
-            axes = grid[block * queries + row, column]
+        for axes, Q in zip(grid[:, number], dataset.num_queries.values, strict=True):
             _draw_panel(axes, dataset.sel({"num_queries": Q, columns: value}), curves)
-            if row == 0:
-                axes.set_title(f"({chr(ord('a') + number)}) ${NAMES[columns]}$ = {value:g}", loc="left")
-            if row == queries - 1:
-                axes.set_xlabel("threshold / $10^{-3}$")
-            if column == 0:
+            if number % shown == 0:
                 axes.set_ylabel(f"recall, {Q} {'query' if Q == 1 else 'queries'}")
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    legend_above(figure, handles, labels, title=f"mean of {dataset.sizes['seed']} seeds, band: standard error")
+        grid[0, number].set_title(f"${NAMES[columns]}$ = {value:g}")
+        grid[-1, number].set_xlabel("threshold / $10^{-3}$")
+    letter_panels(grid[0])
+    legend_above(figure, title=f"mean of {dataset.sizes['seed']} seeds, band: standard error")
     return figure
 
 
@@ -88,7 +84,7 @@ def _draw_panel(axes: Axes, panel: xarray.Dataset, curves: str) -> None:
         # The bands of single runs would merge; the standard error says how well the mean is known.
         mean, error = recall.mean("seed"), recall.std("seed", ddof=1) / np.sqrt(panel.sizes["seed"])
         label = f"${NAMES[curves]}$ = {value:g}"
-        axes.plot(threshold, mean, STYLES[number], color=f"C{number}", label=label)
+        axes.plot(threshold, mean, label=label, **curve_style(number))
         axes.fill_between(threshold, mean - error, mean + error, color=f"C{number}", alpha=0.2, linewidth=0)
     axes.set(xlim=(threshold[0], threshold[-1]), ylim=(0.1, 1))
     axes.xaxis.set_major_locator(MaxNLocator(3, prune="both"))

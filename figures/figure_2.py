@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
-from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, power_of_ten, text_scale
+from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
+from snapdyn.figures.parameters import AttentionRate, DecoderRate, Whole
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale, thin_dotted
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
@@ -53,11 +54,11 @@ def classes(vocab_size: int, common_probability: float) -> SequenceClasses:
 
 def compute(
     level: str,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=7)] = 100,
-    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.95)] = 0.6,
-    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=100)] = 1e5,
+    eta_Y: DecoderRate = 1.0,
+    eta_Z: AttentionRate = 1.0,
+    vocab_size: Annotated[Whole, Field(ge=7, description="vocabulary V")] = 100,
+    common_probability: Annotated[float, Field(gt=0, le=0.95, description="of the common token")] = 0.6,
+    last_time: Annotated[float, Field(ge=100, description="end of the run, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:
     """Integrate the mean field and find the times of the stages.
 
@@ -105,26 +106,21 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     figure = new_figure(width, 1.9 + 1.9 * blocks + 0.8 / blocks)
     parts: Any = figure.subfigures(2, 1, height_ratios=[2.1 * blocks, 2.3])
     bars, curves = parts
-    grid = bars.subplots(2 * blocks, columns, sharex=True, sharey=True, squeeze=False)
+    grid = folded_grid(bars, 2, 4, columns, sharex=True, sharey=True)
     grid[0, 0].set_ylim(0, 1.1 * float(dataset.attention.max()))
     grid[0, 0].set_xlim(-0.6, 6.6)
-    top = []
     for number, stage in enumerate(dataset.stage.values):
         time = dataset.stage_time.sel(stage=stage).item()
-        block, column = divmod(number, columns)
-        for n in (0, 1):
-            axes = grid[2 * block + n, column]
+        for n, axes in enumerate(grid[:, number]):
             _draw_bars(axes, dataset.attention.sel(time=time).isel({"class": n}).values)
-            if column == 0:
+            if number % columns == 0:
                 axes.set_ylabel(f"class {n}\n$c_n(l)$")
-            if n == 0:
-                axes.set_title(f"stage {number + 1}: {stage}, $t$ = {power_of_ten(time)}")
-                top.append(axes)
-    for axes in grid[-1]:
+        grid[0, number].set_title(f"stage {number + 1}: {stage}, $t$ = {power_of_ten(time)}")
+    for axes in grid[-1, -columns:]:
         axes.set_xlabel("token $l$")
     below = curves.subplots()
     _draw_curves(below, dataset)
-    letter_panels(top)
+    letter_panels(grid[0])
     # Above the numbers of the stages.
     below.set_title("(e) stages 1 to 4 over time", loc="left", pad=14 * text_scale())
     curves.legend(loc="outside lower center", ncols=fitting_columns(width, 4, 1.6))
@@ -154,7 +150,7 @@ def _draw_curves(axes: Axes, dataset: xarray.Dataset) -> None:
     # t = 0 has no place on a logarithmic axis: stage 1 is its left end.
     for number, time in enumerate([first, *dataset.stage_time.values[1:]], start=1):
         if 1 < number < 4:
-            axes.axvline(time, color="0.5", linestyle=":", linewidth=line_width(0.8))
+            axes.axvline(time, color="0.5", **thin_dotted())
         label_above(axes, time, f"{number}")
 
 

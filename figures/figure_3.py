@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, whole_run
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure, note_size
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.parameters import Different, NumClasses, Rate, Start, Whole
+from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, note_size, thin_dotted
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs.run import TOLERANCES
 
@@ -47,21 +47,12 @@ GENERAL = (
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 10,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=4)] = 1000,
-    eta_Y: Annotated[
-        Sequence[float], Parameter("rates of the decoder", "per step", at_least=1e-4, at_most=1e4, different=True)
-    ] = (
-        0.5,
-        1.0,
-        2.0,
-        5.0,
-    ),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0, at_most=1e4)] = 0.5,
-    rho0: Annotated[
-        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
-    ] = None,
-    last_time: Annotated[float, Parameter("end of the axis", "batch-size-1 steps", above=0)] = 700.0,
+    num_classes: NumClasses = 10,
+    vocab_size: Annotated[Whole, Field(ge=4, description="vocabulary V")] = 1000,
+    eta_Y: Annotated[Different[Rate], Field(description="rates of the decoder, per step")] = (0.5, 1.0, 2.0, 5.0),
+    eta_Z: Annotated[float, Field(gt=0, le=1e4, description="rate of attention, per step")] = 0.5,
+    rho0: Start = None,
+    last_time: Annotated[float, Field(gt=0, description="end of the axis, batch-size-1 steps")] = 700.0,
 ) -> xarray.Dataset:
     """Evaluate exp(2 B) in both closed forms, and by integration of (13) at a few times.
 
@@ -105,9 +96,6 @@ def compute(
             "checked_time": ("checked_time", checked_time, CLOCK),
         },
         {
-            "num_classes": num_classes,
-            "vocab_size": vocab_size,
-            "eta_Z": eta_Z,
             "rho0": rho0,
             "C0": rho0**4 / num_classes,
             **TOLERANCES,
@@ -117,51 +105,36 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the closed forms as lines, the integrated system as circles, t0 dotted; one panel per form."""
-    from matplotlib.lines import Line2D
-
-    columns = fitting_columns(width, 2, 2.6)
-    figure = new_figure(width, 0.5 + 2.55 * (2 // columns) + 0.3 * (columns < 2))
+    figure, panels = panel_grid(width, 2, least=2.6, height=2.75, rest=0.3)
     titles = {
         "printed": "as printed: $B = \\frac{1}{4}\\,\\ln(C_0 + 4\\Gamma)$",
         "consistent": "consistent: $B = \\frac{1}{4K}\\,\\ln(1 + 4A\\Gamma)$",
     }
-    panels = figure.subplots(2 // columns, columns, squeeze=False).flat
-    for axes, form in zip(panels, dataset.form.values, strict=True):
+    for axes, form in zip(panels.flat, dataset.form.values, strict=True):
         _draw_form(axes, dataset.sel(form=form))
         axes.set_title(titles[form])
-    letter_panels(figure.axes)
+    letter_panels(panels.flat)
     # The paper gives no rho0, so the picture itself says which one was chosen.
     values = dataset.attrs
     chosen = " ($\\rho_0 = K^{1/4}$)" if values["rho0"] == values["num_classes"] ** 0.25 else ""
-    rates = [
-        Line2D(
-            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Y$ = {eta_Y:g}"
-        )
-        for number, eta_Y in enumerate(dataset.eta_Y.values)
-    ]
-    kinds = [
-        Line2D([], [], color="black", label="closed form"),
-        Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="(13) integrated"),
-        Line2D([], [], color="black", linestyle=":", linewidth=line_width(0.8), label="$t_0$"),
-    ]
-    handles = rates + kinds
     title = (
         f"$K$ = {values['num_classes']}, $V$ = {values['vocab_size']}, $\\eta_Z$ = {values['eta_Z']:g}; chosen: "
         "$C_0$ = "
         f"{values['C0']:.3g}{chosen}"
     )
-    legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=title, most_columns=4)
+    legend_above(figure, title=title, most_columns=4)
     return figure
 
 
 def _draw_form(axes: Axes, data: xarray.Dataset) -> None:
     for number, eta_Y in enumerate(data.eta_Y.values):
         curve, color = data.sel(eta_Y=eta_Y), f"C{number}"
-        axes.plot(curve.time, curve.chi, linestyle=LINE_STYLES[number % len(LINE_STYLES)], color=color)
-        axes.plot(
-            curve.checked_time, curve.chi_integrated, "o", color=color, markerfacecolor="white", clip_on=False, zorder=3
-        )
-        axes.axvline(curve.t0.item(), linestyle=":", linewidth=line_width(0.8), color=color)
+        axes.plot(curve.time, curve.chi, label=f"$\\eta_Y$ = {eta_Y:g}", **curve_style(number))
+        axes.plot(curve.checked_time, curve.chi_integrated, color=color, clip_on=False, zorder=3, **CIRCLES)
+        axes.axvline(curve.t0.item(), color=color, **thin_dotted())
+    axes.plot([], [], color="black", label="closed form")
+    axes.plot([], [], color="black", label="(13) integrated", **CIRCLES)
+    axes.plot([], [], color="black", label="$t_0$", **thin_dotted())
     axes.set_xlim(0, data.time.values[-1])
     axes.set_xlabel(TIME_LABEL)
     axes.set_ylabel("$\\exp(2B)$")

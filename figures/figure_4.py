@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, sgd, syn_small
-from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
+from snapdyn.figures.parameters import Momentum, Seeds, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.figures.syn_small import (
     COMMON,
@@ -48,13 +48,10 @@ GENERAL = (
 # Below these rates 48 iterations do not move attention by 3 standard errors; at ten times the largest SGD overshoots.
 def compute(
     level: str,
-    eta_Y: Annotated[
-        Sequence[float],
-        Parameter("rates of the decoder", "per step", at_least=0.1, at_most=10, entries=2, different=True),
-    ] = (1.0, 10.0),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=0.01, at_most=10)] = 1.0,
-    momentum: Annotated[float, Parameter("momentum of SGD", at_least=0, at_most=0.99)] = 0.9,
-    seeds: Annotated[int | None, Parameter("number of seeds, 10 or 100 by the level", at_least=2)] = None,
+    eta_Y: TwoDecoderRates[Annotated[float, Field(ge=0.1, le=10)]] = (1.0, 10.0),
+    eta_Z: Annotated[float, Field(ge=0.01, le=10, description="rate of attention, per step")] = 1.0,
+    momentum: Momentum = 0.9,
+    seeds: Seeds = None,
 ) -> xarray.Dataset:
     """Train on Syn-Small at both decoder rates; run descent on the expected gradient and the mean field.
 
@@ -121,16 +118,15 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     columns = 4 if fitting_columns(width, 4, 1.3) == 4 else 2
     blocks = 4 // columns
     figure = new_figure(width, 0.9 + (1.15, 0.82)[blocks - 1] * blocks * len(cases) + 0.5 * blocks)
-    grid = figure.subplots(blocks * len(cases), columns, sharex=True, sharey=True)
+    grid = folded_grid(figure, len(cases), len(strips), columns, sharex=True, sharey=True)
     for number, (values, style, title) in enumerate(strips):
-        block, column = divmod(number, columns)
-        for row, (eta_Y, n) in zip(grid[block * len(cases) : (block + 1) * len(cases), column], cases, strict=True):
-            mesh = draw_strip(row, values.sel(eta_Y=eta_Y).isel({"class": n}), **style)
-            if column == 0:
-                row.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\nclass {n}\niteration")
-        grid[block * len(cases), column].set_title(title)
+        for axes, (eta_Y, n) in zip(grid[:, number], cases, strict=True):
+            mesh = draw_strip(axes, values.sel(eta_Y=eta_Y).isel({"class": n}), **style)
+            if number % columns == 0:
+                axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\nclass {n}\niteration")
+        grid[0, number].set_title(title)
         if number % 2:  # one colour bar for two strips
-            shown = grid[block * len(cases) : (block + 1) * len(cases), column - 1 : column + 1]
+            shown = grid[:, number - 1 : number + 1]
             label = "attention $c_n(l)$" if number == 1 else "difference of attention"
             where: dict[str, Any] = {"orientation": "horizontal", "aspect": 40, "pad": 0.02}
             bar = figure.colorbar(mesh, ax=shown, label=label, **where)
@@ -139,8 +135,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
                 ticks = [tick for tick in (0.001, 0.01, 0.05, 0.2, 1.0) if widest / 50 <= tick <= widest]
                 ticks = [*(-tick for tick in ticks[::-1]), 0, *ticks]
                 bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-    letter_panels(grid[block * len(cases), column] for block in range(blocks) for column in range(columns))
-    for axes in grid[-1]:
+    letter_panels(grid[0])
+    for axes in grid[-1, -columns:]:
         axes.set_xlabel("token")
     groups_legend(figure, f"$\\eta_Z$ = {dataset.attrs['eta_Z']:g}, momentum {dataset.attrs['momentum']:g}")
     return figure

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.figures.figure_4 import entropy, in_errors
-from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
+from snapdyn.figures.layout import letter_panels, panel_grid
+from snapdyn.figures.parameters import Different, Rate, Seeds
+from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.figures.syn_small import (
     COMMON,
     DOMINANT,
@@ -41,11 +41,8 @@ GENERAL = ("change of the common tokens' attention by iteration 48, largest over
 
 def compute(
     level: str,
-    rate: Annotated[
-        Sequence[float],
-        Parameter("rates eta_Y = eta_Z", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, different=True),
-    ] = (0.1, 0.5, 1.0),
-    seeds: Annotated[int | None, Parameter("number of seeds, 10 or 100 by the level", at_least=2)] = None,
+    rate: Annotated[Different[Rate], Field(description="rates eta_Y = eta_Z, per step")] = (0.1, 0.5, 1.0),
+    seeds: Seeds = None,
 ) -> xarray.Dataset:
     """Train on Syn-Small with Adam.
 
@@ -79,22 +76,17 @@ def compute(
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a strip per rate, mean over seeds."""
     count = dataset.sizes["rate"]
-    columns = count if fitting_columns(width, count, 1.4) == count else 1
-    rows = -(-count // columns)
-    figure = new_figure(width, 0.7 + 1.6 * rows)
-    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    figure, grid = panel_grid(width, count, least=1.4, height=1.6, rest=0.7, sharey=True)
     panels = grid.flat[:count]
     mean = dataset.attention.mean("seed")
     for axes, rate in zip(panels, dataset.rate.values, strict=True):
         mesh = draw_strip(axes, mean.sel(rate=rate), vmin=0, vmax=float(mean.max()))
         axes.set_title(f"Adam, $\\eta_Y = \\eta_Z$ = {rate:g}")
         axes.set_xlabel("token")
-    for axes in grid.flat[count:]:
-        axes.set_axis_off()
     for axes in grid[:, 0]:
         axes.set_ylabel("iteration")
     letter_panels(panels)
-    figure.colorbar(mesh, ax=grid, label="attention $c_0(l)$", aspect=14 * rows, pad=0.01)
+    figure.colorbar(mesh, ax=grid, label="attention $c_0(l)$", aspect=14 * len(grid), pad=0.01)
     groups_legend(figure, "class 0", absent=False)
     return figure
 

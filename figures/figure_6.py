@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray
 
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.style import DOUBLE_COLUMN, line_width, new_figure
-from snapdyn.figures.syn_medium import SEEDS, BatchSize, Momentum, Seeds, final_states
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
+from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
+from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.checks import Check
 from snapdyn.validation.published import against_published, published_cells
 
@@ -27,7 +28,6 @@ CAPTION = (
 
 FAMILY_LEVEL = 0.05
 MARKERS = ("o", "s", "^", "D")
-STYLES: tuple[Any, ...] = ("-", "--", "-.", ":")
 
 
 def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_size: BatchSize = 128) -> xarray.Dataset:
@@ -59,11 +59,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a panel per number of queries: ours as lines, published as markers with their error bars."""
-    from matplotlib.lines import Line2D
-
-    columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 0.8 + (2.1 if columns > 1 else 1.85) * (4 // columns))
-    panels = figure.subplots(4 // columns, columns, sharex=True, sharey=True, squeeze=False)
+    figure, panels = panel_grid(width, 4, least=2.4, height=1.85, rest=1.0, sharex=True, sharey=True)
     for axes, Q in zip(panels.flat, dataset.num_queries.values, strict=True):
         panel = dataset.sel(num_queries=Q)
         for number, eta_Z in enumerate(dataset.eta_Z.values):
@@ -76,17 +72,9 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         axes.set_xlabel("$\\eta_Y/\\eta_Z$")
     for axes in panels[:, 0]:
         axes.set_ylabel("entropy of distinct tokens (nats)")
-    rates = [
-        Line2D([], [], color=f"C{number}", linestyle=STYLES[number], marker=MARKERS[number], markerfacecolor="white",
-               label=f"$\\eta_Z$ = {eta_Z:g}")
-        for number, eta_Z in enumerate(dataset.eta_Z.values)
-    ]  # fmt: skip
-    kinds = [
-        Line2D([], [], color="black", label=f"ours, mean of {dataset.sizes['seed']} seeds, band $\\pm$ std"),
-        Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="published, $\\pm$ std"),
-    ]
-    handles = rates + kinds
-    legend_above(figure, handles, [str(handle.get_label()) for handle in handles])
+    axes.plot([], [], color="black", label=f"ours, mean of {dataset.sizes['seed']} seeds, band $\\pm$ std")
+    axes.plot([], [], color="black", label="published, $\\pm$ std", **CIRCLES)
+    legend_above(figure)
     return figure
 
 
@@ -95,17 +83,10 @@ def _draw_curve(axes: Axes, curve: xarray.Dataset, number: int) -> None:
     place = curve.ratio * (1 + 0.03 * (number - 1.5))  # side by side, so that bars can be told apart
     color = f"C{number}"
     axes.fill_between(place, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
-    axes.plot(place, mean, color=color, linestyle=STYLES[number])
-    axes.errorbar(
-        place,
-        curve.published,
-        curve.published_std,
-        fmt=MARKERS[number],
-        color=color,
-        markerfacecolor="white",
-        elinewidth=line_width(0.8),
-        capsize=1.5,
-    )
+    axes.plot(place, mean, **curve_style(number))
+    marked = CIRCLES | {"marker": MARKERS[number], "color": color}
+    axes.errorbar(place, curve.published, curve.published_std, elinewidth=line_width(0.8), capsize=1.5, **marked)
+    axes.plot([], [], label=f"$\\eta_Z$ = {curve.eta_Z.item():g}", **marked | curve_style(number))
 
 
 def check(dataset: xarray.Dataset) -> list[Check]:

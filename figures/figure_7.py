@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
-from snapdyn.figures.layout import fitting_columns, legend_above
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.checks import Check
@@ -42,7 +42,7 @@ FROZEN = 0.5  # of the fastest pace
 def compute(
     level: str,
     runs: Sequence[TransformerRun] | None = None,
-    learning_rate: Annotated[float, Parameter("of the runs that are shown", "per step", above=0)] = STORED_RATE,
+    learning_rate: Annotated[float, Field(gt=0, description="of the runs that are shown, per step")] = STORED_RATE,
 ) -> xarray.Dataset:
     """Choose from the saved runs those at one rate, one per depth (its smallest seed), with their controls.
 
@@ -96,20 +96,17 @@ def compute(
                 place = row, column, slice(member.iteration.size)
                 series["iteration"][place], series["entropy"][place] = member.iteration, member.entropy
                 series["pace"][place] = member.change / np.diff(member.iteration, prepend=np.nan) * PACE
-    frames = [_frames(run) for run, _ in pairs]
+
+    def of_frames(name: str) -> np.ndarray:
+        return np.array([getattr(run, name)[_frames(run)] for run, _ in pairs])
+
     shown = ("num_layers", "frame")
     units = {"iteration": "SGD steps", "entropy": "nats", "pace": f"share of attention per {PACE} SGD steps"}
     return xarray.Dataset(
         {
-            "attention": (
-                (*shown, "query", "key"),
-                np.array([run.attention[f] for (run, _), f in zip(pairs, frames, strict=True)]),
-            ),
-            "shown_iteration": (
-                shown,
-                np.array([run.iteration[f] for (run, _), f in zip(pairs, frames, strict=True)]),
-            ),
-            "shown_entropy": (shown, np.array([run.entropy[f] for (run, _), f in zip(pairs, frames, strict=True)])),
+            "attention": ((*shown, "query", "key"), of_frames("attention")),
+            "shown_iteration": (shown, of_frames("iteration")),
+            "shown_entropy": (shown, of_frames("entropy")),
             **{name: (("num_layers", "text", "record"), s, {"units": units[name]}) for name, s in series.items()},
         },
         {"num_layers": depths, "text": list(TEXTS)},
@@ -152,23 +149,20 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     figure = new_figure(width, sum(tall) + 0.3)
     parts: Any = figure.subfigures(2, 1, height_ratios=tall)
     maps, below = parts
-    panels = maps.subplots(rows * blocks, columns, sharex=True, sharey=True, squeeze=False)
+    panels = folded_grid(maps, rows, frames, columns, sharex=True, sharey=True)
     # The square root keeps attention that is spread over 30 words visible beside attention on one word.
     colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
     aspect = "auto" if blocks > 1 else "equal"
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    for row, depth in enumerate(dataset.num_layers.values):
-        for frame in range(frames):
-            block, column = divmod(frame, columns)
-            axes = panels[row * blocks + block, column]
+    for row, depth in zip(panels, dataset.num_layers.values, strict=True):
+        for frame, axes in enumerate(row):
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
             mesh = axes.imshow(shown.attention, norm=colours, aspect=aspect, interpolation="nearest")
             title = f"iteration {shown.shown_iteration.item()}\n{shown.shown_entropy.item():.2f} nats"
-            axes.set_title(f"({next(letters)}) {title}", loc="left")
-            if column == 0:
+            axes.set_title(title)
+            if frame % columns == 0:
                 axes.set_ylabel(f"{_layers(depth)}\nquery position")
-    for axes in panels[-1]:
+    for axes in panels[-1, -columns:]:
         axes.set_xlabel("key position")
     bar: dict[str, Any] = {"pad": 0.01, "aspect": 30}
     if blocks > 1:
@@ -178,11 +172,11 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     figure.suptitle(f"{settings}; learning rate {dataset.attrs['learning_rate']:g}", fontsize="medium")
     entropy, pace = below.subplots(2 // wide, wide, squeeze=False).flat
     _draw_series(entropy, dataset, "entropy")
-    entropy.set_title(f"({next(letters)}) entropy of attention (nats)", loc="left")
+    entropy.set_title("entropy of attention (nats)")
     _draw_series(pace, dataset, "pace")
-    pace.set_title(f"({next(letters)}) attention that moves per {PACE} iterations", loc="left")
-    handles, labels = entropy.get_legend_handles_labels()
-    legend_above(below, handles, labels, loc="outside lower center")
+    pace.set_title(f"attention that moves per {PACE} iterations")
+    letter_panels([*panels.flat, entropy, pace])
+    legend_above(below, loc="outside lower center")
     return figure
 
 

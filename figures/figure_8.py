@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, LINE_STYLES, line_width, new_figure
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.parameters import Different, Rate, Two, Whole
+from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -32,32 +32,17 @@ GENERAL = (
     "h* against one step of (33) from the step before",
 )
 
-Rates = Annotated[
-    Sequence[float],
-    Parameter(
-        "rates of the decoder, as many in both panels",
-        "per step",
-        at_least=LEAST_RATE,
-        at_most=MOST_RATE,
-        different=True,
-    ),
-]
+Rates = Annotated[Different[Rate], Field(description="rates of the decoder, as many in both panels, per step")]
+AtLeastTwo = Annotated[Whole, Field(ge=2)]
+LastVisit = Annotated[AtLeastTwo, Field(le=10**6)]
 
 
 def compute(
     level: str,
-    vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=2, entries=2)] = (
-        50,
-        1000,
-    ),
+    vocab_size: Annotated[Two[AtLeastTwo], Field(description="vocabularies V of panels a, b")] = (50, 1000),
     eta_Y_a: Rates = (0.1, 0.2, 0.5, 1.0, 2.0),
     eta_Y_b: Rates = (0.2, 0.5, 1.0, 2.0, 4.0),
-    last_visit: Annotated[
-        Sequence[int], Parameter("ends of the axes", "visits", at_least=2, at_most=10**6, entries=2)
-    ] = (
-        80,
-        70,
-    ),
+    last_visit: Annotated[Two[LastVisit], Field(description="ends of the axes, visits")] = (80, 70),
 ) -> xarray.Dataset:
     """Evaluate h* at whole visits and h between them, for both panels.
 
@@ -106,32 +91,15 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw h* as circles at whole visits and h as a curve, one panel per V, one colour per eta_Y."""
-    from matplotlib.lines import Line2D
-
-    columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 0.6 + 2.2 * (2 // columns))
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.6)
     rates = sorted(set(dataset.eta_Y.values.flat))
-    panels = figure.subplots(2 // columns, columns, squeeze=False)
     for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
         for curve, rate in enumerate(data.eta_Y.values):
             number = rates.index(rate)
-            axes.plot(
-                data.visit,
-                data.h.isel(curve=curve),
-                color=f"C{number}",
-                linestyle=LINE_STYLES[number % len(LINE_STYLES)],
-                linewidth=line_width(1),
-            )
-            axes.plot(
-                data.step,
-                data.h_star.isel(curve=curve),
-                linestyle="",
-                marker="o",
-                markevery=5,
-                markerfacecolor="white",
-                color=f"C{number}",
-            )
+            style = curve_style(number) | {"linewidth": line_width(1), "label": f"$\\eta_Y$ = {rate:g}"}
+            axes.plot(data.visit, data.h.isel(curve=curve), **style)
+            axes.plot(data.step, data.h_star.isel(curve=curve), color=f"C{number}", markevery=5, **CIRCLES)
         axes.set_xlim(0, data.last_visit)
         axes.set_ylim(0, None)
         axes.set_xlabel("visits $s$ of the class (steps)")
@@ -139,19 +107,10 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     letter_panels(panels.flat)
     for axes in panels[:, 0]:
         axes.set_ylabel("growth $h$, $h^*$ of the decoder")
-    handles = [
-        Line2D(
-            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Y$ = {rate:g}"
-        )
-        for number, rate in enumerate(rates)
-    ]
-    handles += [
-        Line2D([], [], color="black", label="$h$, continuous (45)"),
-        Line2D(
-            [], [], color="black", linestyle="", marker="o", markerfacecolor="white", label="$h^*$, every 5th step (33)"
-        ),
-    ]
-    legend_above(figure, handles, [str(handle.get_label()) for handle in handles])
+    last = panels.flat[-1]  # after the rates of all panels
+    last.plot([], [], color="black", label="$h$, continuous (45)")
+    last.plot([], [], color="black", label="$h^*$, every 5th step (33)", **CIRCLES)
+    legend_above(figure)
     return figure
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, LINE_STYLES, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.parameters import Different, Rate, Start, Two, Whole
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, thin_dotted
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -29,36 +29,20 @@ CAPTION = (
 )
 
 POINTS = {"quick": 251, "full": 2001}
+RATES = (0.5, 1.0, 2.0, 4.0, 8.0)
+VocabSize = Annotated[Whole, Field(ge=4)]
+LastTime = Annotated[float, Field(gt=0)]
 GENERAL = ("smallest step of B from one eta_Z to the next", "spread of B(t0) over eta_Z, relative")
 
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=1)] = 1,
-    eta_Z: Annotated[
-        Sequence[float],
-        Parameter("rates of attention, increasing", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, different=True),
-    ] = (
-        0.5,
-        1.0,
-        2.0,
-        4.0,
-        8.0,
-    ),
-    ratio: Annotated[
-        Sequence[float], Parameter("eta_Y/eta_Z of panels a, b", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2)
-    ] = (10.0, 1.0),
-    vocab_size: Annotated[Sequence[int], Parameter("vocabularies V of panels a, b", at_least=4, entries=2)] = (
-        100,
-        10_000,
-    ),
-    last_time: Annotated[Sequence[float], Parameter("ends of the axes", "batch-size-1 steps", above=0, entries=2)] = (
-        5.0,
-        50.0,
-    ),
-    rho0: Annotated[
-        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
-    ] = None,
+    num_classes: Annotated[Whole, Field(ge=1, description="classes K")] = 1,
+    eta_Z: Annotated[Different[Rate], Field(description="rates of attention, increasing, per step")] = RATES,
+    ratio: Annotated[Two[Rate], Field(description="eta_Y/eta_Z of panels a, b")] = (10.0, 1.0),
+    vocab_size: Annotated[Two[VocabSize], Field(description="vocabularies V of panels a, b")] = (100, 10_000),
+    last_time: Annotated[Two[LastTime], Field(description="ends of the axes, batch-size-1 steps")] = (5.0, 50.0),
+    rho0: Start = None,
 ) -> xarray.Dataset:
     """Evaluate B(t) in the printed and in the consistent form, and both at the end t0 of the transition.
 
@@ -113,45 +97,32 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw B(t) with t0 dotted and a dot at B(t0), one panel per nu and V."""
-    from matplotlib.lines import Line2D
-
-    columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 0.7 + 2.2 * (2 // columns))
-    panels = figure.subplots(2 // columns, columns, squeeze=False)
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.7)
     for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
         for number, eta_Z in enumerate(data.eta_Z.values):
             curve, color = data.sel(eta_Z=eta_Z), f"C{number}"
-            axes.plot(
-                curve.time, curve.B.sel(form="printed"), color=color, linestyle=LINE_STYLES[number % len(LINE_STYLES)]
-            )
-            axes.axvline(curve.t0.item(), linestyle=":", linewidth=line_width(0.8), color=color)
+            axes.plot(curve.time, curve.B.sel(form="printed"), label=f"$\\eta_Z$ = {eta_Z:g}", **curve_style(number))
+            axes.axvline(curve.t0.item(), color=color, **thin_dotted())
             axes.plot(curve.t0, curve.B_t0, "o", color=color, markeredgecolor="black", zorder=3)
+        axes.plot([], [], color="black", label="$t_0$, end of the transition", **thin_dotted())
+        axes.plot([], [], "o", color="0.5", markeredgecolor="black", label="$B(t_0)$")
         for consistent in (
             data.B.sel(form="consistent")
             if dataset.attrs["num_classes"] > 1
             else (data.B.sel(form="consistent", eta_Z=data.eta_Z[0]),)
         ):
-            axes.plot(data.time, consistent, color="0.55", linewidth=2.4, alpha=0.7, zorder=1.5)
+            axes.plot(
+                data.time, consistent, color="0.55", linewidth=2.4, alpha=0.7, zorder=1.5, label="consistent form"
+            )
         axes.set_xlim(0, data.time.values[-1])
         axes.set_xlabel(TIME_LABEL)
         axes.set_title(f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}")
     letter_panels(panels.flat)
     for axes in panels[:, 0]:
         axes.set_ylabel("growth exponent $B(t)$")
-    handles = [
-        Line2D(
-            [], [], color=f"C{number}", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=f"$\\eta_Z$ = {eta_Z:g}"
-        )
-        for number, eta_Z in enumerate(dataset.eta_Z.values)
-    ]
-    handles += [
-        Line2D([], [], color="black", linestyle=":", linewidth=line_width(0.8), label="$t_0$, end of the transition"),
-        Line2D([], [], color="0.5", linestyle="", marker="o", markeredgecolor="black", label="$B(t_0)$"),
-        Line2D([], [], color="0.55", linewidth=2.4, alpha=0.7, label="consistent form"),
-    ]
     settings = f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:.3g}; lines: printed closed form"
-    legend_above(figure, handles, [str(handle.get_label()) for handle in handles], title=settings, most_columns=4)
+    legend_above(figure, title=settings, most_columns=4)
     return figure
 
 

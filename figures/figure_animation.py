@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import syn_small
 from snapdyn.dynamics.storage import replacing
-from snapdyn.figures.layout import fitting_columns
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
+from snapdyn.figures.parameters import AttentionRate, Rate, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.checks import Check
@@ -48,14 +48,9 @@ DOTS_PER_INCH = 100  # of the GIF
 
 def compute(
     level: str,
-    eta_Y: Annotated[
-        Sequence[float],
-        Parameter(
-            "rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2, different=True
-        ),
-    ] = (1.0, 10.0),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
-    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=10)] = 1e5,
+    eta_Y: TwoDecoderRates[Rate] = (1.0, 10.0),
+    eta_Z: AttentionRate = 1.0,
+    last_time: Annotated[float, Field(ge=10, description="end of the run, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:
     """Integrate the mean field for both decoder rates.
 
@@ -120,17 +115,15 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     blocks, rates = -(-STRIP // columns), dataset.sizes["eta_Y"]
     figure = new_figure(width, 0.4 + 1.2 * blocks * rates)
     shown = np.linspace(0, dataset.sizes["time"] - 1, STRIP).round().astype(int)
-    grid = figure.subplots(blocks * rates, columns, sharex=True, sharey=True, squeeze=False)
+    grid = folded_grid(figure, rates, STRIP, columns, sharex=True, sharey=True)
     for number, frame in enumerate(shown):
-        block, column = divmod(number, columns)
-        for row, eta_Y in enumerate(dataset.eta_Y.values):
-            axes = grid[block * rates + row, column]
+        for axes, eta_Y in zip(grid[:, number], dataset.eta_Y.values, strict=True):
             bars(axes, dataset.attention.sel(eta_Y=eta_Y).isel(time=frame), float(dataset.attention.max()))
-            if column == 0:
+            if number % columns == 0:
                 axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\n$c_0(l)$")
-        title = f"({chr(ord('a') + number)}) $t$ = {clock_text(dataset.time.values[frame])}"
-        grid[block * rates, column].set_title(title, loc="left")
-    for axes in grid[-1]:
+        grid[0, number].set_title(f"$t$ = {clock_text(dataset.time.values[frame])}")
+    letter_panels(grid[0])
+    for axes in grid[-1, -columns:]:
         axes.set_xlabel(f"token (0\N{EN DASH}{len(COMMON) - 1} common)")
     return figure
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, syn_small
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
+from snapdyn.figures.parameters import AttentionRate, Momentum, Rate, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, note_size
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
 from snapdyn.validation.checks import Check
@@ -42,14 +42,9 @@ POINTS = {"quick": 61, "full": 301}
 
 def compute(
     level: str,
-    eta_Y: Annotated[
-        Sequence[float],
-        Parameter(
-            "rates of the decoder", "per step", at_least=LEAST_RATE, at_most=MOST_RATE, entries=2, different=True
-        ),
-    ] = (1.0, 10.0),
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=MOST_RATE)] = 1.0,
-    momentum: Annotated[float, Parameter("of the paper's SGD, for the upper axis", at_least=0, at_most=0.99)] = 0.9,
+    eta_Y: TwoDecoderRates[Rate] = (1.0, 10.0),
+    eta_Z: AttentionRate = 1.0,
+    momentum: Annotated[Momentum, Field(description="of the paper's SGD, for the upper axis")] = 0.9,
 ) -> xarray.Dataset:
     """Integrate the mean field for both decoder rates.
 

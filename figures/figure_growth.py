@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import (
@@ -18,8 +19,8 @@ from snapdyn.dynamics import (
 from snapdyn.errors import InputError
 from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
-from snapdyn.figures.parameters import LEAST_RATE, MOST_RATE, Parameter
-from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure, thin_dotted
 from snapdyn.validation.checks import Check
 from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, run_on_rung
@@ -52,15 +53,15 @@ GENERAL = ("B of the consistent form, against (13) integrated, relative",)
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 5,
-    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=1)] = 3,
-    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.3,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=0.01, at_most=MOST_RATE)] = 0.1,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=100)] = 0.1,
-    steps: Annotated[int, Parameter("steps of SGD", at_least=10)] = 30_000,
-    batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 32,
-    seeds: Annotated[int | None, Parameter("number of seeds, 10 or 50 by the level", at_least=2)] = None,
+    num_classes: NumClasses = 5,
+    num_distinct: Annotated[Whole, Field(ge=1, description="distinct tokens of a class")] = 3,
+    common_probability: CommonProbability = 0.3,
+    vocab_size: VocabSize = 1000,
+    eta_Y: Annotated[float, Field(ge=0.01, le=1e4, description="rate of the decoder, per step")] = 0.1,
+    eta_Z: Annotated[float, Field(ge=1e-4, le=100, description="rate of attention, per step")] = 0.1,
+    steps: Annotated[Whole, Field(ge=10, description="steps of SGD")] = 30_000,
+    batch_size: BatchSize = 32,
+    seeds: Seeds = None,
 ) -> xarray.Dataset:
     """Evaluate, integrate and train on the same classes at the same times.
 
@@ -103,14 +104,7 @@ def compute(
         },
         {"theory": list(THEORIES), "seed": numbers, "time": ("time", time, CLOCK)},
         {
-            "num_classes": num_classes,
-            "num_distinct": num_distinct,
-            "common_probability": common_probability,
-            "vocab_size": vocab_size,
-            "eta_Y": eta_Y,
-            "eta_Z": eta_Z,
             "rho0": rho0,
-            "batch_size": batch_size,
             **TOLERANCES,
         },
     )
@@ -123,26 +117,23 @@ def half_log_growth(run: Trajectory, token: int) -> np.ndarray:
 
 def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     """Draw all curves on logarithmic axes, SGD as circles (median) in a band (10-90 %)."""
-    from matplotlib.patches import Patch
-
     figure = new_figure(width, 3.4)
     axes = figure.subplots()
     low, median, high = dataset.sgd.quantile([0.1, 0.5, 0.9], "seed").values
     smallest = 0.3 * float(dataset.exponent.sel(theory="mean field").min())
     for number, (theory, (label, style)) in enumerate(THEORIES.items()):
         axes.plot(dataset.time, dataset.exponent.sel(theory=theory), style, color=f"C{number}", label=label)
-    axes.fill_between(dataset.time, low, high, where=low > smallest, color="0.85", linewidth=0)
+    band: dict[str, Any] = {"color": "0.85", "linewidth": 0, "label": f"SGD, 10-90 % of {dataset.sizes['seed']} seeds"}
+    axes.fill_between(dataset.time, low, high, where=low > smallest, **band)
     drawable = np.where(median > smallest, median, np.nan)
-    axes.plot(dataset.time, drawable, "o", color="0.3", markerfacecolor="white", markevery=3, label="SGD, median")
-    axes.axvline(dataset.t0.item(), color="0.5", linestyle=":", linewidth=line_width(0.8))
+    axes.plot(dataset.time, drawable, color="0.3", markevery=3, label="SGD, median", **CIRCLES)
+    axes.axvline(dataset.t0.item(), color="0.5", **thin_dotted())
     label_above(axes, dataset.t0.item(), "$t_0$")
     highest = 2 * float(dataset.exponent.max())
     axes.set(xscale="log", yscale="log", ylim=(smallest, highest), xlim=(1, dataset.time.values[-1]))
     axes.set_xlabel(TIME_LABEL)
     axes.set_ylabel("$B$, $\\frac{1}{2}\\,\\ln\\chi$ of the dominant token")
-    handles, labels = axes.get_legend_handles_labels()
-    label = f"SGD, 10-90 % of {dataset.sizes['seed']} seeds"
-    legend_above(figure, [*handles, Patch(facecolor="0.85")], [*labels, label], most_columns=3)
+    legend_above(figure, most_columns=3)
     return figure
 
 

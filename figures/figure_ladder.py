@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import LEAST_RATE, Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, VocabSize, Whole
+from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, curve_style, line_width, thin_dotted
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs import ladder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 TITLE = "Error of each approximation, from SGD to the closed form"
 CAPTION = (
@@ -32,7 +32,6 @@ CAPTION = (
 POINTS = 40
 SEEDS = {"quick": 16, "full": 64}
 SHOWN = ("z", "entropy")
-STYLES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 2)))
 # The orbit is the leading beta in closed form: its gap is of the solver's tolerance and is not drawn.
 SMALLEST_SHOWN = 1e-6
 GENERAL = ("leading beta to its closed form, in z", "Eq. (13) to its closed form, in z")
@@ -41,16 +40,16 @@ GENERAL = ("leading beta to its closed form, in z", "Eq. (13) to its closed form
 # At ten times the largest rates descent overshoots with the default classes, and its gaps grow up to infinity.
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 5,
-    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=2)] = 4,
-    common_probability: Annotated[float, Parameter("of the common token", above=0, at_most=0.99)] = 0.05,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=8)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=LEAST_RATE, at_most=10)] = 0.1,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", at_least=LEAST_RATE, at_most=10)] = 0.1,
-    seq_len: Annotated[int, Parameter("contextual tokens of finite sequences", at_least=1)] = 127,
-    batch_size: Annotated[int, Parameter("sequences per step", at_least=1)] = 64,
-    last_time: Annotated[float, Parameter("end of the run", "batch-size-1 steps", at_least=50)] = 3000.0,
-    seeds: Annotated[int | None, Parameter("number of seeds, 16 or 64 by the level", at_least=4)] = None,
+    num_classes: NumClasses = 5,
+    num_distinct: Annotated[Whole, Field(ge=2, description="distinct tokens of a class")] = 4,
+    common_probability: CommonProbability = 0.05,
+    vocab_size: VocabSize = 1000,
+    eta_Y: Annotated[float, Field(ge=1e-4, le=10, description="rate of the decoder, per step")] = 0.1,
+    eta_Z: Annotated[float, Field(ge=1e-4, le=10, description="rate of attention, per step")] = 0.1,
+    seq_len: Annotated[Whole, Field(ge=1, description="contextual tokens of finite sequences")] = 127,
+    batch_size: BatchSize = 64,
+    last_time: Annotated[float, Field(ge=50, description="end of the run, batch-size-1 steps")] = 3000.0,
+    seeds: Annotated[Whole | None, Field(ge=4, description="number of seeds, 16 or 64 by the level")] = None,
 ) -> xarray.Dataset:
     """Run the ladder on symmetric classes with one common token.
 
@@ -72,46 +71,20 @@ def compute(
     classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)
     times = np.geomspace(1, last_time, POINTS)
     rungs = ladder(classes, eta_Y, eta_Z, times, seeds=count, seq_len=seq_len, batch_size=batch_size)
-    return rungs.gaps.assign_attrs(
-        num_classes=num_classes,
-        num_distinct=num_distinct,
-        common_probability=common_probability,
-        vocab_size=vocab_size,
-        eta_Y=eta_Y,
-        eta_Z=eta_Z,
-        seq_len=seq_len,
-        batch_size=batch_size,
-        seeds=count,
-        tolerance=rungs.tolerance,
-    )
+    return rungs.gaps.assign_attrs(seeds=count, tolerance=rungs.tolerance)
 
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the gaps between neighbouring rungs over time, a panel per observable; thin where noise explains them."""
-    columns = fitting_columns(width, 2, 2.4)
-    figure = new_figure(width, 1.0 + 2.3 * (2 // columns) + 0.5 * (columns < 2))
-    panels = figure.subplots(2 // columns, columns, sharey=True, squeeze=False)
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.55, rest=0.8, sharey=True)
     for axes, name in zip(panels.flat, SHOWN, strict=True):
         draw_gaps(axes, dataset, name)
         axes.set_title(OBSERVABLES[name].label)
     letter_panels(panels.flat)
     for axes in panels[:, 0]:
         axes.set_ylabel("gap relative to the largest change")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    handles += explained(dataset.attrs["tolerance"])
-    legend_above(figure, handles, [*labels, *(str(handle.get_label()) for handle in handles[-2:])], most_columns=3)
+    legend_above(figure, most_columns=3)
     return figure
-
-
-def explained(tolerance: float) -> list[Line2D]:
-    """Return what a legend says of thin lines and of the dotted one."""
-    from matplotlib.lines import Line2D
-
-    thin, thicker = line_width(0.5), line_width(0.8)
-    return [
-        Line2D([], [], color="0.3", linewidth=thin, label="explained by the noise of the seeds"),
-        Line2D([], [], color="0.5", linestyle=":", linewidth=thicker, label=f"tolerance {tolerance:g}"),
-    ]
 
 
 def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
@@ -120,11 +93,13 @@ def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
     for number, rung in enumerate(shown.rung.values):
         pair = shown.sel(rung=rung, observable=observable)
         gap = np.where(pair.gap > 0, pair.gap, np.nan)
-        style: dict[str, Any] = {"linestyle": STYLES[number % len(STYLES)], "color": f"C{number}"}
+        style = curve_style(number)
         axes.plot(pair.t, gap, linewidth=line_width(0.5), **style)
         known = np.where(pair.resolved > 0.5 * pair.gap, gap, np.nan)
         axes.plot(pair.t, known, label=f"{pair.finer.item()} $\\rightarrow$ {rung}", **style)
-    axes.axhline(dataset.attrs["tolerance"], color="0.5", linestyle=":", linewidth=line_width(0.8))
+    axes.plot([], [], color="0.3", linewidth=line_width(0.5), label="explained by the noise of the seeds")
+    tolerance = dataset.attrs["tolerance"]
+    axes.axhline(tolerance, color="0.5", label=f"tolerance {tolerance:g}", **thin_dotted())
     after_start = dataset.t.values[dataset.t.values > 0]  # times below half a step are rounded to step 0
     axes.set(xscale="log", yscale="log", xlim=after_start[[0, -1]], ylim=(SMALLEST_SHOWN, None))
     axes.set_xlabel(TIME_LABEL)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 from snapdyn.figures.validity_maps import draw_map
 from snapdyn.validation.checks import Check
@@ -54,10 +55,10 @@ _FORMULA = re.compile(
 def compute(
     level: str,
     points: Annotated[
-        int | None, Parameter("points along each axis, 13 or more by the map at level full", at_least=5, at_most=200)
+        int | None, Field(ge=5, le=200, description="points along each axis, 13 or more by the map at level full")
     ] = None,
     instances: Annotated[
-        int | None, Parameter("random instances of a cell (first two maps), chosen by the level", at_least=1)
+        Whole | None, Field(ge=1, description="random instances of a cell (first two maps), chosen by the level")
     ] = None,
 ) -> xarray.Dataset:
     """Measure the violations on their grids.

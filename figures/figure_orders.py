@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size, power_of_ten
+from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, note_size, power_of_ten
 from snapdyn.validation.checks import Check
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def compute(
     level: str,
     seeds: Annotated[
         float | None,
-        Parameter("number of seeds, over that of level quick; 1 or 4 by the level", at_least=0.2, at_most=1000),
+        Field(ge=0.2, le=1000, description="number of seeds, over that of level quick; 1 or 4 by the level"),
     ] = None,
 ) -> xarray.Dataset:
     """Measure every gap whose order is fitted.
@@ -57,19 +57,17 @@ def compute(
     fits = measured_fits(level, seeds)
     points = max(fit.parameter.size for fit in fits)
 
-    def padded(values: np.ndarray | None) -> np.ndarray:
-        row = np.full(points, np.nan)
-        if values is not None:
-            row[: values.size] = values
-        return row
+    def padded(name: str) -> np.ndarray:
+        rows = np.full((len(fits), points), np.nan)
+        for row, fit in zip(rows, fits, strict=True):
+            if (values := getattr(fit, name)) is not None:
+                row[: values.size] = values
+        return rows
 
     return xarray.Dataset(
         {
-            "parameter": (("fit", "point"), np.array([padded(fit.parameter) for fit in fits])),
-            "gap": (("fit", "point"), np.array([padded(fit.gap) for fit in fits])),
-            "error": (("fit", "point"), np.array([padded(fit.error) for fit in fits])),
+            **{name: (("fit", "point"), padded(name)) for name in ("parameter", "gap", "error", "wrong_gap")},
             "expected": ("fit", [fit.expected for fit in fits]),
-            "wrong_gap": (("fit", "point"), np.array([padded(fit.wrong_gap) for fit in fits])),
             "control": ("fit", [fit.control for fit in fits]),
             "next_order": ("fit", [np.nan if fit.next_order is None else fit.next_order for fit in fits]),
             "slope": ("fit", [fit.order.slope for fit in fits]),
@@ -109,37 +107,23 @@ def fits_of(dataset: xarray.Dataset) -> list[Fit]:
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a small panel per fit: measured gaps as circles, the expected order as a line through the smallest gap."""
     count = dataset.sizes["fit"]
-    columns = fitting_columns(width, count, 1.6)
-    rows = -(-count // columns)
-    figure = new_figure(width, 0.4 + 2.0 * rows)
-    panels = figure.subplots(rows, columns, squeeze=False)
+    figure, panels = panel_grid(width, count, least=1.6, height=2.0, rest=0.4)
     for axes, fit in zip(panels.flat, fits_of(dataset), strict=False):
         _draw_fit(axes, fit)
     for axes in panels[:, 0]:
         axes.set_ylabel("gap")
-    for axes in panels.flat[count:]:
-        axes.axis("off")
     letter_panels(panels.flat[:count])
-    handles, _ = panels[0, 0].get_legend_handles_labels()
-    legend_above(figure, handles, ["expected order, through the smallest gap", "measured gap"])
+    legend_above(figure)
     return figure
 
 
 def _draw_fit(axes: Axes, fit: Fit) -> None:
     axes.errorbar(
-        fit.parameter,
-        fit.gap,
-        fit.error,
-        fmt="o",
-        color="C0",
-        markerfacecolor="white",
-        elinewidth=0.8,
-        capsize=1.5,
-        label="measured",
+        fit.parameter, fit.gap, fit.error, color="C0", label="measured gap", elinewidth=0.8, capsize=1.5, **CIRCLES
     )
     at = int(np.argmin(fit.gap))
     line = fit.gap[at] * (fit.parameter / fit.parameter[at]) ** fit.expected
-    axes.plot(fit.parameter, line, color="C1", label="expected")
+    axes.plot(fit.parameter, line, color="C1", label="expected order, through the smallest gap")
     what, parameter = fit.name.split(", in ")
     what, parameter = (re.sub(r"\b(lambda_1|eta|beta)\b", r"$\\\1$", text) for text in (what, parameter))
     axes.set(xscale="log", yscale="log", xlabel=parameter)
@@ -149,7 +133,7 @@ def _draw_fit(axes: Axes, fit: Fit) -> None:
     orders = f"{fit.order.corrected:.3f}{uncertainty}\nexpected {fit.expected:g}".replace("-", "\N{MINUS SIGN}")
     axes.set_title(what)
     axes.minorticks_off()
-    shown = fit.parameter[[0, fit.parameter.size // 2, -1]]
+    shown = fit.parameter[[0, -1]]
     axes.set_xticks(shown, [power_of_ten(value, 2) for value in shown])
     ends = [fit.gap.min(), fit.gap.max()]
     axes.set_yticks(ends, [power_of_ten(value, 2) for value in ends])

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, single_common_token, whole_run
 from snapdyn.figures.layout import legend_above, letter_panels
-from snapdyn.figures.parameters import Parameter
-from snapdyn.figures.style import CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.parameters import DecoderRate, NumClasses, Start, Whole
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
 from snapdyn.validation.checks import Check
 from snapdyn.validation.rungs.run import MODIFIED, TOLERANCES, run_on_rung
 
@@ -47,14 +48,12 @@ LINES = {"peak": ":", "start": "-.", "end": (0, (5, 2))}
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K", at_least=2)] = 10,
-    vocab_size: Annotated[int, Parameter("vocabulary V", at_least=14)] = 1000,
-    eta_Y: Annotated[float, Parameter("rate of the decoder", "per step", at_least=1e-4, at_most=1e4)] = 1.0,
-    eta_Z: Annotated[float, Parameter("rate of attention", "per step", above=0, at_most=1e6)] = 0.5,
-    rho0: Annotated[
-        float | None, Parameter("start of Eq. (13), K^(1/4) unless given", at_least=1e-6, at_most=1e6)
-    ] = None,
-    last_time: Annotated[float, Parameter("end of the axis", "batch-size-1 steps", at_least=100)] = 1e5,
+    num_classes: NumClasses = 10,
+    vocab_size: Annotated[Whole, Field(ge=14, description="vocabulary V")] = 1000,
+    eta_Y: DecoderRate = 1.0,
+    eta_Z: Annotated[float, Field(gt=0, le=1e6, description="rate of attention, per step")] = 0.5,
+    rho0: Start = None,
+    last_time: Annotated[float, Field(ge=100, description="end of the axis, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:
     """Evaluate the closed forms, and integrate the systems they solve at a few times.
 
@@ -105,10 +104,6 @@ def compute(
         },
         {"time": ("time", time, CLOCK), "checked_time": ("checked_time", checked, CLOCK), "kind": list(KINDS)},
         {
-            "num_classes": num_classes,
-            "vocab_size": vocab_size,
-            "eta_Y": eta_Y,
-            "eta_Z": eta_Z,
             "rho0": rho0,
             **TOLERANCES,
         },
@@ -122,21 +117,14 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     labels = {"gamma": "speed control $\\gamma$", "z_common": "common logit $z_c$", "B": "growth exponent $B$"}
     for axes, (name, label) in zip(panels, labels.items(), strict=True):
         axes.plot(dataset.time, dataset[name], label="closed form")
-        axes.plot(
-            dataset.checked_time,
-            dataset[f"{name}_integrated"],
-            "o",
-            markerfacecolor="white",
-            color="C0",
-            label="integrated",
-        )
+        axes.plot(dataset.checked_time, dataset[f"{name}_integrated"], color="C0", label="integrated", **CIRCLES)
         for kind, time in zip(dataset.kind.values, dataset.transition_time.values, strict=True):
             axes.axvline(time, color="0.5", linestyle=LINES[kind], linewidth=line_width(0.9), label=KINDS[kind])
         axes.set_ylabel(label)
     K = dataset.attrs["num_classes"]
     panels[2].plot(dataset.time, dataset.B_printed / K, "--", color="C1", label=f"printed $B$, divided by $K$ = {K}")
     letter_panels(panels)
-    legend_above(figure, *panels[2].get_legend_handles_labels(), most_columns=3)
+    legend_above(figure, most_columns=3)
     panels[-1].set(xscale="log", xlim=dataset.time.values[[0, -1]], xlabel=TIME_LABEL)
     figure.align_ylabels(panels)
     return figure

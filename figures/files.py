@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import InputError, list_of, positive, shown, unknown_name
-from snapdyn.figures.saved_data import FORMAT
 from snapdyn.figures.style import Style, house_style
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
+FORMAT = "snapdyn figure data 1"
 # Without dates and, in the PNG, the version of matplotlib, the same inputs give the same bytes.
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"metadata": {"Software": None}},

@@ -18,7 +18,7 @@ from matplotlib.patheffects import withStroke
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
-from snapdyn.figures.layout import fit_texts, legend_above, wrap
+from snapdyn.figures.layout import fit_texts, legend_above
 from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
 from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
@@ -81,8 +81,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
         legend_above(
             main, handles, [str(handle.get_label()) for handle in handles], "outside lower center", most_columns=2
         )
-    note = below.text(0.5, 0.5, settings, ha="center", va="center", fontsize=note_size(0.85), color="0.35")
-    wrap(note, 0.96 * figure.bbox.width)
+    below.text(0.5, 0.5, settings, ha="center", va="center", fontsize=note_size(0.85), color="0.35", wrap=True)
     fit_texts(figure)
     return figure
 

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.figures import phase_gaps, phase_runs
-from snapdyn.figures.parameters import Parameter
+from snapdyn.figures.parameters import Whole
 from snapdyn.figures.phase_theory import Theory, theory_of
 
 SLOW = {"eta_Y": 1e-2, "eta_Z": 1e-5}  # attention so slow that it does not disturb the decoder
@@ -112,21 +113,19 @@ PANELS = panels()
 
 def compute(
     level: str,
-    num_classes: Annotated[int, Parameter("classes K (entropy, gaps)", at_least=2, at_most=1000)] = 5,
-    vocab_size: Annotated[int, Parameter("vocabulary V (entropy, gaps over rates)", at_least=1000)] = 1000,
-    num_distinct: Annotated[int, Parameter("distinct tokens of a class", at_least=2, at_most=100)] = 5,
-    common_probability: Annotated[float, Parameter("of the common token (entropy)", at_least=0.01, at_most=0.99)] = 0.5,
+    num_classes: Annotated[int, Field(ge=2, le=1000, description="classes K (entropy, gaps)")] = 5,
+    vocab_size: Annotated[Whole, Field(ge=1000, description="vocabulary V (entropy, gaps over rates)")] = 1000,
+    num_distinct: Annotated[int, Field(ge=2, le=100, description="distinct tokens of a class")] = 5,
+    common_probability: Annotated[float, Field(ge=0.01, le=0.99, description="of the common token (entropy)")] = 0.5,
     gap_probability: Annotated[
-        float, Parameter("of the common token (gaps over K and over rates)", at_least=1e-3, at_most=0.9)
+        float, Field(ge=1e-3, le=0.9, description="of the common token (gaps over K and over rates)")
     ] = 0.03,
     last_entropy: Annotated[
-        float, Parameter("end of the runs (entropy)", "batch-size-1 steps", at_least=10, at_most=1e12)
+        float, Field(ge=10, le=1e12, description="end of the runs (entropy), batch-size-1 steps")
     ] = 1e3,
-    last_time: Annotated[
-        float, Parameter("end of the other runs", "batch-size-1 steps", at_least=1e3, at_most=1e9)
-    ] = 1e4,
-    cells: Annotated[int, Parameter("cells along each axis", at_least=5, at_most=301)] = 61,
-    instances: Annotated[int | None, Parameter("random instances (falls), 2 or 8 by the level", at_least=1)] = None,
+    last_time: Annotated[float, Field(ge=1e3, le=1e9, description="end of the other runs, batch-size-1 steps")] = 1e4,
+    cells: Annotated[int, Field(ge=5, le=301, description="cells along each axis")] = 61,
+    instances: Annotated[Whole | None, Field(ge=1, description="random instances (falls), 2 or 8 by the level")] = None,
 ) -> xarray.Dataset:
     """Run the sweeps of the eight diagrams.
 

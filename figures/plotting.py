@@ -191,14 +191,14 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) 
 
 
 def _draw_ladder(axes: Axes, ladder: Ladder, what: str, **options: Any) -> None:
-    from snapdyn.figures.figure_ladder import draw_gaps, explained
+    from snapdyn.figures.figure_ladder import draw_gaps
 
     gaps = ladder.gaps.assign_attrs(tolerance=ladder.tolerance)
     choice("what", what, [str(name) for name in gaps.observable.values])
     known_options("a ladder", options, ())
     draw_gaps(axes, gaps, what)
     axes.set_ylabel(f"gap of {what} relative to its largest change")
-    axes.legend(handles=[*axes.get_legend_handles_labels()[0], *explained(ladder.tolerance)], fontsize=note_size())
+    axes.legend(fontsize=note_size())
 
 
 def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any) -> None:

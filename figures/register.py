@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.registry import Registry
+from snapdyn.experiments.toml_files import Section, read_section
 from snapdyn.figures import (
     figure_2,
     figure_3,
@@ -32,7 +33,8 @@ from snapdyn.figures import (
     figure_phase,
     figure_transition,
 )
-from snapdyn.figures.parameters import Declared, parameters_of, read_parameters
+from snapdyn.figures.layout import fit_texts
+from snapdyn.figures.parameters import parameters_of
 from snapdyn.figures.style import DOUBLE_COLUMN
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class FigureEntry:
     compute : callable
         ``compute(level, **parameters)`` gives the data as an xarray.Dataset; level is "quick" or "full". With
         `from_runs` it is ``compute(level, runs, **parameters)``. Its other arguments with a default are the parameters
-        of the figure; `Parameter` in an annotation gives meaning, unit and bounds.
+        of the figure; ``Annotated[type, pydantic.Field(...)]`` gives bounds, and meaning and unit as description.
     draw : callable
         ``draw(dataset, width)``, or ``draw(dataset)``, gives a matplotlib Figure, `width` inches wide. It is called
         inside the project's style.
@@ -136,20 +138,24 @@ class FigureEntry:
         return f"figure_{self.id}"
 
     @cached_property
-    def parameters(self) -> dict[str, Declared]:
-        """Parameters by name, as `compute` declares them."""
+    def parameters(self) -> type[Section]:
+        """The section whose keys are the parameters, as `compute` declares them."""
         return parameters_of(self.compute)
 
-    def read_parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def read_parameters(self, values: Mapping[str, Any]) -> Section:
         """Return every parameter with its value, after a check; InputError for an unknown name or a wrong value."""
-        return read_parameters(self.parameters, values, f"figure {self.id}")
+        plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
+        section: Section = read_section(self.parameters, plain, f"the parameters of figure {self.id}")
+        return section
 
     def figure(self, dataset: xarray.Dataset, width: float) -> Figure:
-        """Draw the data, `width` inches wide."""
+        """Draw the data inside the current style, and fit titles and labels to their place."""
         if "width" in inspect.signature(self.draw).parameters:
-            return self.draw(dataset, width=width)
-        figure = self.draw(dataset)
-        figure.set_size_inches(width, figure.get_figheight())
+            figure = self.draw(dataset, width=width)
+        else:
+            figure = self.draw(dataset)
+            figure.set_size_inches(width, figure.get_figheight())
+        fit_texts(figure)
         return figure
 
 

@@ -25,21 +25,18 @@ CLOCK = {"units": "batch-size-1 steps"}
 LINE_WIDTH = 1.2  # points, of the house style: widths of thinner lines are meant for this one
 # Line styles that are told apart without colour, in the order of the colours.
 LINE_STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)), ":")
+CIRCLES: dict[str, Any] = {"linestyle": "", "marker": "o", "markerfacecolor": "white"}
 TIME_LABEL = "$t$ (batch-size-1 steps)"
 
 Style = str | os.PathLike[str] | Mapping[str, Any]
 
 
 @contextmanager
-def house_style(
-    changes: Mapping[str, Any] | None = None, style: Style | None = None, tex: bool = False
-) -> Iterator[None]:
+def house_style(style: Style | None = None, tex: bool = False) -> Iterator[None]:
     """Draw and save in the project's style, whatever the user's own matplotlib settings.
 
     Parameters
     ----------
-    changes : mapping, optional
-        Settings of matplotlib (rcParams) that differ from the style's.
     style : str, path or mapping, optional
         "neurips", "icml", "jmlr", "slides", a .mplstyle file, or a mapping of rcParams; applied on top of the house
         style (8 point sans-serif, colours of Okabe and Ito).
@@ -69,7 +66,7 @@ def house_style(
                 "expected LaTeX to be installed for tex, received no program latex; install it, or draw without"
             )
         settings["text.usetex"] = True
-    with matplotlib.style.context([STYLE, settings, dict(changes or {})], after_reset=True):
+    with matplotlib.style.context([STYLE, settings], after_reset=True):
         yield
 
 
@@ -79,25 +76,19 @@ def style_settings(style: Style | None) -> dict[str, Any]:
 
     if style is None:
         return {}
-    if isinstance(style, Mapping):
-        source, read = "style", lambda: matplotlib.RcParams(style)
-    elif style in PRESETS:
-        return _plain(
-            matplotlib.rc_params_from_file(Path(__file__).with_name(f"{style}.mplstyle"), use_default_template=False)
-        )
-    else:
-        path = file_path("style", style)
+    path: Path | None = None
+    if not isinstance(style, Mapping):
+        path = Path(__file__).with_name(f"{style}.mplstyle") if style in PRESETS else file_path("style", style)
         if path.suffix != ".mplstyle":
             raise InputError(
                 f"expected style to be one of {', '.join(PRESETS)}, or a .mplstyle file, received {shown(str(style))}"
                 f"{suggest(str(style), PRESETS)}"
             )
-        source, read = (
-            str(path),
-            lambda: matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False),
-        )
+    source = "style" if path is None else str(path)
     try:
-        return _plain(read())
+        if path is None:
+            return _plain(matplotlib.RcParams(style))
+        return _plain(matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False))
     except OSError as error:
         raise InputError(
             f"expected a style file that can be read, received {source!r} ({error.strerror}); check the path"
@@ -137,6 +128,16 @@ def line_width(points: float) -> float:
     import matplotlib
 
     return points * float(matplotlib.rcParams["lines.linewidth"]) / LINE_WIDTH
+
+
+def curve_style(number: int) -> dict[str, Any]:
+    """Return colour and line style of curve `number` of a panel."""
+    return {"color": f"C{number}", "linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+
+
+def thin_dotted(points: float = 0.8) -> dict[str, Any]:
+    """Return the style of a line that marks a time."""
+    return {"linestyle": ":", "linewidth": line_width(points)}
 
 
 def text_width_scale() -> float:

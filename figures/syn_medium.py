@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics import SequenceClasses, syn_medium
-from snapdyn.figures.parameters import Parameter
 from snapdyn.validation.published import FIGURE_6, distinct_entropy, figure_6_runs
 
 NUM_QUERIES = (1, 3, 5, 10)
@@ -19,10 +18,6 @@ SEEDS = {"quick": 10, "full": 100}
 # Where the printed axes of Figures 11 and 12 begin and end, by number of queries.
 THRESHOLDS = {1: (0.028, 0.038), 3: (0.012, 0.016), 5: (0.0075, 0.0105), 10: (0.0040, 0.0050)}
 NUM_THRESHOLDS = 41
-# Parameters of all three figures.
-Momentum = Annotated[float, Parameter("momentum of SGD", at_least=0, at_most=0.99)]
-BatchSize = Annotated[int, Parameter("sequences per step", at_least=1)]
-Seeds = Annotated[int | None, Parameter("seeds per cell, 10 or 100 by the level", at_least=2)]
 SETUP = {name: value for name, value in FIGURE_6.items() if value is not None}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import Trajectory, syn_small
-from snapdyn.figures.layout import wrap
+from snapdyn.figures.layout import legend_above
 from snapdyn.figures.style import line_width, note_size
 from snapdyn.validation.published import FIGURE_4, FIGURE_4_ITERATIONS
 
@@ -54,7 +54,7 @@ def draw_strip(axes: Axes, strip: xarray.DataArray, **style: Any) -> QuadMesh:
         if part:
             axes.axhspan(edges[0] - BREAK, edges[0], color="white", zorder=3, clip_on=False)
     axes.spines["left"].set_visible(False)
-    axes.set_yticks(rows, [f"{i}" for i in iterations])
+    axes.set_yticks(rows[::2], [f"{i}" for i in iterations[::2]])
     axes.set_ylim(rows[-1] + 0.5, -0.5)
     axes.tick_params(length=0)
     groups = [group for group in GROUPS if group[0] <= tokens[-1]]
@@ -75,5 +75,4 @@ def groups_legend(figure: Figure, settings: str, absent: bool = True) -> None:
         figure.suptitle(text, fontsize=note_size())
         return
     handle = Patch(facecolor="0.85", label="token not in this class")
-    legend = figure.legend(handles=[handle], loc="outside upper center", title=text)
-    wrap(legend.get_title(), 0.95 * figure.bbox.width)
+    legend_above(figure, [handle], title=text)

@@ -11,15 +11,16 @@ import xarray
 
 from snapdyn.dynamics.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
-
-# Data of the two figures from runs on WikiText-2: made by `examples/short_transformer_runs.py`.
-STORED = "snapdyn figure data 1"
+from snapdyn.figures.files import FORMAT
 
 
 def stored_data(name: str) -> xarray.Dataset:
-    """Read the data of a figure that were computed from short runs (`figures/data/`); PyTorch is not needed."""
+    """Read the data of a figure that were computed from short runs (`figures/data/`); PyTorch is not needed.
+
+    The runs on WikiText-2 are those of `examples/short_transformer_runs.py`.
+    """
     with resources.as_file(resources.files("snapdyn.figures") / "data" / f"{name}.nc") as path:
-        return read_dataset(Path(path), "figure data", STORED, "install snapdyn again")
+        return read_dataset(Path(path), "figure data", FORMAT, "install snapdyn again")
 
 
 def settings_text(run: TransformerRun) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from snapdyn.dynamics.netcdf import read_dataset
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, optional_function
-from snapdyn.figures.drawing import DATA_OF_ANOTHER_KIND, compute, finished_figure
-from snapdyn.figures.files import DEFAULT_FORMATS, checked_dpi, chosen_formats, file_names, write_figure
-from snapdyn.figures.parameters import changed, value_text
+from snapdyn.experiments.toml_files import Section
+from snapdyn.figures.drawing import DATA_OF_ANOTHER_KIND, compute
+from snapdyn.figures.files import DEFAULT_FORMATS, FORMAT, checked_dpi, chosen_formats, file_names, write_figure
+from snapdyn.figures.parameters import listed, value_text
 from snapdyn.figures.register import FIGURES, FigureEntry
-from snapdyn.figures.saved_data import changed_parameters, saved_data
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.verdicts import chosen_ids
@@ -180,7 +182,7 @@ def write(
                 "draw it without --from"
             )
     computed = chosen if saved is None else []  # saved data are drawn at once
-    names = [file_name(entry, changed(entry.parameters, values[entry.id])) for entry in computed]
+    names = [file_name(entry, values[entry.id].model_dump(exclude_defaults=True)) for entry in computed]
     files = [file for name in names for file in file_names(name, look.formats).values()]
     folder = output_folder(file_path("out", out), *files)
     drawn = []
@@ -189,7 +191,7 @@ def write(
             progress(done, len(chosen), entry.id)
         started = time.perf_counter()
         if saved is None:
-            dataset = compute(entry.id, level, runs=transformers if entry.from_runs else None, **values[entry.id])
+            dataset = compute(entry.id, level, runs=transformers if entry.from_runs else None, **dict(values[entry.id]))
             drawn.append(_write_dataset(entry, folder, dataset, look, {}, started))
         else:
             drawn += [_redraw(entry, folder, *found, look, started) for found in saved[entry.id]]
@@ -200,7 +202,7 @@ def write(
 
 def _values(
     chosen: Sequence[FigureEntry], parameters: Mapping[str, Mapping[str, Any]], computed: bool
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Section]:
     """Return the parameters of each chosen figure, all checked before anything is computed."""
     ids = [entry.id for entry in chosen]
     for id_ in parameters:
@@ -240,13 +242,12 @@ def _write_dataset(
     if different:
         left_out = tuple(check.name for check in checks if check.name not in entry.general)
         checks = tuple(check for check in checks if check.name in entry.general)
-        listed = ", ".join(f"{key} = {value_text(value)}" for key, value in different.items())
-        caption += f" Drawn here with {listed}: the numbers above are those of the default parameters."
+        caption += f" Drawn here with {listed(different)}: the numbers above are those of the default parameters."
     facts = {"figure": entry.id, "title": entry.title, "caption": caption, "level": dataset.attrs["level"], **facts}
     facts |= {"changed_parameters": different, "claims_of_the_defaults_only": list(left_out)} if different else {}
     width = figure_width(look.width, look.style, entry.width)
     files = write_figure(
-        folder, name, dataset, lambda data: finished_figure(entry, data, width), facts, started,
+        folder, name, dataset, lambda data: entry.figure(data, width), facts, started,
         look.style, look.tex, look.formats, look.dpi,
     )  # fmt: skip
     extras: list[Path] = []
@@ -263,3 +264,56 @@ def file_name(entry: FigureEntry, different: Mapping[str, Any]) -> str:
     if len(settings) > LONGEST_NAME or any(sign in settings for sign in '/\\:*?"<>| '):
         settings = hashlib.sha256(settings.encode()).hexdigest()[:12]
     return f"{entry.name}_{settings}" if settings else entry.name
+
+
+def saved_data(source: Path) -> dict[str, list[tuple[Path, xarray.Dataset]]]:
+    """Return files of figures and their data by id: one file, or those of a folder, in the order of the register."""
+    if not source.exists():
+        raise InputError(
+            f"expected a figure's .nc file or a folder of them, received {str(source)!r}, which is missing"
+        )
+    paths = sorted(source.glob("figure_*.nc")) if source.is_dir() else [source]
+    contents = [(path, read_data(path)) for path in paths]
+    if not contents:
+        raise InputError(
+            f"expected figure_ID.nc files in {str(source)!r}, received none; give the folder that has them"
+        )
+    found = {id_: [entry for entry in contents if entry[1].attrs["figure"] == id_] for id_ in FIGURES}
+    return {id_: entries for id_, entries in found.items() if entries}
+
+
+def read_data(path: Path) -> xarray.Dataset:
+    """Read the data of a figure.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, without a digest, or holds something else.
+    """
+    dataset = read_dataset(path, "figure data", FORMAT, "compute it again without --from")
+    if dataset.attrs.get("figure") not in FIGURES or dataset.attrs.get("level") not in LEVELS:
+        raise InputError(
+            f"expected the data of a figure (.nc with its id and level), received {str(path)!r}; "
+            "compute it again without --from"
+        )
+    return dataset
+
+
+def changed_parameters(entry: FigureEntry, dataset: xarray.Dataset) -> dict[str, Any]:
+    """Return the parameters of the data that differ from the figure's defaults."""
+    try:
+        values = json.loads(dataset.attrs.get("figure_parameters", "{}"))
+        return entry.read_parameters(values).model_dump(exclude_defaults=True)
+    except (TypeError, ValueError) as error:  # an InputError is a ValueError
+        raise InputError(
+            f"expected the parameters of figure {entry.id} in its data, received others ({error}); compute it again "
+            "without --from"
+        ) from error

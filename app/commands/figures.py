@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +91,6 @@ def _parameters(
     from snapdyn.dynamics.registry import plugin_names
     from snapdyn.experiments.figure_files import read_figures
     from snapdyn.figures import FIGURES
-    from snapdyn.figures.parameters import read_setting
     from snapdyn.validation.verdicts import chosen_ids
 
     parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
@@ -103,15 +103,31 @@ def _parameters(
     return names, {id_: parameters.get(id_, {}) | given for id_ in names}
 
 
+def read_setting(setting: str) -> tuple[str, Any]:
+    """Read NAME=VALUE: a number, a list such as 0.5,1,2 or a text; InputError without a name or a value."""
+    from snapdyn.errors import InputError, shown
+
+    name, equals, value = (part.strip() for part in setting.partition("="))
+    if not (name and equals and value):
+        raise InputError(f"expected --set NAME=VALUE, received {shown(setting)}; write for example --set eta_Z=0.2")
+    for written in (value, f"[{value}]"):
+        try:
+            return name, tomllib.loads(f"value = {written}")["value"]
+        except (tomllib.TOMLDecodeError, ValueError, RecursionError):
+            continue
+    return name, value
+
+
 def _list(ids: list[str] | None) -> int:
     from snapdyn.figures import FIGURES
+    from snapdyn.figures.parameters import describe
     from snapdyn.validation.verdicts import chosen_ids
 
     FIGURES.load_named(ids or [])
     rows = []
     for id_ in chosen_ids("figure", ids or FIGURES, FIGURES):
         entry = FIGURES[id_]
-        parameters = [parameter.describe() for parameter in entry.parameters.values()] or ["no parameters"]
+        parameters = describe(entry.parameters) or ["no parameters"]
         rows += [(id_ if not n else "", entry.title if not n else "", text) for n, text in enumerate(parameters)]
     show_table(("id", "title", "parameters with their defaults"), rows)
     return DONE

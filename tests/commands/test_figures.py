@@ -9,7 +9,7 @@ import xarray
 
 from snapdyn.commands.main import main
 from snapdyn.dynamics.netcdf import write_netcdf
-from snapdyn.figures.saved_data import FORMAT
+from snapdyn.figures.files import FORMAT
 
 
 def test_check_says_what_the_figure_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from snapdyn.dynamics import System, Trajectory, integrate
 from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, DrawnFigure, write
-from snapdyn.figures.saved_data import FORMAT
+from snapdyn.figures.files import FORMAT
 
 COMPUTED = list(FIGURES)
 

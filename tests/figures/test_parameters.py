@@ -2,18 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 import xarray
 from matplotlib.figure import Figure
+from pydantic import Field
 
 import snapdyn as sd
+from snapdyn.commands.figures import read_setting
 from snapdyn.commands.main import main
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, FigureEntry, Parameter, write
-from snapdyn.figures.parameters import parameters_of, read_setting
+from snapdyn.figures import FIGURES, FigureEntry, write
+from snapdyn.figures.parameters import describe
 
 # Other values for figures that are quick to compute.
 OTHERS: dict[str, dict[str, Any]] = {
@@ -30,12 +32,13 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 def test_every_figure_declares_its_parameters() -> None:
     """Assert a meaning for each parameter, and a default that the parameter itself accepts."""
-    without = {id_ for id_, entry in FIGURES.items() if not entry.parameters}
+    without = {id_ for id_, entry in FIGURES.items() if not entry.parameters.model_fields}
     assert without <= {"10"}
     for id_, entry in FIGURES.items():
-        for parameter in entry.parameters.values():
-            assert parameter.note.meaning, (id_, parameter.name)
-            assert parameter.read(parameter.default, f"figure {id_}") == parameter.default
+        fields = entry.parameters.model_fields
+        assert all(field.description for field in fields.values()), id_
+        defaults = {name: field.default for name, field in fields.items()}
+        assert dict(entry.read_parameters(defaults)) == defaults, id_
 
 
 @pytest.mark.parametrize("id_", OTHERS)
@@ -120,28 +123,37 @@ def test_two_settings_of_a_figure_are_drawn_from_one_folder(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("id_", "values", "message"),
     [
-        ("3", {"num_clases": 6}, "parameter of figure 3 to be one of num_classes, .*; did you mean 'num_classes'"),
-        ("3", {"num_classes": 1}, "num_classes of figure 3 to be a whole number of at least 2, received 1;"),
-        ("3", {"num_classes": 2.5}, "num_classes of figure 3 to be a whole number of at least 2, received 2.5;"),
-        ("3", {"num_classes": 9e300}, "a whole number of at least 2, received 9e.300; give such a number of 64 bits"),
-        ("2", {"common_probability": 0.99}, "a number above 0 and at most 0.95, received 0.99;"),
-        ("4", {"momentum": "much"}, "a number of at least 0 and at most 0.99, received 'much';"),
-        ("3", {"eta_Z": 1e300}, "a number above 0 and at most 10000, received 1e.300;"),
-        ("2", {"eta_Y": 1e300}, "a number of at least 0.0001 and at most 10000, received 1e.300;"),
+        (
+            "3",
+            {"num_clases": 6},
+            "only known keys in .* figure 3, received 'num_clases'; did you mean 'num_classes'",
+        ),
+        (
+            "3",
+            {"num_classes": 1},
+            "num_classes in .* figure 3 to be greater than or equal to 2, received 1; correct it",
+        ),
+        ("3", {"num_classes": 2.5}, "num_classes in the parameters of figure 3 to be a valid integer, received 2.5;"),
+        ("3", {"num_classes": 9e300}, "a valid integer, received 9e.300;"),
+        ("3", {"num_classes": 10**30}, "to be less than or equal to 9223372036854775807, received 10*;"),
+        ("2", {"common_probability": 0.99}, "less than or equal to 0.95, received 0.99;"),
+        ("4", {"momentum": "much"}, "a valid number, received 'much';"),
+        ("3", {"eta_Z": 1e300}, "less than or equal to 10000, received 1e.300;"),
+        ("2", {"eta_Y": 1e300}, "less than or equal to 10000, received 1e.300;"),
         ("2", {"eta_Y": 1e4, "eta_Z": 1e-4, "last_time": 1e30}, "give a later one, or rates nearer to each other"),
         ("growth", {"steps": 800}, r"^expected steps beyond t0 = 912, received 800; give more$"),
         ("growth", {"steps": 10}, "expected steps beyond t0 = .*, received 10; give more"),
         ("growth", {"num_classes": 200}, "expected steps beyond t0 = .*, received 30000; give more"),
         ("growth", {"num_classes": 50, "eta_Y": 0.01}, "expected steps beyond t0 = .*, received 30000; give more"),
-        ("3", {"eta_Z": -0.1}, "number above 0"),
-        ("3", {"eta_Z": float("nan")}, "number above 0"),
-        ("3", {"eta_Y": []}, "list of numbers of at least 0.0001 and at most 10000, received "),
-        ("3", {"eta_Y": "fast"}, "list of numbers of at least 0.0001"),
-        ("9", {"ratio": [1.0]}, "list of 2 numbers of at least 0.0001"),
+        ("3", {"eta_Z": -0.1}, "greater than 0"),
+        ("3", {"eta_Z": float("nan")}, "a finite number"),
+        ("3", {"eta_Y": []}, "one number or more, received "),
+        ("3", {"eta_Y": "fast"}, "one number or more, received 'fast'; write for example"),
+        ("9", {"ratio": [1.0]}, r"two numbers, received \(1.0,\); give both"),
         ("9", {"eta_Z": [2.0, 1.0]}, "increasing rates"),
         ("2", {"last_time": 100.0}, "give a later one"),
         ("8", {"eta_Y_a": [1.0]}, "as many rates"),
-        ("orders", {"K": 5}, "parameter of figure orders to be one of seeds"),
+        ("orders", {"K": 5}, "parameters of figure orders, received 'K'; remove it, or use one of seeds"),
     ],
 )
 def test_wrong_parameters_are_refused(id_: str, values: dict[str, Any], message: str) -> None:
@@ -152,28 +164,33 @@ def test_wrong_parameters_are_refused(id_: str, values: dict[str, Any], message:
 
 # Lists in which equal entries are two panels at different values of other parameters.
 EQUAL_ALLOWED = {("8", "vocab_size"), ("8", "last_visit"), ("9", "ratio"), ("9", "vocab_size"), ("9", "last_time")}
-LISTS = [(id_, name) for id_, entry in FIGURES.items() for name, one in entry.parameters.items() if one.listed]
+LISTS = [
+    (id_, name)
+    for id_, entry in FIGURES.items()
+    for name, field in entry.parameters.model_fields.items()
+    if isinstance(field.default, tuple)
+]
 
 
 @pytest.mark.parametrize(("id_", "name"), LISTS)
 def test_equal_entries_of_a_list(id_: str, name: str) -> None:
     """Assert one sentence before anything is computed where entries are curves or panels of their own."""
     entry = FIGURES[id_]
-    count = entry.parameters[name].note.entries or 2
-    values = {name: [1 if entry.parameters[name].kind is float else 50] * count}
+    default = entry.parameters.model_fields[name].default
+    values = {name: [1 if isinstance(default[0], float) else 50] * 2}
     if (id_, name) in EQUAL_ALLOWED:
         assert all(
             check.as_expected for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general
         )
     else:
-        expected = f"^expected different values of {name} of figure {id_}, received 1 twice; give each once$"
+        expected = f"^expected {name} in .* figure {id_} with different values, received 1 more than once; give"
         with pytest.raises(InputError, match=expected):
             entry.read_parameters(values)
 
 
 def test_more_than_two_equal_entries() -> None:
     """Assert that the message names the value that is repeated."""
-    with pytest.raises(InputError, match=r"received 0\.5 more than twice"):
+    with pytest.raises(InputError, match=r"received 0\.5 more than once"):
         FIGURES["3"].read_parameters({"eta_Y": [1, 0.5, 2, 0.5, 0.5]})
 
 
@@ -209,16 +226,26 @@ def test_settings_without_name_or_value_are_refused(written: str) -> None:
 
 
 def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:
-    """Assert that arguments with a default are parameters, with types from annotations or from defaults."""
+    """Assert that arguments with a default are parameters of the types of their annotations; numpy's values pass."""
 
-    def compute(level: str, K: int = 3, rates: Any = (1.0, 2.0), name: str = "x", limit: float | None = None): ...
+    def compute(
+        level: str,
+        runs: object = None,
+        K: int = 3,
+        rates: Annotated[list[float], Field(description="rates")] = [1.0],  # noqa: B006
+        name: str = "x",
+        limit: Annotated[float | None, Field(gt=0)] = None,
+        other: Any = 0,
+    ) -> xarray.Dataset:
+        raise AssertionError("not called")
 
-    declared = parameters_of(compute)
-    assert list(declared) == ["K", "rates", "name", "limit"]
-    assert declared["rates"].read([3], "figure own") == (3.0,)
-    assert declared["limit"].read(None, "figure own") is None
-    assert declared["name"].read("y", "figure own") == "y"
-    assert Parameter("rate").unit == ""
+    entry = FigureEntry("own", "Own", "Own.", compute, lambda dataset: Figure(), lambda dataset: [])
+    read = entry.read_parameters({"K": np.int64(5), "rates": np.array([3.0, 4.0]), "name": "y", "other": "any"})
+    assert dict(read) == {"K": 5, "rates": [3.0, 4.0], "name": "y", "limit": None, "other": "any"}
+    assert read.model_dump(exclude_defaults=True).keys() == {"K", "rates", "name", "other"}
+    with pytest.raises(InputError, match="expected limit in the parameters of figure own to be greater than 0, rec"):
+        entry.read_parameters({"limit": 0.0})
+    assert describe(entry.parameters)[:2] == ["K = 3: K; whole number", "rates = 1: rates; numbers"]
 
 
 def test_the_command_line_sets_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,7 +268,7 @@ def test_the_command_line_sets_parameters(tmp_path: Path, capsys: pytest.Capture
     [
         (["3", "8", "--set", "num_classes=6"], ["figure 8", "'num_classes'"]),
         (["3", "--set", "num_classes"], ["--set NAME=VALUE"]),
-        (["3", "--set", "eta_Y=1,1"], ["expected different values of eta_Y of figure 3, received 1 twice"]),
+        (["3", "--set", "eta_Y=1,1"], ["eta_Y", "figure 3", "different values, received 1 more"]),
         (["3", "--width", "0.5"], ["width between 2 and 40"]),
         (["3", "--style", "nurips"], ["did you mean 'neurips'"]),
         (["3", "--format", "png,pgf"], ["png, pdf, svg", "'pgf'"]),
@@ -287,5 +314,5 @@ def test_the_list_names_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     """Assert ids, titles, parameters with defaults, and that nothing is drawn."""
     assert main(["figures", "--list"]) == 0
     shown = capsys.readouterr().out
-    assert "num_classes = 10: classes K (whole number of at least 2)" in shown
+    assert "num_classes = 10: classes K; whole number, at least 2" in shown
     assert all(entry.title in shown for entry in FIGURES.values())

@@ -18,7 +18,7 @@ from snapdyn.dynamics.traces.netcdf_files import read_foreign
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES
 from snapdyn.figures.files import write_figure
-from snapdyn.figures.saved_data import read_data
+from snapdyn.figures.writing import read_data
 
 Trials = Callable[[int, int], int]
 HANG = 120.0  # seconds for all trials of a small run; a trial that never returns is ended and counted

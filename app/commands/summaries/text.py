@@ -8,13 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import xarray
+from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
 from snapdyn.analytic import transition_time
 from snapdyn.commands.terminal import of_integration, progress_bar, show, show_table
 from snapdyn.dynamics import MeanField, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.storage import replacing
 from snapdyn.figures.files import file_names, write_figure
-from snapdyn.figures.words import compute, draw, shown_classes
+from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, new_figure
 from snapdyn.validation.text_theorems import (
     NEXT_WORDS,
     ROLES,
@@ -30,6 +33,10 @@ from snapdyn.validation.text_theorems import (
 FILES = ("classes.nc", "trajectory.nc", "words.csv", *file_names("words").values())
 LISTED = 12
 TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
+# Of the picture.
+PANELS, COLUMNS = 6, 3
+SHOWN_WORDS = 5  # of each kind in a panel
+LONGEST_WORD = 14  # letters that fit beside the bars
 SAVES = 16  # each costs an evaluation, for the loss
 FIRST_TIME = 1.0
 # On WikiText-2 the logits differ from those at a fiftieth of this by 0.2 % of the largest.
@@ -148,5 +155,109 @@ def write_files(folder: Path, run: Trajectory, classes: TextClasses, started: fl
                      f"{move.start:.6g}", f"{move.end:.6g}")
                 )  # fmt: skip
     facts = {"window": classes.window, "words": classes.num_words, **run.stats}
-    write_figure(folder, "words", compute(run, classes), draw, facts, started)
+    write_figure(folder, "words", words_dataset(run, classes), draw_words, facts, started)
     show(f"saved      {folder}: classes.nc, trajectory.nc, words.csv, words.nc, words.png, words.pdf")
+
+
+def shown_classes(classes: TextClasses, count: int) -> list[int]:
+    """Choose the most frequent classes with different next words whose query and next word consist of letters.
+
+    If these are too few, classes that repeat a next word follow, then classes with other signs.
+    """
+
+    def spelt(n: int) -> bool:
+        return all(classes.words[i].isalpha() for i in (classes.query[n], classes.next_token[n]))
+
+    seen: set[int] = set()
+
+    def repeats(n: int) -> bool:
+        repeated = int(classes.next_token[n]) in seen
+        seen.add(int(classes.next_token[n]))
+        return repeated
+
+    by_count = np.argsort(-classes.counts, kind="stable").tolist()
+    return sorted(by_count, key=lambda n: 2 if not spelt(n) else 1 if repeats(n) else 0)[:count]
+
+
+def words_dataset(run: Trajectory, classes: TextClasses) -> xarray.Dataset:
+    """Collect attention at the start and the end, by panel (class) and rank: winners first, then losers, largest last.
+
+    Parameters
+    ----------
+    run : Trajectory
+        Run of these classes; times in batch-size-1 steps.
+    classes : TextClasses
+
+    Returns
+    -------
+    xarray.Dataset
+        word, start, end, role (panel, rank), empty and NaN where a class has fewer; title, windows (panel).
+    """
+    moves = winners_and_losers(run, SHOWN_WORDS)
+    chosen = shown_classes(classes, PANELS)
+    shape = len(chosen), 2 * SHOWN_WORDS
+    word, role = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
+    start, end = np.full(shape, np.nan), np.full(shape, np.nan)
+    for panel, n in enumerate(chosen):
+        winners, losers = moves[n]
+        places = [*range(len(winners)), *range(2 * SHOWN_WORDS - len(losers), 2 * SHOWN_WORDS)]
+        for place, move in zip(places, [*winners, *losers[::-1]], strict=True):
+            word[panel, place], role[panel, place] = classes.words[move.token], ROLES[move.role]
+            start[panel, place], end[panel, place] = move.start, move.end
+    cells = ("panel", "rank")
+    return xarray.Dataset(
+        {
+            "word": (cells, word),
+            "role": (cells, role),
+            "start": (cells, start),
+            "end": (cells, end),
+            "title": ("panel", np.array([classes.name(n) for n in chosen], dtype=object)),
+            "windows": ("panel", classes.counts[chosen]),
+        },
+        attrs={**{key: float(value) for key, value in run.parameters.items()}, "t": float(run.t[-1])},
+    )
+
+
+def draw_words(dataset: xarray.Dataset) -> Figure:
+    """Draw one panel per class: a line from the first (open) to the last attention (full) of each word."""
+    panels = dataset.sizes["panel"]
+    rows = -(-panels // COLUMNS)
+    figure = new_figure(DOUBLE_COLUMN, 0.5 + 1.95 * rows)
+    grid = figure.subplots(rows, COLUMNS, squeeze=False, sharex=True)
+    for axes in grid.flat[panels:]:
+        axes.set_axis_off()
+    for panel, axes in zip(range(panels), grid.flat[:panels], strict=True):
+        data = dataset.isel(panel=panel)
+        start, end = 100 * data.start.values, 100 * data.end.values
+        for rank in np.flatnonzero(np.isfinite(start)):
+            wins = end[rank] > start[rank]
+            color = "C0" if wins else "C1"
+            axes.plot([start[rank], end[rank]], [rank, rank], color=color)
+            axes.plot(start[rank], rank, color=color, **CIRCLES)
+            axes.plot(end[rank], rank, "o", color=color)
+        axes.set_yticks(range(start.size), [_short(word) for word in data.word.values])
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylim(start.size - 0.3, -0.7)
+        axes.axhline(SHOWN_WORDS - 0.5, color="0.8", linewidth=0.6)
+        axes.set_xscale("log")
+        axes.grid(axis="x")
+        axes.set_title(f"… {data.title.item()} ({data.windows.item()} windows)", parse_math=False)
+    shown = dataset[["start", "end"]].to_array().values * 100
+    grid[0, 0].set_xlim(max(np.nanmin(shown) / 1.5, 1e-3), min(np.nanmax(shown) * 1.5, 100))
+    # A decade or two: plain numbers read better than powers.
+    grid[0, 0].xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    grid[0, 0].xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    grid[0, 0].xaxis.set_minor_locator(NullLocator())
+    for axes in grid[-1]:
+        axes.set_xlabel("attention $c_n(l)$ (%)")
+    figure.suptitle(
+        "words that win attention (above the line) and that lose it (below): open circle at t = 0, full at "
+        f"t = {dataset.attrs['t']:.4g} steps",
+        fontsize=8,
+    )
+    return figure
+
+
+def _short(word: str) -> str:
+    word = word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
+    return word.replace("$", r"\$")
