@@ -16,7 +16,6 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
 from snapdyn.figures.layout import fit_texts, legend_above, wrap
 from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
@@ -56,7 +55,8 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `snapdyn sweep` with a grid design. It may have a dimension seed, over which the mean is taken.
+        From `snapdyn sweep` with a grid design over x and y, of one value on each other axis. It may have a dimension
+        seed, over which the mean is taken. `snapdyn.figures.plot` checks this for a user.
     x : str
         Dimension on the horizontal axis.
     y : str
@@ -70,11 +70,6 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     -------
     matplotlib Figure
         Titled by the variable and the system; the settings stand below in small letters.
-
-    Raises
-    ------
-    InputError
-        The dataset lacks one of the names or has further dimensions.
     """
     figure = new_figure(width, 1.3 * SINGLE_COLUMN)
     parts: Any = figure.subfigures(2, 1, height_ratios=[10, 1])
@@ -154,9 +149,10 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         handles = []
         if variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
             _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
-    handles += _draw_lines(axes, dataset, {x: edges[x], y: edges[y]}, scales, variable)
+    mesh_of_lines = _mesh(dataset, edges, scales)
+    handles += _draw_lines(axes, mesh_of_lines, variable)
     if variable == "transition_time":
-        handles += _draw_times(axes, dataset, field, {x: edges[x], y: edges[y]}, scales)
+        handles += _draw_times(axes, field, mesh_of_lines)
     if not np.isfinite(values).all():
         text = "not by the end of the run" if np.isinf(values).any() else "no value"
         handles.append(Patch(facecolor="0.8", label=text))
@@ -165,22 +161,9 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
 
 def _field(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.DataArray:
     """Return the variable over (y, x); the mean over seeds, or the median of phases."""
-    if variable not in dataset.data_vars:
-        raise unknown_name("variable of the dataset", variable, map(str, dataset.data_vars))
     field = dataset[variable]
-    for name in (x, y):
-        if name not in field.dims:
-            raise unknown_name(f"a dimension of {variable}", name, map(str, field.dims))
-        if dataset[name].dtype.kind not in "iuf":
-            raise InputError(f"expected numbers along the axes of a phase diagram, received {name}, which has texts")
     if "seed" in field.dims and "seed" not in (x, y):
         field = field.median("seed") if variable == "phase" else field.mean("seed")
-    others = [name for name in field.dims if name not in (x, y) and field.sizes[name] > 1]
-    if others:
-        raise InputError(
-            f"expected the dimensions {x} and {y} only, received also {', '.join(map(str, others))}; choose one value "
-            "of each with dataset.sel(...) first"
-        )
     return field.squeeze([name for name in field.dims if name not in (x, y)]).transpose(y, x)
 
 
@@ -226,9 +209,10 @@ def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normali
         )
 
 
-def _mesh(
-    dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str]
-) -> tuple[Floats, Floats, Theory]:
+Mesh = tuple[Floats, Floats, Theory]
+
+
+def _mesh(dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str]) -> Mesh:
     """Return a fine mesh over the diagram and the theory on it; other swept parameters have one value each."""
     (x, x_edges), (y, y_edges) = edges.items()
     X, Y = np.meshgrid(
@@ -246,10 +230,8 @@ def _mesh(
     return X, Y, theory_of(json.loads(dataset.attrs["settings"]), changes)
 
 
-def _draw_lines(
-    axes: Axes, dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str], variable: str
-) -> list[Any]:
-    X, Y, theory = _mesh(dataset, edges, scales)
+def _draw_lines(axes: Axes, mesh: Mesh, variable: str) -> list[Any]:
+    X, Y, theory = mesh
     handles = []
     for (label, function), colour in zip(lines_of(variable, theory), LINE_COLOURS, strict=False):
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -261,12 +243,10 @@ def _draw_lines(
     return handles
 
 
-def _draw_times(
-    axes: Axes, dataset: xarray.Dataset, field: xarray.DataArray, edges: Mapping[str, Floats], scales: Mapping[str, str]
-) -> list[Any]:
+def _draw_times(axes: Axes, field: xarray.DataArray, mesh: Mesh) -> list[Any]:
     """Draw lines of equal time at some five decades, V >= K: measured, and the theory's t*, t0' and t0."""
     y, x = map(str, field.dims)
-    X, Y, theory = _mesh(dataset, edges, scales)
+    X, Y, theory = mesh
     seen = field.values[np.isfinite(field.values)]
     if not seen.size:
         return []
@@ -286,9 +266,7 @@ def _draw_times(
             handles.append(Line2D([], [], color="black", linestyle=style, linewidth=line_width(1.0), label=label))
     if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
         measured = np.ma.masked_invalid(field.values)
-        drawn = axes.contour(
-            dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=line_width(5.0)
-        )
+        drawn = axes.contour(field[x], field[y], measured, levels=levels, colors="#D55E00", linewidths=line_width(5.0))
         drawn.set(alpha=0.7, zorder=1.5)
         handles.append(
             Line2D([], [], color="#D55E00", linewidth=line_width(5.0), alpha=0.7, label=f"measured (lines {spaced})")

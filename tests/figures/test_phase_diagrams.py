@@ -29,16 +29,16 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.errors import InputError
-from snapdyn.experiments.sweep.design import Axis, Design
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.figures import FIGURES, house_style, overlaps, phase_gaps, phase_runs
+from snapdyn.figures import FIGURES, house_style, overlaps, phase_gaps, phase_runs, plot
 from snapdyn.figures.phase_checks import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.figures.phase_panels import PANELS, whole_numbers
 from snapdyn.figures.phase_theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation import observables
 from snapdyn.validation.comparison import OF_THEORY
+from snapdyn.validation.design import design_of
 from snapdyn.validation.maps.fallen_tokens import fall_onset
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.search import load
@@ -227,10 +227,10 @@ def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str, tmp_path: Pat
     }[panel]
     shown = PANELS[panel]
     whole = (lambda values: [int(v) for v in values]) if panel == "times" else np.ndarray.tolist
-    axes = [Axis(axis, {shown.parameter(axis): whole(values)}) for axis, values in ((shown.y, y), (shown.x, x))]
+    axes = {shown.parameter(axis): whole(values) for axis, values in ((shown.y, y), (shown.x, x))}
     if panel == "fallen":
-        axes.append(Axis("seed", {"classes.seed": list(range(seeds))}))
-    sweep = Sweep(panel, Path(), "ode", shown.settings, Design(tuple(axes)), (shown.variable,), phase=None)
+        axes["classes.seed"] = list(range(seeds))
+    sweep = Sweep(panel, Path(), "ode", shown.settings, design_of(axes, {}), (shown.variable,), phase=None)
     expected = run_sweep(sweep, tmp_path, jobs=1).dataset[shown.variable]
     expected = (expected.mean("seed") if panel == "fallen" else expected).values
     found = run(shown.settings, x, y)
@@ -391,11 +391,12 @@ def test_no_theory_for_other_descent(key: str, value: Any) -> None:
     ("x", "y", "variable", "message"),
     [
         ("eta_Y", "eta_Z", "entrop", "did you mean 'entropy'"),
-        ("eta_X", "eta_Z", "entropy", "expected a dimension of entropy"),
-        ("eta_Y", "seed", "entropy", "received also eta_Z"),
+        ("eta_X", "eta_Z", "entropy", "did you mean 'eta_Z'"),
+        ("eta_Y", "eta_Z", "entropy", "received also last"),
+        ("eta_Y", "last", "entropy", "received texts along last"),
     ],
 )
 def test_bad_names_are_refused(x: str, y: str, variable: str, message: str) -> None:
-    """Assert one sentence for names that the dataset does not have, and for further dimensions."""
+    """Assert one sentence for names that the dataset does not have, for further dimensions and for texts."""
     with pytest.raises(InputError, match=message):
-        draw(diagram(), x, y, variable)
+        plot(diagram().expand_dims(last=["a", "b"]), variable, x=x, y=y)
