@@ -18,9 +18,9 @@ from matplotlib.patheffects import withStroke
 from snapdyn.dynamics.classes import Floats
 from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
 from snapdyn.figures.layout import fit_texts, legend_above, wrap
-from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
 from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import PHASES
+from snapdyn.validation.phases.theory import Theory, lines_of, theory_of
 
 MESH = 200  # points along each axis at which the theory's lines are computed
 FINE = 16  # cells along each axis from which on lines of equal values are drawn
@@ -149,10 +149,10 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         handles = []
         if variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
             _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
-    mesh_of_lines = _mesh(dataset, edges, scales)
-    handles += _draw_lines(axes, mesh_of_lines, variable)
+    X, Y, theory = _mesh(dataset, edges, scales)
+    handles += _draw_lines(axes, X, Y, lines_of(variable, theory))
     if variable == "transition_time":
-        handles += _draw_times(axes, field, mesh_of_lines)
+        handles += _draw_times(axes, field, X, Y, theory)
     if not np.isfinite(values).all():
         text = "not by the end of the run" if np.isinf(values).any() else "no value"
         handles.append(Patch(facecolor="0.8", label=text))
@@ -209,10 +209,9 @@ def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normali
         )
 
 
-Mesh = tuple[Floats, Floats, Theory]
-
-
-def _mesh(dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str]) -> Mesh:
+def _mesh(
+    dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str]
+) -> tuple[Floats, Floats, Theory]:
     """Return a fine mesh over the diagram and the theory on it; other swept parameters have one value each."""
     (x, x_edges), (y, y_edges) = edges.items()
     X, Y = np.meshgrid(
@@ -230,12 +229,10 @@ def _mesh(dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[
     return X, Y, theory_of(json.loads(dataset.attrs["settings"]), changes)
 
 
-def _draw_lines(axes: Axes, mesh: Mesh, variable: str) -> list[Any]:
-    X, Y, theory = mesh
+def _draw_lines(axes: Axes, X: Floats, Y: Floats, lines: Mapping[str, Floats]) -> list[Any]:
     handles = []
-    for (label, function), colour in zip(lines_of(variable, theory), LINE_COLOURS, strict=False):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            level = np.ma.masked_invalid(np.broadcast_to(function(theory), X.shape))
+    for (label, values), colour in zip(lines.items(), LINE_COLOURS, strict=False):
+        level = np.ma.masked_invalid(np.broadcast_to(values, X.shape))
         if level.count() and level.min() < 0 < level.max():
             drawn = axes.contour(X, Y, level, levels=[0.0], colors=[colour], linewidths=line_width(1.6))
             drawn.set_path_effects([withStroke(linewidth=line_width(3.0), foreground="white")])
@@ -243,10 +240,9 @@ def _draw_lines(axes: Axes, mesh: Mesh, variable: str) -> list[Any]:
     return handles
 
 
-def _draw_times(axes: Axes, field: xarray.DataArray, mesh: Mesh) -> list[Any]:
+def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theory: Theory) -> list[Any]:
     """Draw lines of equal time at some five decades, V >= K: measured, and the theory's t*, t0' and t0."""
     y, x = map(str, field.dims)
-    X, Y, theory = mesh
     seen = field.values[np.isfinite(field.values)]
     if not seen.size:
         return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,19 +58,14 @@ class Design:
             }
 
 
-class Variable(Protocol):
-    """A variable of the table: `dims` are its dimensions besides those of the design."""
+@dataclass(frozen=True)
+class Column:
+    """A variable of the table: its attributes, and its dimensions besides those of the design."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def units(self) -> str: ...
-    @property
-    def meaning(self) -> str: ...
-    @property
-    def dims(self) -> tuple[str, ...]: ...
-    @property
-    def text(self) -> bool: ...
+    name: str
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    dims: tuple[str, ...] = ()
+    text: bool = False
 
 
 def short_names(parameters: Mapping[str, Any], taken: Container[str]) -> dict[str, str]:
@@ -115,10 +110,7 @@ def design_of(
 
 
 def table(
-    design: Design,
-    values: Sequence[Mapping[str, Any] | None],
-    variables: Sequence[Variable],
-    taken: Container[str] = (),
+    design: Design, values: Sequence[Mapping[str, Any] | None], columns: Sequence[Column], taken: Container[str] = ()
 ) -> xarray.Dataset:
     """Build the labelled table of what was measured in each cell.
 
@@ -126,9 +118,9 @@ def table(
     ----------
     design : Design
     values : sequence of mapping of str to value, or None
-        Of each cell, in the order of the design: a number or text, a list along the variable's own dimension, or a
-        mapping of labels to numbers; None for a cell without values.
-    variables : sequence of Variable
+        Of each cell, in the order of the design: a number or text, a list along the column's own dimension, or a
+        mapping of rungs to numbers; None for a cell without values.
+    columns : sequence of Column
         One that has the name of its only dimension becomes the coordinate of that dimension where all cells agree,
         and a variable of that name with an s where they differ.
     taken : container of str
@@ -149,51 +141,46 @@ def table(
         for axis in design.axes
         for parameter, entries in axis.parameters.items()
     }
-    columns: dict[str, list[Any]] = {
-        variable.name: [None if of_cell is None else of_cell[variable.name] for of_cell in values]
-        for variable in variables
+    cells = {
+        column: [None if of_cell is None else of_cell[column.name] for of_cell in values]
+        for column in {column.name: column for column in columns}.values()
     }
-    own = {variable.name: variable for variable in variables}
-    for name, column in columns.items():
-        different = {tuple(value) for value in column if value is not None} if own[name].dims == (name,) else set()
-        if len(different) == 1:
-            coordinates[name] = (name, list(different.pop()), {"units": own.pop(name).units})
-    for name in own:
-        if labels := _labels(columns[name]):
-            coordinates[own[name].dims[0]] = labels
-            columns[name] = [
-                None if value is None else [value.get(label, np.nan) for label in labels] for value in columns[name]
+    for column, entries in list(cells.items()):
+        measured = [entry for entry in entries if entry is not None]
+        if column.dims == (column.name,) and len({tuple(entry) for entry in measured}) == 1:
+            coordinates[column.name] = (column.name, measured[0], {"units": column.attributes.get("units", "")})
+            del cells[column]
+        elif labels := _labels(measured):
+            coordinates[column.dims[0]] = labels
+            cells[column] = [
+                None if entry is None else [entry.get(label, np.nan) for label in labels] for entry in entries
             ]
-    lengths = {
-        dim: max((len(value) for name in own for value in columns[name] if dim in own[name].dims and value), default=0)
-        for variable in variables
-        for dim in variable.dims
-    }
+    lengths = {dim: 0 for column in columns for dim in column.dims}
+    for column, entries in cells.items():
+        for dim in column.dims:
+            lengths[dim] = max([lengths[dim], *(len(entry) for entry in entries if entry is not None)])
     dims = tuple(axis.name for axis in design.axes)
     data = {}
-    for name, variable in own.items():
-        array = _filled(columns[name], tuple(lengths[dim] for dim in variable.dims), variable.text)
-        attributes = {"long_name": variable.meaning, "units": variable.units}
-        data[f"{name}s" if variable.dims == (name,) else name] = (
-            (*dims, *variable.dims),
-            array.reshape((*design.shape, *array.shape[1:])),
-            {key: text for key, text in attributes.items() if text},
-        )
+    for column, entries in cells.items():
+        own = tuple(lengths[dim] for dim in column.dims)
+        name = f"{column.name}s" if column.dims == (column.name,) else column.name
+        array = _filled(entries, own, column.text).reshape((*design.shape, *own))
+        data[name] = ((*dims, *column.dims), array, dict(column.attributes))
     return xarray.Dataset(data, coordinates)
 
 
-def _labels(column: Sequence[Any]) -> list[str]:
+def _labels(entries: Sequence[Any]) -> list[str]:
     """Rungs of the ladder that the cells have, from the finest down; none where the values have no labels."""
-    found = {label for value in column if isinstance(value, dict) for label in value}
+    found = {label for entry in entries if isinstance(entry, dict) for label in entry}
     return [label for label in RUNGS if label in found]
 
 
-def _filled(column: Sequence[Any], own: tuple[int, ...], text: bool) -> np.ndarray[Any, Any]:
-    """Values of a variable in all cells (N, ...), `own` the length of its own dimension; NaN or "" where none is."""
-    array = np.full((len(column), *own), "" if text else np.nan, dtype=object if text else float)
-    for number, value in enumerate(column):
-        if isinstance(value, list):
-            array[number, : len(value)] = value
-        elif value is not None:
-            array[number] = value
+def _filled(entries: Sequence[Any], own: tuple[int, ...], text: bool) -> np.ndarray[Any, Any]:
+    """Values of a column in all cells (N, ...), `own` the length of its own dimension; NaN or "" where none is."""
+    array = np.full((len(entries), *own), "" if text else np.nan, dtype=object if text else float)
+    for number, entry in enumerate(entries):
+        if isinstance(entry, list):
+            array[number, : len(entry)] = entry
+        elif entry is not None:
+            array[number] = entry
     return array

@@ -17,7 +17,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from snapdyn.experiments.sweep.cells import Outcome, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
 from snapdyn.experiments.sweep.observables import TIME, TRANSFORMER, Values
 from snapdyn.experiments.sweep.store import Cells, code_hash
-from snapdyn.validation.design import table
+from snapdyn.validation.design import Column, table
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"
@@ -297,9 +297,13 @@ def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[i
 
     It is the `table` of the design; `failure` says why a cell has no values, and the attributes say what was run.
     """
-    steps = {TIME: replace(TIME, units="SGD steps")} if sweep.kind == TRANSFORMER else {}
-    variables = [steps.get(variable, variable) for variable in sweep.variables]
-    dataset = table(sweep.design, values, variables, taken_names())
+    steps = {TIME: "SGD steps"} if sweep.kind == TRANSFORMER else {}
+    columns = []
+    for each in sweep.variables:
+        attributes = {"long_name": each.meaning, "units": steps.get(each, each.units)}
+        filled = {key: text for key, text in attributes.items() if text}
+        columns.append(Column(each.name, filled, each.dims, each.text))
+    dataset = table(sweep.design, values, columns, taken_names())
     missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None} | dict(reasons)
     failure = np.array([missing.get(number, "") for number in range(len(values))], dtype=object)
     dims = tuple(axis.name for axis in sweep.design.axes)

@@ -20,9 +20,9 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.phase_gaps import logits_of_one_class, orbits
-from snapdyn.figures.phase_theory import profile, theory_of
 from snapdyn.validation import observables
+from snapdyn.validation.phases.ladder_gaps import logits_of_one_class, orbits
+from snapdyn.validation.phases.theory import profile, theory_of
 
 NEAR = 5e-3  # share of a law's time within which the transition is looked for first
 MOST_LOGITS = 5_000_000  # held at once, of the cells of a diagram at all times
