@@ -150,7 +150,8 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         if variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
             _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
     X, Y, theory = _mesh(dataset, edges, scales)
-    handles += _draw_lines(axes, X, Y, lines_of(variable, theory))
+    lines = lines_of(variable, theory)
+    handles += _draw_lines(axes, X, Y, lines)
     if variable == "transition_time":
         handles += _draw_times(axes, field, X, Y, theory)
     if not np.isfinite(values).all():
