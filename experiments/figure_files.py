@@ -6,8 +6,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from snapdyn.errors import InputError, shown
-from snapdyn.experiments.toml_files import check_names, read_toml, unknown
+from snapdyn.errors import InputError, unknown_name
+from snapdyn.experiments.toml_files import Section, read_sections
+
+
+class FiguresSection(Section, extra="allow"):
+    """Parameters of each figure by its id, as written."""
+
+    __pydantic_extra__: dict[str, dict[str, Any]]
 
 
 def read_figures(path: Path, known: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -30,17 +36,10 @@ def read_figures(path: Path, known: Collection[str]) -> dict[str, dict[str, Any]
     InputError
         The file cannot be read, has other sections, or names an unknown figure.
     """
-    values = read_toml(path)
-    check_names(path, values, ("figures",), ("figures",))
-    where = f"[figures] of {str(path)!r}"
-    figures = values["figures"]
-    if not isinstance(figures, dict) or not figures:
+    figures = read_sections(path, {"figures": FiguresSection}, ("figures",))["figures"].model_extra
+    if not figures:
         raise InputError(f"expected sections such as [figures.3] in {str(path)!r}, received none; add one")
-    for name, section in figures.items():
+    for name in figures:
         if name not in known:
-            raise unknown("figure", name, known, where)
-        if not isinstance(section, dict):
-            raise InputError(
-                f"expected a section [figures.{name}] in {str(path)!r}, received {shown(section)}; write one"
-            )
-    return figures
+            raise unknown_name(f"a figure in [figures] of {str(path)!r}", name, known)
+    return dict(figures)

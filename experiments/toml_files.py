@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, Union
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Tag,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
-from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, shown, suggest, unknown_name
+from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, shown, suggest
+
+File = TypeVar("File", bound="Section")
 
 
 class Section(BaseModel):
-    """A part of a run file: only known keys, types as written (no "1" for 1), and finite numbers."""
+    """A part of a file: only known keys, types as written (no "1" for 1), and finite numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_known_keys(cls, values: Any) -> Any:
+        if isinstance(values, cls):
+            return values
+        if not isinstance(values, dict):
+            raise PydanticCustomError("no_section", "a section")
+        for key in values:
+            if key not in cls.model_fields and cls.model_config["extra"] == "forbid":
+                raise PydanticCustomError("unknown_key", "a known key", {"key": key, "known": tuple(cls.model_fields)})
+        return values
 
     def files(self, folder: Path) -> list[Path]:
         """Files and folders that the section names, which its results depend on; relative ones lie in `folder`."""
@@ -34,6 +58,7 @@ FileName = Annotated[str, AfterValidator(_file_name)]
 """A path in a file: relative to the folder of the file, or absolute."""
 
 Model = type[Section] | Mapping[str, type[Section]]
+"""What a section is read into: a model, or one of several, which the key `kind` of the section names."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -44,7 +69,6 @@ def read_toml(path: Path) -> dict[str, Any]:
     InputError
         One sentence with the file and the line.
     """
-    path = file_path("the path of a TOML file", path)
     try:
         values = tomllib.loads(path.read_bytes().decode())
     except RecursionError as error:
@@ -88,7 +112,30 @@ def _check_values(path: Path, values: Any) -> None:
             )
 
 
-def read_sections(path: Path, models: Mapping[str, Model], required: tuple[str, ...]) -> dict[str, Any]:
+def by_key(key: str, models: Mapping[str, type[Section]]) -> Any:
+    """Type of a section whose `key` names one of `models`."""
+    members = tuple(Annotated[model, Tag(f"{key} = {name}")] for name, model in models.items())
+    return Annotated[
+        Union[members],  # noqa: UP007
+        Discriminator(
+            lambda values: f"{key} = {values.get(key)}" if isinstance(values, dict) else None,
+            custom_error_type="unknown_kind",
+            custom_error_message="a known one",
+            custom_error_context={"key": key, "known": ", ".join(models)},
+        ),
+    ]
+
+
+def sections_model(models: Mapping[str, Model], required: Collection[str]) -> type[Section]:
+    """Model of a file with these sections."""
+    fields: dict[str, Any] = {
+        name: (by_key("kind", model) if isinstance(model, Mapping) else model, ... if name in required else None)
+        for name, model in models.items()
+    }
+    return create_model("File", __base__=Section, **fields)
+
+
+def read_sections(path: Path, models: Mapping[str, Model], required: Collection[str]) -> dict[str, Any]:
     """Read the sections of a TOML file, each into its model or into the one that its key `kind` names.
 
     Raises
@@ -97,47 +144,59 @@ def read_sections(path: Path, models: Mapping[str, Model], required: tuple[str, 
         One sentence with the file, the line or the key, what was expected, what was received, what to do.
     """
     values = read_toml(path)
-    check_names(path, values, models, required)
-    return {name: read_section(models[name], values[name], f"[{name}] of {str(path)!r}") for name in values}
+    file = read_model(sections_model(models, required), values, repr(str(path)))
+    return {name: getattr(file, name) for name in values}
 
 
-def check_names(path: Path, values: Mapping[str, Any], known: Iterable[str], required: Iterable[str]) -> None:
-    """Check that a file has only known sections and all required ones."""
-    for name in values:
-        if name not in known:
-            raise unknown("section", name, known, str(path))
-    for name in required:
-        if name not in values:
-            raise InputError(f"expected a section [{name}] in {str(path)!r}, received none; add it")
-
-
-def read_section(model: Model, values: Any, where: str) -> Any:
-    """Read the values of one section into its model; InputError with the key, as `read_sections`."""
-    if not isinstance(values, dict):
-        raise InputError(f"expected {where} to be a section, received {shown(values)}; write its keys below its name")
-    if isinstance(model, Mapping):
-        if "kind" not in values:
-            raise InputError(f"expected kind in {where}, received none; add kind = one of {', '.join(model)}")
-        if values["kind"] not in list(model):
-            raise unknown_name(f"kind in {where}", values["kind"], model)
-        model = model[values["kind"]]
-    for key in values:
-        if key not in model.model_fields:
-            raise unknown("key", key, model.model_fields, where)
+def read_model(model: type[File], values: Mapping[str, Any], source: str) -> File:
+    """Read the values of a file into its model; InputError as `read_sections`, which calls the file `source`."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-    name = str(first["loc"][0]) + "".join(f"[{part}]" for part in first["loc"][1:])
-    if first["type"] == "missing":
-        raise InputError(f"expected {name} in {where}, received none; add it")
-    if first["type"] == "value_error":  # a validator of ours: what is expected, what was received, what to do
-        raise InputError(f"expected {name} in {where} with {first['ctx']['error']}")
-    expected = first["msg"].removeprefix("Input should be ")
-    raise InputError(f"expected {name} in {where} to be {expected}, received {shown(first['input'])}; correct it")
+        raise InputError(_sentence(error, source, names_section=True)) from None
 
 
-def unknown(what: str, name: str, known: Iterable[str], where: str) -> InputError:
-    """Build the error for a name that is none of the known ones of a file or a section."""
-    advice = suggest(name, known) or "; remove it" + (f", or use one of {', '.join(known)}" if known else "")
-    return InputError(f"expected only known {what}s in {where}, received {shown(name)}{advice}")
+def read_section(model: type[File], values: Mapping[str, Any], place: str) -> File:
+    """Read the values of one section into its model; InputError as `read_sections`, which calls it `place`."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_sentence(error, place, names_section=False)) from None
+
+
+def _sentence(errors: ValidationError, source: str, names_section: bool) -> str:
+    """One sentence for the outermost fault that pydantic or a validator of ours has found.
+
+    `names_section` says whether the first part of the place of a fault is the name of a section.
+    """
+    error = min(errors.errors(), key=lambda fault: len(fault["loc"]))
+    kind, context, received = error["type"], error.get("ctx", {}), error["input"]
+    if isinstance(context.get("error"), InputError):
+        return str(context["error"])
+    # Without the parts by which `by_key` names the model that it has chosen.
+    parts = [part for part in error["loc"] if " = " not in str(part)]
+    section = parts.pop(0) if names_section and parts else ""
+    name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+    place = f"[{section}] of {source}" if section else source
+    whole = f"{name} in {place}" if name else place
+    if kind == "unknown_key":
+        key, known = context["key"], ", ".join(context["known"])
+        advice = suggest(key, context["known"]) or "; remove it" + (f", or use one of {known}" if known else "")
+        what = "sections" if names_section and not section else "keys"
+        return f"expected only known {what} in {whole}, received {shown(key)}{advice}"
+    if kind == "missing":
+        return (
+            f"expected {f'{name} in {place}' if name else f'a section [{section}] in {source}'}, received none; add it"
+        )
+    if kind in ("no_section", "dict_type") or (kind == "unknown_kind" and not isinstance(received, dict)):
+        return f"expected {whole} to be a section, received {shown(received)}; write its keys below its name"
+    if kind == "unknown_kind":
+        key, known = context["key"], context["known"]
+        if key not in received:
+            return f"expected {key} in {whole}, received none; add {key} = one of {known}"
+        advice = suggest(received[key], known.split(", "))
+        return f"expected {key} in {whole} to be one of {known}, received {shown(received[key])}{advice}"
+    if kind == "value_error":  # a validator of ours: what is expected, what was received, what to do
+        return f"expected {whole} with {context['error']}"
+    expected = error["msg"].removeprefix("Input should be ")
+    return f"expected {whole} to be {expected}, received {shown(received)}; correct it"

@@ -12,11 +12,11 @@ from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECOR
 from snapdyn.experiments.run_sections import Times
 from snapdyn.experiments.signature_sections import section_model
 from snapdyn.experiments.toml_files import FileName, Section
-from snapdyn.validation import ladder
+from snapdyn.validation.rungs import ladder
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import TransformerRun
-    from snapdyn.validation import Ladder
+    from snapdyn.validation.rungs.gaps import Ladder
 
 
 # Arguments that belong to the caller, or of which a file sets none.
@@ -34,18 +34,23 @@ NOT_IN_FILES = {
 }
 
 
-class SGDSection(Section):
+class SeedsSection(Section):
+    """Seeds of SGD: a list, or how many."""
+
+    seeds: Annotated[int, Field(le=MOST_SEEDS)] | list[int] = 20
+
+    def seed_list(self) -> list[int]:
+        """Seeds: the list itself, or 0, 1, ..., n-1."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+
+class SGDSection(SeedsSection):
     """SGD over several seeds; its other keys are the arguments of `sgd`."""
 
     eta_Y: float
     eta_Z: float
     steps: int = Field(ge=1, le=MOST_STEPS_WITH_RECORD)
-    seeds: Annotated[int, Field(le=MOST_SEEDS)] | list[int] = 20
     record: list[int] | None = None
-
-    def seed_list(self) -> list[int]:
-        """Seeds: the list itself, or 0, 1, ..., n-1."""
-        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
 
     def settings(self) -> dict[str, Any]:
         """Arguments of `sgd` besides the rates, the steps, the seeds and the record."""

@@ -8,7 +8,7 @@ import xarray
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.phase_checks import check
-from snapdyn.figures.phase_panels import PANELS, compute, panel_of, title_of
+from snapdyn.figures.phase_panels import TITLES, compute, panel_of, title_of
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 
 if TYPE_CHECKING:
@@ -48,13 +48,15 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     from snapdyn.figures.phase_diagrams import draw_panel
 
     columns = fitting_columns(width, 2, 2.6)
-    rows = len(PANELS) // columns
+    rows = len(TITLES) // columns
     figure = new_figure(width, 2.7 * rows)
     parts = figure.subfigures(rows, columns, squeeze=False).flat
     panels = []
-    for part, (name, panel) in zip(parts, PANELS.items(), strict=True):
+    for part, (name, (variable, _)) in zip(parts, TITLES.items(), strict=True):
         axes = part.subplots()
-        handles = draw_panel(axes, panel_of(dataset, name), panel.x, panel.y, panel.variable)
+        data = panel_of(dataset, name)
+        y, x = map(str, data[variable].dims)
+        handles = draw_panel(axes, data, x, y, variable)
         axes.set_title(title_of(dataset, name))
         legend_above(
             part, handles, [str(handle.get_label()) for handle in handles], "outside lower center",

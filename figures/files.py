@@ -89,20 +89,64 @@ def write_figure(
     formats: Sequence[str] = DEFAULT_FORMATS,
     dpi: float | None = None,
 ) -> dict[str, Path]:
-    """Write the data, the pictures and the provenance of a figure.
+    """Write the data of a figure as NAME.nc, and what `write_pictures` writes.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The data; its attributes are the parameters in the provenance.
+    draw_dataset : callable
+        ``draw_dataset(dataset)`` gives a matplotlib Figure.
+    folder, name, facts, started, style, tex, formats, dpi
+        As for `write_pictures`.
+
+    Returns
+    -------
+    dict
+        Paths by "data", "provenance" and format.
+
+    Raises
+    ------
+    InputError
+        As for `write_pictures`.
+    """
+    import xarray
+
+    names = file_names(name, chosen_formats(formats))
+    checked_dpi(dpi)
+    output_folder(folder, *names.values())
+    # Variables before coordinates: a dataset that was read back is then written with the same bytes.
+    ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
+    with house_style(style=style, tex=tex):
+        data = write_netcdf(ordered, folder / names["data"], FORMAT)
+    facts = {**facts, "parameters": dataset.attrs}
+    pictures = write_pictures(folder, name, lambda: draw_dataset(dataset), facts, started, style, tex, formats, dpi)
+    return {"data": data, **pictures}
+
+
+def write_pictures(
+    folder: Path,
+    name: str,
+    draw: Callable[[], Figure],
+    facts: dict[str, Any],
+    started: float,
+    style: Style | None = None,
+    tex: bool = False,
+    formats: Sequence[str] = DEFAULT_FORMATS,
+    dpi: float | None = None,
+) -> dict[str, Path]:
+    """Draw a figure, and write its pictures and its provenance.
 
     Parameters
     ----------
     folder : Path
         An existing folder.
     name : str
-        The files are NAME.nc, NAME.png, NAME.pdf and NAME.provenance.json.
-    dataset : xarray.Dataset
-        The data; its attributes are the parameters in the provenance.
-    draw_dataset : callable
-        ``draw_dataset(dataset)`` gives a matplotlib Figure.
+        The files are NAME.png, NAME.pdf and NAME.provenance.json.
+    draw : callable
+        ``draw()`` gives a matplotlib Figure.
     facts : dict
-        Further entries of the provenance.
+        Entries of the provenance.
     started : float
         time.perf_counter() at the start of the computation, for the wall time in the provenance.
     style : str, path or mapping, optional
@@ -117,7 +161,7 @@ def write_figure(
     Returns
     -------
     dict
-        Paths by "data", "provenance" and format.
+        Paths by format and "provenance".
 
     Raises
     ------
@@ -126,19 +170,12 @@ def write_figure(
         refuses a text; the folder cannot be written to.
     """
     formats = chosen_formats(formats)
-    names = file_names(name, formats)
-    output_folder(folder, *names.values())
-    files = {kind: folder / file for kind, file in names.items()}
-    import xarray
-
-    # Variables before coordinates: a dataset that was read back is then written with the same bytes.
-    ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
+    files = {kind: folder / file for kind, file in file_names(name, formats).items() if kind != "data"}
     # fontTools logs remarks on the dates of the fonts that it embeds.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     resolution: dict[str, Any] = {} if dpi is None else {"dpi": checked_dpi(dpi)}
     with house_style(style=style, tex=tex):
-        write_netcdf(ordered, files["data"], FORMAT)
-        figure = draw_dataset(dataset)
+        figure = draw()
         _require_drawable(figure, dpi)
         for kind in formats:
             with replacing(files[kind]) as temporary:
@@ -152,7 +189,7 @@ def write_figure(
                         ) from error
                     raise
             figure.set_layout_engine("none")  # all pictures have the layout of the first
-    record = provenance(**facts, parameters=dataset.attrs, wall_time=time.perf_counter() - started)
+    record = provenance(**facts, wall_time=time.perf_counter() - started)
     with replacing(files["provenance"]) as temporary:
         temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
     return files

@@ -11,9 +11,9 @@ import xarray
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.figures.phase_panels import panel_of, panel_theory
-from snapdyn.figures.phase_theory import ONSET
 from snapdyn.validation import observables
 from snapdyn.validation.checks import Check
+from snapdyn.validation.phases.theory import ONSET
 
 MEAN_FIELD, MODIFIED = "mean field", "modified decoder"
 SLOWNESS = "(eta_Z/eta_Y)(V h)^2"

@@ -16,12 +16,11 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.errors import InputError, unknown_name
 from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
 from snapdyn.figures.layout import fit_texts, legend_above
-from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
 from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
+from snapdyn.validation.phases.theory import Theory, lines_of, theory_of
 
 MESH = 200  # points along each axis at which the theory's lines are computed
 FINE = 16  # cells along each axis from which on lines of equal values are drawn
@@ -50,7 +49,8 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `snapdyn sweep` with a grid design. It may have a dimension seed, over which the mean is taken.
+        From `snapdyn sweep` with a grid design over x and y, of one value on each other axis. It may have a dimension
+        seed, over which the mean is taken. `snapdyn.figures.plot` checks this for a user.
     x : str
         Dimension on the horizontal axis.
     y : str
@@ -64,11 +64,6 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     -------
     matplotlib Figure
         Titled by the variable and the system; the settings stand below in small letters.
-
-    Raises
-    ------
-    InputError
-        The dataset lacks one of the names or has further dimensions.
     """
     figure = new_figure(width, 1.3 * SINGLE_COLUMN)
     parts: Any = figure.subfigures(2, 1, height_ratios=[10, 1])
@@ -153,9 +148,11 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         handles = []
         if variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
             _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
-    handles += _draw_lines(axes, dataset, {x: edges[x], y: edges[y]}, scales, variable)
+    X, Y, theory = _mesh(dataset, edges, scales)
+    lines = lines_of(variable, theory)
+    handles += _draw_lines(axes, X, Y, lines)
     if variable == "transition_time":
-        handles += _draw_times(axes, dataset, field, {x: edges[x], y: edges[y]}, scales)
+        handles += _draw_times(axes, field, X, Y, theory)
     if not np.isfinite(values).all():
         text = "not by the end of the run" if np.isinf(values).any() else "no value"
         handles.append(Patch(facecolor="0.8", label=text))
@@ -164,22 +161,9 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
 
 def _field(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.DataArray:
     """Return the variable over (y, x); the mean over seeds, or the median of phases."""
-    if variable not in dataset.data_vars:
-        raise unknown_name("variable of the dataset", variable, map(str, dataset.data_vars))
     field = dataset[variable]
-    for name in (x, y):
-        if name not in field.dims:
-            raise unknown_name(f"a dimension of {variable}", name, map(str, field.dims))
-        if dataset[name].dtype.kind not in "iuf":
-            raise InputError(f"expected numbers along the axes of a phase diagram, received {name}, which has texts")
     if "seed" in field.dims and "seed" not in (x, y):
         field = field.median("seed") if variable == "phase" else field.mean("seed")
-    others = [name for name in field.dims if name not in (x, y) and field.sizes[name] > 1]
-    if others:
-        raise InputError(
-            f"expected the dimensions {x} and {y} only, received also {', '.join(map(str, others))}; choose one value "
-            "of each with dataset.sel(...) first"
-        )
     return field.squeeze([name for name in field.dims if name not in (x, y)]).transpose(y, x)
 
 
@@ -245,14 +229,10 @@ def _mesh(
     return X, Y, theory_of(json.loads(dataset.attrs["settings"]), changes)
 
 
-def _draw_lines(
-    axes: Axes, dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str], variable: str
-) -> list[Any]:
-    X, Y, theory = _mesh(dataset, edges, scales)
+def _draw_lines(axes: Axes, X: Floats, Y: Floats, lines: Mapping[str, Floats]) -> list[Any]:
     handles = []
-    for (label, function), colour in zip(lines_of(variable, theory), LINE_COLOURS, strict=False):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            level = np.ma.masked_invalid(np.broadcast_to(function(theory), X.shape))
+    for (label, values), colour in zip(lines.items(), LINE_COLOURS, strict=False):
+        level = np.ma.masked_invalid(np.broadcast_to(values, X.shape))
         if level.count() and level.min() < 0 < level.max():
             drawn = axes.contour(X, Y, level, levels=[0.0], colors=[colour], linewidths=line_width(1.6))
             drawn.set_path_effects([withStroke(linewidth=line_width(3.0), foreground="white")])
@@ -260,12 +240,9 @@ def _draw_lines(
     return handles
 
 
-def _draw_times(
-    axes: Axes, dataset: xarray.Dataset, field: xarray.DataArray, edges: Mapping[str, Floats], scales: Mapping[str, str]
-) -> list[Any]:
+def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theory: Theory) -> list[Any]:
     """Draw lines of equal time at some five decades, V >= K: measured, and the theory's t*, t0' and t0."""
     y, x = map(str, field.dims)
-    X, Y, theory = _mesh(dataset, edges, scales)
     seen = field.values[np.isfinite(field.values)]
     if not seen.size:
         return []
@@ -285,9 +262,7 @@ def _draw_times(
             handles.append(Line2D([], [], color="black", linestyle=style, linewidth=line_width(1.0), label=label))
     if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
         measured = np.ma.masked_invalid(field.values)
-        drawn = axes.contour(
-            dataset[x], dataset[y], measured, levels=levels, colors="#D55E00", linewidths=line_width(5.0)
-        )
+        drawn = axes.contour(field[x], field[y], measured, levels=levels, colors="#D55E00", linewidths=line_width(5.0))
         drawn.set(alpha=0.7, zorder=1.5)
         handles.append(
             Line2D([], [], color="#D55E00", linewidth=line_width(5.0), alpha=0.7, label=f"measured (lines {spaced})")

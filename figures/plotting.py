@@ -227,6 +227,13 @@ def _draw_diagram(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any
     y = next(name for name in dims if name != x) if y is None else choice("y", y, dims)
     if x == y:
         raise InputError(f"expected two dimensions x and y, received {x} twice; choose two of {', '.join(dims)}")
+    if texts := [name for name in (x, y) if dataset[name].dtype.kind not in "iuf"]:
+        raise InputError(f"expected numbers along the axes, received texts along {texts[0]}; choose another dimension")
+    if others := [name for name in dims if name not in (x, y)]:
+        raise InputError(
+            f"expected the dimensions {x} and {y} only, received also {', '.join(others)}; choose one value of each "
+            "with dataset.sel(...) first"
+        )
     handles = draw_panel(axes, dataset, x, y, what)
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.25), fontsize=note_size())

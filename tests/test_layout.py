@@ -16,6 +16,7 @@ SERVED_BY = {
     "validation/claims/*": "validation/test_register.py",
     "validation/maps/*": "validation/test_maps.py",
     "validation/search/*": "validation/test_search.py",
+    "validation/phases/*": "figures/test_phase_diagrams.py",
     "figures/figure_*": "figures/test_figure_checks.py",
     "figures/syn_*": "figures/test_figure_checks.py",
     "figures/phase_*": "figures/test_phase_diagrams.py",

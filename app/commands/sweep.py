@@ -28,7 +28,7 @@ def sweep(
 
     Example: snapdyn sweep examples/sweep_rates.toml --scheduler tcp://10.0.0.1:8786
     """
-    from snapdyn.commands.summaries.sweep import draw_diagram, show_failures, show_result
+    from snapdyn.commands.summaries.sweep import draw_diagram, show_result
     from snapdyn.experiments.sweep.execution import run_sweep
     from snapdyn.experiments.sweep.files import read_sweep
 
@@ -42,11 +42,10 @@ def sweep(
     else:
         saved = [str(result.path)]
         if phase is not None and result.stopped == "":
-            saved.append(draw_diagram(result.path, result.dataset, phase.x, phase.y, phase.variable))
+            saved.append(draw_diagram(out, described.name, result.dataset, phase.x, phase.y, phase.variable))
         elif phase is not None and (picture := result.path.with_suffix(".png")).exists():
             say(f"{picture} is of an earlier run; the same command draws it anew when all cells are there")
         show(f"saved      {', '.join(saved)}")
-    show_failures(result)
     if result.stopped == "interrupted":
         return INTERRUPTED
     if result.stopped:

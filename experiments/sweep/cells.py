@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics import SYSTEMS, SequenceClasses, System, Trajectory, sgd
-from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, SGD, TRANSFORMER, Observable, declare_own_observables
-from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
+from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.user_files import load_file, loaded_files
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
-from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.run_sections import RUN, RunSection
+from snapdyn.experiments.run_sections import RunSection
+from snapdyn.experiments.sweep.files import Cell, load_plugins, models
 from snapdyn.experiments.sweep.observables import Values, chosen, declared_values
 from snapdyn.experiments.sweep.store import checkpoint_file, code_hash
-from snapdyn.experiments.system_sections import SystemSection, system_models
-from snapdyn.experiments.toml_files import Model, read_section
+from snapdyn.experiments.system_sections import SystemSection
 from snapdyn.validation.observables import transition_event
 
 if TYPE_CHECKING:
@@ -32,37 +30,8 @@ if TYPE_CHECKING:
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 
 
-def models(kind: str) -> dict[str, Model]:
-    """Model of each section of a cell's file."""
-    if kind == TRANSFORMER:
-        return {"transformer": training_sections.TRANSFORMER}
-    own: dict[str, dict[str, Model]] = {
-        ODE: {"system": system_models(), "run": RUN},
-        SGD: {"sgd": training_sections.SGD},
-        LADDER: {"ladder": training_sections.LADDER},
-    }
-    return {"classes": CLASSES, **own[kind]}
-
-
-def load_plugins(system: Any, observables: Sequence[str] = ()) -> None:
-    """Import the plugins that a sweep names: its kind of system, which may bring observables, and observables."""
-    SYSTEMS.load_named([system])
-    if isinstance(system, str) and issubclass(SYSTEMS.get(system, System), OwnSystem):
-        declare_own_observables(SYSTEMS[system]())
-    OBSERVABLES.load_named(observables)
-
-
 class CellFailed(Exception):
     """A run failed; the message is that of the run."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell as sent to a worker: its number in the design, its key, and its settings as canonical JSON by section."""
-
-    number: int
-    key: str
-    sections: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -138,7 +107,8 @@ def run_cells(
 
 @lru_cache(maxsize=64)
 def _section(kind: str, name: str, text: str) -> Any:
-    return read_section(models(kind)[name], json.loads(text), f"[{name}]")
+    values, model = json.loads(text), models(kind)[name]
+    return (model[values["kind"]] if isinstance(model, Mapping) else model).model_validate(values)
 
 
 @lru_cache(maxsize=8)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import logging
 import random
 import re
@@ -20,20 +21,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray
 
+from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.dynamics.observables import TRANSFORMER
 from snapdyn.dynamics.processes import WorkerPool
-from snapdyn.dynamics.storage import output_folder
+from snapdyn.dynamics.storage import output_folder, provenance
 from snapdyn.dynamics.threads import cores
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
-from snapdyn.experiments.sweep.cells import Cell, Outcome, run_cells
-from snapdyn.experiments.sweep.dataset import SweepResult, assemble, write
-from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.experiments.sweep.observables import Values
+from snapdyn.experiments.sweep.cells import Outcome, run_cells
+from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
+from snapdyn.experiments.sweep.observables import TIME, Values
 from snapdyn.experiments.sweep.store import Cells, code_hash
+from snapdyn.validation.design import Column, table
 
+FORMAT = "snapdyn sweep 1"
+NOT_RUN = "not run yet"
 # A portion of cells takes a worker about this long: sending a portion costs a millisecond or more, and cells that are
 # running when the sweep is stopped are lost.
 SECONDS_AT_ONCE = 0.3
@@ -47,6 +52,42 @@ LOST = {
     "CancelledError": "the dask scheduler no longer answers",
     "CommClosedError": "the dask scheduler no longer answers",
 }
+
+
+@dataclass
+class SweepResult:
+    """Result of a sweep.
+
+    Attributes
+    ----------
+    path : Path or None
+        File of the dataset; None if the sweep was stopped before it had a cell.
+    dataset : xarray.Dataset
+    taken_over : int
+        Cells (of different settings) that another run has finished, before this one or meanwhile.
+    computed : int
+        Cells that this run has run, the failed ones included.
+    failures : dict of int to str
+        Reason by number of the cell, in the order of the design.
+    failed : int
+        Failed cells of different settings.
+    missing : int
+        Cells that have not run.
+    seconds : float
+        Duration of this run.
+    stopped : str
+        "" for a complete sweep, "interrupted", or why the workers were lost.
+    """
+
+    path: Path | None
+    dataset: xarray.Dataset
+    taken_over: int
+    computed: int
+    failures: dict[int, str]
+    failed: int
+    missing: int
+    seconds: float
+    stopped: str = ""
 
 
 class WorkersLost(Exception):
@@ -218,11 +259,17 @@ def run_sweep(
     results.store_received()
     if not stopped:
         results.check_not_all_bad()
-    try:
-        path, dataset = _write_dataset(sweep, results, folder)
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-        path, dataset = _write_dataset(sweep, results, folder)
+    for again in (True, False):
+        try:
+            dataset = dataset_of(sweep, results.values, results.reasons)
+            path = folder / f"{sweep.name}.nc" if results.computed or results.taken_over else None
+            if path is not None:
+                write_netcdf(dataset, path, FORMAT)
+            break
+        except KeyboardInterrupt:
+            if not again:
+                raise
+            stopped = "interrupted"
     return SweepResult(
         path=path,
         dataset=dataset,
@@ -246,13 +293,30 @@ def _shuffle(cells: list[Cell]) -> None:
     cells.sort(key=lambda cell: (place[cell.sections.get("classes", "")], draw()))
 
 
-def _write_dataset(sweep: Sweep, results: _Results, folder: Path) -> tuple[Path | None, xarray.Dataset]:
-    dataset = assemble(sweep, results.values, results.reasons)
-    if not results.computed and not results.taken_over:
-        return None, dataset
-    path = folder / f"{sweep.name}.nc"
-    write(dataset, path)
-    return path, dataset
+def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int, str]) -> xarray.Dataset:
+    """Build the dataset from the values of every cell, in the order of the design.
+
+    It is the `table` of the design; `failure` says why a cell has no values, and the attributes say what was run.
+    """
+    steps = {"units": "SGD steps"} if sweep.kind == TRANSFORMER else {}
+    columns = [
+        Column(each.name, each.attributes | (steps if each is TIME else {}), each.dims, each.text)
+        for each in sweep.measured
+    ]
+    dataset = table(sweep.design, values, columns, taken_names())
+    missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None} | dict(reasons)
+    failure = np.array([missing.get(number, "") for number in range(len(values))], dtype=object)
+    dims = tuple(axis.name for axis in sweep.design.axes)
+    dataset["failure"] = (dims, failure.reshape(sweep.design.shape), {"long_name": "why a cell has no values"})
+    return dataset.assign_attrs(
+        name=sweep.name,
+        kind=sweep.kind,
+        settings=json.dumps(sweep.sections, sort_keys=True),
+        observables=json.dumps(sweep.observables),
+        finished=f"{len(values) - len(missing)} of {len(values)} cells",
+        provenance=json.dumps(provenance(), sort_keys=True),
+        format=FORMAT,
+    )
 
 
 def _finished(

@@ -4,42 +4,198 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
 
-from snapdyn.dynamics.observables import LADDER, ODE, SGD, TRANSFORMER, Observable
-from snapdyn.errors import InputError, shown, unknown_name
-from snapdyn.experiments.sweep.cells import Cell, load_plugins, models
-from snapdyn.experiments.sweep.design import Axis, Design, Value, build_design
+from snapdyn.dynamics import SYSTEMS
+from snapdyn.dynamics.observables import (
+    LADDER,
+    OBSERVABLES,
+    ODE,
+    SGD,
+    TRANSFORMER,
+    Observable,
+    declare_own_observables,
+)
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.errors import InputError, positive, shown, suggest, unknown_name
+from snapdyn.experiments import training_sections
+from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.run_sections import RUN
 from snapdyn.experiments.sweep.observables import all_observables, chosen, default_observables, observables_of
 from snapdyn.experiments.sweep.store import cell_key
 from snapdyn.experiments.system_sections import system_models
-from snapdyn.experiments.toml_files import Section, check_names, read_section, read_toml, unknown
-from snapdyn.experiments.training_sections import SGDSection
+from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model
+from snapdyn.validation.design import MOST_CELLS, Design, Value, design_of
 
-# The section that says what a cell runs.
-KIND_OF_SECTION = {"system": ODE, "sgd": SGD, "ladder": LADDER, "transformer": TRANSFORMER}
 SEED = "sgd.seed"
 
 
-def taken_names() -> frozenset[str]:
-    """Names in a result that no parameter may have."""
-    known = all_observables()
-    return frozenset([*known, *(dim for each in known.values() for dim in each.dims), "cell", "failure"])
+class Range(Section):
+    """Evenly spaced values, both ends included."""
+
+    first: float
+    last: float
+    count: int = Field(ge=1, le=MOST_CELLS)
+    spacing: Literal["linear", "log"] = "linear"
+
+    def values(self, name: str, whole_numbers: bool) -> list[Value]:
+        """The values of a parameter; whole numbers are rounded, and doubles dropped."""
+        if self.spacing == "log":
+            first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
+            numbers = np.geomspace(first, last, self.count)
+        else:
+            _require_finite(name, "first", self.first, "last", self.last)
+            numbers = np.linspace(self.first, self.last, self.count)
+        return list(dict.fromkeys(map(round, numbers.tolist()))) if whole_numbers else numbers.tolist()
 
 
-class SweepSection(Section):
-    """[sweep], without the parameters."""
+class Spread(Section):
+    """A distribution to draw from."""
+
+    low: float
+    high: float
+    distribution: Literal["uniform", "log-uniform"] = "uniform"
+
+    def draw(self, name: str, rng: np.random.Generator, count: int, whole_numbers: bool) -> list[Value]:
+        """Draw values of a parameter; whole numbers from low to high, both included."""
+        low, high = self.low, self.high
+        if not low < high:
+            raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
+        _require_finite(name, "low", low, "high", high)
+        if whole_numbers:
+            low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
+            if not low < high:
+                raise InputError(
+                    f"expected a whole number from low to high for {name}, received {self.low:g} and {self.high:g}; "
+                    "widen the range"
+                )
+        if self.distribution == "log-uniform":
+            positive(f"low of {name}", self.low)
+            numbers = np.exp(rng.uniform(np.log(low), np.log(high), count))
+        else:
+            numbers = rng.uniform(low, high, count)
+        return [round(number) for number in numbers.tolist()] if whole_numbers else numbers.tolist()
+
+
+def _require_finite(name: str, first: str, low: float, last: str, high: float) -> None:
+    """Check that the distance of two finite numbers is finite, as numpy needs it."""
+    if not math.isfinite(high - low):
+        raise InputError(
+            f"expected {first} and {last} of {name} less than 1e308 apart, received {low:g} and {high:g}; take a "
+            "smaller range"
+        )
+
+
+def _entry(table: type[Section], entry: Any) -> Any:
+    """What [sweep] gives for a parameter: a list of values, or a `table`."""
+    if isinstance(entry, dict):
+        return table.model_validate(entry)
+    if not isinstance(entry, list) or not entry or not all(isinstance(value, Value) for value in entry):
+        raise ValueError(
+            f"its values as a list of numbers, texts or true/false, received {shown(entry)}; write, for example, "
+            "[0.1, 1.0]"
+        )
+    if not all(math.isfinite(value) for value in entry if isinstance(value, float)):
+        raise ValueError(f"finite numbers only, received {shown(entry)}; leave out the others")
+    return entry
+
+
+class DesignSection(Section, extra="allow"):
+    """[sweep]: its design, its observables, and what it gives for each parameter by its dotted name."""
 
     design: str
     observables: list[str] | None = None
-    count: int | None = None
-    seed: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_dotted_names(cls, values: Any) -> Any:
+        """``"system.eta_Y" = ...`` and ``system.eta_Y = ...`` are the same."""
+        settings = {key: value for key, value in values.items() if key in cls.model_fields}
+        parameters = dict(_dotted({key: value for key, value in values.items() if key not in settings}))
+        for name in parameters:
+            if "." not in name:
+                raise ValueError(
+                    f'only {", ".join(cls.model_fields)} besides parameters such as "system.eta_Y", received '
+                    f"{shown(name)}{suggest(name, cls.model_fields) or '; remove it'}"
+                )
+        if not parameters:
+            raise ValueError('at least one parameter, received none; add, for example, "system.eta_Y" = [0.1, 1.0]')
+        return settings | parameters
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the section gives for each parameter."""
+        return self.model_extra or {}
+
+
+class GridSection(DesignSection):
+    """A grid: each value of a parameter with all values of the others."""
+
+    __pydantic_extra__: dict[str, Annotated[Any, BeforeValidator(partial(_entry, Range))]]
+
+    def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
+        """Build the design; `whole_numbers` says which parameters take no others, `seeds` is one more."""
+        return design_of({**self.values(whole_numbers), **seeds}, {}, taken_names())
+
+    def values(self, whole_numbers: Mapping[str, bool]) -> dict[str, list[Value]]:
+        """Values of each parameter."""
+        return {
+            name: entry.values(name, whole_numbers[name])
+            if isinstance(entry, Range)
+            else _whole(entry, whole_numbers[name])
+            for name, entry in self.parameters.items()
+        }
+
+
+class ListSection(GridSection):
+    """A list: the first values of all parameters are those of the first cell."""
+
+    def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
+        return design_of(seeds, self.values(whole_numbers), taken_names())
+
+
+class RandomSection(ListSection):
+    """A random design. The first cells of a larger one are those of a smaller one."""
+
+    count: int = Field(ge=1, le=MOST_CELLS)
+    seed: int = Field(0, ge=0)
+    __pydantic_extra__: dict[str, Annotated[Any, BeforeValidator(partial(_entry, Spread))]]
+
+    def values(self, whole_numbers: Mapping[str, bool]) -> dict[str, list[Value]]:
+        values = {}
+        for name, entry in self.parameters.items():
+            # A stream per parameter, by its name: another parameter changes no value of this one.
+            rng = np.random.default_rng(np.random.SeedSequence([self.seed, *name.encode()]))
+            if isinstance(entry, Spread):
+                values[name] = entry.draw(name, rng, self.count, whole_numbers[name])
+            else:
+                choices = _whole(entry, whole_numbers[name])
+                values[name] = [choices[i] for i in (rng.random(self.count) * len(choices)).astype(int)]
+        return values
+
+
+def _whole(values: list[Value], whole_numbers: bool) -> list[Value]:
+    """Values as a key takes them: 100.0 is a whole number, 1e5 too."""
+    return [
+        int(value) if whole_numbers and isinstance(value, float) and value.is_integer() else value for value in values
+    ]
+
+
+def _dotted(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in entry.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and "." not in name:
+            yield from _dotted(value, f"{name}.")
+        else:
+            yield name, value
 
 
 class PhaseSection(Section):
@@ -48,6 +204,140 @@ class PhaseSection(Section):
     x: str
     y: str
     variable: str = Field(min_length=1)
+
+
+class SweptSeeds(training_sections.SeedsSection, extra="allow"):
+    """Seeds of [sgd]; its other keys are checked with the values of each cell."""
+
+
+class SweepFile(Section):
+    """A sweep file. Keys of the sections of a cell may be swept: they are checked with the values of each cell."""
+
+    kind: ClassVar[str]
+    sweep: by_key("design", {"grid": GridSection, "list": ListSection, "random": RandomSection})  # type: ignore[valid-type]
+    phase: PhaseSection | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_its_plugins(cls, values: Any) -> Any:
+        load_plugins(*(_under(values, section, key) for section, key in (("system", "kind"), ("sweep", "observables"))))
+        return values
+
+    @property
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """The sections of a cell, as written."""
+        given = {name: value for name, value in self if name in self.model_fields_set - {"sweep", "phase"}}
+        return {
+            name: value.model_dump(exclude_unset=True) if isinstance(value, Section) else value
+            for name, value in given.items()
+        }
+
+    @cached_property
+    def design(self) -> Design:
+        """The design of the parameters."""
+        known, sections = models(self.kind), self.sections
+        whole_numbers = {}
+        for name in self.sweep.parameters:
+            section, _, key = name.partition(".")
+            if section not in sections:
+                raise unknown_name(f"the section of {name!r} in [sweep]", section, sections)
+            whole_numbers[name] = _takes_whole_numbers(known[section], sections[section].get("kind"), key)
+        return self.sweep.design_of(whole_numbers, self._seeds())
+
+    def _seeds(self) -> dict[str, list[Value]]:
+        """Seeds that are a parameter besides those of [sweep]."""
+        return {}
+
+    @cached_property
+    def observables(self) -> tuple[str, ...]:
+        """Observables to measure in each cell."""
+        known = observables_of(self.kind)
+        named = self.sweep.observables
+        if named is None:
+            return self._default_observables()
+        for name in named:
+            if name not in known:
+                (section,) = (name for name, file in FILES.items() if file.kind == self.kind)
+                raise unknown_name(f"observables of a sweep with [{section}]", name, known)
+        if not named:
+            raise InputError(
+                f"expected at least one observable in [sweep], received none; choose of {', '.join(known)}"
+            )
+        return tuple(named)
+
+    def _default_observables(self) -> tuple[str, ...]:
+        return default_observables(self.kind)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> SweepFile:
+        design, observables = self.design, self.observables
+        if self.phase is not None:
+            _check_phase(self.phase, design, chosen(self.kind, observables))
+        return self
+
+
+class SystemSweep(SweepFile):
+    """Cells that integrate a system."""
+
+    kind = ODE
+    classes: dict[str, Any] | None = None
+    system: dict[str, Any]
+    run: dict[str, Any]
+
+    def _default_observables(self) -> tuple[str, ...]:
+        model = system_models().get(str(self.system.get("kind")))
+        return default_observables(self.kind, model is None or model.takes_classes(), model and model.system)
+
+
+class SGDSweep(SweepFile):
+    """Cells of one run of SGD."""
+
+    kind = SGD
+    classes: dict[str, Any]
+    sgd: SweptSeeds
+
+    def _seeds(self) -> dict[str, list[Value]]:
+        """Seeds of [sgd], unless [sweep] varies the seed."""
+        if "sgd.seeds" in self.sweep.parameters:
+            raise InputError(f"expected {SEED} in [sweep], a seed per cell, received sgd.seeds; rename it")
+        if SEED not in self.sweep.parameters:
+            return {SEED: list(self.sgd.seed_list())}
+        if "seeds" in self.sgd.model_fields_set:
+            raise InputError(f"expected seeds in [sgd] or {SEED} in [sweep], received both; keep one of them")
+        return {}
+
+
+class LadderSweep(SweepFile):
+    """Cells of a ladder of approximations."""
+
+    kind = LADDER
+    classes: dict[str, Any]
+    ladder: dict[str, Any]
+
+
+class TransformerSweep(SweepFile):
+    """Cells that train a transformer."""
+
+    kind = TRANSFORMER
+    transformer: dict[str, Any]
+
+
+# By the section that says what a cell runs.
+FILES: dict[str, type[SweepFile]] = {
+    "system": SystemSweep,
+    "sgd": SGDSweep,
+    "ladder": LadderSweep,
+    "transformer": TransformerSweep,
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as sent to a worker: its number in the design, its key, and its settings as canonical JSON by section."""
+
+    number: int
+    key: str
+    sections: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -70,38 +360,27 @@ class Sweep:
         InputError
             A value of the wrong type for its key.
         """
+        of_sections = {name: sections_model({name: model}, (name,)) for name, model in models(self.kind).items()}
         known: dict[tuple[Any, ...], tuple[str, str]] = {}
-        for number, (_, parameters) in enumerate(self.design.cells()):
+        for number, parameters in enumerate(self.design.cells()):
             sections, identities = {}, {}
-            for name in self.sections:
+            for name, values in self.sections.items():
                 changes = {key: value for key, value in parameters.items() if key.startswith(f"{name}.")}
                 # 1, 1.0 and true are equal, but only one of them may be right.
                 made_of = (name, *((key, type(value), value) for key, value in changes.items()))
                 if made_of not in known:
-                    known[made_of] = self._section(name, changes)
+                    keys = dict(
+                        ("seeds", [value]) if key == SEED else (key.partition(".")[2], value)
+                        for key, value in changes.items()
+                    )
+                    file = read_model(of_sections[name], {name: values | keys}, f"{self.name}.toml")
+                    known[made_of] = self._described(getattr(file, name))
                 sections[name], identities[name] = known[made_of]
             yield Cell(number, cell_key(code, self.kind, self.observables, identities), sections), parameters
 
-    def _section(self, name: str, changes: Mapping[str, Value]) -> tuple[str, str]:
-        """Canonical JSON of a section with some keys changed, and what identifies it: with its files' content."""
-        values = dict(self.sections[name])
-        for dotted, value in changes.items():
-            values |= {"seeds": [value]} if dotted == SEED else {dotted.partition(".")[2]: value}
-        model = read_section(self._models[name], values, f"[{name}] of {self.name}.toml")
-        text = json.dumps(model.model_dump(), sort_keys=True)
-        return text, text + "".join(f" {digest}" for digest in self._digests(model))
-
-    @property
-    def measured(self) -> list[Observable]:
-        """What each cell measures."""
-        return chosen(self.kind, self.observables)
-
-    @cached_property
-    def _models(self) -> dict[str, Any]:
-        return models(self.kind)
-
-    def _digests(self, section: Section) -> list[str]:
-        """Hash of each file that a section names, those in folders included."""
+    def _described(self, section: Section) -> tuple[str, str]:
+        """Canonical JSON of a section, and what identifies it: with the hash of each file that it names."""
+        text = json.dumps(section.model_dump(), sort_keys=True)
         files = [
             file
             for path in section.files(self.folder)
@@ -109,11 +388,50 @@ class Sweep:
             if not file.is_dir()
         ]
         try:
-            return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+            return text, " ".join([text, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)])
         except OSError as error:
             raise InputError(
                 f"expected a file that can be read, received {error.filename!r} ({error.strerror}); check the path"
             ) from error
+
+    @property
+    def measured(self) -> list[Observable]:
+        """What each cell measures."""
+        return chosen(self.kind, self.observables)
+
+
+def models(kind: str) -> dict[str, Model]:
+    """Model of each section of a cell."""
+    if kind == TRANSFORMER:
+        return {"transformer": training_sections.TRANSFORMER}
+    own: dict[str, dict[str, Model]] = {
+        ODE: {"system": system_models(), "run": RUN},
+        SGD: {"sgd": training_sections.SGD},
+        LADDER: {"ladder": training_sections.LADDER},
+    }
+    return {"classes": CLASSES, **own[kind]}
+
+
+def load_plugins(system: Any, observables: Any) -> None:
+    """Import the plugins that a sweep names: its kind of system, which may bring observables, and its observables."""
+    SYSTEMS.load_named([system])
+    for known in SYSTEMS.values():
+        if issubclass(known, OwnSystem):
+            declare_own_observables(known())
+    OBSERVABLES.load_named(observables if isinstance(observables, (list, tuple)) else [])
+
+
+def _under(values: Any, *keys: str) -> Any:
+    """What a file has under some keys; None where it has nothing there."""
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
+
+
+def taken_names() -> frozenset[str]:
+    """Names in a result that no parameter may have."""
+    known = all_observables()
+    return frozenset([*known, *(dim for each in known.values() for dim in each.dims), "cell", "failure"])
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -125,147 +443,30 @@ def read_sweep(path: Path) -> Sweep:
         One sentence with the section or key, what was expected, what was received, what to do.
     """
     values = read_toml(path)
-    kind = _kind_of(path, values)
-    system, named = values.get("system"), values.get("sweep")
-    load_plugins(system.get("kind") if isinstance(system, dict) else None, _listed(named))
-    known = models(kind)
-    required = known.keys() - ({"classes"} if kind == ODE else set())
-    check_names(path, values, (*known, "sweep", "phase"), required)
-    sections = {name: _table(path, name, values[name]) for name in known if name in values}
-    where = f"[sweep] of {str(path)!r}"
-    entry = _table(path, "sweep", values["sweep"])
-    in_model = {key: value for key, value in entry.items() if key in SweepSection.model_fields}
-    settings: SweepSection = read_section(SweepSection, in_model, where)
-    parameters = dict(_dotted({key: value for key, value in entry.items() if key not in in_model}))
-    design = _design(path, kind, settings, parameters, sections, known)
-    observables = _observables(kind, settings, sections, where)
-    phase = read_section(PhaseSection, values["phase"], f"[phase] of {str(path)!r}") if "phase" in values else None
-    sweep = Sweep(path.stem, path.parent, kind, sections, design, observables, phase)
-    if phase is not None:
-        _check_phase(phase, sweep)
-    return sweep
-
-
-def _kind_of(path: Path, values: Mapping[str, Any]) -> str:
-    """What a cell runs, by the one section that says it."""
-    check_names(path, values, ("classes", *KIND_OF_SECTION, "run", "sweep", "phase"), ("sweep",))
-    given = [name for name in KIND_OF_SECTION if name in values]
+    given = [name for name in FILES if name in values]
     if len(given) != 1:
         raise InputError(
-            f"expected one of the sections [{'], ['.join(KIND_OF_SECTION)}] in {str(path)!r}, received "
+            f"expected one of the sections [{'], ['.join(FILES)}] in {str(path)!r}, received "
             f"{' and '.join(given) or 'none'}; it says what a cell runs"
         )
-    return KIND_OF_SECTION[given[0]]
+    file = read_model(FILES[given[0]], values, repr(str(path)))
+    return Sweep(path.stem, path.parent, file.kind, file.sections, file.design, file.observables, file.phase)
 
 
-def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"expected [{name}] of {str(path)!r} to be a section, received {value!r:.60}")
-    return value
-
-
-def _design(
-    path: Path,
-    kind: str,
-    settings: SweepSection,
-    parameters: Mapping[str, Any],
-    sections: Mapping[str, dict[str, Any]],
-    known: Mapping[str, Any],
-) -> Design:
-    """Design of the parameters; the seeds of [sgd] are an axis unless the file varies them itself."""
-    where = f"[sweep] of {str(path)!r}"
-    whole_numbers = {name: _takes_whole_numbers(name, sections, known, where) for name in parameters}
-    seeds_are_an_axis = kind == SGD and SEED not in parameters
-    taken = taken_names() | ({"seed"} if seeds_are_an_axis else set())
-    design = build_design(settings.design, parameters, whole_numbers, settings.count, settings.seed, taken)
-    if seeds_are_an_axis:
-        first_values = _first(sections["sgd"], design, "sgd")
-        model: SGDSection = read_section(known["sgd"], first_values, f"[sgd] of {str(path)!r}")
-        seeds = model.seed_list()
-        if not seeds or len(set(seeds)) < len(seeds):
-            raise InputError(f"expected different seeds in [sgd], at least one, received {shown(model.seeds)}")
-        name = SEED if "classes.seed" in {axis.name for axis in design.axes} else "seed"
-        return Design((*design.axes, Axis(name, {SEED: list(seeds)})))
-    if SEED in parameters and "seeds" in sections["sgd"]:
-        raise InputError(f"expected seeds in [sgd] or {SEED} in {where}, received both; keep one of them")
-    return design
-
-
-def _listed(section: Any) -> list[Any]:
-    """Observables that [sweep] names."""
-    named = section.get("observables") if isinstance(section, dict) else None
-    return named if isinstance(named, list) else []
-
-
-def _observables(
-    kind: str, settings: SweepSection, sections: Mapping[str, dict[str, Any]], where: str
-) -> tuple[str, ...]:
-    if settings.observables is None:
-        system = system_models().get(sections.get("system", {}).get("kind", ""))
-        return default_observables(kind, system is None or system.takes_classes(), system and system.system)
-    (section,) = (name for name, of_section in KIND_OF_SECTION.items() if of_section == kind)
-    for name in settings.observables:
-        if name not in observables_of(kind):
-            raise unknown_name(f"observables of a sweep with [{section}]", name, observables_of(kind))
-    if not settings.observables:
-        raise InputError(
-            f"expected at least one observable in {where}, received none; choose of {', '.join(observables_of(kind))}"
-        )
-    return tuple(settings.observables)
-
-
-def _first(section: dict[str, Any], design: Design, name: str) -> dict[str, Any]:
-    """A section with the first value of each of its swept keys."""
-    return section | {
-        key.partition(".")[2]: values[0] for key, values in design.parameters.items() if key.startswith(f"{name}.")
-    }
-
-
-def _dotted(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Parameters by dotted name: ``"system.eta_Y" = ...`` and ``system.eta_Y = ...`` are the same."""
-    for key, value in entry.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict) and "." not in name:
-            yield from _dotted(value, f"{name}.")
-        else:
-            yield name, value
-
-
-def _takes_whole_numbers(
-    name: str, sections: Mapping[str, dict[str, Any]], known: Mapping[str, Any], where: str
-) -> bool:
-    """Whether a parameter takes whole numbers and no others; InputError when no section has it."""
-    section, _, key = name.partition(".")
-    if not key:
-        raise unknown("key", name, SweepSection.model_fields, f'{where}, besides parameters such as "system.eta_Y"')
-    if section not in sections:
-        raise unknown_name(f"the section of {name!r} in {where}", section, sections)
-    if name == SEED:
+def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
+    """Whether the key of a section takes whole numbers and no others; a key that does not exist takes none."""
+    if isinstance(model, Mapping):
+        model = model[kind] if kind in list(model) else Section
+    if issubclass(model, training_sections.SGDSection) and key == "seed":
         return True
-    if name == "sgd.seeds":
-        raise InputError(f"expected {SEED} in {where}, a seed per cell, received sgd.seeds; rename it")
-    model = known[section]
-    if isinstance(model, dict):
-        if key == "kind":
-            return False
-        model = read_kind(model, sections[section], f"[{section}]")
-    if key not in model.model_fields:
-        raise unknown("key", key, model.model_fields, f"[{section}] (to vary it in {where})")
-    annotation = model.model_fields[key].annotation
+    annotation = model.model_fields[key].annotation if key in model.model_fields else None
     types = set(get_args(annotation) or (annotation,))
     return int in types and float not in types
 
 
-def read_kind(model: Mapping[str, type[Section]], values: Mapping[str, Any], where: str) -> type[Section]:
-    """Model of a section with a key `kind`."""
-    if values.get("kind") not in list(model):
-        raise unknown_name(f"kind in {where}", str(values.get("kind")), model)
-    return model[values["kind"]]
-
-
-def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
-    axes = {axis.name: len(axis) for axis in sweep.design.axes if axis.name != "cell"}
-    is_grid = sweep.design.axes[0].name != "cell"
+def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]) -> None:
+    axes = {axis.name: len(axis) for axis in design.axes if axis.name != "cell"}
+    is_grid = design.axes[0].name != "cell"
     if len(axes) < 2 or not is_grid:
         raise InputError(
             "expected a grid of at least two parameters with a section [phase], received "
@@ -277,17 +478,17 @@ def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
     if phase.x == phase.y:
         raise InputError(f"expected two different axes in [phase], received {shown(phase.x)} twice; change one of them")
     for name in (phase.x, phase.y):
-        values = next(axis for axis in sweep.design.axes if axis.name == name).parameters.values()
+        values = next(axis for axis in design.axes if axis.name == name).parameters.values()
         if axes[name] < 2 or any(isinstance(value, (bool, str)) for column in values for value in column):
             raise InputError(
                 f"expected at least two numbers on the axis {name} of [phase], received "
                 f"{'one' if axes[name] < 2 else 'texts or true/false'}; take another axis, or no [phase]"
             )
-    names = [each.name for each in sweep.measured if not each.dims and not each.text]
+    names = [each.name for each in measured if not each.dims and not each.text]
     if not names:
         raise InputError(
             f"expected an observable with one number per cell with a section [phase], received "
-            f"{', '.join(sweep.observables)}; add one, such as entropy, to observables"
+            f"{', '.join(each.name for each in measured)}; add one, such as entropy, to observables"
         )
     if phase.variable not in names:
         raise unknown_name("variable in [phase]", phase.variable, names)
@@ -295,5 +496,5 @@ def _check_phase(phase: PhaseSection, sweep: Sweep) -> None:
     if others:
         raise InputError(
             f"expected no axis besides x, y and seed with a section [phase], received {', '.join(others)} with several "
-            "values; give one, or draw the dataset with snapdyn.figures.phase_diagrams.draw"
+            "values; give one, or draw the dataset with snapdyn.figures.plot"
         )

@@ -136,8 +136,9 @@ def save():
         write_figure(path.parent, path.stem, entry.compute("quick"), entry.draw, {}, 0.0)
     else:
         import xarray
-        from snapdyn.experiments.sweep.dataset import write
-        write(xarray.Dataset({"x": ("n", np.arange(3000.0)), "w": ("n", np.full(3000, "a", dtype=object))}), path)
+        from snapdyn.dynamics.netcdf import write_netcdf
+        data = xarray.Dataset({"x": ("n", np.arange(3000.0)), "w": ("n", np.full(3000, "a", dtype=object))})
+        write_netcdf(data, path, "snapdyn sweep 1")
 
 save()
 before, size = path.read_bytes(), path.stat().st_size

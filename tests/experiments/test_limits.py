@@ -20,7 +20,7 @@ SINGLE = '[classes]\nkind = "single_common_token"\ncommon_probability = 0.5\n'
 FILES = {
     "seeds of 77 bits": ("sweep", CLASSES + SGD + "seeds = 99999999999999999999999\n" + SWEEP, "at most 9223372036"),
     "seeds of 63 bits": ("sweep", CLASSES + SGD + f"seeds = {MOST}\n" + SWEEP, "seeds"),
-    "no seeds": ("sweep", CLASSES + SGD + "seeds = 0\n" + SWEEP, "seeds"),
+    "no seeds": ("sweep", CLASSES + SGD + "seeds = 0\n" + SWEEP, "sgd.seed"),
     "steps": ("sweep", CLASSES + SGD.replace("3", str(MOST)) + SWEEP, "steps"),
     "num_classes": ("simulate", SINGLE + f"num_classes = {MOST}\nnum_distinct = 1\n" + RUN, "at most 9007199"),
     "num_distinct": ("simulate", SINGLE + f"num_classes = 2\nnum_distinct = {MOST}\n" + RUN, "free memory"),

@@ -294,10 +294,10 @@ def test_bad_settings_are_bad_input(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[figures.33]\n", "expected only known figures"),
+        ("[figures.33]\n", "expected a figure in [figures]"),
         ("[figure.3]\n", "expected only known sections"),
-        ("figures = 3\n", "sections such as [figures.3]"),
-        ("[figures]\n3 = 1\n", "a section [figures.3]"),
+        ("figures = 3\n", "expected [figures] of"),
+        ("[figures]\n3 = 1\n", "expected 3 in [figures]"),
     ],
 )
 def test_wrong_files_of_parameters(

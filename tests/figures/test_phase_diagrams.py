@@ -29,21 +29,23 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.errors import InputError
-from snapdyn.experiments.sweep.design import Axis, Design
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.figures import FIGURES, house_style, overlaps, phase_gaps, phase_runs
+from snapdyn.figures import FIGURES, house_style, overlaps, plot
 from snapdyn.figures.phase_checks import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
-from snapdyn.figures.phase_panels import PANELS, whole_numbers
-from snapdyn.figures.phase_theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation import observables
+from snapdyn.validation.design import design_of
 from snapdyn.validation.maps.fallen_tokens import fall_onset
 from snapdyn.validation.observables import OF_THEORY
+from snapdyn.validation.phases import grids, ladder_gaps
+from snapdyn.validation.phases.panels import panels, whole_numbers
+from snapdyn.validation.phases.theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.search import load
 
 matplotlib.use("agg")
+PANELS = panels()
 ROOT = Path(__file__).parents[2]
 
 
@@ -219,18 +221,19 @@ def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str, tmp_path: Pat
     """
     rates, seeds = np.array([0.1, 1.0, 10.0]), 2
     x, y, run = {
-        "entropy": (rates, rates / 10, phase_runs.final_entropy),
-        "fallen": (rates, rates / 10, partial(phase_runs.fallen_share, instances=seeds)),
-        "times": (np.array([10.0, 1e3, 1e6]), np.array([2.0, 9.0]), phase_runs.transition_times),
-        "flow": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), phase_runs.phases),
-        "modified": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), phase_runs.phases),
+        "entropy": (rates, rates / 10, grids.final_entropy),
+        "fallen": (rates, rates / 10, partial(grids.fallen_share, instances=seeds)),
+        "times": (np.array([10.0, 1e3, 1e6]), np.array([2.0, 9.0]), grids.transition_times),
+        "flow": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), grids.phases),
+        "modified": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), grids.phases),
     }[panel]
     shown = PANELS[panel]
     whole = (lambda values: [int(v) for v in values]) if panel == "times" else np.ndarray.tolist
-    axes = [Axis(axis, {shown.parameter(axis): whole(values)}) for axis, values in ((shown.y, y), (shown.x, x))]
+    of_x, of_y = shown.axes
+    axes = {of_y: whole(y), of_x: whole(x)}
     if panel == "fallen":
-        axes.append(Axis("seed", {"classes.seed": list(range(seeds))}))
-    sweep = Sweep(panel, Path(), "ode", shown.settings, Design(tuple(axes)), (shown.variable,), phase=None)
+        axes["classes.seed"] = list(range(seeds))
+    sweep = Sweep(panel, Path(), "ode", shown.settings, design_of(axes, {}), (shown.variable,), phase=None)
     expected = run_sweep(sweep, tmp_path, jobs=1).dataset[shown.variable]
     expected = (expected.mean("seed") if panel == "fallen" else expected).values
     found = run(shown.settings, x, y)
@@ -246,17 +249,18 @@ def test_fine_gaps_are_those_of_the_ladder(panel: str) -> None:
     settings = PANELS[panel].settings
     rates = np.array([0.01, 1.0]), np.array([1e-4, 0.3])
     x, y, found = {
-        "gaps": (V := np.array([10.0, 1000.0]), c := np.array([1e-3, 0.3]), lambda: phase_gaps.over_vocabulary(
+        "gaps": (V := np.array([10.0, 1000.0]), c := np.array([1e-3, 0.3]), lambda: ladder_gaps.over_vocabulary(
             settings, V, common_probability=c)),
-        "number_gaps": (V, K := np.array([2.0, 7.0]), lambda: phase_gaps.over_vocabulary(settings, V, num_classes=K)),
-        "rate_gaps": (*rates, lambda: phase_gaps.over_rates(settings, *rates)),
+        "number_gaps": (V, K := np.array([2.0, 7.0]), lambda: ladder_gaps.over_vocabulary(settings, V, num_classes=K)),
+        "rate_gaps": (*rates, lambda: ladder_gaps.over_rates(settings, *rates)),
     }[panel]  # fmt: skip
     values, run = found(), settings["ladder"]
     times = log_times(run["first"], run["last"], run["count"])
     second = []
     for i, row in enumerate(y):
         for j, column in enumerate(x):
-            changed = {PANELS[panel].y: row, PANELS[panel].x: column}
+            of_x, of_y = (name.partition(".")[2] for name in PANELS[panel].axes)
+            changed = {of_y: row, of_x: column}
             of = {key: changed.get(key, value) for key, value in (settings["classes"] | run | changed).items()}
             classes = single_common_token(
                 int(of["num_classes"]), of["num_distinct"], of["common_probability"], int(of["vocab_size"])
@@ -277,7 +281,7 @@ def test_orbits_of_many_settings_are_the_orbit_of_each() -> None:
     for eta_Y, eta_Z in ((1e-2, 1e-5), (1e-1, 1.0)):
         by_beta = []
         for beta in ("exact", "leading"):
-            z = phase_gaps.orbits(times, P, K, V, np.full(3, eta_Y), np.full(3, eta_Z), beta)
+            z = ladder_gaps.orbits(times, P, K, V, np.full(3, eta_Y), np.full(3, eta_Z), beta)
             for i in range(3):
                 orbit = single_common_token_orbit(times, P[i, 1:], c[i], K[i], V[i], eta_Y, eta_Z, beta=beta)
                 np.testing.assert_allclose(z[i, :, 0], orbit.z_common, rtol=1e-6)
@@ -354,7 +358,7 @@ def test_lines_belong_to_what_is_run(changes: dict[str, dict[str, Any]], variabl
     """Assert that a decoder's memory is drawn only where there is a decoder of its own."""
     lines = lines_of(variable, theory_of(SETTINGS | changes, {}))
     assert len(lines) == len(labels)
-    for (label, _), part in zip(lines, labels, strict=True):
+    for label, part in zip(lines, labels, strict=True):
         assert part in label
 
 
@@ -391,11 +395,12 @@ def test_no_theory_for_other_descent(key: str, value: Any) -> None:
     ("x", "y", "variable", "message"),
     [
         ("eta_Y", "eta_Z", "entrop", "did you mean 'entropy'"),
-        ("eta_X", "eta_Z", "entropy", "expected a dimension of entropy"),
-        ("eta_Y", "seed", "entropy", "received also eta_Z"),
+        ("eta_X", "eta_Z", "entropy", "did you mean 'eta_Z'"),
+        ("eta_Y", "eta_Z", "entropy", "received also last"),
+        ("eta_Y", "last", "entropy", "received texts along last"),
     ],
 )
 def test_bad_names_are_refused(x: str, y: str, variable: str, message: str) -> None:
-    """Assert one sentence for names that the dataset does not have, and for further dimensions."""
+    """Assert one sentence for names that the dataset does not have, for further dimensions and for texts."""
     with pytest.raises(InputError, match=message):
-        draw(diagram(), x, y, variable)
+        plot(diagram().expand_dims(last=["a", "b"]), variable, x=x, y=y)

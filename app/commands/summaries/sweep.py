@@ -5,22 +5,24 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 from numpy.typing import NDArray
 
 from snapdyn.commands.terminal import say, show, show_table
-from snapdyn.experiments.sweep.dataset import SweepResult
-from snapdyn.figures.files import write_figure
+from snapdyn.figures.files import write_pictures
 from snapdyn.figures.phase_diagrams import draw
+
+if TYPE_CHECKING:
+    from snapdyn.experiments.sweep.execution import SweepResult
 
 LISTED_FAILURES = 10
 
 
 def show_result(result: SweepResult) -> None:
-    """Print the swept parameters, the range of each variable, and how many cells there are."""
+    """Print the swept parameters, the range of each variable, the number of cells, and why the first of them failed."""
     dataset = result.dataset
     rows = []
     for coordinate in dataset.coords.values():
@@ -42,6 +44,11 @@ def show_result(result: SweepResult) -> None:
         f"cells      {dataset.attrs['finished']}: {computed} computed, {result.taken_over} taken over, "
         f"{result.failed} failed, {result.missing} not run; {result.seconds:.1f} s"
     )
+    for number, (cell, reason) in enumerate(result.failures.items()):
+        if number == LISTED_FAILURES:
+            say(f"{len(result.failures) - LISTED_FAILURES} more cells failed; `failure` in the dataset has the reasons")
+            break
+        say(f"cell {_cell_name(result, cell)} failed: {reason}")
 
 
 def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
@@ -56,27 +63,11 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
     return f"{smallest:.4g}", f"{median:.4g}", f"{largest:.4g}"
 
 
-def draw_diagram(path: Path, dataset: xarray.Dataset, x: str, y: str, variable: str) -> str:
+def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, x: str, y: str, variable: str) -> str:
     """Draw the phase diagram beside the dataset; names of its files."""
-    started = time.perf_counter()
-    files = write_figure(
-        path.parent,
-        path.stem,
-        dataset,
-        lambda dataset: draw(dataset, x, y, variable),
-        {"sweep": path.stem},
-        started,
-    )
+    facts = {"sweep": name, "parameters": dataset.attrs}
+    files = write_pictures(folder, name, lambda: draw(dataset, x, y, variable), facts, time.perf_counter())
     return f"{files['png']}, {files['pdf']}"
-
-
-def show_failures(result: SweepResult) -> None:
-    """Print the reasons of the first failed cells on stderr."""
-    for number, (cell, reason) in enumerate(result.failures.items()):
-        if number == LISTED_FAILURES:
-            say(f"{len(result.failures) - LISTED_FAILURES} more cells failed; `failure` in the dataset has the reasons")
-            break
-        say(f"cell {_cell_name(result, cell)} failed: {reason}")
 
 
 def _cell_name(result: SweepResult, number: int) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, Trajectory, integrate_many, log_times, single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.phase_theory import profile
+from snapdyn.validation.phases.theory import profile
 
 Sections = Mapping[str, Mapping[str, Any]]
 # Relative errors of a gap; it is drawn in colours.
@@ -30,6 +30,16 @@ def logits_of_one_class(run: Trajectory) -> Floats:
     kept = run.representatives
     assert kept is not None
     return np.asarray(kept.z_of_kind(kept.z, 0))
+
+
+def ratios_of(eta_Y: Floats, eta_Z: Floats) -> tuple[Floats, np.ndarray[Any, Any]]:
+    """Different ratios eta_Z/eta_Y of a grid, and which of them each cell (eta_Z, eta_Y) has.
+
+    The mean field is a function of eta_Y t and eta_Z/eta_Y: cells of equal ratio are one run, saved at other times.
+    """
+    logarithms = np.round(np.log(eta_Z[:, None] / eta_Y), 9)
+    different, of_cell = np.unique(logarithms, return_inverse=True)
+    return np.exp(different), of_cell.reshape(logarithms.shape)
 
 
 def over_vocabulary(settings: Sections, vocab_size: Floats, **others: Floats) -> Floats:
@@ -87,19 +97,17 @@ def largest_gaps_over_rates(
     times: Floats, num_classes: int, vocab_size: int, common: float, num_distinct: int, eta_Y: Floats, eta_Z: Floats
 ) -> Floats:
     """`largest_gaps` over rates (eta_Z, eta_Y): the mean field is one run per eta_Z/eta_Y, at the times eta_Y t."""
-    logarithms = np.round(np.log(eta_Z[:, None] / eta_Y), 9)
-    different, of_cell = np.unique(logarithms, return_inverse=True)
-    of_cell = of_cell.reshape(logarithms.shape)
+    ratios, of_cell = ratios_of(eta_Y, eta_Z)
     classes = single_common_token(num_classes, num_distinct, common, vocab_size)
     visits, place = np.unique(np.multiply.outer(eta_Y, times), return_inverse=True)
     place = place.reshape(eta_Y.size, times.size)
-    systems = [MeanField(classes, 1.0, ratio) for ratio in np.exp(different)]
+    systems = [MeanField(classes, 1.0, ratio) for ratio in ratios]
     runs = integrate_many(systems, visits, reduce=True, z_only=True, rtol=RTOL, atol=1e-4 * RTOL / vocab_size)
     z = np.array([logits_of_one_class(run) for run in runs])
     cells = z[of_cell[:, :, None], place[None]].reshape(-1, times.size, num_distinct + 1)
     Y, Z = (rates.ravel() for rates in np.broadcast_arrays(eta_Y, eta_Z[:, None]))
     K, V, c = (np.full(Y.shape, value) for value in (num_classes, vocab_size, common))
-    return _gaps(cells, times, K, V, c, num_distinct, Y, Z).reshape(logarithms.shape)
+    return _gaps(cells, times, K, V, c, num_distinct, Y, Z).reshape(of_cell.shape)
 
 
 def _gaps(

@@ -69,7 +69,7 @@ def _known(function: Callable[..., Floats], V: Floats, *others: Floats) -> Float
     return values
 
 
-# The lines of each variable: label, and a function of the theory that is 0 on the line (in logarithms).
+# Lines of a diagram: label, and a function of the theory that is 0 on the line (in logarithms).
 Line = tuple[str, Callable[[Theory], Floats]]
 REACHED: tuple[Line, ...] = (
     ("$t^*$ = end of the run", lambda theory: np.log(theory.time("peak") / theory.T)),
@@ -88,16 +88,19 @@ LADDER: tuple[Line, ...] = (
 )
 
 
-def lines_of(variable: str, theory: Theory) -> tuple[Line, ...]:
-    """Return the theory's lines for a diagram of this variable."""
-    if variable == "transition_time":
-        return REACHED[:1]
-    if variable in ("largest_gap", "gap"):
-        return LADDER
-    if theory.system == "ModifiedDecoder" and variable in ("phase", "late_speed", "winner_share"):
-        return (*REACHED, *SNAPPING)
+def lines_of(variable: str, theory: Theory) -> dict[str, Floats]:
+    """Return the theory's lines for a diagram of this variable: label, and an array that is 0 on the line."""
     remembers = theory.system in ("", "MeanField", "FiniteLengthMeanField")  # earlier attention, in the decoder
-    return (*REACHED, *MEMORY) if remembers else REACHED
+    if variable == "transition_time":
+        lines = REACHED[:1]
+    elif variable in ("largest_gap", "gap"):
+        lines = LADDER
+    elif theory.system == "ModifiedDecoder" and variable in ("phase", "late_speed", "winner_share"):
+        lines = (*REACHED, *SNAPPING)
+    else:
+        lines = (*REACHED, *MEMORY) if remembers else REACHED
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {label: function(theory) for label, function in lines}
 
 
 def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:

@@ -20,9 +20,9 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.phase_gaps import logits_of_one_class, orbits
-from snapdyn.figures.phase_theory import profile, theory_of
 from snapdyn.validation import observables
+from snapdyn.validation.phases.ladder_gaps import logits_of_one_class, orbits, ratios_of
+from snapdyn.validation.phases.theory import profile, theory_of
 
 NEAR = 5e-3  # share of a law's time within which the transition is looked for first
 MOST_LOGITS = 5_000_000  # held at once, of the cells of a diagram at all times
@@ -34,16 +34,6 @@ Sections = Mapping[str, Mapping[str, Any]]
 def of_one_class(systems: Sequence[MeanField], times: ArrayLike, **options: Any) -> list[Trajectory]:
     """Runs of equivalent classes, read in one of them: the cost does not depend on the number of classes."""
     return [run.of_class(0) for run in integrate_many(systems, times, reduce=True, **options)]
-
-
-def ratios_of(eta_Y: Floats, eta_Z: Floats) -> tuple[Floats, np.ndarray[Any, Any]]:
-    """Different ratios eta_Z/eta_Y of a grid, and which of them each cell (eta_Z, eta_Y) has.
-
-    The mean field is a function of eta_Y t and eta_Z/eta_Y: cells of equal ratio are one run, saved at other times.
-    """
-    logarithms = np.round(np.log(eta_Z[:, None] / eta_Y), 9)
-    different, of_cell = np.unique(logarithms, return_inverse=True)
-    return np.exp(different), of_cell.reshape(logarithms.shape)
 
 
 def final_entropy(settings: Sections, eta_Y: Floats, eta_Z: Floats) -> Floats:
