@@ -8,7 +8,6 @@ from snapdyn.figures.drawing import compute, draw
 from snapdyn.figures.plotting import plot
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import house_style, new_figure
-from snapdyn.figures.text_boxes import overlaps
 from snapdyn.figures.writing import DrawnFigure, write
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "draw",
     "house_style",
     "new_figure",
-    "overlaps",
     "plot",
     "write",
 ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import xarray
+from pydantic import Field
 
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.phase_checks import check
-from snapdyn.figures.phase_panels import TITLES, compute, panel_of, title_of
+from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
+from snapdyn.validation.phases.checks import check
+from snapdyn.validation.phases.panels import dataset_of, panel_of, panels, settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +45,58 @@ GENERAL = (
 )
 
 
+# Title of each diagram; it may hold {section[key]} of its settings.
+TITLES = {
+    "entropy": "final entropy, mean field",
+    "fallen": "distinct tokens that fall, mean field",
+    "times": "transition, mean field, $K$ up to $10^9$",
+    "gaps": "largest gap of $z$, $K = {classes[num_classes]}$",
+    "number_gaps": "largest gap of $z$, common token of {classes[common_probability]:g}",
+    "rate_gaps": "largest gap of $z$, $K = {classes[num_classes]}$, $V = {classes[vocab_size]}$",
+    "flow": r"mean field, $\eta_Y = {system[eta_Y]:g}$",
+    "modified": r"Eq. (10), $\eta_Y = {system[eta_Y]:g}$",
+}
+
+
+def compute(
+    level: str,
+    num_classes: Annotated[int, Field(ge=2, le=1000, description="classes K (entropy, gaps)")] = 5,
+    vocab_size: Annotated[Whole, Field(ge=1000, description="vocabulary V (entropy, gaps over rates)")] = 1000,
+    num_distinct: Annotated[int, Field(ge=2, le=100, description="distinct tokens of a class")] = 5,
+    common_probability: Annotated[float, Field(ge=0.01, le=0.99, description="of the common token (entropy)")] = 0.5,
+    gap_probability: Annotated[
+        float, Field(ge=1e-3, le=0.9, description="of the common token (gaps over K and over rates)")
+    ] = 0.03,
+    last_entropy: Annotated[
+        float, Field(ge=10, le=1e12, description="end of the runs (entropy), batch-size-1 steps")
+    ] = 1e3,
+    last_time: Annotated[float, Field(ge=1e3, le=1e9, description="end of the other runs, batch-size-1 steps")] = 1e4,
+    cells: Annotated[int, Field(ge=5, le=301, description="cells along each axis")] = 61,
+    instances: Annotated[Whole | None, Field(ge=1, description="random instances (falls), 2 or 8 by the level")] = None,
+) -> xarray.Dataset:
+    """Run the sweeps of the eight diagrams.
+
+    Parameters
+    ----------
+    level : "quick" or "full"
+        Whether the falls are a mean over 2 or 8 random instances.
+    num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time
+        As in the annotations.
+    cells, instances
+        As in the annotations.
+
+    Returns
+    -------
+    xarray.Dataset
+        PANEL_VARIABLE over (PANEL_Y, PANEL_X), panels as in TITLES; the attribute settings_PANEL has the sections of
+        the sweep file that gives the same diagram, as JSON; gaps are those of z, where such a sweep takes the largest
+        over all observables. fallen is a mean over random instances. NaN where V < K.
+    """
+    count = instances or (8 if level == "full" else 2)
+    probabilities, ends = (common_probability, gap_probability), (last_entropy, last_time)
+    return dataset_of(panels(cells, count, num_classes, vocab_size, num_distinct, *probabilities, *ends))
+
+
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the eight diagrams, each with its colours and legend."""
     from snapdyn.figures.phase_diagrams import draw_panel
@@ -51,17 +105,18 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     rows = len(TITLES) // columns
     figure = new_figure(width, 2.7 * rows)
     parts = figure.subfigures(rows, columns, squeeze=False).flat
-    panels = []
-    for part, (name, (variable, _)) in zip(parts, TITLES.items(), strict=True):
+    drawn = []
+    for part, (name, title) in zip(parts, TITLES.items(), strict=True):
         axes = part.subplots()
         data = panel_of(dataset, name)
-        y, x = map(str, data[variable].dims)
-        handles = draw_panel(axes, data, x, y, variable)
-        axes.set_title(title_of(dataset, name))
+        ((variable, values),) = data.items()
+        y, x = map(str, values.dims)
+        handles = draw_panel(axes, data, x, y, str(variable))
+        axes.set_title(title.format(**settings_of(dataset, name)) if "[" in title else title)
         legend_above(
             part, handles, [str(handle.get_label()) for handle in handles], "outside lower center",
             fontsize=note_size(0.93), most_columns=2,
         )  # fmt: skip
-        panels.append(axes)
-    letter_panels(panels)
+        drawn.append(axes)
+    letter_panels(drawn)
     return figure

@@ -66,7 +66,7 @@ SERVED_BY = {
     "validation/symbolic_checks": "analytic/symbolic/test_derivation.py",
     "experiments/*_sections": "experiments/test_system_sections.py",
     "experiments/figure_files": "figures/test_parameters.py",
-    "experiments/sweep/observables": "experiments/sweep/test_cells.py",
+    "validation/cells": "experiments/sweep/test_cells.py",
     "figures/axes": "figures/test_claim_pictures.py",
     "figures/files": "figures/test_drawing.py",
     "figures/layout": "figures/test_text_boxes.py",

@@ -15,7 +15,6 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.explorer.curves import Curves, compute_curves, verdicts
-from snapdyn.explorer.drawing import MARKS
 from snapdyn.explorer.settings import Settings
 from snapdyn.explorer.steps import overlap_steps
 from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER, statement
@@ -127,7 +126,7 @@ def precompute(grid: Grid, progress: Callable[[float, float, str], None] | None 
             scaled = (curve - low) / (high - low) if high > low else np.zeros_like(curve)
             steps.append(np.rint(LEVELS * scaled.clip(0.0, 1.0)).astype("<u2").tobytes())
             limits.append(np.array([low, high], "<f4").tobytes())
-        marks[f"{each.num_classes},{each.vocab_size}"] = [curves.marks[name] for name in MARKS]
+        marks[f"{each.num_classes},{each.vocab_size}"] = list(curves.marks.values())
         if curves.note:
             notes[str(number)] = curves.note
         if each.seq_len is None:

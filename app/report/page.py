@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -16,10 +18,12 @@ from markupsafe import Markup
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
-from snapdyn.figures import DrawnFigure, write
-from snapdyn.report.filters import FILTERS
-from snapdyn.report.formulas import glyph_definitions
-from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Report
+from snapdyn.figures import DrawnFigure, claim_svg, write
+from snapdyn.figures.validity_maps import map_svg
+from snapdyn.report.formulas import formula_html, glyph_definitions
+from snapdyn.report.pictures import figure_image, page_svg
+from snapdyn.report.prose import prose_html
+from snapdyn.validation import CLAIMS, FINDINGS, Check, ClaimResult, Report
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
@@ -52,6 +56,7 @@ ROLES = {
 
 # Where the template leaves room for the outlines of the formulas' glyphs.
 GLYPHS_HERE = "<!-- glyphs -->"
+WORDS = ("no", "one", "two", "three", "four", "five")
 
 
 @dataclass(frozen=True)
@@ -227,3 +232,54 @@ def _equations(report: Report) -> Sequence[EquationRow]:
     """Return the rows of the table of equations if the whole register was run, else none."""
     whole = {claim.id for claim in report.claims} >= set(CLAIMS)
     return equation_table(report.claims) if whole else ()
+
+
+# How the template shows numbers, seeds, outcomes, formulas and pictures.
+
+
+def number(value: float, digits: int = 3) -> Markup | str:
+    """Return a number as text of so many digits, with powers of ten such as 2·10<sup>7</sup> where they are shorter."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    text = f"{value:.{digits}g}"
+    mantissa, _, exponent = text.partition("e")
+    if not exponent or 0 < int(exponent) < 5:
+        return f"{float(text):.{max(digits, 6)}g}"
+    power = f"10<sup>{int(exponent)}</sup>"
+    return Markup(power if mantissa == "1" else f"{mantissa}·{power}")
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return whole numbers as text, consecutive ones as a range: 0-4, 7."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def outcome(check: Check) -> tuple[str, str]:
+    """Return the CSS class and the words for the outcome of a check."""
+    if check.role == "control":
+        return ("bad", "passed, but must fail") if check.passed else ("good", "rejected, as required")
+    if check.passed:
+        return "good", "passed"
+    # Outside its conditions a statement may fail: that is the boundary, not a fault.
+    return ("neutral", "fails outside its conditions") if check.role == "outside" else ("bad", "fails")
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "formula": lambda latex: Markup(formula_html(latex)),
+    "prose": lambda text: Markup(prose_html(text)),
+    "svg": lambda picture: Markup(page_svg(claim_svg(picture))),
+    "map_svg": lambda map: Markup(page_svg(map_svg(map))),
+    "image": lambda figure: Markup(figure_image(figure.png, figure.title)),
+    "number": number,
+    "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
+    "ranges": ranges,
+    "place": lambda source: re.split(r", Eqs?\.|;", source)[0],
+    "words": lambda count: WORDS[count] if count < len(WORDS) else str(count),
+    "outcome": outcome,
+}

@@ -33,8 +33,8 @@ from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Outcome, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
-from snapdyn.experiments.sweep.observables import TIME, Values
 from snapdyn.experiments.sweep.store import Cells, code_hash
+from snapdyn.validation.cells import TIME, Values
 from snapdyn.validation.design import Column, table
 
 FORMAT = "snapdyn sweep 1"

@@ -29,10 +29,10 @@ from snapdyn.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_sections import RUN
-from snapdyn.experiments.sweep.observables import all_observables, chosen, default_observables, observables_of
 from snapdyn.experiments.sweep.store import cell_key
 from snapdyn.experiments.system_sections import system_models
 from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model
+from snapdyn.validation.cells import all_observables, chosen, default_observables, observables_of
 from snapdyn.validation.design import MOST_CELLS, Design, Value, design_of
 
 SEED = "sgd.seed"

@@ -10,7 +10,7 @@ from snapdyn.explorer.curves import Curves, compute_curves
 from snapdyn.explorer.drawing import DPI, MARKS, TOKENS, Picture
 from snapdyn.explorer.settings import Settings
 from snapdyn.figures import house_style
-from snapdyn.figures.text_boxes import overlaps
+from tests.text_boxes import overlaps
 
 
 @pytest.fixture(scope="module")

@@ -31,18 +31,19 @@ from snapdyn.dynamics import (
 from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.figures import FIGURES, house_style, overlaps, plot
-from snapdyn.figures.phase_checks import EXCESS, SNAPS
+from snapdyn.figures import FIGURES, house_style, plot
 from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.validation import observables
 from snapdyn.validation.design import design_of
 from snapdyn.validation.maps.fallen_tokens import fall_onset
 from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.phases import grids, ladder_gaps
+from snapdyn.validation.phases.checks import EXCESS, SNAPS
 from snapdyn.validation.phases.panels import panels, whole_numbers
 from snapdyn.validation.phases.theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.search import load
+from tests.text_boxes import overlaps
 
 matplotlib.use("agg")
 PANELS = panels()

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.errors import InputError
-from snapdyn.figures import overlaps
 from snapdyn.validation.comparison import compute
+from tests.text_boxes import overlaps
 
 
 @pytest.fixture(autouse=True)

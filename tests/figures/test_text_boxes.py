@@ -8,10 +8,11 @@ import xarray
 from matplotlib.figure import Figure
 
 import snapdyn as sd
-from snapdyn.figures import FIGURES, overlaps
+from snapdyn.figures import FIGURES
 from snapdyn.figures.figure_maps import as_mathtext
 from snapdyn.figures.layout import fit_texts, fitting_columns, words_of, wrap
 from snapdyn.figures.style import PRESETS, house_style
+from tests.text_boxes import overlaps
 
 WIDTHS = (3.25, 5.5)
 PAGE = 9.0  # inches of text on a page of a journal

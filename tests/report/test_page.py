@@ -20,8 +20,7 @@ import snapdyn.report.page
 import snapdyn.validation
 from snapdyn.analytic.symbolic import derivations
 from snapdyn.figures import FIGURES
-from snapdyn.report.filters import FILTERS
-from snapdyn.report.page import BuiltReport, VerifiedDerivation, build_report, headlines, render
+from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, ranges, render
 from snapdyn.report.prose import prose_html
 from snapdyn.validation import CLAIMS, Map, Picture, Report
 from snapdyn.validation.equations import EquationRow
@@ -346,3 +345,9 @@ def test_pages_in_print(whole_page: str, tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120, env={**os.environ, "HOME": str(tmp_path)})
     sheets = len(re.findall(rb"/Type\s*/Page\b(?!s)", (tmp_path / "page.pdf").read_bytes()))
     assert 3 <= sheets <= A4_PAGES
+
+
+def test_ranges() -> None:
+    """Assert that runs of neighbouring seeds are shortened, in order and without repeats."""
+    assert ranges([7, 0, 1, 2, 9, 10, 2]) == "0-2, 7, 9-10"
+    assert ranges([]) == ""

@@ -14,6 +14,7 @@ import xarray
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.design import Column, design_of, table
 from snapdyn.validation.phases import grids, ladder_gaps
+from snapdyn.validation.phases.theory import Theory, theory_of
 
 Sections = dict[str, dict[str, Any]]
 SLOW = {"eta_Y": 1e-2, "eta_Z": 1e-5}  # attention so slow that it does not disturb the decoder
@@ -146,3 +147,35 @@ def whole_numbers(first: float, last: float, count: int) -> Floats:
     """Return `count` different whole numbers, log-spaced where these are more than 1 apart."""
     places = np.arange(count)
     return np.asarray(np.maximum.accumulate(np.geomspace(first, last, count).round() - places) + places)
+
+
+def dataset_of(shown: Mapping[str, Panel]) -> xarray.Dataset:
+    """Measure all panels: PANEL_VARIABLE over (PANEL_Y, PANEL_X), and the attribute settings_PANEL, as JSON."""
+    datasets = []
+    for name, panel in shown.items():
+        data = panel.table()
+        renamed = data.rename({each: f"{name}_{each}" for each in data.variables})
+        renamed.attrs = {f"settings_{name}": data.attrs["settings"]}
+        datasets.append(renamed)
+    return xarray.merge(datasets, combine_attrs="no_conflicts")
+
+
+def settings_of(dataset: xarray.Dataset, name: str) -> Sections:
+    """Return the sections of the sweep file that gives the same diagram."""
+    return dict(json.loads(dataset.attrs[f"settings_{name}"]))
+
+
+def panel_of(dataset: xarray.Dataset, name: str) -> xarray.Dataset:
+    """Return the data of one diagram as a sweep would give them."""
+    (variable,) = (each for each in dataset.data_vars if str(each).startswith(f"{name}_"))
+    data = dataset[[variable]]
+    names = {each: str(each).removeprefix(f"{name}_") for each in data.variables}
+    return data.rename(names).assign_attrs(settings=dataset.attrs[f"settings_{name}"])
+
+
+def panel_theory(dataset: xarray.Dataset, name: str) -> Theory:
+    """Return the theory on the cells of one diagram."""
+    (data,) = panel_of(dataset, name).values()
+    y, x = (data[dim] for dim in data.dims)
+    changes = dict(zip((x.attrs["parameter"], y.attrs["parameter"]), np.meshgrid(x, y), strict=True))
+    return theory_of(settings_of(dataset, name), changes)

@@ -1,8 +1,7 @@
-"""What the figure of phases claims, checked on its data, with wrong theories as controls."""
+"""What the theory says of the diagrams of phases, checked on their data, with wrong theories as controls."""
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 import numpy as np
@@ -10,9 +9,9 @@ import xarray
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.phase_panels import panel_of, panel_theory
 from snapdyn.validation import observables
 from snapdyn.validation.checks import Check
+from snapdyn.validation.phases.panels import panel_of, panel_theory, settings_of
 from snapdyn.validation.phases.theory import ONSET
 
 MEAN_FIELD, MODIFIED = "mean field", "modified decoder"
@@ -203,7 +202,7 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
     rho, K, V, eta_Y, slowness = (
         np.broadcast_to(x, gap.shape)[measured] for x in (theory.rho, theory.K, theory.V, theory.eta_Y, theory.slowness)
     )
-    run = json.loads(dataset.attrs[f"settings_{panel}"])["ladder"]
+    run = settings_of(dataset, panel)["ladder"]
     times = run["first"], run["last"], run["count"]
     cells = zip(eta_Y.tolist(), V.tolist(), K.tolist(), rho.tolist(), strict=True)
     of_beta = np.array([_largest_gap(times, *cell) for cell in cells])

@@ -80,15 +80,6 @@ def overlaps(figure: Figure) -> list[tuple[str, str]]:
     -------
     list of (str, str)
         Pairs of texts; the second one is "edge of the page" for a text that leaves it.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> figure = Figure(figsize=(3, 2))
-    >>> figure.text(0.5, 0.5, "one"), figure.text(0.52, 0.5, "two")
-    (Text(0.5, 0.5, 'one'), Text(0.52, 0.5, 'two'))
-    >>> overlaps(figure)
-    [('one', 'two')]
     """
     figure.draw_without_rendering()
     boxes = text_boxes(figure)

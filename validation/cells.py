@@ -1,4 +1,4 @@
-"""What a sweep measures in each cell: observables of the registry, at the end of a run or over time."""
+"""What a cell of a design can measure: observables of the registry, at the end of a run or over time."""
 
 from __future__ import annotations
 
