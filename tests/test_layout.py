@@ -19,7 +19,6 @@ SERVED_BY = {
     "validation/phases/*": "figures/test_phase_diagrams.py",
     "figures/figure_*": "figures/test_figure_checks.py",
     "figures/syn_*": "figures/test_figure_checks.py",
-    "figures/phase_*": "figures/test_phase_diagrams.py",
     "commands/summaries/*": "commands/test_main.py",
     # Kernels are tested through what calls them, against plain numpy.
     "dynamics/kernels/mean_field/jacobian": "dynamics/integration/test_cvode.py",
