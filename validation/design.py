@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, shown
 from snapdyn.validation.rungs.run import BRANCHES
 
@@ -107,6 +109,25 @@ def design_of(
     if (size := math.prod(design.shape)) > MOST_CELLS:
         raise InputError(f"expected at most {MOST_CELLS} cells, received {size}; take fewer values")
     return design
+
+
+def over_grid(measure: Callable[..., float | None], axes: Mapping[str, ArrayLike]) -> Floats:
+    """Measure every cell of a grid.
+
+    Parameters
+    ----------
+    measure : callable
+        ``measure(**cell)`` of the values of the parameters; None where there is no number.
+    axes : mapping of str to (N,) array
+        Different values of each parameter.
+
+    Returns
+    -------
+    array
+        A dimension per axis; NaN where there is no number.
+    """
+    design = design_of({name: np.asarray(values).tolist() for name, values in axes.items()}, {})
+    return np.array([measure(**cell) for cell in design.cells()], dtype=float).reshape(design.shape)
 
 
 def table(

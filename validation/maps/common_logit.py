@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.maps.rates_and_correlation import boundary
 from snapdyn.validation.pictures import Map
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
@@ -105,7 +107,7 @@ def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
     K = np.unique(np.geomspace(2, 16, points or (8 if full else 4)).round().astype(int))
 
     def measured(V: float, K: int, rho: float) -> float:
-        return abs(common_logit_ratio(int(V), K, float(rho))[0] - 1) if V >= K else np.nan
+        return abs(common_logit_ratio(int(V), K, rho)[0] - 1) if V >= K else np.nan
 
     share = 0.05
     assumption = 6 / np.sqrt(V)
@@ -118,7 +120,7 @@ def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
         quantity="distance of the common logits' ratio from 1",
         x=V,
         y=rho,
-        violation=np.array([[measured(v, 10, r) for v in V] for r in rho]),
+        violation=over_grid(partial(measured, K=10), {"rho": rho, "V": V}),
         threshold=share,
         boundaries=(
             boundary("printed: rho < 1/(K(K-1))", V[[0, -1]], [1 / 90] * 2),
@@ -133,7 +135,7 @@ def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
         quantity="distance of the common logits' ratio from 1",
         x=V,
         y=K.astype(float),
-        violation=np.array([[measured(v, int(k), 1e-3) for v in V] for k in K]),
+        violation=over_grid(partial(measured, rho=1e-3), {"K": K, "V": V}),
         threshold=share,
         boundaries=(
             boundary("printed: V >> K^2, read as 10 K^2", 10.0 * K**2, K),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.pictures import Map
 from snapdyn.validation.properties import Property
 from snapdyn.validation.search.instance import Instance
@@ -20,14 +21,11 @@ def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = 
     x, y = (np.geomspace(*RANGES[name], 25 if full else 13) for name in axes)
     if "vocab_size" in axes:
         x, y = (np.unique(np.round(v)) if name == "vocab_size" else v for name, v in zip(axes, (x, y), strict=True))
-    violation = np.full((y.size, x.size), np.nan)
-    for i, j in np.ndindex(violation.shape):
-        values = dict(zip(axes, (float(x[j]), float(y[i])), strict=True))
-        if "vocab_size" in values:
-            values["vocab_size"] = int(values["vocab_size"])
-        measured = prop.measure(replace(base, **values))  # type: ignore[arg-type]
-        if measured is not None:
-            violation[i, j] = -measured.margin
-    return Map(
-        title, LABELS[axes[0]], LABELS[axes[1]], f"{prop.name}, over its bound", x, y, violation, 0.0, scale="linear"
-    )
+
+    def violation(**values: float) -> float | None:
+        whole = {name: int(value) if name == "vocab_size" else value for name, value in values.items()}
+        measured = prop.measure(replace(base, **whole))  # type: ignore[arg-type]
+        return None if measured is None else -measured.margin
+
+    grid = over_grid(violation, {axes[1]: y, axes[0]: x})
+    return Map(title, LABELS[axes[0]], LABELS[axes[1]], f"{prop.name}, over its bound", x, y, grid, 0.0, scale="linear")

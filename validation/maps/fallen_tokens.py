@@ -11,6 +11,7 @@ from snapdyn.dynamics import (
     log_times,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.instances import correlated_classes
 from snapdyn.validation.maps.rates_and_correlation import MUCH_SMALLER, boundary, flow_at_ratio, ratio_correlation_map
 from snapdyn.validation.observables import FALL, drop_below_maximum
@@ -50,14 +51,13 @@ def common_rise_map(level: str) -> Map:
     P = np.array([[1.0, 0.4, 0.0], [1.0, 0.0, 0.1]])
     P /= P.sum(axis=1, keepdims=True)
     times = log_times(1e-1, 1e4, 60)
-    violation = np.empty((sizes.size, ratios.size))
-    for i, V in enumerate(sizes):
-        classes = SequenceClasses(P, query=[1, 0], vocab_size=int(V))
-        for j, ratio in enumerate(ratios):
-            z = flow_at_ratio(classes, float(ratio), times).z
-            common = np.vstack([np.zeros(2), z[:, :, 0]])
-            # A rise of the logit is a fall of its negative.
-            violation[i, j] = drop_below_maximum(-common).max() / np.abs(z).max()
+
+    def rise(V: float, ratio: float) -> float:
+        z = flow_at_ratio(SequenceClasses(P, query=[1, 0], vocab_size=int(V)), ratio, times).z
+        common = np.vstack([np.zeros(2), z[:, :, 0]])
+        # A rise of the logit is a fall of its negative.
+        return float(drop_below_maximum(-common).max() / np.abs(z).max())
+
     return Map(
         title="Rise of the only common token, t <= 1e4/eta_Y",
         xlabel="eta_Z/eta_Y",
@@ -65,7 +65,7 @@ def common_rise_map(level: str) -> Map:
         quantity="rise over the largest logit",
         x=ratios,
         y=sizes,
-        violation=violation,
+        violation=over_grid(rise, {"V": sizes, "ratio": ratios}),
         threshold=FALL,
         boundaries=(
             boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, sizes[[0, -1]]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from snapdyn.dynamics import (
     log_times,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.instances import correlated_classes
 from snapdyn.validation.pictures import Line, Map
 from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
@@ -62,11 +64,14 @@ def ratio_correlation_map(
     ratios = np.geomspace(1e-3, 100, points or (11 if full else 6))
     correlations = np.geomspace(0.03, 10, points or (11 if full else 5))
     times = log_times(1e-1, 1e4, 60)
-    violation = np.empty((correlations.size, ratios.size))
-    for i, correlation in enumerate(correlations):
-        members = [correlated_classes(float(correlation), seed) for seed in range(instances or (8 if full else 2))]
-        for j, ratio in enumerate(ratios):
-            violation[i, j] = np.mean([measure(flow_at_ratio(classes, float(ratio), times)) for classes in members])
+
+    @cache
+    def members(correlation: float) -> list[SequenceClasses]:
+        return [correlated_classes(correlation, seed) for seed in range(instances or (8 if full else 2))]
+
+    def violation(correlation: float, ratio: float) -> float:
+        return float(np.mean([measure(flow_at_ratio(classes, ratio, times)) for classes in members(correlation)]))
+
     return Map(
         title=title,
         xlabel="eta_Z/eta_Y",
@@ -74,7 +79,7 @@ def ratio_correlation_map(
         quantity=quantity,
         x=ratios,
         y=correlations,
-        violation=violation,
+        violation=over_grid(violation, {"correlation": correlations, "ratio": ratios}),
         threshold=threshold,
         boundaries=(
             boundary("printed: |lambda_1| < 1/K", ratios[[0, -1]], [1.0, 1.0]),
