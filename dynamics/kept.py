@@ -16,9 +16,9 @@ class Kept:
     Examples
     --------
     >>> kept = Kept()
-    >>> kept.take("square", b"start", lambda: 3**2)
+    >>> kept.get_or_make("square", b"start", lambda: 3**2)
     9
-    >>> kept.take("square", b"start", lambda: 4**2), kept.take("square", b"other start", lambda: 4**2)
+    >>> kept.get_or_make("square", b"start", lambda: 4**2), kept.get_or_make("square", b"other start", lambda: 4**2)
     (9, 16)
     """
 
@@ -32,7 +32,7 @@ class Kept:
         """Forget everything."""
         self._last.clear()
 
-    def take(self, kind: Hashable, start: bytes, make: Callable[[], Made]) -> Made:
+    def get_or_make(self, kind: Hashable, start: bytes, make: Callable[[], Made]) -> Made:
         """What was made of this kind from this start, or what `make` now makes.
 
         Two threads that ask at the same time may both make it; what they make must be equal.

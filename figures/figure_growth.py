@@ -22,8 +22,8 @@ from snapdyn.figures.layout import legend_above
 from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure, thin_dotted
 from snapdyn.validation.checks import Check
-from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, run_on_rung
+from snapdyn.validation.sample_classes import dominant_token
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

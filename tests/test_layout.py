@@ -56,7 +56,7 @@ SERVED_BY = {
     "validation/fitting/*": "validation/fitting/test_estimation.py",
     "validation/growth_bounds": "validation/claims/test_stages.py",
     "validation/findings": "validation/test_equations.py",
-    "validation/instances": "validation/claims/test_correlation.py",
+    "validation/sample_classes": "validation/claims/test_correlation.py",
     "validation/observables": "figures/test_phase_diagrams.py",
     "validation/pictures": "figures/test_claim_pictures.py",
     "validation/visits": "validation/claims/test_concentration.py",

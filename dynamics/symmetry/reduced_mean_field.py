@@ -40,7 +40,7 @@ class ReducedMeanField(QuotientSystem):
         super().__init__(lists, self._shared_row_sums, full.eta_Y, full.eta_Z)
 
     def _shared_row_sums(self) -> RowSums:
-        return self.full.classes.kept.take(
+        return self.full.classes.kept.get_or_make(
             ("row sums", self.full.residual, self.full.size),  # with lumped tokens or without
             self.full.start_pattern,
             lambda: _row_sums(self.full, self.colouring, self.quotient.num_slots, self.size),

@@ -82,9 +82,13 @@ class Representatives:
             return None
         carried = self._carried
         slots, kinds = carried.tokens.slots[kind], carried.tokens.kind_of_block
-        own = np.where(carried.on_own[slots] >= 0, carried.on_own[slots], carried.on_others[slots, kinds[kind]])
+        own = np.where(
+            carried.y_of_next_token[slots] >= 0,
+            carried.y_of_next_token[slots],
+            carried.y_of_other_outputs[slots, kinds[kind]],
+        )
         columns = [-1 if output < 0 else kinds[output - 1] for output in outputs_of_kind(self.classes, kind)[1:]]
-        values = np.column_stack([own, *(carried.on_others[slots, column] for column in columns)])
+        values = np.column_stack([own, *(carried.y_of_other_outputs[slots, column] for column in columns)])
         return self.Y.take(values - self.z.shape[1], axis=-1)
 
 

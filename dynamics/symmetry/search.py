@@ -64,4 +64,4 @@ def colouring_of(
         likely = at_most is None or has_equivalent_classes(incidence, start)
         return balanced_colouring(incidence, start, most) if likely else None
 
-    return classes.kept.take(("colouring", kind, at_most, most), pattern, search)
+    return classes.kept.get_or_make(("colouring", kind, at_most, most), pattern, search)

@@ -32,18 +32,18 @@ class SymmetricQuotient:
     lists : Quotient
     sums : RowSums
     tokens : EquivalentTokens
-    on_others : (num_slots, kinds + 1) array of int
+    y_of_other_outputs : (num_slots, kinds + 1) array of int
         State value of Y of a token on the next token of another class of each kind, and on the outputs that are no
         next token; -1 where there is none.
-    on_own : (num_slots,) array of int
+    y_of_next_token : (num_slots,) array of int
         The same on the class's own next token, for distinct tokens; -1 for common ones.
     """
 
     lists: Quotient
     sums: RowSums
     tokens: EquivalentTokens
-    on_others: Ints
-    on_own: Ints
+    y_of_other_outputs: Ints
+    y_of_next_token: Ints
 
     def names(self) -> list[str]:
         """Names of the state values, for messages."""
@@ -56,12 +56,12 @@ class SymmetricQuotient:
         names = [f"z[{each}]" for each in token] + [""] * (self.lists.size - len(token))
         output = [f"next token{' of another class' if not several else ''}{each}" for each in of]
         for slot, each in enumerate(token):
-            for c, value in enumerate(self.on_others[slot]):
+            for c, value in enumerate(self.y_of_other_outputs[slot]):
                 if value >= 0 and not names[value]:
                     which = "other output" if c == len(of) else output[c] if slot >= C else f"next token{of[c]}"
                     names[value] = f"Y[{each}, {which}]"
-            if self.on_own[slot] >= 0:
-                names[self.on_own[slot]] = f"Y[{each}, own next token]"
+            if self.y_of_next_token[slot] >= 0:
+                names[self.y_of_next_token[slot]] = f"Y[{each}, own next token]"
         return names
 
 
@@ -71,15 +71,15 @@ def symmetric_quotient(classes: SymmetricClasses) -> SymmetricQuotient:
     With n_y the number of copies of a value, the counts of `quotient` are: A, the tokens of the entry; B, the outputs;
     C, N_c p_c times the pairs of one class that have the value y, over n_y; D, N_c p_c / n_z.
     """
-    return classes.kept.take("quotient", b"", lambda: _built(classes))
+    return classes.kept.get_or_make("quotient", b"", lambda: _built(classes))
 
 
 def _built(classes: SymmetricClasses) -> SymmetricQuotient:
     tokens, V, Q, N = classes.equivalent_tokens, classes.vocab_size, classes.num_queries, classes.num_classes
     kinds, num_common = len(tokens.number), tokens.like_common.size
     rest = V - N
-    on_others = np.full((tokens.num_slots, kinds + 1), NONE)
-    on_own = np.full(tokens.num_slots, NONE)
+    y_of_other_outputs = np.full((tokens.num_slots, kinds + 1), NONE)
+    y_of_next_token = np.full(tokens.num_slots, NONE)
     number: list[float] = [float(Q)] * num_common  # of the state values, so far those of z
     for c, count in enumerate(tokens.number):
         number += [float(count)] * tokens.distinct[c].size
@@ -90,9 +90,9 @@ def _built(classes: SymmetricClasses) -> SymmetricQuotient:
 
     # Y of common tokens, the same for all classes.
     for slot in range(num_common):
-        on_others[slot, :kinds] = [value(count) for count in tokens.number]
+        y_of_other_outputs[slot, :kinds] = [value(count) for count in tokens.number]
         if rest:
-            on_others[slot, kinds] = value(1)
+            y_of_other_outputs[slot, kinds] = value(1)
 
     ranges, own_output, entry_slot, entries, outputs, index, terms = [], [], [], [], [], [], []
     sum_rows, sum_number = [], []
@@ -106,20 +106,20 @@ def _built(classes: SymmetricClasses) -> SymmetricQuotient:
         driven = np.full(values.shape, p)
         for k, slot in enumerate(slots):
             if k < num_common:
-                values[k] = [on_others[slot, c], *(on_others[slot, o] for o in column)]
+                values[k] = [y_of_other_outputs[slot, c], *(y_of_other_outputs[slot, o] for o in column)]
                 # Pairs of one class: its own next token, other classes, one column for the rest.
                 pairs = [1.0, *(1.0 if o == kinds else n for o, n in zip(column, others, strict=True))]
                 driven[k] = [count * p * n / number[v] for n, v in zip(pairs, values[k], strict=True)]
             else:
-                on_own[slot] = value(count)
-                values[k, 0] = on_own[slot]
+                y_of_next_token[slot] = value(count)
+                values[k, 0] = y_of_next_token[slot]
                 for i, (o, n) in enumerate(zip(column, others, strict=True)):
                     values[k, 1 + i] = value(count * (1.0 if o == kinds else n))
-                    on_others[slot, o] = values[k, 1 + i]
+                    y_of_other_outputs[slot, o] = values[k, 1 + i]
                 if not num_common:  # outputs of other classes are alike
-                    on_others[slot, :kinds] = values[k, 1] if N > 1 else NONE
+                    y_of_other_outputs[slot, :kinds] = values[k, 1] if N > 1 else NONE
                     if rest == 1 and N > 1:
-                        on_others[slot, kinds] = values[k, 1]
+                        y_of_other_outputs[slot, kinds] = values[k, 1]
                 sum_rows.append((values[k], roles))
                 sum_number.append(count * like[k])
         shape = values.shape
@@ -139,7 +139,7 @@ def _built(classes: SymmetricClasses) -> SymmetricQuotient:
 
     for slot in range(num_common):
         held = [*tokens.number, rest] if rest else tokens.number
-        sum_rows.append((on_others[slot, : len(held)], np.array(held, dtype=np.float64)))
+        sum_rows.append((y_of_other_outputs[slot, : len(held)], np.array(held, dtype=np.float64)))
         sum_number.append(tokens.like_common[slot])
     size = len(number)
     lists = Quotient(
@@ -162,11 +162,11 @@ def _built(classes: SymmetricClasses) -> SymmetricQuotient:
     row_end = np.cumsum([0, *(values.size for values, _ in sum_rows)])
     column_of, weight = (np.concatenate(each) for each in zip(*sum_rows, strict=True))
     y = scipy.sparse.csr_array((weight, column_of, row_end), shape=(len(sum_rows), size))
-    return SymmetricQuotient(lists, RowSums(z, y, np.array(sum_number)), tokens, on_others, on_own)
+    return SymmetricQuotient(lists, RowSums(z, y, np.array(sum_number)), tokens, y_of_other_outputs, y_of_next_token)
 
 
 def _outputs(tokens: EquivalentTokens, kind: int, rest: int) -> tuple[list[float], list[int]]:
-    """Outputs of a class besides its own next token: how many are alike, and their column in `on_others`."""
+    """Outputs of a class besides its own next token: how many are alike, and their column in `y_of_other_outputs`."""
     kinds = len(tokens.number)
     others = [float(number - (c == kind)) for c, number in enumerate(tokens.number)]
     if not tokens.like_common.size:  # nothing tells the next tokens of other classes apart, nor a single other output
@@ -196,7 +196,7 @@ def value_of_decoder(classes: SymmetricClasses, carried: SymmetricQuotient, layo
     slot_of_token = np.concatenate([tokens.slots[0][:C], np.tile(np.concatenate(distinct), Q)])
     columns = np.append(kind_of_class, len(tokens.number))[: layout.num_columns]  # the last: no next token
     slots = slot_of_token[layout.row_token]
-    values = carried.on_others[slots][:, columns]
-    own = np.flatnonzero(carried.on_own[slots] >= 0)
-    values[own, class_of_token[layout.row_token[own]]] = carried.on_own[slots[own]]
+    values = carried.y_of_other_outputs[slots][:, columns]
+    own = np.flatnonzero(carried.y_of_next_token[slots] >= 0)
+    values[own, class_of_token[layout.row_token[own]]] = carried.y_of_next_token[slots[own]]
     return values

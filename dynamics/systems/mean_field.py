@@ -98,7 +98,7 @@ class MeanField(System):
     @cached_property
     def z_initial(self) -> Floats:  # type: ignore[override]
         """(Q, M) attention logits at t = 0; zeros are read-only, the same for all systems of these classes."""
-        return self.classes.kept.take("zeros", b"", self._zeros)
+        return self.classes.kept.get_or_make("zeros", b"", self._zeros)
 
     def _zeros(self) -> Floats:
         zeros = self.classes.check_z(None)
@@ -113,7 +113,7 @@ class MeanField(System):
     def layout(self) -> Layout:
         """Layout of the state."""
         kind = ("layout", self.residual)
-        return self.classes.kept.take(
+        return self.classes.kept.get_or_make(
             kind, self.start_pattern, lambda: build_layout(self.classes, self.z_initial, self.residual)
         )
 

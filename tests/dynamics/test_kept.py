@@ -90,5 +90,5 @@ def test_copies_keep_nothing() -> None:
     assert reduced(MeanField(classes, 1.0, 1.0)) is not None
     kinds: list[Kept] = [pickle.loads(pickle.dumps(classes)).kept, copy.deepcopy(classes).kept]
     for kept in kinds:
-        assert kept.take(("layout", False), b"", lambda: None) is None
-    assert classes.kept.take(("layout", False), b"", lambda: None) is not None
+        assert kept.get_or_make(("layout", False), b"", lambda: None) is None
+    assert classes.kept.get_or_make(("layout", False), b"", lambda: None) is not None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, log_times, whole_run
-from snapdyn.validation.instances import correlated_classes, counterexample
 from snapdyn.validation.linear_response import memory_of_distinct, response
+from snapdyn.validation.sample_classes import correlated_classes, counterexample
 from snapdyn.validation.search import Instance, load
 
 

@@ -10,8 +10,8 @@ from snapdyn.validation.claims.approximations import _slow_attention_settings
 from snapdyn.validation.claims.correlation import _many_classes as kinds_of_classes
 from snapdyn.validation.claims.correlation.assumption2 import best_slack
 from snapdyn.validation.claims.transition import _many_classes as equal_classes
-from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.many_classes import first_gaps_of_runs, share_of
+from snapdyn.validation.sample_classes import equal_overlap
 
 
 @pytest.mark.parametrize("K", [2, 10**3, 10**9])

@@ -9,12 +9,12 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, Trajectory, integrate, single_common_token
-from snapdyn.validation.instances import correlated_classes
 from snapdyn.validation.maps import rates_and_correlation
 from snapdyn.validation.maps.common_logit import classes_of_overlap, common_logit_ratio
 from snapdyn.validation.maps.fallen_tokens import fall_onset, fallen
 from snapdyn.validation.maps.momentum import momentum_map
 from snapdyn.validation.maps.rates_and_correlation import ratio_correlation_map
+from snapdyn.validation.sample_classes import correlated_classes
 from snapdyn.validation.search import load
 
 

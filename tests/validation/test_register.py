@@ -16,9 +16,9 @@ from snapdyn.dynamics import MeanField, integrate, log_times
 from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, Report, load_claims, validate
 from snapdyn.validation.dense_algebra import growth_rate
-from snapdyn.validation.instances import counterexample
 from snapdyn.validation.observables import largest_fall
 from snapdyn.validation.register import Evidence, claim
+from snapdyn.validation.sample_classes import counterexample
 from tests.helpers import EXAMPLES, ROOT
 
 # Every statement of the paper that the register must hold.

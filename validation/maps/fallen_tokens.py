@@ -12,10 +12,10 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.instances import correlated_classes
 from snapdyn.validation.maps.rates_and_correlation import MUCH_SMALLER, boundary, flow_at_ratio, ratio_correlation_map
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.pictures import Map
+from snapdyn.validation.sample_classes import correlated_classes
 
 
 def fallen(run: Trajectory) -> Floats:

@@ -14,9 +14,9 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.instances import correlated_classes
 from snapdyn.validation.pictures import Line, Map
 from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import correlated_classes
 
 # "Much larger" is read as a factor of ten, as in Assumption 2.
 MUCH_SMALLER = 0.1

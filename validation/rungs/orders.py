@@ -10,7 +10,6 @@ import numpy as np
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.checks import Check
-from snapdyn.validation.instances import strongly_correlated_classes
 from snapdyn.validation.rungs.run import (
     DESCENT,
     EXACT,
@@ -22,6 +21,7 @@ from snapdyn.validation.rungs.run import (
     run_on_rung,
     runs_on_rung,
 )
+from snapdyn.validation.sample_classes import strongly_correlated_classes
 from snapdyn.validation.statistics import DECISIVE, Order, fit_order
 
 TIME = 40.0  # eta t at which runs of different rates are compared

@@ -24,8 +24,8 @@ from snapdyn.validation.claims.correlation._theorem1a_settings import (
 from snapdyn.validation.claims.correlation.assumption2 import best_slack
 from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
-from snapdyn.validation.instances import equal_overlap, random_attention
 from snapdyn.validation.register import CLAIMS
+from snapdyn.validation.sample_classes import equal_overlap, random_attention
 from snapdyn.validation.search import Instance
 from snapdyn.validation.verdicts import check_claim
 

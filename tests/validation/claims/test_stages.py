@@ -24,8 +24,8 @@ from snapdyn.validation.claims.transition import (
 from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.growth_bounds import overlap
-from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.rungs.run import EXACT
+from snapdyn.validation.sample_classes import dominant_token
 from snapdyn.validation.search import Instance, load
 
 

@@ -11,9 +11,9 @@ from snapdyn import analytic
 from snapdyn.dynamics import ClassKind, Trajectory, log_times, symmetric_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import counterexample
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import counterexample
 
 LARGEST_VOCABULARY = 1e15
 FIRST = 1e-3  # u at which tokens of the law turn: it is the limit of small u

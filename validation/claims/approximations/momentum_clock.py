@@ -10,13 +10,13 @@ from scipy.special import stdtrit
 from snapdyn.dynamics import SequenceClasses, momentum_clock
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import strongly_correlated_classes
 from snapdyn.validation.maps.momentum import momentum_map
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD, run_on_rung, runs_on_rung
+from snapdyn.validation.sample_classes import strongly_correlated_classes
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import DECISIVE, fit_order, standard_error
 

@@ -17,7 +17,6 @@ from snapdyn.validation.claims.attention._shared import (
     without_normalisation,
 )
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import counterexample
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, response
 from snapdyn.validation.maps.fallen_tokens import slow_attention_map
 from snapdyn.validation.observables import FALL, largest_fall
@@ -27,6 +26,7 @@ from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, ZERO_START
 from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.run import DESCENT, EXACT, LEADING, MEAN_FIELD, MODIFIED, SGD, run_on_rung
+from snapdyn.validation.sample_classes import counterexample
 from snapdyn.validation.search import Family, load
 from snapdyn.validation.statistics import standard_error
 

@@ -7,11 +7,11 @@ import numpy as np
 from snapdyn.dynamics import log_times
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import dominant_token, weak_instances
 from snapdyn.validation.maps.common_logit import common_logit_maps
 from snapdyn.validation.observables import growth_integral
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.rungs.run import EXACT, run_on_rung
+from snapdyn.validation.sample_classes import dominant_token, weak_instances
 
 
 def along_runs(evidence: Evidence, missed: float) -> None:

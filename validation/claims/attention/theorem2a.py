@@ -25,7 +25,6 @@ from snapdyn.validation.claims.attention._shared import (
 from snapdyn.validation.dense_algebra import attention_drift, growth_rate, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.headlines import Headline
-from snapdyn.validation.instances import counterexample, weak_instances
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, response
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map
 from snapdyn.validation.maps.rates_and_correlation import flow_at_ratio
@@ -35,6 +34,7 @@ from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import counterexample, weak_instances
 from snapdyn.validation.search import Instance, load
 
 

@@ -18,7 +18,6 @@ from snapdyn.validation.claims.attention._shared import (
 )
 from snapdyn.validation.dense_algebra import attention_drift, growth_rate, modified_decoder_gradient
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import weak_instances
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
 from snapdyn.validation.maps.fallen_tokens import common_rise_map
 from snapdyn.validation.pictures import Picture
@@ -26,6 +25,7 @@ from snapdyn.validation.properties import Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN, OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import weak_instances
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
 

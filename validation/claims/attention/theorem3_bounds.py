@@ -19,13 +19,13 @@ from snapdyn.validation.claims.attention._shared import (
 from snapdyn.validation.claims.attention._theorem3_bounds_settings import along_runs
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.linear_response import response
 from snapdyn.validation.observables import FALL, growth_exponents
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import UNIFORM
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
+from snapdyn.validation.sample_classes import dominant_token
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, LINEAR_ALGEBRA, overlap, smallest_growth
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import random_attention
 from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.sample_classes import random_attention
 
 
 def on_random_classes(evidence: Evidence) -> dict[int, float]:

@@ -12,9 +12,9 @@ from snapdyn.dynamics import SequenceClasses, log_times, random_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, dense_attention, overlap, spectral_norm
-from snapdyn.validation.instances import random_attention
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import random_attention
 from snapdyn.validation.search import Family, Instance
 
 # Units of rounding that dense factorisations of Gram matrices may need.

@@ -23,8 +23,8 @@ from snapdyn.validation.dense_algebra import (
     smallest_growth,
 )
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import random_attention, star, weak_instances
 from snapdyn.validation.rungs.run import EXACT, ORIGINAL, run_on_rung
+from snapdyn.validation.sample_classes import random_attention, star, weak_instances
 
 
 def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:

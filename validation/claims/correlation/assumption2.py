@@ -22,10 +22,10 @@ from snapdyn.validation.claims.correlation._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, overlap
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
+from snapdyn.validation.sample_classes import equal_overlap
 from snapdyn.validation.search import Instance
 
 # Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.

@@ -23,10 +23,10 @@ from snapdyn.validation.claims.correlation._shared import (
 )
 from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, EPS, LINEAR_ALGEBRA, overlap, spectral_norm
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
+from snapdyn.validation.sample_classes import equal_overlap
 from snapdyn.validation.search import Instance
 
 

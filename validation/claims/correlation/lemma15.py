@@ -26,10 +26,10 @@ from snapdyn.validation.claims.correlation._shared import (
 )
 from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, LINEAR_ALGEBRA, e_prime, overlap, spectral_norm
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import star
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
+from snapdyn.validation.sample_classes import star
 from snapdyn.validation.search import Instance
 
 

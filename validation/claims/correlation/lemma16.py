@@ -24,11 +24,11 @@ from snapdyn.validation.claims.correlation._shared import (
 )
 from snapdyn.validation.dense_algebra import DENSE_ALGEBRA_ERROR, EPS, LINEAR_ALGEBRA, e_prime, overlap
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import star
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property
 from snapdyn.validation.register import claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
+from snapdyn.validation.sample_classes import star
 from snapdyn.validation.search import Instance
 
 

@@ -18,7 +18,6 @@ from snapdyn.validation.claims.decoder._shared import (
 )
 from snapdyn.validation.dense_algebra import coefficients_of_run
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.register import claim
@@ -27,6 +26,7 @@ from snapdyn.validation.rungs import ladder
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
 from snapdyn.validation.rungs.gaps import Ladder
 from snapdyn.validation.rungs.run import CLOSED, DESCENT, MEAN_FIELD, ORIGINAL, SGD, run_on_rung
+from snapdyn.validation.sample_classes import equal_overlap
 from snapdyn.validation.search import Family, Instance
 
 FORMS = ("printed", "recomputed")

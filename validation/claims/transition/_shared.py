@@ -9,7 +9,6 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.instances import dominant_token
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
@@ -21,6 +20,7 @@ from snapdyn.validation.requirements import (
     UNIFORM,
     ZERO_START,
 )
+from snapdyn.validation.sample_classes import dominant_token
 from snapdyn.validation.search import Family, Instance
 
 # A relative rounding error below which two profiles are the same.

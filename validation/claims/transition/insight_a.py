@@ -19,12 +19,12 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.instances import equal_overlap
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Measured, Property, Requirement
 from snapdyn.validation.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.register import claim
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import equal_overlap
 from snapdyn.validation.search import Family, Instance, flow
 
 DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])

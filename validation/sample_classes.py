@@ -1,4 +1,4 @@
-"""Instances that claims share: classes and attention vectors."""
+"""Sequence classes and attention vectors that several claims measure on."""
 
 from __future__ import annotations
 
