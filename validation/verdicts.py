@@ -78,6 +78,7 @@ def validate(
     next run takes them over, and its `notes` say how many.
     """
     started = time.perf_counter()
+    seed = whole("seed", seed, 0)
     with finished_claims(seed=seed) as finished:
         results = list(check_claims(only, level, progress, jobs, finished, seed))
     return report_of(level, results, started, finished)

@@ -208,9 +208,9 @@ import sys
 from dataclasses import replace
 from snapdyn.commands.main import main
 from snapdyn.figures import FIGURES
-from snapdyn.validation import CLAIMS, run
+from snapdyn.validation import CLAIMS, verdicts
 
-one = run.check_claim(CLAIMS["lemma8"], "quick")
+one = verdicts.check_claim(CLAIMS["lemma8"], "quick")
 checked = []
 
 
@@ -219,7 +219,7 @@ def at_once(entry, level, seed=0):
     return replace(one, id=entry.id, expected=entry.expected, verdict=entry.expected)
 
 
-run.check_claim = at_once  # the choice of the claims is tested, not the claims
+verdicts.check_claim = at_once  # the choice of the claims is tested, not the claims
 FIGURES.declare([FIGURES["3"]])
 FIGURES.restore({})
 code = main(["report", "--jobs", "1", "--out", "page"])

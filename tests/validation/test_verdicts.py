@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System
@@ -167,3 +168,9 @@ def test_ctrl_c_inside_a_compiled_run_is_not_swallowed(monkeypatch: pytest.Monke
     monkeypatch.setattr("snapdyn.dynamics.integration.driver._whole_run_compiled", interrupted)
     with pytest.raises(KeyboardInterrupt):
         validate([id_])
+
+
+def test_a_seed_may_be_an_integer_of_numpy() -> None:
+    """Assert the verdict and the seed of a run with a seed of 8 bits, which JSON does not hold as it is."""
+    (result,) = validate("lemma8", seed=np.int8(3), jobs=1).claims
+    assert (result.verdict, result.seeds[0]) == ("holds", 3)
