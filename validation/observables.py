@@ -105,10 +105,11 @@ def transition_time(run: Trajectory) -> float:
 
 
 def theory_time(name: str, run: Trajectory) -> float:
-    """One of `transition_times` of the classes and rates of a run; NaN for settings that no theory covers."""
-    if any(run.parameters.get(setting, value) != value for setting, value in OF_THEORY.items()):
+    """One of `transition_times` of a run; NaN for settings that no theory covers, and where eta_Y is not known."""
+    covered = all(run.parameters.get(setting, value) == value for setting, value in OF_THEORY.items())
+    if not covered or "eta_Y" not in run.parameters:
         return np.nan
-    return transition_times(run.require_classes(), run.parameters.get("eta_Y", 1.0))[name]
+    return transition_times(run.require_classes(), run.parameters["eta_Y"])[name]
 
 
 def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]:
@@ -272,7 +273,7 @@ OBSERVABLES.declare(
         ),
         Observable(
             "late_speed",
-            "speed of attention at the end over its fastest, per ln $t$",
+            "speed of attention per ln $t$ in the last decade over its fastest",
             "1",
             late_speed,
             (),

@@ -145,6 +145,14 @@ def test_theory_has_no_times_where_weights_differ() -> None:
     )
 
 
+def test_the_times_of_a_run_are_those_of_its_rate() -> None:
+    """Assert t* at the rate of the decoder, and NaN for a run that states no rate."""
+    run = integrate(MeanField(single_common_token(3, 2, 0.3, 50), 0.1, 1e-4), [1.0])
+    assert observables.theory_time("t_peak", run) == transition_time(3, 50, 0.1)
+    run.parameters.pop("eta_Y")
+    assert np.isnan(observables.theory_time("t_peak", run))
+
+
 def test_the_onset_lies_just_below_the_first_falls() -> None:
     """Assert that the earliest falls seen begin at up to 1.2 ONSET, at all ratios of the rates, and texts quote ONSET.
 
