@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from snapdyn.figures import FigureEntry
     from snapdyn.registration import register
     from snapdyn.validation import (
-        Check,
+        Box,
+        Claim,
         Evidence,
         Family,
         Fit,
@@ -97,8 +98,8 @@ _HOMES = {
     ),
     **dict.fromkeys(
         (
-            "Check", "Evidence", "Family", "Fit", "IdentifiabilityWarning", "Instance", "InstanceReport", "Measured",
-            "Picture", "Property", "Requirement", "boundary", "check", "claim", "compare", "fit", "ladder",
+            "Box", "Claim", "Evidence", "Family", "Fit", "IdentifiabilityWarning", "Instance", "InstanceReport",
+            "Measured", "Picture", "Property", "Requirement", "boundary", "check", "claim", "compare", "fit", "ladder",
             "ladder_of", "validate",
         ),
         "snapdyn.validation",

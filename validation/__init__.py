@@ -5,16 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.validation.checks import Check
 from snapdyn.validation.equations import EquationRow, equation_table, equation_text
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.findings import FINDINGS
 from snapdyn.validation.pictures import Line, Map, Picture
-from snapdyn.validation.properties import Measured, Property, Requirement
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult, Report
 from snapdyn.validation.rungs import ladder, ladder_of
 from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.search import Box, Family, Instance
 from snapdyn.validation.statistics import Order, fit_order
 from snapdyn.validation.verdicts import validate
 
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CLAIMS",
     "FINDINGS",
+    "Box",
     "Break",
-    "Check",
+    "Claim",
     "ClaimResult",
     "EquationRow",
     "Evidence",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from snapdyn.validation.checks import json_number
+from snapdyn.validation.measured import Measured
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.classes import SequenceClasses
@@ -17,47 +16,7 @@ if TYPE_CHECKING:
 MUCH_LARGER = 10.0
 
 
-@dataclass(frozen=True)
-class Condition:
-    """One condition of an assumption, evaluated on an instance.
-
-    Attributes
-    ----------
-    name : str
-        Name of the condition.
-    required : str
-        The condition in words and symbols.
-    bound : float
-        The number that `measured` is compared with.
-    measured : float
-        Value on the instance.
-    satisfied : bool
-        Whether the condition is satisfied.
-    """
-
-    name: str
-    required: str
-    bound: float
-    measured: float
-    satisfied: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form; numbers that are not finite become text."""
-        return {
-            "name": self.name,
-            "required": self.required,
-            "bound": json_number(self.bound),
-            "measured": json_number(self.measured),
-            "met": bool(self.satisfied),
-        }
-
-    def __str__(self) -> str:
-        return (
-            f"{self.name}: required {self.required}, measured {self.measured:.4g}: {'yes' if self.satisfied else 'NO'}"
-        )
-
-
-def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Condition]:
+def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Measured]:
     """Evaluate the conditions of Assumption 2 on `classes`.
 
     Weak correlation is |lambda_1(E)| < 1/K. Assumption 2 adds V >> K^2 (read as a factor 10) and
@@ -73,23 +32,28 @@ def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[C
 
     Returns
     -------
-    list of Condition
+    list of Measured
         Large vocabulary, weak correlation, lower bound on overlap.
     """
     K, V = classes.num_classes, classes.vocab_size
     values = abs(classes.eigenvalues(z))
-    largest, smallest = float(values[0]), float(values[-1])
     lower = 6.0 / math.sqrt(V)
-    return [
-        Condition(
-            "large vocabulary", f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)", MUCH_LARGER, V / K**2, V / K**2 >= MUCH_LARGER
-        ),
-        Condition("weak correlation", f"|lambda_1(E)| < 1/K = {1 / K:.4g}", 1 / K, largest, largest < 1 / K),
-        Condition(
-            "lower bound on overlap",
-            f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}",
-            lower,
-            smallest,
-            smallest >= lower,
-        ),
-    ]
+    smallest = Measured(float(values[-1]), at_least=lower).labelled(
+        "condition", "lower bound on overlap", required=f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}"
+    )
+    return [large_vocabulary(K, V), weak_correlation(K, float(values[0])), smallest]
+
+
+def large_vocabulary(num_classes: int, vocab_size: int) -> Measured:
+    """Evaluate V >> K^2 of Assumption 2."""
+    return Measured(vocab_size / num_classes**2, at_least=MUCH_LARGER).labelled(
+        "condition", "large vocabulary", required=f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)"
+    )
+
+
+def weak_correlation(num_classes: int, largest: float) -> Measured:
+    """Evaluate |lambda_1(E)| < 1/K of Assumption 2, `largest` the absolute value of lambda_1."""
+    below = math.nextafter(1 / num_classes, 0)  # the condition is strict
+    return Measured(largest, at_most=below).labelled(
+        "condition", "weak correlation", required=f"|lambda_1(E)| < 1/K = {1 / num_classes:.4g}"
+    )

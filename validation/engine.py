@@ -1,21 +1,29 @@
-"""Search the domain of a property: corners, stored counterexamples, draws, and a directed search from the worst.
+"""Measure a claim: search the domains of its properties, measure their cases, run its proofs.
 
-Budgets count instances, never seconds, so the numbers do not depend on the machine.
+A search makes corners, stored counterexamples, draws, and a directed search from the worst. Budgets count instances,
+never seconds, so the numbers do not depend on the machine.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError
-from snapdyn.validation.evidence import LEVELS, Evidence
-from snapdyn.validation.properties import Measured, Property
+from snapdyn.validation.evidence import LEVELS, SEED, Evidence
+from snapdyn.validation.measured import Measured, Role
+from snapdyn.validation.proofs import proofs_of
+from snapdyn.validation.properties import Measure, Property
+from snapdyn.validation.register import Claim
+from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import stored_counterexamples
 from snapdyn.validation.search.directed import OUTSIDE, push
 from snapdyn.validation.search.instance import Instance
@@ -37,7 +45,7 @@ class Case:
     """A measured number and the instance on which it was measured."""
 
     measured: Measured
-    instance: Instance
+    instance: Any
 
 
 @dataclass
@@ -74,6 +82,31 @@ class Examination:
     mirrored: list[str] = field(default_factory=list)
 
 
+def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
+    """Evidence of a claim: searches, cases, proofs, picture and map, then what its function adds.
+
+    Raises
+    ------
+    InputError
+        The evidence allows no verdict: a measure raises, gives no number at a case, a control follows from the
+        statement's own number, say.
+    """
+    evidence = Evidence(level=level, seed=seed)
+    for prop in entry.properties:
+        if prop.domain is not None:
+            _add_search(prop, evidence)
+        _add_cases(prop, evidence)
+    evidence.checks.extend(proofs_of(entry))
+    if entry.picture is not None:
+        evidence.picture = entry.picture()
+    if entry.map is not None:
+        evidence.map = entry.map(level)
+    if entry.run is not None:
+        entry.run(evidence)
+    evidence.conclusion = evidence.conclusion or _with_numbers(entry.conclusion, evidence.numbers)
+    return evidence
+
+
 def examine(prop: Property, level: str, seed: int) -> Examination:
     """Search the domain of a property for a counterexample.
 
@@ -93,47 +126,66 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
 
     Raises
     ------
-    RuntimeError
-        A measured number is NaN: a property returns None where there is none.
+    InputError
+        The measure raises, or its number is NaN: a property returns None where there is none.
     """
+    domain = prop.domain
+    assert domain is not None
     budget = prop.evaluations[LEVELS.index(level)]
     pushed = round(DIRECTED_SHARE * budget) if prop.directed else 0
     most_corners = max(1, round(CORNER_SHARE * budget))
-    corners = list(prop.domain.corners(seed, most_corners))
-    stored = [instance for instance in stored_counterexamples() if prop.domain.contains(instance)]
-    draws = max(budget - pushed - len(corners), 1)
+    corners = [(instance, True) for instance in domain.corners(seed, most_corners)]
+    stored = [(instance, False) for instance in stored_counterexamples() if domain.contains(instance)]
+    draws = ((domain.draw(seed, number), True) for number in range(max(budget - pushed - len(corners), 1)))
     found = Examination()
-    ranking: list[tuple[float, int, Instance]] = []
+    ranking: list[tuple[float, int, Any]] = []
     numbers: dict[str, list[tuple[float, float]]] = {name: [] for name in prop.controls}
-    for i, instance in enumerate(chain(corners, stored, (prop.domain.draw(seed, number) for number in range(draws)))):
+    for i, (instance, drawn) in enumerate(chain(corners, stored, draws)):
         case = _measure(prop, instance, found)
         if case is None:
             continue
-        if instance.family == prop.domain.name:
+        if drawn:
             ranking.append((case.measured.slack, i, instance))
         for name, wrong in prop.controls.items():
-            _try_control(name, wrong(instance), case, found, numbers[name])
+            _try_control(name, _number(prop, wrong, instance), case, found, numbers[name])
     starts = [instance for _, _, instance in sorted(ranking, key=lambda entry: entry[:2])[: STARTS[level == "full"]]]
 
-    def violation(instance: Instance) -> float:
+    def violation(instance: Any) -> float:
         case = _measure(prop, instance, found)
         return OUTSIDE if case is None else -case.measured.slack
 
     for start in starts if pushed else ():
-        push(violation, prop.domain, start, max(pushed // len(starts), 1))
+        push(violation, domain, start, max(pushed // len(starts), 1))
     found.mirrored = [name for name, pairs in numbers.items() if _mirrors(np.array(pairs))]
     return found
 
 
-def _measure(prop: Property, instance: Instance, found: Examination) -> Case | None:
+def _number(prop: Property, measure: Measure, instance: Any, where: str = "") -> Measured | None:
+    """Measure a property, or one of its wrong theories, on an instance; what is no number becomes one sentence."""
+    try:
+        measured = measure(instance)
+    except Exception as error:  # whatever the code of a claim raises
+        file = getattr(getattr(measure, "__code__", None), "co_filename", "")
+        has = f"; its Box has {', '.join(prop.domain.ranges)}" if isinstance(prop.domain, Box) else ""
+        trouble = f"{described(error, file)}{has if isinstance(error, KeyError) else ''}"
+    else:
+        if measured is None or (isinstance(measured, Measured) and not math.isnan(measured.value)):
+            return measured
+        trouble = "NaN" if isinstance(measured, Measured) else type(measured).__name__
+    place = where or (prop.domain.described(instance) if prop.domain is not None else "")
+    raise InputError(
+        f"expected a Measured with a number, or None, of {prop.name!r} at {place}, received {trouble}; correct the "
+        "measure, or return None where there is no number"
+    )
+
+
+def _measure(prop: Property, instance: Any, found: Examination) -> Case | None:
     """Measure the statement on an instance and count it; the case if it lies inside the conditions and has a number."""
     conditions = prop.conditions_on(instance)
     if not prop.measurable(conditions):
         return None
-    measured = prop.measure(instance)
-    if measured is not None and math.isnan(measured.value):
-        raise RuntimeError(f"expected a number or None of {prop.name!r}, received NaN on {instance.to_dict()}")
-    inside = all(condition.satisfied for condition in conditions)
+    measured = _number(prop, prop.measure, instance)
+    inside = all(condition.holds for condition in conditions)
     if measured is None:
         found.undecided += inside
         return None
@@ -154,7 +206,7 @@ def _try_control(
     name: str, measured: Measured | None, case: Case, found: Examination, numbers: list[tuple[float, float]]
 ) -> None:
     """Count whether the wrong theory `name` fails on the instance of `case`."""
-    if measured is None or math.isnan(measured.value):
+    if measured is None:
         return
     numbers.append((case.measured.value, measured.value))
     count, worst = found.controls.get(name, (0, Case(measured, case.instance)))
@@ -180,87 +232,140 @@ def _mirrors(pairs: Floats) -> bool:
     return False
 
 
-def search_property(prop: Property, evidence: Evidence) -> Examination:
-    """Examine a property and add what was found to a claim's evidence.
-
-    Adds the worst case inside the conditions as a check of the statement, the worst outside as the boundary, and
-    each wrong theory as a control. A counterexample is simplified and kept in `evidence.counterexample`.
-
-    Raises
-    ------
-    InputError
-        No instance of the domain meets the conditions, or a control's numbers follow from the statement's own.
-    """
+def _add_search(prop: Property, evidence: Evidence) -> None:
+    """Examine a property and add what was found: the worst case, the worst outside, and each wrong theory."""
+    domain = prop.domain
+    assert domain is not None
     found = examine(prop, evidence.level, evidence.seed)
     evidence.tried += found.tried
     evidence.undecided += found.undecided
     if found.worst is None:
         raise InputError(
-            f"expected instances of {prop.domain.name!r} that meet the conditions of {prop.name!r}, received none; "
-            "widen the domain"
+            f"expected instances of {domain.name!r} that meet the conditions of {prop.name!r}, received none; widen "
+            "the domain"
         )
     if found.undecided > found.tried:
         raise InputError(
             f"expected numbers of {prop.name!r} on most instances, received {found.tried} and {found.undecided} runs "
             "without one; narrow the domain"
         )
+    measured, instance = found.worst.measured, found.worst.instance
+    role: Role = "corrected" if prop.corrected else "statement"
+    evidence.numbers.setdefault(prop.name, measured.value)
+    evidence.checks.append(measured.labelled(role, f"{prop.name}, worst of {found.tried} instances", prop.rung))
+    place = f"{measured} at {_place(prop, instance)}"
+    evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
+    if not measured.holds:
+        simplest = _simplified(prop, instance)
+        evidence.counterexample = simplest.to_dict() if isinstance(simplest, Instance) else dict(simplest)
+    if found.worst_outside is not None and found.fails_outside:
+        name = f"{prop.name}, outside the conditions: {found.fails_outside} of {found.outside} instances fail, worst"
+        evidence.checks.append(found.worst_outside.measured.labelled("outside", name, prop.rung))
+    _add_controls(prop, found, f"{found.tried} instances", evidence)
+
+
+def _add_cases(prop: Property, evidence: Evidence) -> None:
+    """Measure a property at its named settings; without a domain its controls are measured there too."""
+    found = Examination()
+    numbers: dict[str, list[tuple[float, float]]] = {name: [] for name in prop.controls}
+    cases = prop.settings("cases")
+    for name, instance in cases.items():
+        measured = _at_setting(prop, name, instance, inside=True)
+        role: Role = "corrected" if prop.corrected else "statement"
+        _add_setting(prop, name, measured, role, evidence)
+        if prop.domain is None:
+            for wrong_name, wrong in prop.controls.items():
+                number = _number(prop, wrong, instance, name)
+                _try_control(wrong_name, number, Case(measured, instance), found, numbers[wrong_name])
+    for name, instance in prop.settings("beyond").items():
+        _add_setting(prop, name, _at_setting(prop, name, instance, inside=False), "outside", evidence)
+    if prop.domain is None:
+        found.mirrored = [name for name, pairs in numbers.items() if _mirrors(np.array(pairs))]
+        _add_controls(prop, found, f"{len(cases)} settings", evidence)
+
+
+def _at_setting(prop: Property, name: str, instance: Any, inside: bool) -> Measured:
+    """Number at a named setting, which must lie inside, or outside, the conditions and the domain."""
+    conditions = prop.conditions_on(instance)
+    unmet = [condition for condition in conditions if not condition.holds]
+    outside = bool(unmet) or (prop.domain is not None and not prop.domain.contains(instance))
+    if inside and unmet:
+        raise InputError(
+            f"expected the case {name!r} of {prop.name!r} inside its conditions, received one without "
+            f"{unmet[0].name} ({unmet[0].required}; here {unmet[0].value:.3g}); list it under beyond"
+        )
+    if not inside and not (outside and prop.measurable(conditions)):
+        raise InputError(
+            f"expected {name!r} of {prop.name!r} beyond its conditions or domain, and the defining conditions met, "
+            "received another setting; list it under cases"
+        )
+    measured = _number(prop, prop.measure, instance, name)
+    if measured is None:
+        raise InputError(f"expected a number of {prop.name!r} at {name!r}, received none: the run failed; change it")
+    return measured
+
+
+def _add_setting(prop: Property, name: str, measured: Measured, role: Role, evidence: Evidence) -> None:
+    evidence.checks.append(measured.labelled(role, f"{prop.name}: {name}", prop.rung))
+    for key in (name, f"{prop.name}: {name}"):
+        evidence.numbers.setdefault(key, measured.value)
+
+
+def _add_controls(prop: Property, found: Examination, of: str, evidence: Evidence) -> None:
+    """Add each wrong theory of a property, with the number of instances on which it fails."""
     if found.mirrored:
         raise InputError(
             f"expected controls of {prop.name!r} computed from a wrong theory, received numbers that follow from the "
             f"statement's own: {'; '.join(found.mirrored)}"
         )
-    measured, instance = found.worst.measured, found.worst.instance
-    name = f"{prop.name}, worst of {found.tried} instances"
-    evidence.checks.append(measured.check(name, prop.rung, "corrected" if prop.corrected else "statement"))
-    place = f"{measured} at {_described(instance)}"
-    evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
-    if not measured.holds:
-        evidence.counterexample = _simplified(prop, instance).to_dict()
-    if found.worst_outside is not None and found.fails_outside:
-        name = f"{prop.name}, outside the conditions: {found.fails_outside} of {found.outside} instances fail, worst"
-        evidence.checks.append(found.worst_outside.measured.check(name, prop.rung, "outside"))
     for name in prop.controls:
         count, case = found.controls.get(name, (0, None))
         if case is None:
             raise InputError(f"expected numbers of the control {name!r}, received none on any instance")
-        name = f"{name}: fails on {count} of {found.tried} instances, worst"
-        evidence.checks.append(case.measured.check(name, prop.rung, "control"))
-    return found
+        evidence.checks.append(case.measured.labelled("control", f"{name}: fails on {count} of {of}, worst", prop.rung))
 
 
-def _simplified(prop: Property, instance: Instance) -> Instance:
+def _simplified(prop: Property, instance: Any) -> Any:
     """Simplify a counterexample with a budget of evaluations; itself once the budget is spent."""
+    domain = prop.domain
+    assert domain is not None
     left = SHRINK_BUDGET
 
-    def fails(candidate: Instance) -> bool:
+    def fails(candidate: Any) -> bool:
         nonlocal left
         left -= 1
         if left < 0:
             return False
-        if candidate is not instance and not prop.domain.contains(candidate):
+        if candidate is not instance and not domain.contains(candidate):
             return False
-        if not all(condition.satisfied for condition in prop.conditions_on(candidate)):
+        if not all(condition.holds for condition in prop.conditions_on(candidate)):
             return False
         measured = prop.measure(candidate)
         return measured is not None and not measured.holds
 
-    return shrink(instance, fails) if fails(instance) else instance
+    return shrink(instance, fails, domain.simpler) if fails(instance) else instance
 
 
-def _described(instance: Instance) -> str:
-    """Instance in a few words."""
-    stored = any(instance is entry for entry in stored_counterexamples())
-    drawn = "stored counterexample" if stored else f"draw {instance.number}, seed {instance.seed}"
-    return (
-        f"{instance.num_classes} classes, V = {instance.vocab_size:g}, eta_Y = {instance.eta_Y:.3g}, eta_Z/eta_Y = "
-        f"{instance.ratio:.3g}, t = {instance.t_end:.3g} ({drawn})"
-    )
+def _place(prop: Property, instance: Any) -> str:
+    """Instance in a few words, and where it comes from."""
+    assert prop.domain is not None
+    drawn = ""
+    if isinstance(instance, Instance):
+        stored = any(instance is entry for entry in stored_counterexamples())
+        drawn = f" ({'stored counterexample' if stored else f'draw {instance.number}, seed {instance.seed}'})"
+    return prop.domain.described(instance) + drawn
 
 
-def domain_of(properties: tuple[Property, ...]) -> str:
-    """Text of the domains of a claim's properties, each once, with their conditions."""
-    texts: Iterator[str] = (
-        str(prop.domain) + "".join(f"; {requirement.required}" for requirement in prop.conditions)
-        for prop in properties
-    )
-    return " | ".join(dict.fromkeys(texts))
+def _with_numbers(conclusion: str, numbers: Mapping[str, float]) -> str:
+    """Conclusion with ``{name}`` and ``{name:format}`` replaced by measured numbers."""
+
+    def number(match: re.Match[str]) -> str:
+        name, format = match[1], match[2] or ".3g"
+        if name not in numbers:
+            raise InputError(
+                f"expected the name of a measured number in the conclusion, received {name!r}; the claim has "
+                f"{'; '.join(numbers)}"
+            )
+        return f"{numbers[name]:{format}}"
+
+    return re.sub(r"\{([^{}]+?)(?::([^{}: ]*))?\}", number, conclusion)

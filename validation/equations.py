@@ -15,7 +15,8 @@ from importlib.resources import files
 from textwrap import fill
 
 from snapdyn.errors import list_of
-from snapdyn.validation.results import ClaimResult, Verdict
+from snapdyn.validation.register import Verdict
+from snapdyn.validation.results import ClaimResult
 
 LAST = 138
 """Number of the paper's last displayed equation."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.errors import InputError, choice, fraction, list_of, positive, printable, visible, whole
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import REQUIRED, json_number
-from snapdyn.validation.properties import Measured, Property
+from snapdyn.errors import InputError, choice, fraction, list_of, optional_function, positive, printable, visible, whole
+from snapdyn.validation.measured import REQUIRED, Measured, json_number
+from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
+from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.flows import FAILURE
 from snapdyn.validation.search.instance import Instance, require_dense
 from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
@@ -31,6 +31,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 DECIDING = "mean field"
 # t_end of a check without one, in units of the time t0 of the rarest class.
 HORIZON = 100.0
+LATEX_RELATIONS = {"<=": r"\le", ">=": r"\ge"}
 LATEX_HEAD = r"""% Needs \usepackage{booktabs,longtable,array,amsmath,amssymb} in the preamble.
 \begingroup\small
 \begin{longtable}{@{}>{\raggedright}p{0.16\linewidth}>{\raggedright}p{0.34\linewidth}>{\raggedright}p{0.12\linewidth}
@@ -50,60 +51,61 @@ class InstanceResult:
 
     Attributes
     ----------
-    id : str
-        Id of the claim.
-    source : str
-        Where the statement stands.
-    title : str
-        One line for lists.
-    latex : str
-        The statement as a formula.
+    claim : Claim
+        The claim.
     status : "holds", "fails", "outside", "not applicable" or "undecided"
         "outside": a condition is not met; "undecided": the margin is below the numerical error, or a run failed. For
         a claim that the register corrects, the status is that of the corrected statement.
     sentence : str
         The answer in one sentence, with its numbers.
-    rung : str
-        Rung of the ladder that decided; empty if the claim is not applicable.
-    check : str
-        What was measured.
-    measured : float
-        The measured number; NaN where there is none.
-    relation : "<=" or ">="
-        What the statement claims between `measured` and `bound`.
-    bound : float
-        Its bound; NaN where there is none.
-    conditions : tuple of Condition
+    prop : Property or None
+        The property that decided; None if the claim is not applicable.
+    number : Measured or None
+        The measured number against its bound; None where there is none.
+    conditions : tuple of Measured
         Conditions of the statement as measured on the instance.
     """
 
-    id: str
-    source: str
-    title: str
-    latex: str
+    claim: Claim
     status: Status
     sentence: str
-    rung: str = ""
-    check: str = ""
-    measured: float = math.nan
-    relation: str = "<="
-    bound: float = math.nan
-    conditions: tuple[Condition, ...] = ()
+    prop: Property | None = None
+    number: Measured | None = None
+    conditions: tuple[Measured, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Id of the claim."""
+        return self.claim.id
+
+    @property
+    def rung(self) -> str:
+        """Rung of the ladder that decided; empty if the claim is not applicable."""
+        return self.prop.rung if self.prop else ""
+
+    @property
+    def measured(self) -> float:
+        """The measured number; NaN where there is none."""
+        return self.number.value if self.number else math.nan
+
+    @property
+    def bound(self) -> float:
+        """Its bound; NaN where there is none."""
+        return self.number.bound if self.number else math.nan
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; numbers that are missing or not finite become text or null."""
-        missing = math.isnan(self.measured) and math.isnan(self.bound)
         return {
             "id": self.id,
-            "source": self.source,
-            "title": self.title,
+            "source": self.claim.source,
+            "title": self.claim.title,
             "status": self.status,
             "rung": self.rung,
             "conditions": [condition.to_dict() for condition in self.conditions],
-            "check": self.check,
-            "measured": None if missing else json_number(self.measured),
-            "relation": self.relation,
-            "bound": None if missing else json_number(self.bound),
+            "check": self.prop.name if self.prop else "",
+            "measured": json_number(self.number.value) if self.number else None,
+            "relation": self.number.relation if self.number else "<=",
+            "bound": json_number(self.number.bound) if self.number else None,
             "sentence": self.sentence,
         }
 
@@ -166,7 +168,8 @@ class InstanceReport:
         """LaTeX longtable to \\input: id, formula, status, conditions not met, and each check's numbers."""
         rows = []
         for result in self.claims:
-            formula = latex_formula(result.latex) if result.latex else latex_text(result.title)
+            claim = result.claim
+            formula = latex_formula(claim.latex) if claim.latex else latex_text(claim.title)
             rows.append(" & ".join((latex_id(result.id), formula, result.status, _latex_numbers(result))) + r" \\")
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         return f"% {printable(settings)}\n" + LATEX_HEAD + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
@@ -181,7 +184,7 @@ class InstanceReport:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td><code>{html.escape(result.id)}</code></td><td>{html.escape(result.title)}</td>"
+            f"<tr><td><code>{html.escape(result.id)}</code></td><td>{html.escape(result.claim.title)}</td>"
             f"<td>{result.status}</td><td style='text-align:left'>{html.escape(result.sentence)}</td></tr>"
             for result in sorted(self.claims, key=lambda result: STATUSES.index(result.status))
         )
@@ -193,16 +196,16 @@ class InstanceReport:
 
 def _latex_numbers(result: InstanceResult) -> str:
     """Conditions that are not met, then what was measured against its bound, for a cell of a LaTeX table."""
-    unmet = [condition for condition in result.conditions if not condition.satisfied]
+    unmet = [condition for condition in result.conditions if not condition.holds]
     parts = [latex_text(f"requires {_in_words(unmet)}")] if unmet else []
-    if not math.isnan(result.measured):
-        measured, bound = latex_number(result.measured), latex_number(result.bound)
-        if result.measured <= result.bound if result.relation == "<=" else result.measured >= result.bound:
-            relation = {"<=": r"\le", ">=": r"\ge"}[result.relation]
-            numbers = f"${measured} {relation} {bound}$"
+    number, prop = result.number, result.prop
+    if number is not None and prop is not None:
+        measured, bound = latex_number(number.value), latex_number(number.bound)
+        if number.margin >= 0:
+            numbers = f"${measured} {LATEX_RELATIONS[number.relation]} {bound}$"
         else:
-            numbers = f"${measured}$, {REQUIRED[result.relation]} ${bound}$"
-        parts.append(f"{latex_text(result.check)}: {numbers} ({latex_text(result.rung)})")
+            numbers = f"${measured}$, {REQUIRED[number.relation]} ${bound}$"
+        parts.append(f"{latex_text(prop.name)}: {numbers} ({latex_text(prop.rung)})")
     return "; ".join(parts)
 
 
@@ -221,9 +224,9 @@ class CheckInterrupted(KeyboardInterrupt):
 
 
 def check(
-    classes: SequenceClasses,
-    eta_Y: float,
-    eta_Z: float,
+    classes: SequenceClasses | Mapping[str, float],
+    eta_Y: float | None = None,
+    eta_Z: float | None = None,
     t_end: float | None = None,
     only: str | Iterable[str] | None = None,
     *,
@@ -240,8 +243,8 @@ def check(
 
     Parameters
     ----------
-    classes : SequenceClasses
-        Classes of the sequences.
+    classes : SequenceClasses or mapping of str to float
+        Classes of the sequences; or the parameters of a theory whose claims have a `Box`, which need nothing else.
     eta_Y : float
         Learning rate of the decoder per batch-size-1 step.
     eta_Z : float
@@ -269,7 +272,7 @@ def check(
     Raises
     ------
     InputError
-        An argument is not valid; a claim or a rung is unknown.
+        An argument is not valid; a claim or a rung is unknown; no claim speaks of these parameters.
     CheckInterrupted
         Ctrl-C, a KeyboardInterrupt whose `report` holds the answers until then.
 
@@ -280,14 +283,6 @@ def check(
     >>> report["lemma13"].status
     'holds'
     """
-    if not isinstance(classes, SequenceClasses):
-        raise InputError(
-            f"expected classes as SequenceClasses, received {type(classes).__name__}; build them from a table with "
-            "sd.SequenceClasses(P, query) or from text with sd.from_text"
-        )
-    momentum = fraction("momentum", momentum)
-    if seq_len is not None:
-        seq_len = whole("seq_len", seq_len, 1)
     entries = chosen_claims(only)
     known = sorted({prop.rung for entry in entries for prop in entry.properties})
     if isinstance(rungs, str) and rungs != "all":
@@ -295,35 +290,68 @@ def check(
     asked = known if isinstance(rungs, str) else list_of("rungs", rungs, str)
     for rung in asked:
         choice("rung", rung, tuple(known))
-    if progress is not None and not callable(progress):
-        raise InputError(f"expected progress to be a function (done, total, id), received {type(progress).__name__}")
-    require_dense(classes)
-    if t_end is None:
-        t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
-    instance = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
+    optional_function("progress", progress)
+    given: Instance | dict[str, float]
+    if isinstance(classes, Mapping):
+        given = _parameters(classes, entries)
+        if any(value is not None for value in (eta_Y, eta_Z, t_end, start, seq_len)) or momentum:
+            raise InputError(
+                "expected the parameters of a theory alone, received arguments of sequence classes beside them; put "
+                "rates and times into the mapping"
+            )
+    else:
+        given = _instance(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
     answers: list[InstanceResult] = []
     finished = 0
     try:
         for entry in entries:
             if progress:
                 progress(finished, len(entries), entry.id)
-            answers += _answers(entry, asked, instance)
+            answers += _answers(entry, asked, given)
             finished += 1
     except KeyboardInterrupt as stop:
-        settings = _settings(instance) | {"interrupted": f"after {finished} of {len(entries)} statements"}
+        settings = _settings(given) | {"interrupted": f"after {finished} of {len(entries)} statements"}
         raise CheckInterrupted(InstanceReport(tuple(answers), settings)) from stop
-    return InstanceReport(tuple(answers), _settings(instance))
+    return InstanceReport(tuple(answers), _settings(given))
 
 
-def _answers(entry: Claim, rungs: Iterable[str], instance: Instance) -> list[InstanceResult]:
-    """Answers of a claim: on the rung that decides, and on each of `rungs` that has properties of it."""
-    first = _answer(entry, _deciding(entry), instance)
-    answers = [first]
-    for rung in rungs:
-        properties = [prop for prop in entry.properties if prop.rung == rung]
-        if properties and first.rung and rung != first.rung:
-            answers.append(_answer(entry, properties, instance))
-    return answers
+def _instance(
+    classes: SequenceClasses,
+    eta_Y: float | None,
+    eta_Z: float | None,
+    t_end: float | None,
+    start: ArrayLike | None,
+    seq_len: int | None,
+    momentum: float,
+) -> Instance:
+    """Instance of a user's classes; arguments as those of `check`."""
+    if not isinstance(classes, SequenceClasses):
+        raise InputError(
+            f"expected classes as SequenceClasses, received {type(classes).__name__}; build them from a table with "
+            "sd.SequenceClasses(P, query) or from text with sd.from_text"
+        )
+    if eta_Y is None or eta_Z is None:
+        raise InputError(f"expected eta_Y and eta_Z, received {eta_Y} and {eta_Z}; give both learning rates")
+    momentum = fraction("momentum", momentum)
+    if seq_len is not None:
+        seq_len = whole("seq_len", seq_len, 1)
+    require_dense(classes)
+    if t_end is None:
+        t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
+    return Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
+
+
+def _parameters(given: Mapping[str, float], entries: Iterable[Claim]) -> dict[str, float]:
+    """Parameters of a theory, checked by the first Box that has these names."""
+    boxes = [prop.domain for entry in entries for prop in entry.properties if isinstance(prop.domain, Box)]
+    for box in boxes:
+        if box.speaks_of(given):
+            return box.of_parameters(given)
+    spoken = "; ".join(dict.fromkeys(", ".join(box.ranges) for box in boxes)) or "none: they speak of sequence classes"
+    raise InputError(
+        f"expected the parameters of one of these claims ({spoken}), received {', '.join(map(str, given)) or 'none'}; "
+        "give a number to each of a claim's parameters, and to no other"
+    )
 
 
 def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
@@ -335,63 +363,62 @@ def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
     return 2 * float(analytic.transition_time(1, V, eta_Y, kind="peak")) / rarest
 
 
-def _settings(instance: Instance) -> dict[str, Any]:
+def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:
     from snapdyn.dynamics.storage import library_versions
 
-    classes = instance.classes
+    if not isinstance(given, Instance):
+        return {**given, "versions": library_versions()}
+    classes = given.classes
     return {
         "classes": classes.num_classes,
         "tokens": classes.num_tokens,
         "queries": int(classes.queries.size),
         "next_tokens": int(classes.next_tokens.size),
         "vocab_size": classes.vocab_size,
-        "eta_Y": instance.eta_Y,
-        "eta_Z": instance.eta_Z,
-        "t_end": instance.t_end,
-        "start": "0" if instance.start is None else "given",
-        "seq_len": "infinite" if instance.seq_len is None else instance.seq_len,
-        "momentum": instance.momentum,
+        "eta_Y": given.eta_Y,
+        "eta_Z": given.eta_Z,
+        "t_end": given.t_end,
+        "start": "0" if given.start is None else "given",
+        "seq_len": "infinite" if given.seq_len is None else given.seq_len,
+        "momentum": given.momentum,
         "versions": library_versions(),
     }
 
 
-def _deciding(entry: Claim) -> list[Property]:
-    """Properties that give a claim's answer: those of the mean field, or else of the first rung."""
-    rungs = [prop.rung for prop in entry.properties]
-    rung = DECIDING if DECIDING in rungs else next(iter(rungs), "")
-    return [prop for prop in entry.properties if prop.rung == rung]
+def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, float]) -> list[InstanceResult]:
+    """Answers of a claim: on the rung that decides, and on each of `rungs` that has properties of it."""
+    speaking = [prop for prop in entry.properties if prop.domain is not None and prop.domain.speaks_of(given)]
+    if not speaking:
+        sentence = f"Not applicable: it speaks of {entry.domain or 'named settings'}."
+        return [InstanceResult(entry, "not applicable", sentence)]
+    of_rungs = [prop.rung for prop in speaking]
+    deciding = DECIDING if DECIDING in of_rungs else of_rungs[0]
+    wanted = [deciding, *(rung for rung in rungs if rung != deciding and rung in of_rungs)]
+    return [_answer(entry, [prop for prop in speaking if prop.rung == rung], given) for rung in wanted]
 
 
-def _answer(entry: Claim, properties: Sequence[Property], instance: Instance) -> InstanceResult:
-    """Answer of a claim on one rung."""
-    facts: dict[str, Any] = {"id": entry.id, "source": entry.source, "title": entry.title, "latex": entry.latex}
-    if not properties:
-        spoken = entry.speaks_of or entry.domain or "named settings"
-        return InstanceResult(**facts, status="not applicable", sentence=f"Not applicable: it speaks of {spoken}.")
-    upheld = [prop for prop in properties if prop.corrected] or list(properties)
-    answers = [_on_property(facts, prop, instance) for prop in upheld]
+def _answer(entry: Claim, properties: Sequence[Property], given: Instance | dict[str, float]) -> InstanceResult:
+    """Answer of a claim on one rung: that of the corrected statement, where there is one."""
+    upheld = [prop for prop in properties if prop.corrected] or properties
+    answers = [_on_property(entry, prop, given) for prop in upheld]
     answer = min(answers, key=lambda result: STATUSES.index(result.status))
-    printed = [] if upheld == list(properties) else [prop for prop in properties if not prop.corrected]
-    sentence = answer.sentence
-    for prop in printed:
-        as_printed = _on_property(facts, prop, instance)
-        sentence += f" As printed: {as_printed.sentence}"
-    return InstanceResult(**(vars(answer) | {"sentence": sentence}))
+    printed = [_on_property(entry, prop, given) for prop in properties if prop not in upheld]
+    sentence = " ".join([answer.sentence, *(f"As printed: {each.sentence}" for each in printed)])
+    return replace(answer, sentence=sentence)
 
 
-def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> InstanceResult:
+def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float]) -> InstanceResult:
     """Answer of one property."""
     measured: Measured | None = None
-    conditions: list[Condition] = []
+    conditions: list[Measured] = []
     trouble = ""
-    unmet: list[Condition] = []
     try:
-        conditions = prop.conditions_on(instance)
-        unmet = [condition for condition in conditions if not condition.satisfied]
+        conditions = prop.conditions_on(given)
         if prop.measurable(conditions):
-            measured = prop.measure(instance)
-    except (ArithmeticError, RuntimeError, ValueError, np.linalg.LinAlgError) as error:
+            measured = prop.measure(given)
+    except (ArithmeticError, KeyError, RuntimeError, ValueError, np.linalg.LinAlgError) as error:
         trouble = f"the measurement failed: {error}"
+    unmet = [condition for condition in conditions if not condition.holds]
     numbers = f"{prop.name}: {measured}" if measured is not None else ""
     status: Status
     if unmet:
@@ -400,31 +427,18 @@ def _on_property(facts: dict[str, Any], prop: Property, instance: Instance) -> I
         if measured is not None:
             sentence += f" There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}."
     elif measured is None:
-        trouble = trouble or f"the run failed ({instance.runs.get(FAILURE, 'its solver gave up')})"
-        status, sentence = "undecided", f"Undecided: {trouble}."
+        failure = given.runs.get(FAILURE, "its solver gave up") if isinstance(given, Instance) else "no number"
+        status, sentence = "undecided", f"Undecided: {trouble or f'the run failed ({failure})'}."
     elif math.isnan(measured.value):
         status, sentence = "undecided", f"Undecided: {prop.name} is not a number here."
     elif not measured.decided:
-        status = "undecided"
-        sentence = f"Undecided: {numbers}."
+        status, sentence = "undecided", f"Undecided: {numbers}."
     elif measured.holds:
         status, sentence = "holds", f"Holds: {numbers}."
     else:
         status, sentence = "fails", f"Fails: {numbers}."
-    return InstanceResult(
-        **facts,
-        status=status,
-        sentence=sentence,
-        rung=prop.rung,
-        check=prop.name,
-        measured=math.nan if measured is None else measured.value,
-        relation="<=" if measured is None else measured.relation,
-        bound=math.nan if measured is None else measured.bound,
-        conditions=tuple(conditions),
-    )
+    return InstanceResult(entry, status, sentence, prop, measured, tuple(conditions))
 
 
-def _in_words(unmet: Sequence[Condition]) -> str:
-    return " and ".join(
-        f"{condition.name} ({condition.required}; here {condition.measured:.3g})" for condition in unmet
-    )
+def _in_words(unmet: Sequence[Measured]) -> str:
+    return " and ".join(f"{condition.name} ({condition.required}; here {condition.value:.3g})" for condition in unmet)

@@ -1,103 +1,19 @@
-"""Properties: a statement about one instance, with its conditions, its domain and its wrong theories."""
+"""Properties: a statement about one instance, with its conditions, its domain, its cases and its wrong theories."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
-from snapdyn.errors import InputError, flag, function, instance, list_of, number, pair, shown, text, whole
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import REQUIRED, Check, Role
+from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family
-from snapdyn.validation.search.instance import Instance
 
-
-@dataclass(frozen=True)
-class Measured:
-    """A number that a statement bounds, measured on one instance.
-
-    Attributes
-    ----------
-    value : float
-        The measured number.
-    at_most : float or None
-        Largest allowed number; or `at_least`.
-    at_least : float or None
-        Smallest allowed number.
-    error : float
-        Numerical error of `value`: a smaller margin decides nothing.
-    where : str
-        Where on the instance it was measured, "token 3 of class 0 at t = 120", say.
-
-    Raises
-    ------
-    InputError
-        Not exactly one bound is given, or a number is none.
-
-    Examples
-    --------
-    >>> from snapdyn.validation import Measured
-    >>> fall = Measured(2e-4, at_most=1e-5, error=1e-7)
-    >>> fall.holds, fall.decided
-    (False, True)
-    """
-
-    value: float
-    at_most: float | None = None
-    at_least: float | None = None
-    error: float = 0.0
-    where: str = ""
-
-    def __post_init__(self) -> None:
-        if (self.at_most is None) == (self.at_least is None):
-            raise InputError("expected at_most or at_least of a measured number, received both or none; give one")
-        for name in ("value", "at_most", "at_least"):
-            if name == "value" or getattr(self, name) is not None:
-                object.__setattr__(self, name, number(name, getattr(self, name)))
-        object.__setattr__(self, "error", number("error", self.error))
-        text("where", self.where)
-
-    @property
-    def bound(self) -> float:
-        """The bound, `at_most` or `at_least`."""
-        return self.at_most if self.at_most is not None else self.at_least  # type: ignore[return-value]
-
-    @property
-    def relation(self) -> Literal["<=", ">="]:
-        """Relation that the statement claims between value and bound."""
-        return ">=" if self.at_most is None else "<="
-
-    @property
-    def margin(self) -> float:
-        """Distance of the value from the bound, positive where the statement holds."""
-        return self.bound - self.value if self.at_least is None else self.value - self.bound
-
-    @property
-    def slack(self) -> float:
-        """Margin plus numerical error: negative where the statement fails by more than the error."""
-        return self.margin + self.error
-
-    @property
-    def decided(self) -> bool:
-        """Whether the margin is a number of at least the numerical error."""
-        return abs(self.margin) >= self.error
-
-    @property
-    def holds(self) -> bool:
-        """Whether the statement holds: the margin is not negative beyond the numerical error."""
-        return self.slack >= 0
-
-    def check(self, name: str, rung: str, role: Role) -> Check:
-        """Check whose bound is wider by the numerical error: it passes where `holds` is true."""
-        bound = self.bound + self.error if self.relation == "<=" else self.bound - self.error
-        return Check(name, rung, self.value, bound, self.relation, role)
-
-    def __str__(self) -> str:
-        place = f" ({self.where})" if self.where else ""
-        relation = f" {self.relation}" if self.margin >= 0 else f", {REQUIRED[self.relation]}"
-        error = "" if self.decided else f", but the numerical error is {self.error:.1g}"
-        return f"{self.value:.3g}{relation} {self.bound:.3g}{place}{error}"
+# An instance: an `Instance` of a Family, the parameters of a Box, or what a figure computed.
+Measure = Callable[[Any], Measured | None]
+Cases = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -127,7 +43,7 @@ class Requirement:
 
     name: str
     required: str
-    measure: Callable[[Instance], float]
+    measure: Callable[[Any], float]
     at_most: float | None = None
     at_least: float | None = None
     defining: bool = False
@@ -139,19 +55,17 @@ class Requirement:
         Measured(0.0, self.at_most, self.at_least)
         flag("defining", self.defining)
 
-    def on(self, instance: Instance) -> Condition:
+    def on(self, instance: Any) -> Measured:
         """Evaluate the condition on an instance."""
         value = float(self.measure(instance))
-        measured = Measured(value, self.at_most, self.at_least)
-        return Condition(self.name, self.required, measured.bound, value, measured.margin >= 0)
-
-
-Measure = Callable[[Instance], Measured | None]
+        return Measured(
+            value, self.at_most, self.at_least, name=self.name, role="condition", required=self.required
+        )
 
 
 @dataclass(frozen=True)
 class Property:
-    """A statement about one instance, which a search tests over its domain and `snapdyn.check` on a user's instance.
+    """A statement about one instance: searched over its domain, measured at its cases and on a user's instance.
 
     Attributes
     ----------
@@ -160,9 +74,10 @@ class Property:
     rung : str
         Rung of the ladder on which it is measured.
     measure : callable
-        ``measure(instance)`` returns a Measured; None where the run failed or a number is not available.
-    domain : Family
-        Instances over which the statement is made, as wide as its words.
+        ``measure(instance)`` returns a Measured; None where the run failed or a number is not available. The instance
+        of a Box is a mapping of its parameters.
+    domain : Family, Box or None
+        Instances over which the statement is made, as wide as its words; None: it speaks of its cases only.
     conditions : tuple of Requirement
         Conditions of the statement; outside them it is measured too, to show the boundary.
     controls : mapping of str to callable
@@ -174,6 +89,11 @@ class Property:
         Whether this is the corrected statement in place of the printed one.
     directed : bool
         Whether to push the worst instances further; not for statements whose number is rounding.
+    cases : mapping of str to instance
+        Named settings inside the conditions, at which the statement must hold; or a function without arguments that
+        makes the mapping when it is first needed.
+    beyond : mapping of str to instance
+        Named settings outside the conditions or the domain, at which it is expected to fail: they show the boundary.
 
     Examples
     --------
@@ -189,18 +109,24 @@ class Property:
     name: str
     rung: str
     measure: Measure
-    domain: Family
+    domain: Family | Box | None = None
     conditions: tuple[Requirement, ...] = ()
     controls: Mapping[str, Measure] = field(default_factory=dict)
     evaluations: tuple[int, int] = (60, 3000)
     corrected: bool = False
     directed: bool = True
+    cases: Cases = field(default_factory=dict)
+    beyond: Cases = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         text("the name of a property", self.name)
         text("the rung of a property", self.rung)
         function("measure", self.measure)
-        instance("domain", self.domain, Family, "give a snapdyn.Family")
+        if self.domain is not None and not isinstance(self.domain, Family | Box):
+            raise InputError(
+                f"expected the domain of {shown(self.name)} as a Family or a Box, received {shown(self.domain)}; give "
+                'sd.Family("any classes") or sd.Box(eta=(0.1, 1.0)), or None and cases'
+            )
         object.__setattr__(self, "conditions", tuple(list_of("conditions", self.conditions, Requirement)))
         for name, wrong in instance("controls", self.controls, Mapping, "give {name: wrong theory}").items():
             function(f"the control {shown(name)}", wrong)
@@ -208,8 +134,16 @@ class Property:
         object.__setattr__(self, "evaluations", (whole("evaluations", quick, 1), whole("evaluations", full, 1)))
         flag("corrected", self.corrected)
         flag("directed", self.directed)
+        for name in ("cases", "beyond"):
+            if not callable(getattr(self, name)):
+                instance(name, getattr(self, name), Mapping, "give {name of the setting: instance}")
 
-    def conditions_on(self, instance: Instance) -> list[Condition]:
+    def settings(self, which: str = "cases") -> Mapping[str, Any]:
+        """Return the named settings, `which` of "cases" and "beyond"."""
+        given = getattr(self, which)
+        return given() if callable(given) else given  # type: ignore[no-any-return]
+
+    def conditions_on(self, instance: Any) -> list[Measured]:
         """Conditions as evaluated on an instance.
 
         Evaluation stops at the first defining condition that is not met, since later ones may need it.
@@ -217,14 +151,14 @@ class Property:
         found = []
         for requirement in self.conditions:
             found.append(requirement.on(instance))
-            if requirement.defining and not found[-1].satisfied:
+            if requirement.defining and not found[-1].holds:
                 break
         return found
 
-    def measurable(self, conditions: list[Condition]) -> bool:
+    def measurable(self, conditions: list[Measured]) -> bool:
         """Whether all defining conditions among `conditions_on` are met."""
         return all(
-            condition.satisfied
+            condition.holds
             for requirement, condition in zip(self.conditions, conditions, strict=False)
             if requirement.defining
         )

@@ -1,80 +1,64 @@
-"""The register of claims: one function per claim, with its source, statement and expected verdict."""
+"""The register of claims: frozen values, with their source, statement, properties and expected verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.user_files import file_being_loaded
-from snapdyn.errors import InputError, choice, function, instance, list_of, shown, text
-from snapdyn.validation.evidence import SEED, Evidence
-from snapdyn.validation.headlines import Headline
+from snapdyn.errors import InputError, choice, function, instance, list_of, optional_function, text, unknown_name, whole
+from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
-from snapdyn.validation.results import Verdict
 
+Verdict = Literal["holds", "corrected", "conditional", "refuted"]
 # How a claim is known, from the strongest to the weakest.
 Grade = Literal["proved", "certified", "searched", "measured"]
 GRADES: tuple[Grade, ...] = get_args(Grade)
 
 
 @dataclass(frozen=True)
-class Claim:
-    """An entry of the register.
+class Headline:
+    r"""Print and recomputation as formulas, for the first screen of the report.
 
-    `run(evidence)` adds the claim's measurements to its `Evidence`; before that the engine searches the domains of
-    `properties`. The verdict follows from the checks (`snapdyn.validation.verdicts.verdict_of`) and is compared with
-    `expected`. `chapter` is the folder of a claim of the package. `file` is the user's file that the claim was loaded
-    from, empty for others.
+    Attributes
+    ----------
+    rank : int
+        Place among the headlines, from 1.
+    printed : str
+        What the paper prints, as LaTeX.
+    recomputed : str
+        What holds instead, as LaTeX.
+
+    Raises
+    ------
+    InputError
+        A formula that is no text, or a rank that is no whole number from 1.
+
+    Examples
+    --------
+    >>> from snapdyn.validation.register import Headline
+    >>> Headline(1, r"\gamma=O(1/t)", r"\gamma=O(\ln(t)/t)").rank
+    1
     """
 
-    id: str
-    source: str
-    title: str
-    statement: str
-    latex: str
-    expected: Verdict
-    run: Callable[[Evidence], None]
-    assumptions: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
-    properties: tuple[Property, ...] = ()
-    grade: Grade = "measured"
-    domain: str = ""
-    speaks_of: str = ""
-    answer: str = ""
-    headline: Headline | None = None
-    chapter: str = ""
-    file: str = ""
+    rank: int
+    printed: str
+    recomputed: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rank", whole("rank", self.rank, 1))
+        text("printed", self.printed)
+        text("recomputed", self.recomputed)
 
 
-# Our own claims are in it once `snapdyn.validation.claims` has been imported; take it from there.
-CLAIMS: Registry[Claim] = Registry("claim", lambda entry: entry.id)
+@dataclass(frozen=True)
+class Claim:
+    """An entry of the register: a statement as data.
 
-
-def claim(
-    id: str,
-    *,
-    source: str,
-    title: str,
-    statement: str,
-    latex: str = "",
-    expected: Verdict = "holds",
-    assumptions: Sequence[str] = (),
-    findings: Sequence[str] = (),
-    properties: Property | Sequence[Property] = (),
-    grade: Grade | None = None,
-    domain: str = "",
-    speaks_of: str = "",
-    answer: str = "",
-    headline: Headline | None = None,
-) -> Callable[[Callable[[Evidence], None]], Callable[[Evidence], None]]:
-    """Register the decorated function ``run(evidence)`` as a claim.
-
-    The function adds checks to the `Evidence` that it receives, with at least one negative control.
-
-    Parameters
+    Attributes
     ----------
     id : str
         Name of the claim, for `validate` and the command line.
@@ -86,27 +70,119 @@ def claim(
         The statement in words.
     latex : str
         The statement as a formula.
+    conditions : tuple of str
+        What the statement presupposes, in words.
+    conclusion : str
+        What was found; its first sentence answers the title. ``{name}`` or ``{name:format}`` inserts the number
+        measured at the case, or worst in the domain of the property, of that name.
     expected : "holds", "corrected", "conditional" or "refuted"
         Verdict that the register states; another one counts as a difference.
-    assumptions : sequence of str
-        What the statement presupposes, in words.
-    findings : sequence of str
+    properties : tuple of Property
+        The statement as properties of one instance: their domains are searched, their cases measured, and
+        `snapdyn.check` answers for a user's instance. Those of the rung "mean field", or else of the first one's
+        rung, give the answer.
+    proved : tuple of str
+        Ids of derivations (`snapdyn.analytic.symbolic`) whose residuals sympy brings to zero; where one has a printed
+        form, sympy must reject that.
+    certified : tuple of str
+        Ids of interval proofs (`snapdyn.analytic.certificates`), with their false inequalities as controls.
+    picture : callable or None
+        ``picture()`` gives the Picture that shows the claim.
+    map : callable or None
+        ``map(level)`` gives the Map of where the statement holds.
+    findings : tuple of str
         Ids of `FINDINGS` that the claim shows.
-    properties : Property or sequence of Property
-        The statement as a property of one instance: its domain is searched, and `snapdyn.check` answers for a user's
-        instance. The first of a rung "mean field", or else the first, gives the answer.
-    grade : "proved", "certified", "searched" or "measured", optional
-        How the statement is known; default "searched" with properties, else "measured".
-    domain : str
-        For what the statement is made, in words; default the domains of the properties. A claim that is measured at
-        named settings names them here.
-    speaks_of : str
-        For a claim without properties: what it speaks of, if not of one instance.
-    answer : str
-        What was found, in one sentence. The report shows it below the title while the verdict is the expected one,
-        and otherwise the first sentence of `Evidence.conclusion`.
-    headline : Headline, optional
+    headline : Headline or None
         Print and recomputation as formulas, for the first screen of the report.
+    grade : "proved", "certified", "searched" or "measured"
+        How the statement is known; default "searched" where a property has a domain, else "measured".
+    run : callable or None
+        ``run(evidence)`` adds what a function of the user measures (`claim`).
+    chapter : str
+        Folder of a claim of the package; empty for others.
+    file : str
+        The user's file that the claim was loaded from; empty for others.
+
+    Raises
+    ------
+    InputError
+        An attribute of another kind, an unknown verdict or grade.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> squares = sd.Property(
+    ...     "x^2 over |x|", "arithmetic", lambda p: sd.Measured(p["x"] ** 2 / abs(p["x"]), at_most=1.0),
+    ...     sd.Box(x=(-1.0, 1.0)), controls={"wrong theory: x + 1": lambda p: sd.Measured(p["x"] + 1, at_most=1.0)},
+    ... )
+    >>> entry = sd.Claim("squares", "own", "Squares", "x^2 is at most |x| on [-1, 1].", properties=(squares,))
+    >>> entry.grade, entry.domain
+    ('searched', 'x -1 to 1')
+    """
+
+    id: str
+    source: str
+    title: str
+    statement: str
+    latex: str = ""
+    conditions: tuple[str, ...] = ()
+    conclusion: str = ""
+    expected: Verdict = "holds"
+    properties: tuple[Property, ...] = ()
+    proved: tuple[str, ...] = ()
+    certified: tuple[str, ...] = ()
+    picture: Callable[[], Picture] | None = None
+    map: Callable[[str], Map] | None = None
+    findings: tuple[str, ...] = ()
+    headline: Headline | None = None
+    grade: Grade | None = None
+    run: Callable[[Evidence], None] | None = None
+    chapter: str = ""
+    file: str = field(default_factory=file_being_loaded)
+
+    def __post_init__(self) -> None:
+        for name in ("id", "source", "title", "statement", "latex", "conclusion"):
+            text(name, getattr(self, name))
+        for name in ("conditions", "proved", "certified", "findings"):
+            object.__setattr__(self, name, tuple(list_of(name, getattr(self, name), str)))
+        given = [self.properties] if isinstance(self.properties, Property) else self.properties
+        object.__setattr__(self, "properties", tuple(list_of("properties", given, Property)))
+        for name in ("picture", "map", "run"):
+            optional_function(name, getattr(self, name))
+        if self.headline is not None:
+            instance("headline", self.headline, Headline, "give a Headline, or None")
+        choice("the expected verdict", self.expected, get_args(Verdict))
+        if self.grade is None:
+            searched = any(prop.domain is not None for prop in self.properties)
+            object.__setattr__(self, "grade", "searched" if searched else "measured")
+        choice("grade", self.grade, GRADES)  # type: ignore[arg-type]
+
+    @property
+    def domain(self) -> str:
+        """Of what the claim speaks: the domains and conditions of its properties, or the names of their cases."""
+        texts = []
+        for prop in self.properties:
+            if prop.domain is not None:
+                texts.append(str(prop.domain) + "".join(f"; {each.required}" for each in prop.conditions))
+        named = [name for prop in self.properties if prop.domain is None for name in prop.settings()]
+        if not texts and named:
+            texts.append("; ".join(dict.fromkeys(named)))
+        return " | ".join(dict.fromkeys(texts))
+
+
+# Our own claims are in it once `snapdyn.validation.claims` has been imported; take it from there.
+CLAIMS: Registry[Claim] = Registry("claim", lambda entry: entry.id)
+
+
+def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Callable[[Evidence], None]]:
+    """Register the decorated function ``run(evidence)`` as a claim; it adds numbers to the `Evidence` that it receives.
+
+    Parameters
+    ----------
+    id : str
+        Name of the claim, for `validate` and the command line.
+    **facts : dict
+        Attributes of `Claim`: at least source, title and statement.
 
     Returns
     -------
@@ -116,7 +192,7 @@ def claim(
     Raises
     ------
     InputError
-        The id is taken (by another function: a notebook's cell may run again), or `expected` or `grade` is unknown.
+        The id is taken (by another function: a notebook's cell may run again), or what `Claim` raises.
 
     Examples
     --------
@@ -129,79 +205,25 @@ def claim(
     'holds'
     >>> del sd.validation.CLAIMS["seven"]
     """
-    texts = {"id": id, "source": source, "title": title, "statement": statement, "latex": latex, "domain": domain}
-    for name, value in {**texts, "speaks_of": speaks_of, "answer": answer}.items():
-        text(name, value)
-    choice("the expected verdict", expected, get_args(Verdict))
-    if grade is not None:
-        choice("grade", grade, GRADES)
-    if headline is not None:
-        instance("headline", headline, Headline, "give a Headline, or None")
-    assumptions, findings = list_of("assumptions", assumptions, str), list_of("findings", findings, str)
-    searched = tuple(list_of("properties", [properties] if isinstance(properties, Property) else properties, Property))
+    known = [entry.name for entry in fields(Claim) if entry.name not in ("id", "run", "chapter", "file")]
+    for name in facts:
+        if name not in known:
+            raise unknown_name("attribute of a claim", name, known)
+    missing = [name for name in ("source", "title", "statement") if name not in facts]
+    if missing:
+        raise InputError(f"expected {', '.join(missing)} of claim {id!r}, received none; give a text for each")
 
     def register(run: Callable[[Evidence], None]) -> Callable[[Evidence], None]:
-        function("a claim", run)
-        if id in CLAIMS and not (run.__module__ == "__main__" and _place(CLAIMS[id].run) == _place(run)):
-            raise InputError(f"expected a new claim id, received {shown(id)}, which the register has; choose another")
-        CLAIMS[id] = Claim(
-            id,
-            source,
-            title,
-            statement,
-            latex,
-            expected,
-            run,
-            tuple(assumptions),
-            tuple(findings),
-            searched,
-            grade or ("searched" if searched else "measured"),
-            domain,
-            speaks_of,
-            answer,
-            headline,
-            chapter=_chapter(run.__module__),
-            file=file_being_loaded(),
-        )
+        entry = Claim(id, run=function("a claim", run), **facts)
+        before = CLAIMS.get(id)
+        if run.__module__ == "__main__" and before is not None and before.run is not None and _same(before.run, run):
+            del CLAIMS[id]
+        CLAIMS.add(entry)
         return run
 
     return register
 
 
-class FaultyEvidenceError(Exception):
-    """Evidence of a claim from which no verdict follows; the message goes on after the claim's name."""
-
-
-def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
-    """Evidence of a claim: the searches of its properties, then what its function adds.
-
-    Raises
-    ------
-    FaultyEvidenceError
-        What `search_property` refuses.
-    """
-    from snapdyn.validation.engine import search_property
-
-    evidence = Evidence(level=level, seed=seed)
-    for prop in entry.properties:
-        try:
-            search_property(prop, evidence)
-        except InputError as error:
-            raise FaultyEvidenceError(f"cannot be judged: {error}") from error
-    entry.run(evidence)
-    return evidence
-
-
-def _chapter(module: str) -> str:
-    """Folder of a claim of the package."""
-    parts = module.split(".")
-    return parts[3] if parts[:3] == ["snapdyn", "validation", "claims"] and len(parts) > 4 else ""
-
-
-def _place(run: Callable[..., Any]) -> tuple[str, str]:
-    return run.__module__, getattr(run, "__qualname__", "")
-
-
-def file_of(run: Callable[..., Any]) -> str:
-    """File that a claim's function was written in, empty when it has none."""
-    return run.__code__.co_filename if isinstance(run, FunctionType) else ""
+def _same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether two functions have one name in one module: a notebook's cell that ran again."""
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)

@@ -1,4 +1,4 @@
-"""What validation returns: checks, verdicts, pictures, the report."""
+"""What validation returns: verdicts with their evidence, and the report."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import math
 import re
 import shlex
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import Check, json_number
-from snapdyn.validation.headlines import Headline
-from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.measured import Measured, json_number
+from snapdyn.validation.register import Claim, Verdict
 
-Verdict = Literal["holds", "corrected", "conditional", "refuted"]
 # Order of every list by outcome: verdicts that disagree with the printed paper come first.
 VERDICTS: tuple[Verdict, ...] = ("corrected", "refuted", "conditional", "holds")
 NO_VERDICT = "no verdict"
@@ -27,105 +25,47 @@ class ClaimResult:
 
     Attributes
     ----------
-    id : str
-        Id of the claim.
-    source : str
-        Where the statement stands: paper, equation, version; or "own".
-    title : str
-        One line for lists.
-    statement : str
-        The statement in words.
-    latex : str
-        The statement as a formula.
-    assumptions : tuple of str
-        What the statement presupposes, in words.
-    expected : "holds", "corrected", "conditional" or "refuted"
-        Verdict that the register states.
+    claim : Claim
+        The claim.
+    evidence : Evidence
+        What was measured: the numbers, and what to show of them.
     verdict : "holds", "corrected", "conditional" or "refuted"
-        Verdict that follows from the checks.
-    checks : tuple of Check
-        Checks of the statement, and controls.
-    conclusion : str
-        One sentence with the numbers.
-    answer : str
-        What was found, in one sentence, as the register states it.
-    headline : Headline or None
-        Print and recomputation as formulas, for the first screen of the report.
-    difference : str
-        For a claim with a headline: how far print and recomputation are apart, with the measured numbers.
-    findings : tuple of str
-        Ids of `FINDINGS` that the claim shows.
-    conditions : tuple of Condition
-        Assumptions as evaluated on the instance.
-    picture : Picture or None
-        Data of the picture that shows the claim.
-    maps : tuple of Map
-        Validity maps of the statement.
-    seeds : tuple of int
-        Seeds of all random numbers.
-    tried : int
-        Number of instances that met the conditions of the searched properties; 0 if there was no search.
-    undecided : int
-        Number of instances inside the conditions on which a run failed.
-    worst : str
-        Smallest margins of the searched properties, and where.
-    counterexample : dict or None
-        Instance on which a searched statement fails, simplified (`snapdyn.validation.search.Instance.to_dict`).
-    grade : "proved", "certified", "searched" or "measured"
-        How the statement is known: sympy, interval proof, search of the domain, or at named settings.
-    domain : str
-        For what the statement is made.
-    level : str
-        Level of the run.
-    file : str
-        The user's file that the claim was loaded from; empty for a claim of the package.
+        Verdict that follows from the evidence.
     fault : str
-        Why the evidence allows no verdict (the claim's function raised an error, a control passed, a check is missing,
-        a number is not finite); empty if it does. Such a claim is never as expected; its `verdict` is "refuted".
+        Why the evidence allows no verdict (a measure raised an error, a control passed, a number is missing or not
+        finite); empty if it does. Such a claim is never as expected; its `verdict` is "refuted".
     seconds : float
         Wall time of the evidence.
     """
 
-    id: str
-    source: str
-    title: str
-    statement: str
-    latex: str
-    assumptions: tuple[str, ...]
-    expected: Verdict
+    claim: Claim
+    evidence: Evidence
     verdict: Verdict
-    checks: tuple[Check, ...]
-    conclusion: str = ""
-    answer: str = ""
-    headline: Headline | None = None
-    difference: str = ""
-    findings: tuple[str, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    picture: Picture | None = None
-    maps: tuple[Map, ...] = ()
-    seeds: tuple[int, ...] = ()
-    tried: int = 0
-    undecided: int = 0
-    worst: str = ""
-    counterexample: dict[str, Any] | None = None
-    grade: str = "measured"
-    domain: str = ""
-    level: str = "quick"
-    file: str = ""
     fault: str = ""
     seconds: float = field(default=math.nan, compare=False)
 
     @property
+    def id(self) -> str:
+        """Id of the claim."""
+        return self.claim.id
+
+    @property
+    def checks(self) -> list[Measured]:
+        """Numbers of the statement against their bounds, and of the controls."""
+        return self.evidence.checks
+
+    @property
     def as_expected(self) -> bool:
         """Whether the verdict equals that of the register and the evidence has no fault."""
-        return self.verdict == self.expected and not self.fault
+        return self.verdict == self.claim.expected and not self.fault
 
     @property
     def sentence(self) -> str:
-        """What was found, in one sentence: the register's answer, or, where the verdict differs, the conclusion's."""
-        if self.answer and self.as_expected:
-            return self.answer
-        return re.split(r"(?<=[.!?])\s+(?=[A-Z(])", self.conclusion, maxsplit=1)[0]
+        """What was found, in one sentence: the first of the conclusion, or, where the verdict differs, what decides."""
+        if not self.as_expected:
+            decisive = self.decisive
+            return self.fault or f"The verdict is {self.verdict}: {decisive.name}: {decisive.comparison}."
+        return re.split(r"(?<=[.!?])\s+(?=[A-Z(])", self.evidence.conclusion, maxsplit=1)[0]
 
     @property
     def outcome(self) -> str:
@@ -141,11 +81,11 @@ class ClaimResult:
         return min((check.excess for check in self.checks if check.role == "control"), default=math.nan)
 
     @property
-    def decisive(self) -> Check | None:
-        """The check that decides the verdict.
+    def decisive(self) -> Measured | None:
+        """The number that decides the verdict.
 
-        It is the check with the largest `excess` among those of the statement, or, for a conditional verdict, those
-        outside the conditions; for a refuted one the checks of the corrected statement are included.
+        It is the one with the largest `excess` among those of the statement, or, for a conditional verdict, those
+        outside the conditions; for a refuted one those of the corrected statement are included.
         """
         roles = {"conditional": ("outside",), "refuted": ("statement", "corrected")}.get(self.verdict, ("statement",))
         weighed = [check for check in self.checks if check.role in roles] or list(self.checks)
@@ -154,37 +94,35 @@ class ClaimResult:
     @property
     def command(self) -> str:
         """Command that reproduces this claim."""
-        load = f" --load {shlex.quote(self.file)}" if self.file else ""
-        return f"snapdyn validate {shlex.quote(self.id)} --level {self.level}{load}"
+        load = f" --load {shlex.quote(self.claim.file)}" if self.claim.file else ""
+        return f"snapdyn validate {shlex.quote(self.id)} --level {self.evidence.level}{load}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; numbers that are not finite become text."""
+        claim, evidence = self.claim, self.evidence
         return {
-            "id": self.id,
-            "source": self.source,
-            "title": self.title,
-            "statement": self.statement,
-            "latex": self.latex,
+            "id": claim.id,
+            "source": claim.source,
+            "title": claim.title,
+            "statement": claim.statement,
+            "latex": claim.latex,
+            "conditions": list(claim.conditions),
             "verdict": self.verdict,
-            "expected": self.expected,
-            "grade": self.grade,
-            "domain": self.domain,
+            "expected": claim.expected,
+            "grade": claim.grade,
+            "domain": claim.domain,
             "fault": self.fault,
-            "findings": list(self.findings),
-            "answer": self.answer,
-            "difference": self.difference,
-            "conclusion": self.conclusion,
-            "assumptions": list(self.assumptions),
-            "conditions": [condition.to_dict() for condition in self.conditions],
+            "findings": list(claim.findings),
+            "conclusion": evidence.conclusion,
             "checks": [check.to_dict() for check in self.checks],
             "signal_over_tolerance": json_number(self.signal),
-            "seeds": list(self.seeds),
-            "tried": self.tried,
-            "undecided": self.undecided,
-            "worst": self.worst,
-            "counterexample": self.counterexample,
+            "seed": evidence.seed,
+            "tried": evidence.tried,
+            "undecided": evidence.undecided,
+            "worst": evidence.worst,
+            "counterexample": evidence.counterexample,
             "seconds": json_number(self.seconds),
-            "level": self.level,
+            "level": evidence.level,
             "command": self.command,
         }
 

@@ -21,15 +21,13 @@ from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, recor
 from snapdyn.dynamics.storage import cache_folder, library_versions, output_folder, replacing, source_hash
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.checks import Check
-from snapdyn.validation.evidence import SEED
-from snapdyn.validation.headlines import Headline
+from snapdyn.validation.evidence import SEED, Evidence
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult
 
-FORMAT = 3
+FORMAT = 4
 # What a claim's numbers come from; figures and the face only show them.
 ROOMS = ("analytic", "dynamics", "validation", "errors")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
@@ -71,9 +69,7 @@ class FinishedClaims:
         if file is None:
             return None
         try:
-            result = _result(read_record(file, MEMBER))
-            if result.id != entry.id:
-                raise ValueError(f"it holds claim {result.id!r}")
+            result = _result(read_record(file, MEMBER), entry)
         except FileNotFoundError:
             return None
         except DAMAGED as error:
@@ -85,8 +81,9 @@ class FinishedClaims:
 
     def store(self, entry: Claim, result: ClaimResult) -> None:
         """Keep a finished claim. Faulty evidence is not kept: it is gathered again."""
-        self._seconds[f"{entry.id} {result.level}"] = result.seconds
-        file = self._file(entry, result.level)
+        level = result.evidence.level
+        self._seconds[f"{entry.id} {level}"] = result.seconds
+        file = self._file(entry, level)
         if file is None or result.fault:
             return
         self._written.add(file)
@@ -128,7 +125,7 @@ class FinishedClaims:
         if entry.file:
             # A user's claim may use what another one of the user's files registers.
             loaded = sorted(loaded_files().values())
-        elif entry.run.__module__.startswith("snapdyn."):
+        elif entry.chapter:  # a claim of the package
             loaded = []
         else:
             return None  # made in a notebook or a script: nothing tells whether it has changed
@@ -151,32 +148,33 @@ def finished_claims(report_note: Callable[[str], None] | None = None, seed: int 
 
 
 def encoded(result: ClaimResult) -> str:
-    """JSON text of a result with everything it holds; floats are exact, and a digest tells damage."""
+    """JSON text of a result with everything that was measured; floats are exact, and a digest tells damage."""
     return record_text(MEMBER, _body(result))
 
 
 def _body(result: ClaimResult) -> str:
-    return json.dumps(dataclasses.asdict(result), default=_plain)
+    evidence = dataclasses.asdict(result.evidence)
+    facts = {"id": result.id, "verdict": result.verdict, "fault": result.fault, "seconds": result.seconds}
+    return json.dumps(facts | {"evidence": evidence}, default=_plain)
 
 
-def decoded(text: str) -> ClaimResult:
-    """Result from the text that `encoded` made; ValueError, KeyError or TypeError when it is not whole."""
-    return _result(record_body(MEMBER, text))
+def decoded(text: str, entry: Claim) -> ClaimResult:
+    """Result of a claim from the text that `encoded` made; ValueError, KeyError or TypeError when it is not whole."""
+    return _result(record_body(MEMBER, text), entry)
 
 
-def _result(facts: dict[str, Any]) -> ClaimResult:
-    for name in ("assumptions", "findings", "seeds"):
-        facts[name] = tuple(facts[name])
-    facts["checks"] = tuple(Check(**check) for check in facts["checks"])
-    facts["conditions"] = tuple(Condition(**condition) for condition in facts["conditions"])
-    facts["maps"] = tuple(Map(**entry | {"boundaries": _lines(entry["boundaries"])}) for entry in facts["maps"])
-    if facts["picture"] is not None:
-        picture = facts["picture"]
-        verticals = tuple((label, x) for label, x in picture["verticals"])
-        facts["picture"] = Picture(**picture | {"lines": _lines(picture["lines"]), "verticals": verticals})
-    if facts["headline"] is not None:
-        facts["headline"] = Headline(**facts["headline"])
-    return ClaimResult(**facts)
+def _result(facts: dict[str, Any], entry: Claim) -> ClaimResult:
+    if facts["id"] != entry.id:
+        raise ValueError(f"it holds claim {facts['id']!r}")
+    found = facts["evidence"]
+    found["checks"] = [Measured(**check) for check in found["checks"]]
+    if found["map"] is not None:
+        found["map"] = Map(**found["map"] | {"boundaries": _lines(found["map"]["boundaries"])})
+    if found["picture"] is not None:
+        verticals = tuple((label, x) for label, x in found["picture"]["verticals"])
+        lines = _lines(found["picture"]["lines"])
+        found["picture"] = Picture(**found["picture"] | {"lines": lines, "verticals": verticals})
+    return ClaimResult(entry, Evidence(**found), facts["verdict"], facts["fault"], facts["seconds"])
 
 
 def _lines(lines: list[dict[str, Any]]) -> tuple[Line, ...]:

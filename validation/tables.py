@@ -79,7 +79,7 @@ def text_table(report: Report) -> str:
     A verdict comes with its grade and the number of instances that were searched.
     """
     rows = [
-        (result.id, result.source, " ".join(result.title.split()), _verdict(result), *_measured(result))
+        (result.id, result.claim.source, " ".join(result.claim.title.split()), _verdict(result), *_measured(result))
         for result in report.claims
     ]
     widths = [max(len(row[column]) for row in (COLUMNS, *rows)) for column in range(len(COLUMNS))]
@@ -108,10 +108,10 @@ def latex_table(report: Report) -> str:
         measured = "--"
         if check is not None:
             relation = {"<=": r"\le", ">=": r"\ge"}[check.relation]
-            failed = "" if check.passed else r"\not"
-            measured = f"${latex_number(check.measured)} {failed}{relation} {latex_number(check.bound)}$"
+            failed = "" if check.holds else r"\not"
+            measured = f"${latex_number(check.value)} {failed}{relation} {latex_number(check.bound)}$"
             measured += f" ({latex_text(check.rung)})"
-        cells = (latex_id(result.id), *map(latex_text, (result.source, result.title, _verdict(result))), measured)
+        cells = (latex_id(result.id), *map(latex_text, (result.claim.source, result.claim.title, _verdict(result))), measured)
         rows.append(" & ".join(cells) + r" \\")
     comment = ""
     if not report.complete:
@@ -132,17 +132,17 @@ def summary(report: Report) -> str:
 
 
 def _verdict(result: ClaimResult) -> str:
-    outcome = result.outcome if result.as_expected else f"{result.outcome} (register: {result.expected})"
+    outcome = result.outcome if result.as_expected else f"{result.outcome} (register: {result.claim.expected})"
     if result.fault:
         return outcome
-    return f"{outcome}, {result.grade}{f' ({result.tried:,})' if result.tried else ''}"
+    return f"{outcome}, {result.claim.grade}{f' ({result.evidence.tried:,})' if result.evidence.tried else ''}"
 
 
 def _measured(result: ClaimResult) -> tuple[str, str]:
     check = result.decisive
     if check is None:
         return NO_CHECK
-    relation = check.relation if check.passed else {"<=": "not <=", ">=": "not >="}[check.relation]
+    relation = check.relation if check.holds else {"<=": "not <=", ">=": "not >="}[check.relation]
     return check.comparison.replace(check.relation, relation), check.rung
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.errors import InputError, shown
-from snapdyn.validation.assumptions import Condition, assumption_2
+from snapdyn.validation.assumptions import assumption_2, large_vocabulary, weak_correlation
+from snapdyn.validation.measured import Measured
 
 ROLES = (
     "distinct",  # |Omega(l)| = 1
@@ -235,16 +236,12 @@ def overlap_spectrum(classes: SequenceClasses, count: int = 3) -> Floats:
     return np.sort(eigsh(gram, k=count, which="LA", v0=start, return_eigenvectors=False) - 1.0)[::-1]
 
 
-def assumption_2_on(classes: SequenceClasses) -> list[Condition]:
+def assumption_2_on(classes: SequenceClasses) -> list[Measured]:
     """Evaluate Assumption 2; above DENSE_CLASSES classes without its lower bound, which needs all eigenvalues."""
     if classes.num_classes <= DENSE_CLASSES:
         return assumption_2(classes)
     K, V = classes.num_classes, classes.vocab_size
-    largest = float(overlap_spectrum(classes, 1)[0])
-    return [
-        Condition("large vocabulary", "V/K^2 >= 10 (V >> K^2)", 10.0, V / K**2, V / K**2 >= 10.0),
-        Condition("weak correlation", f"|lambda_1(E)| < 1/K = {1 / K:.4g}", 1 / K, largest, largest < 1 / K),
-    ]
+    return [large_vocabulary(K, V), weak_correlation(K, float(overlap_spectrum(classes, 1)[0]))]
 
 
 def _classes_of(run: Trajectory) -> SequenceClasses:

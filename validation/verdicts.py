@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from pickle import PicklingError
+from types import FunctionType
 
 import joblib
 from threadpoolctl import threadpool_limits
@@ -16,11 +17,12 @@ from threadpoolctl import threadpool_limits
 from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, choice, list_of, optional_function, shown, suggest, whole
-from snapdyn.validation.checks import Check
-from snapdyn.validation.engine import domain_of
-from snapdyn.validation.evidence import CERTIFIED, LEVELS, SEED, Evidence
-from snapdyn.validation.register import Claim, FaultyEvidenceError, file_of, gathered
-from snapdyn.validation.results import ClaimResult, Report, Verdict
+from snapdyn.validation.engine import gathered
+from snapdyn.validation.evidence import LEVELS, SEED, Evidence
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.proofs import CERTIFIED, SYMBOLIC
+from snapdyn.validation.register import Claim, Verdict
+from snapdyn.validation.results import ClaimResult, Report
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
 # (done, total, names of the claims that run)
@@ -150,11 +152,11 @@ def _in_processes(
     """Check claims in `jobs` fresh processes; those left running when this generator is closed are stopped."""
     pool = WorkerPool(min(jobs, len(entries)))
     waiting = iter(entries)
-    running: dict[Future[ClaimResult], Claim] = {}
+    running: dict[Future[tuple[Evidence, Verdict, str, float]], Claim] = {}
     try:
         while True:
             for entry in islice(waiting, jobs - len(running)):
-                running[pool.submit(check_claim, entry, level, seed)] = entry
+                running[pool.submit(_judged, entry, level, seed)] = entry
             if not running:
                 break
             show([entry.id for entry in running.values()])
@@ -162,7 +164,7 @@ def _in_processes(
             future = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
             entry = running.pop(future)
             try:
-                result = future.result()
+                result = ClaimResult(entry, *future.result())
             except PicklingError:  # a claim made in a notebook, say, around something that cannot be sent
                 result = check_claim(entry, level, seed)
             yield entry, result
@@ -219,70 +221,47 @@ def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
 
 def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
     """Gather the evidence of one claim and pronounce its verdict; an error that it raises becomes its fault."""
+    return ClaimResult(entry, *_judged(entry, level, seed))
+
+
+def _judged(entry: Claim, level: str, seed: int) -> tuple[Evidence, Verdict, str, float]:
+    """Evidence, verdict, fault and seconds of a claim: what another process sends back."""
     started = time.perf_counter()
-    evidence, trouble = Evidence(level=level), ""
-    verdict: Verdict
+    evidence, trouble = Evidence(level=level, seed=seed), ""
     try:
         # The last digits of linear algebra depend on the number of its threads; a claim's numbers must not.
         with threadpool_limits(1):
             evidence = gathered(entry, level, seed)
-    except FaultyEvidenceError as error:
-        trouble = str(error)
+    except InputError as error:
+        trouble = f"cannot be judged: {error}"
     except (Exception, SystemExit) as error:
-        trouble = f"raised {described(error, file_of(entry.run))}"
+        file = entry.run.__code__.co_filename if isinstance(entry.run, FunctionType) else ""
+        trouble = f"raised {described(error, file)}"
+    verdict: Verdict = "refuted"
     if trouble:
-        verdict, fault = "refuted", f"No verdict is possible: claim {entry.id!r} {trouble}."
+        fault = f"No verdict is possible: claim {entry.id!r} {trouble}."
     else:
         verdict, fault = verdict_of(evidence)
-    return ClaimResult(
-        id=entry.id,
-        source=entry.source,
-        title=entry.title,
-        statement=entry.statement,
-        latex=entry.latex,
-        assumptions=entry.assumptions,
-        expected=entry.expected,
-        verdict=verdict,
-        grade=entry.grade,
-        domain=entry.domain or domain_of(entry.properties),
-        checks=tuple(evidence.checks),
-        conclusion=" ".join(part for part in (fault, evidence.conclusion) if part),
-        answer=entry.answer,
-        headline=entry.headline,
-        difference=evidence.difference,
-        findings=entry.findings,
-        conditions=tuple(evidence.conditions),
-        picture=evidence.picture,
-        maps=tuple(evidence.maps),
-        seeds=tuple(dict.fromkeys((*((seed,) if entry.properties else ()), *evidence.seeds))),
-        tried=evidence.tried,
-        undecided=evidence.undecided,
-        worst=evidence.worst,
-        counterexample=evidence.counterexample,
-        level=level,
-        file=entry.file,
-        fault=fault,
-        seconds=time.perf_counter() - started,
-    )
+    return evidence, verdict, fault, time.perf_counter() - started
 
 
 def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
-    """Verdict that follows from the checks, and what is wrong with the evidence itself, if anything.
+    """Verdict that follows from the numbers, and what is wrong with the evidence itself, if anything.
 
     A statement that passes holds, or is conditional when it fails somewhere outside its conditions. A
     statement that fails is corrected when there is a corrected one and that passes, else refuted. Faulty
-    evidence proves nothing: without a statement check or a negative control, with a control that passes or whose
-    number follows from the statement's own, or with a number that is not finite.
+    evidence proves nothing: without a number of the statement or a negative control, with a control that passes or
+    whose number follows from the statement's own, or with a number that is not finite.
     """
-    roles: dict[str, list[Check]] = {"statement": [], "corrected": [], "outside": [], "control": []}
+    roles: dict[str, list[Measured]] = {"statement": [], "corrected": [], "outside": [], "control": []}
     for check in evidence.checks:
         roles[check.role].append(check)
     if not roles["control"] or not roles["statement"]:
-        return "refuted", "No verdict is possible: the evidence lacks a check of the statement or a negative control."
-    unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.measured)]
+        return "refuted", "No verdict is possible: the evidence lacks a number of the statement or a negative control."
+    unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.value)]
     if unmeasured:
         return "refuted", f"No verdict is possible: a measured number is not finite ({'; '.join(unmeasured)})."
-    accepted = [check.name for check in roles["control"] if check.passed]
+    accepted = [check.name for check in roles["control"] if check.holds]
     if accepted:
         return "refuted", f"No verdict is possible: a wrong theory passed ({'; '.join(accepted)})."
     mirrored = [check.name for check in roles["control"] if _says_the_same(check, evidence.checks)]
@@ -291,7 +270,7 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
             "No verdict is possible: a control must be computed from a wrong theory, but its number follows from the "
             f"statement's own ({'; '.join(mirrored)})."
         )
-    passed = {role: all(check.passed for check in checks) for role, checks in roles.items()}
+    passed = {role: all(check.holds for check in checks) for role, checks in roles.items()}
     if not passed["statement"]:
         return ("corrected" if roles["corrected"] and passed["corrected"] else "refuted"), ""
     if not passed["corrected"]:
@@ -299,18 +278,16 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
     return ("holds" if passed["outside"] else "conditional"), ""
 
 
-def _says_the_same(control: Check, checks: Sequence[Check]) -> bool:
+def _says_the_same(control: Measured, checks: Sequence[Measured]) -> bool:
     """Whether a control's number is that of a check of the statement, or follows from it by sign, inverse or 1 - x."""
-    x = control.measured
-    if control.rung in ("symbolic", CERTIFIED) or x in (0.0, 1.0) or not math.isfinite(x):
+    x = control.value
+    if control.rung in (SYMBOLIC, CERTIFIED) or x in (0.0, 1.0) or not math.isfinite(x):
         return False
-    others = [
-        check.measured for check in checks if check.role in ("statement", "corrected") and math.isfinite(check.measured)
-    ]
+    others = [check.value for check in checks if check.role in ("statement", "corrected")]
     return any(
         math.isclose(abs(x), abs(y), rel_tol=SAME)
         or math.isclose(x * y, 1, rel_tol=SAME)
         or math.isclose(x, 1 - y, rel_tol=SAME)
         for y in others
-        if y != 0
+        if y != 0 and math.isfinite(y)
     )

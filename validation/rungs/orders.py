@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.rungs.run import (
     DESCENT,
     EXACT,
@@ -59,23 +59,16 @@ class Fit(NamedTuple):
         """Fitted order of the wrong theory's gaps."""
         return fit_order(self.parameter, self.wrong_gap).slope
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[Measured]:
         """Checks that the order lies within its margin, the margin is narrow, and the wrong theory's order outside."""
         order, margin = self.order, self.order.margin()
         return [
-            Check(
-                f"{self.name}: |corrected slope - ({self.expected:g})|",
-                self.rung,
-                abs(order.corrected - self.expected),
-                margin,
+            Measured(abs(order.corrected - self.expected), at_most=margin).labelled(
+                "statement", f"{self.name}: |corrected slope - ({self.expected:g})|", self.rung
             ),
-            Check(f"{self.name}: margin of the slope", self.rung, margin, DECISIVE),
-            Check(
-                f"wrong theory, {self.name}: {self.control}, |slope - ({self.expected:g})|",
-                self.rung,
-                abs(self.wrong_order - self.expected),
-                margin,
-                role="control",
+            Measured(margin, at_most=DECISIVE).labelled("statement", f"{self.name}: margin of the slope", self.rung),
+            Measured(abs(self.wrong_order - self.expected), at_most=margin).labelled(
+                "control", f"wrong theory, {self.name}: {self.control}, |slope - ({self.expected:g})|", self.rung
             ),
         ]
 

@@ -10,14 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.synthetic import token_table
 from snapdyn.errors import InputError, choice, flag, pair, positive, text, whole
 from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.shrinking import simpler_instances
 
 # Smallest share of a token; the effect of a token with a smaller share is negligible.
 SMALLEST_SHARE = 1e-4
 # Ranges whose two ends make the corners of a family.
 CORNERS = ("num_classes", "vocab_size", "eta_Y", "ratio", "horizon")
+# Size of the first simplex of the directed search: a factor exp(0.5) in every number of the instance.
+FIRST_STEP = 0.5
 # Draws with a number from here on are corners.
 FIRST_CORNER = 10**9
 # Of classes, and of tokens of a kind: an instance is a dense table.
@@ -140,8 +144,10 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         """Whether the instance's correlation at z = 0 is that of the family."""
         return self.correlation == "any" or (instance.correlation < 1) == (self.correlation == "weak")
 
-    def contains(self, instance: Instance) -> bool:
+    def contains(self, instance: Any) -> bool:
         """Whether an instance, a stored one say, lies in the family: its counts, ranges, priors and correlation."""
+        if not self.speaks_of(instance):
+            return False
         members = np.count_nonzero(instance.P, axis=0)
         common = members > 1
         distinct = np.count_nonzero(instance.P[:, members == 1], axis=1)
@@ -164,6 +170,51 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             and self.admits(instance)
         )
 
+    def speaks_of(self, instance: Any) -> bool:
+        """Whether `instance` is one of sequence classes."""
+        return isinstance(instance, Instance)
+
+    def simplex(self, start: Instance) -> Floats:
+        """First simplex (n + 1, n) of a directed search from `start`, on the logarithms of its numbers."""
+        x = np.concatenate(
+            [
+                np.log(start.P[start.P > 0]),
+                [] if start.uniform else np.log(start.weights),
+                np.log([start.vocab_size, start.eta_Y, start.ratio, start.horizon]),
+            ]
+        )
+        rng = np.random.default_rng(np.random.SeedSequence(start.seed, spawn_key=(start.number, 0)))
+        return np.vstack([x, x + FIRST_STEP * np.diag(rng.choice([-1.0, 1.0], size=x.size))])
+
+    def moved(self, start: Instance, x: Floats) -> Instance | None:
+        """Instance with the structure of `start` and the logarithms `x`, its ranges kept; None outside the family."""
+        entries = start.P > 0
+        P = np.zeros(start.P.shape)
+        P[entries] = np.exp(x[: entries.sum()])
+        P /= P.sum(axis=1, keepdims=True)
+        P[entries] = np.maximum(P[entries], SMALLEST_SHARE)
+        ranges = (self.vocab_size, self.eta_Y, self.ratio, self.horizon)
+        V, eta_Y, ratio, horizon = (
+            math.exp(np.clip(value, *np.log(bounds))) for value, bounds in zip(x[-4:], ranges, strict=True)
+        )
+        weights = start.weights
+        if not start.uniform:
+            weights = np.exp(x[entries.sum() : -4])
+            weights = np.maximum(weights / weights.sum(), SMALLEST_SHARE)
+        outputs = len(start.P) if start.next_token is None else int(start.next_token.max()) + 1
+        instance = self.fitted(
+            replace(
+                start,
+                P=P,
+                weights=weights,
+                vocab_size=max(outputs, int(start.query.max()) + 1, 2, round(V)),
+                eta_Y=eta_Y,
+                eta_Z=ratio * eta_Y,
+                t_end=horizon / eta_Y,
+            )
+        )
+        return instance if self.admits(instance) else None
+
     def fitted(self, instance: Instance) -> Instance:
         """Instance whose numbers were changed, with equal profiles again if the family has them."""
         if not self.equal_profiles:
@@ -171,6 +222,17 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         P = instance.P.copy()
         P[P > 0] = np.tile(P[0][P[0] > 0], len(P))
         return replace(instance, P=P)
+
+    def simpler(self, instance: Instance) -> Iterator[Instance]:
+        """Instances that are strictly simpler, the coarsest simplification first."""
+        return simpler_instances(instance)
+
+    def described(self, instance: Instance) -> str:
+        """Instance in a few words."""
+        return (
+            f"{instance.num_classes} classes, V = {instance.vocab_size:g}, eta_Y = {instance.eta_Y:.3g}, eta_Z/eta_Y = "
+            f"{instance.ratio:.3g}, t = {instance.t_end:.3g}"
+        )
 
     def draw(self, seed: int, number: int) -> Instance:
         """Instance `number` of the sequence of draws with root `seed`; a SeedSequence child per instance."""

@@ -1,19 +1,23 @@
-"""Simplify a counterexample: fewer classes and tokens, rounder numbers, while the statement still fails."""
+"""Simplify a counterexample while the statement still fails: fewer classes and tokens, rounder numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.search.instance import Instance, Ints
 
+Thing = TypeVar("Thing")
 
-def shrink(instance: Instance, violates: Callable[[Instance], bool]) -> Instance:
+
+def shrink(
+    instance: Thing, violates: Callable[[Thing], bool], simpler_of: Callable[[Thing], Iterator[Thing]]
+) -> Thing:
     """Simplify a counterexample: fewer classes and tokens, rounder numbers, smaller V, simpler rates.
 
     Simplifications are tried one by one, the coarsest first. One is kept if the statement still fails. The result has
@@ -21,14 +25,16 @@ def shrink(instance: Instance, violates: Callable[[Instance], bool]) -> Instance
 
     Parameters
     ----------
-    instance : Instance
+    instance : Instance or mapping
         The counterexample.
     violates : callable
         ``violates(instance)`` tells whether the statement fails on an instance.
+    simpler_of : callable
+        ``simpler_of(instance)`` gives simpler instances, the coarsest simplification first: a domain's `simpler`.
 
     Returns
     -------
-    Instance
+    Instance or mapping
         The simplified counterexample.
 
     Raises
@@ -39,7 +45,7 @@ def shrink(instance: Instance, violates: Callable[[Instance], bool]) -> Instance
     if not violates(instance):
         raise ValueError("expected a counterexample to shrink, received an instance on which the statement holds")
     while True:
-        for simpler in _simpler(instance):
+        for simpler in simpler_of(instance):
             if violates(simpler):
                 instance = simpler
                 break
@@ -47,7 +53,7 @@ def shrink(instance: Instance, violates: Callable[[Instance], bool]) -> Instance
             return instance
 
 
-def _simpler(instance: Instance) -> Iterator[Instance]:
+def simpler_instances(instance: Instance) -> Iterator[Instance]:
     """Instances that are strictly simpler, the coarsest simplification first."""
     K, M = instance.P.shape
     if instance.eta_Y != 1.0:  # the flows depend on eta_Y t and the ratio only

@@ -1,0 +1,177 @@
+"""Boxes of parameters of any theory, from which a search draws: the domain of a statement about no sequence classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.errors import InputError, number, shown, text
+
+# Draws with a number from here on are random choices of corners.
+CORNER_CHOICE = 10**9
+# Size of the first simplex of the directed search, of 1 for a whole range.
+FIRST_STEP = 0.25
+
+
+@dataclass(frozen=True)
+class Range:
+    """Range of one parameter: its ends, whether it is whole, and whether it is uniform in the logarithm."""
+
+    low: float
+    high: float
+    whole: bool
+    log: bool
+
+    @staticmethod
+    def of(name: str, given: Any) -> Range:
+        """Range as a user writes it, (smallest, largest) or (smallest, largest, "log")."""
+        advice = f"expected the range of {shown(name)} as (smallest, largest) or (smallest, largest, 'log')"
+        if not isinstance(given, tuple | list) or len(given) not in (2, 3) or given[2:] not in ((), [], ("log",), ["log"]):
+            raise InputError(f"{advice}, received {shown(given)}; give two numbers")
+        low, high = (number(f"the range of {shown(name)}", end) for end in given[:2])
+        log = len(given) == 3
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise InputError(f"{advice}, received {shown(given)}, which is empty; exchange its ends")
+        if log and low <= 0:
+            raise InputError(f"{advice} with positive ends for 'log', received {shown(given)}; leave 'log' out")
+        return Range(low, high, all(isinstance(end, int) for end in given[:2]), log)
+
+    def at(self, share: float) -> float:
+        """Value at a share from 0 (smallest) to 1 (largest) of the range."""
+        share = min(max(share, 0.0), 1.0)
+        if self.whole:
+            return min(int(self.low + share * (self.high - self.low + 1)), int(self.high))
+        if share in (0.0, 1.0):
+            return self.high if share else self.low
+        if self.log:
+            return math.exp(math.log(self.low) + share * math.log(self.high / self.low))
+        return self.low + share * (self.high - self.low)
+
+    def share(self, value: float) -> float:
+        """Share of the range at a value; the inverse of `at`."""
+        if self.low == self.high:
+            return 0.5
+        if self.whole:
+            return (value - self.low + 0.5) / (self.high - self.low + 1)
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.low:g}"
+        return f"{self.low:g}{'-' if self.whole else ' to '}{self.high:g}"
+
+
+@dataclass(frozen=True, init=False)
+class Box:
+    """Parameters of a theory with their ranges; its instances are mappings of parameter to value.
+
+    Parameters
+    ----------
+    **ranges : (float, float) or (float, float, "log")
+        Smallest and largest value of each parameter, uniform, or uniform in the logarithm. Two whole ends make a whole
+        parameter.
+
+    Raises
+    ------
+    InputError
+        No parameter, or a range that is none, is empty, or reaches 0 in the logarithm.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> print(sd.Box(eta=(1e-3, 10.0, "log"), r=(0.1, 0.9), arms=(2, 10)))
+    eta 0.001 to 10, r 0.1 to 0.9, arms 2-10
+    """
+
+    ranges: Mapping[str, Range]
+
+    def __init__(self, **ranges: tuple[float, float] | tuple[float, float, Literal["log"]]) -> None:
+        if not ranges:
+            raise InputError("expected at least one parameter of a Box, received none; write Box(eta=(0.1, 1.0))")
+        object.__setattr__(self, "ranges", {name: Range.of(name, given) for name, given in ranges.items()})
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {range_}" for name, range_ in self.ranges.items())
+
+    @property
+    def name(self) -> str:
+        """Its parameters and ranges."""
+        return str(self)
+
+    def speaks_of(self, instance: Any) -> bool:
+        """Whether `instance` gives a number to each of the parameters, and to no other."""
+        return isinstance(instance, Mapping) and set(instance) == set(self.ranges)
+
+    def contains(self, instance: Any) -> bool:
+        """Whether every parameter lies in its range, up to rounding."""
+        return self.speaks_of(instance) and all(
+            -1e-9 <= range_.share(instance[name]) <= 1 + 1e-9
+            for name, range_ in self.ranges.items()
+            if range_.low < range_.high or instance[name] != range_.low
+        )
+
+    def of_parameters(self, given: Mapping[str, Any]) -> dict[str, float]:
+        """Parameters that a user gives, checked, in the order of the box; whole ones as integers.
+
+        Raises
+        ------
+        InputError
+            A value is no finite number, or not whole where the parameter is.
+        """
+        checked: dict[str, float] = {}
+        for name, range_ in self.ranges.items():
+            value = number(text("a parameter", name), given[name])
+            if not math.isfinite(value) or (range_.whole and value != round(value)):
+                kind = "a whole number" if range_.whole else "a finite number"
+                raise InputError(f"expected {name} as {kind}, received {shown(given[name])}; change it")
+            checked[name] = int(value) if range_.whole else value
+        return checked
+
+    def draw(self, seed: int, number: int) -> dict[str, float]:
+        """Instance `number` of the sequence of draws with root `seed`; a SeedSequence child per instance."""
+        shares = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,))).random(len(self.ranges))
+        return self._at(shares)
+
+    def corners(self, seed: int, most: int) -> Iterator[dict[str, float]]:
+        """Combinations of the ends of all ranges, at most `most`, in a random order."""
+        ends = list(product(*(sorted({range_.at(0.0), range_.at(1.0)}) for range_ in self.ranges.values())))
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(CORNER_CHOICE,)))
+        for i in rng.permutation(len(ends))[:most]:
+            yield dict(zip(self.ranges, ends[i], strict=True))
+
+    def simplex(self, start: Mapping[str, float]) -> Floats:
+        """First simplex (n + 1, n) of a directed search from `start`, towards the middle of the box."""
+        x = np.array([range_.share(start[name]) for name, range_ in self.ranges.items()])
+        return np.vstack([x, x + np.diag(np.where(x < 0.5, FIRST_STEP, -FIRST_STEP))])
+
+    def moved(self, start: Mapping[str, float], x: Floats) -> dict[str, float]:
+        """Instance at a point of the directed search that began at `start`."""
+        return self._at(x)
+
+    def simpler(self, instance: Mapping[str, float]) -> Iterator[dict[str, float]]:
+        """Instances of the box that are strictly simpler: smaller whole numbers, rounder others."""
+        for name, range_ in self.ranges.items():
+            value = instance[name]
+            if range_.whole:
+                steps = (range_.low, (range_.low + value) // 2, value - 1)
+                rounder = [int(step) for step in steps if range_.low <= step < value]
+            else:
+                rounded = (float(f"{value:.{digits}e}") for digits in (0, 1, 2))
+                rounder = [new for new in rounded if new != value and len(f"{new:g}") < len(f"{value!r}")][:1]
+            for new in rounder:
+                yield {**instance, name: new}
+
+    def described(self, instance: Mapping[str, float]) -> str:
+        """Instance in a few words."""
+        return ", ".join(f"{name} = {value:.3g}" for name, value in instance.items())
+
+    def _at(self, shares: Floats) -> dict[str, float]:
+        return {name: range_.at(float(share)) for (name, range_), share in zip(self.ranges.items(), shares, strict=True)}
