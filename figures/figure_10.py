@@ -13,7 +13,8 @@ from snapdyn.errors import InputError
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.style import SINGLE_COLUMN, new_figure
 from snapdyn.figures.transformers import settings_text, stored_data
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,40 +116,33 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     return figure
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that the entropy at the largest rate is below that at the smallest.
-
-    The last control assigns the runs of seed number i to other rates, rotated by i places.
-    """
-    entropy = dataset.entropy.sel(text=TEXTS[0])
+def _turned(entropy: xarray.DataArray) -> xarray.DataArray:
+    """Entropy with the runs of seed number i assigned to other rates, rotated by i places."""
     turned = entropy.copy()
     for i in range(entropy.sizes["seed"]):
         turned[{"seed": i}] = entropy.isel(seed=i).roll(learning_rate=i).values
-    return [
-        Check(
-            "entropy at the smallest rate less that at the largest, in standard errors",
-            "transformer",
-            _fall(entropy),
-            3.0,
-            ">=",
-        ),
-        Check(
-            "wrong theory: a larger rate gives denser attention, in standard errors",
-            "transformer",
-            -_fall(entropy, largest=True),
-            3.0,
-            ">=",
-            role="control",
-        ),
-        Check(
-            "wrong theory: the rates of other runs predict the entropy as well, in standard errors",
-            "transformer",
-            _fall(turned),
-            3.0,
-            ">=",
-            role="control",
-        ),
-    ]
+    return turned
+
+
+def _entropy(dataset: xarray.Dataset) -> xarray.DataArray:
+    return dataset.entropy.sel(text=TEXTS[0])
+
+
+PROPERTIES = (
+    Property(
+        "entropy at the smallest rate less that at the largest, in standard errors",
+        "transformer",
+        lambda dataset: Measured(_fall(_entropy(dataset)), at_least=3.0),
+        controls={
+            "wrong theory: a larger rate gives denser attention, in standard errors": lambda dataset: Measured(
+                -_fall(_entropy(dataset), largest=True), at_least=3.0
+            ),
+            "wrong theory: the rates of other runs predict the entropy as well, in standard errors": (
+                lambda dataset: Measured(_fall(_turned(_entropy(dataset))), at_least=3.0)
+            ),
+        },
+    ),
+)
 
 
 def _fall(entropy: xarray.DataArray, largest: bool = False) -> float:

@@ -12,7 +12,8 @@ from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, l
 from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
 from snapdyn.figures.style import DOUBLE_COLUMN, curve_style, new_figure
 from snapdyn.figures.syn_medium import SEEDS, final_states
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,30 +92,37 @@ def _draw_panel(axes: Axes, panel: xarray.Dataset, curves: str) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that a larger ratio gives a steeper curve: more tokens barely above 1/V, fewer far above."""
-    recall = dataset.recall
-    steeper = steepness(recall.sel(ratio=10.0)) - steepness(recall.sel(ratio=1.0))
-    mean = steeper.mean(["num_queries", "eta_Z"])
-    return [
-        Check("recall from a threshold to the next, largest change", "SGD", float(recall.diff("point").max()), 0.0),
-        Check(
-            "fall along the axis, ratio 10 less ratio 1, mean over seeds, smallest of the panels",
-            "SGD",
-            float(steeper.mean("seed").min()),
-            0.0,
-            ">=",
-        ),
-        Check("the same, mean over the panels, in standard errors", "SGD", in_errors(mean), 3.0, ">="),
-        Check(
-            "wrong theory: the larger ratio is the flatter, in standard errors",
-            "SGD",
-            in_errors(-mean),
-            3.0,
-            ">=",
-            role="control",
-        ),
-    ]
+def _steeper(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Fall along the axis, ratio 10 less ratio 1, by panel and seed."""
+    return steepness(dataset.recall.sel(ratio=10.0)) - steepness(dataset.recall.sel(ratio=1.0))
+
+
+def _mean(dataset: xarray.Dataset) -> xarray.DataArray:
+    return _steeper(dataset).mean(["num_queries", "eta_Z"])
+
+
+PROPERTIES = (
+    Property(
+        "recall from a threshold to the next, largest change",
+        "SGD",
+        lambda dataset: Measured(dataset.recall.diff("point").max().item(), at_most=0.0),
+    ),
+    Property(
+        "fall along the axis, ratio 10 less ratio 1, mean over seeds, smallest of the panels",
+        "SGD",
+        lambda dataset: Measured(_steeper(dataset).mean("seed").min().item(), at_least=0.0),
+    ),
+    Property(
+        "the same, mean over the panels, in standard errors",
+        "SGD",
+        lambda dataset: Measured(in_errors(_mean(dataset)), at_least=3.0),
+        controls={
+            "wrong theory: the larger ratio is the flatter, in standard errors": lambda dataset: Measured(
+                in_errors(-_mean(dataset)), at_least=3.0
+            )
+        },
+    ),
+)
 
 
 def steepness(recall: xarray.DataArray) -> xarray.DataArray:

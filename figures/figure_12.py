@@ -9,12 +9,13 @@ import xarray
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.figure_11 import compute, draw_recall
 from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["check", "compute", "draw"]
+__all__ = ["PROPERTIES", "compute", "draw"]
 
 TITLE = "Recall of distinct tokens by the rate of attention"
 CAPTION = (
@@ -28,19 +29,21 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     return draw_recall(dataset, "ratio", "eta_Z", width)
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that a larger eta_Z leaves fewer distinct tokens above the lowest threshold, in every panel."""
+def _fall(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Fall of the recall at the lowest threshold from eta_Z = 0.5 to 3, by panel and seed."""
     lowest = dataset.recall.isel(point=0)
-    fall = lowest.sel(eta_Z=0.5) - lowest.sel(eta_Z=3.0)
-    return [
-        Check(
-            "fall of the recall at the lowest threshold, eta_Z = 0.5 to 3, in standard errors",
-            "SGD",
-            in_errors(fall),
-            3.0,
-            ">=",
-        ),
-        Check(
-            "wrong theory: it rises with eta_Z, in standard errors", "SGD", in_errors(-fall), 3.0, ">=", role="control"
-        ),
-    ]
+    return lowest.sel(eta_Z=0.5) - lowest.sel(eta_Z=3.0)
+
+
+PROPERTIES = (
+    Property(
+        "fall of the recall at the lowest threshold, eta_Z = 0.5 to 3, in standard errors",
+        "SGD",
+        lambda dataset: Measured(in_errors(_fall(dataset)), at_least=3.0),
+        controls={
+            "wrong theory: it rises with eta_Z, in standard errors": lambda dataset: Measured(
+                in_errors(-_fall(dataset)), at_least=3.0
+            )
+        },
+    ),
+)

@@ -14,7 +14,8 @@ from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.parameters import AttentionRate, DecoderRate, Whole
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale, thin_dotted
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ FIRST_TIME = 0.1
 POINTS = {"quick": 241, "full": 961}
 COMMON = 3
 STAGES = ("start", "common token suppressed", "dominant tokens ahead", "slow movement")
-GENERAL = (
-    "largest step of the common token",
-    "smallest step of the dominant token",
-)
 
 
 def classes(vocab_size: int, common_probability: float) -> SequenceClasses:
@@ -154,51 +151,68 @@ def _draw_curves(axes: Axes, dataset: xarray.Dataset) -> None:
         label_above(axes, time, f"{number}")
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check the order of the stages: the common token falls, the dominant one rises, then attention hardly moves."""
-    attention = dataset.attention.isel({"class": 0})
-    steps = attention.diff("time")
-    lead = attention.sel(token=0) / attention.sel(token=1)
+def _attention(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Attention of class 0 (time, token)."""
+    return dataset.attention.isel({"class": 0})
+
+
+def _lead(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Dominant token over the next one (time,)."""
+    return _attention(dataset).sel(token=0) / _attention(dataset).sel(token=1)
+
+
+def _moved(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Movement of attention by decade, largest over tokens, over that in the fastest decade."""
     decades = xarray.DataArray(np.geomspace(1, dataset.time.values[-1], 6), dims="decade")
-    moved = np.abs(attention.interp(time=decades).diff("decade")).max("token")
-    return [
-        Check("largest step of the common token", "mean field", float(steps.sel(token=COMMON).max()), 0.0),
-        Check("smallest step of the dominant token", "mean field", float(steps.sel(token=0).min()), 0.0, ">="),
-        Check("dominant token over the next one, end over start", "mean field", float(lead[-1] / lead[0]), 1.0, ">="),
-        Check(
-            "smallest time from a stage to the next",
-            "mean field",
-            float(dataset.stage_time.diff("stage").min()),
-            1.0,
-            ">=",
-        ),
-        Check(
-            "movement in the last decade over that in the fastest",
-            "mean field",
-            float(moved[-1] / moved.max()),
-            0.1,
-        ),
-        Check(
-            "wrong theory: the same for the decade before the common token has lost half of what it loses",
-            "mean field",
-            float(moved[0] / moved.max()),
-            0.1,
-            role="control",
-        ),
-        Check(
-            "wrong theory: that lead never falls back, end over largest",
-            "mean field",
-            float(lead[-1] / lead.max()),
-            1.0,
-            ">=",
-            role="control",
-        ),
-        Check(
-            "wrong theory: the common token stays the most attended, its smallest lead over the dominant one",
-            "mean field",
-            float((attention.sel(token=COMMON) - attention.sel(token=0)).min()),
-            0.0,
-            ">=",
-            role="control",
-        ),
-    ]
+    moved = abs(_attention(dataset).interp(time=decades).diff("decade")).max("token")
+    return moved / moved.max()
+
+
+def _smallest_lead_of_common(dataset: xarray.Dataset) -> Measured:
+    attention = _attention(dataset)
+    return Measured((attention.sel(token=COMMON) - attention.sel(token=0)).min().item(), at_least=0.0)
+
+
+PROPERTIES = (
+    Property(
+        "largest step of the common token",
+        "mean field",
+        lambda dataset: Measured(_attention(dataset).diff("time").sel(token=COMMON).max().item(), at_most=0.0),
+    ),
+    Property(
+        "smallest step of the dominant token",
+        "mean field",
+        lambda dataset: Measured(_attention(dataset).diff("time").sel(token=0).min().item(), at_least=0.0),
+        controls={
+            "wrong theory: the common token stays the most attended, its smallest lead over the dominant one": (
+                _smallest_lead_of_common
+            )
+        },
+    ),
+    Property(
+        "dominant token over the next one, end over start",
+        "mean field",
+        lambda dataset: Measured((_lead(dataset)[-1] / _lead(dataset)[0]).item(), at_least=1.0),
+        controls={
+            "wrong theory: that lead never falls back, end over largest": lambda dataset: Measured(
+                (_lead(dataset)[-1] / _lead(dataset).max()).item(), at_least=1.0
+            )
+        },
+    ),
+    Property(
+        "smallest time from a stage to the next",
+        "mean field",
+        lambda dataset: Measured(dataset.stage_time.diff("stage").min().item(), at_least=1.0),
+    ),
+    Property(
+        "movement in the last decade over that in the fastest",
+        "mean field",
+        lambda dataset: Measured(_moved(dataset)[-1].item(), at_most=0.1),
+        controls={
+            "wrong theory: the same for the decade before the common token has lost half of what it loses": (
+                lambda dataset: Measured(_moved(dataset)[0].item(), at_most=0.1)
+            )
+        },
+    ),
+)
+GENERAL = tuple(prop.name for prop in PROPERTIES[:2])

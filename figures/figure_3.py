@@ -13,7 +13,8 @@ from snapdyn.dynamics import SingleCommonToken, whole_run
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import Different, NumClasses, Rate, Start, Whole
 from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, note_size, thin_dotted
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import TOLERANCES
 
 if TYPE_CHECKING:
@@ -39,10 +40,6 @@ CHECKED = np.concatenate([[0, 10, 25], np.arange(50, 701, 50)])
 PAPER_AXIS = 600  # where the printed axis of exp(2B) ends
 EARLY = 10  # before all transitions, in the same unit
 # The control is not among them: where the exponent stays near 0 (many classes, a short axis) both forms are one.
-GENERAL = (
-    "u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative",
-    "closed form that starts at exp(2B) = 1, against (13) integrated, relative",
-)
 
 
 def compute(
@@ -148,50 +145,69 @@ def _draw_form(axes: Axes, data: xarray.Dataset) -> None:
         )
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that a larger eta_Y leads before and trails after the transitions; both routes agree; t0 is exact."""
-    tolerance = 1e3 * dataset.attrs["rtol"]  # a thousand steps, each good to rtol
-    circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
-    # (13) starts at B = 0, as the consistent form does; the printed one does so only where C0 = 1.
-    started = np.abs(dataset.chi.isel(time=0) - 1).max("eta_Y") <= tolerance
-    other = dataset.chi.sel(time=dataset.checked_time).assign_coords(form=dataset.form.values[::-1])
-    after = dataset.chi.sel(time=dataset.time > dataset.t0.max())
-    # One rate, or transitions beyond the axis, leave nothing to compare.
-    empty = xarray.DataArray(0.0)
-    early = dataset.chi.isel(time=EARLY * (dataset.sizes["time"] - 1) // CHECKED[-1]).diff("eta_Y")
-    late = after.diff("eta_Y")
-    lowest, highest = (late.min(), late.max()) if late.size else (empty, empty)
+def _largest(values: xarray.DataArray, largest: bool = True) -> float:
+    """Largest or smallest of values; 0 where one rate, or transitions beyond the axis, leave nothing to compare."""
+    return float(values.max() if largest else values.min()) if values.size else 0.0
+
+
+def _late_steps(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Steps of exp(2B) from one eta_Y to the next after the last t0."""
+    return dataset.chi.sel(time=dataset.time > dataset.t0.max()).diff("eta_Y")
+
+
+def _early_steps(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Steps of exp(2B) from one eta_Y to the next at t = 10."""
+    return dataset.chi.isel(time=EARLY * (dataset.sizes["time"] - 1) // CHECKED[-1]).diff("eta_Y")
+
+
+def _balance(dataset: xarray.Dataset) -> Measured:
     u = dataset.t0 * dataset.eta_Y / (2 * dataset.attrs["num_classes"])
-    balance = np.abs(np.exp(u) / ((dataset.attrs["vocab_size"] - 1) * u) - 1).max()
-    return [
-        Check(
-            "smallest step of exp(2B) from one eta_Y to the next at t = 10",
-            "closed form",
-            float(early.min() if early.size else empty),
-            0.0,
-            ">=",
-        ),
-        Check("largest such step after the last t0", "closed form", float(highest), 0.0),
-        Check("u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative", "closed form", float(balance), 1e-12),
-        Check(
-            "closed form that starts at exp(2B) = 1, against (13) integrated, relative",
-            "closed form",
-            float(circles.where(started).max()),
-            tolerance,
-        ),
-        Check(
-            "wrong theory: each form's circles on the other form's lines",
-            "closed form",
-            float(np.abs(other / dataset.chi_integrated - 1).max()),
-            tolerance,
-            role="control",
-        ),
-        Check(
-            "wrong theory: larger eta_Y ahead at all times: smallest step after the last t0",
-            "closed form",
-            float(lowest),
-            0.0,
-            ">=",
-            role="control",
-        ),
-    ]
+    apart = np.abs(np.exp(u) / ((dataset.attrs["vocab_size"] - 1) * u) - 1).max()
+    return Measured(apart.item(), at_most=1e-12)
+
+
+def _tolerance(dataset: xarray.Dataset) -> float:
+    return 1e3 * float(dataset.attrs["rtol"])  # a thousand steps, each good to rtol
+
+
+def _circles(dataset: xarray.Dataset) -> Measured:
+    """Closed forms against (13) integrated: it starts at B = 0, as the printed form does only where C0 = 1."""
+    started = np.abs(dataset.chi.isel(time=0) - 1).max("eta_Y") <= _tolerance(dataset)
+    circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
+    return Measured(circles.where(started).max().item(), at_most=_tolerance(dataset))
+
+
+def _exchanged_circles(dataset: xarray.Dataset) -> Measured:
+    other = dataset.chi.sel(time=dataset.checked_time).assign_coords(form=dataset.form.values[::-1])
+    return Measured(np.abs(other / dataset.chi_integrated - 1).max().item(), at_most=_tolerance(dataset))
+
+
+PROPERTIES = (
+    Property(
+        "u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative",
+        "closed form",
+        _balance,
+    ),
+    Property(
+        "closed form that starts at exp(2B) = 1, against (13) integrated, relative",
+        "closed form",
+        _circles,
+        controls={"wrong theory: each form's circles on the other form's lines": _exchanged_circles},
+    ),
+    Property(
+        "smallest step of exp(2B) from one eta_Y to the next at t = 10",
+        "closed form",
+        lambda dataset: Measured(_largest(_early_steps(dataset), largest=False), at_least=0.0),
+        controls={
+            "wrong theory: larger eta_Y ahead at all times: smallest step after the last t0": lambda dataset: Measured(
+                _largest(_late_steps(dataset), largest=False), at_least=0.0
+            )
+        },
+    ),
+    Property(
+        "largest such step after the last t0",
+        "closed form",
+        lambda dataset: Measured(_largest(_late_steps(dataset)), at_most=0.0),
+    ),
+)
+GENERAL = tuple(prop.name for prop in PROPERTIES[:2])

@@ -22,7 +22,8 @@ from snapdyn.figures.syn_small import (
     draw_strip,
     groups_legend,
 )
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.published import figure_4_runs
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
@@ -37,11 +38,6 @@ CAPTION = (
     "expected gradient (T infinite). Grey: tokens that the class does not have. At eta_Y = 1 the mean field lags at "
     "iteration 48, because momentum builds up twice, in the decoder and then in attention; descent with momentum does "
     "not lag. At eta_Y = 10 the errors of the clock and of infinite T nearly cancel."
-)
-
-GENERAL = (
-    "attention lost by the common tokens, in standard errors",
-    "attention gained by the dominant token, in standard errors",
 )
 
 
@@ -142,43 +138,63 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     return figure
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check the movement of tokens, the denser attention at the larger eta_Y/eta_Z, and the errors of both theories."""
+def _change(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Change of attention by iteration 48 in SGD."""
+    return dataset.sgd.sel(iteration=48) - dataset.sgd.sel(iteration=0)
+
+
+def _gained(dataset: xarray.Dataset) -> xarray.DataArray:
+    change = _change(dataset)
+    return xarray.concat([change.isel({"class": n}).sel(token=DOMINANT[n]) for n in (0, 1)], "class")
+
+
+def _denser(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Entropy at iteration 48, eta_Y = 10 less eta_Y = 1, by seed."""
+    final = dataset.sgd.sel(iteration=48)
+    return (entropy(final.isel(eta_Y=1)) - entropy(final.isel(eta_Y=0))).mean("class")
+
+
+def _closer(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Difference of SGD from descent over that from the mean field at iteration 48, by eta_Y."""
     final = dataset.sel(iteration=48)
-    change = dataset.sgd - dataset.sgd.sel(iteration=0)
-    lost = -change.sel(token=COMMON, iteration=48).sum("token")
-    gained = xarray.concat([change.isel({"class": n}).sel(token=DOMINANT[n], iteration=48) for n in (0, 1)], "class")
-    denser = (entropy(final.sgd.isel(eta_Y=1)) - entropy(final.sgd.isel(eta_Y=0))).mean("class")
-    off = [
-        np.abs(final.sgd.mean("seed") - final[theory]).max(["class", "token"]) for theory in ("descent", "mean_field")
-    ]
-    closer = off[0] / off[1]
-    return [
-        Check("attention lost by the common tokens, in standard errors", "SGD", in_errors(lost), 3.0, ">="),
-        Check("attention gained by the dominant token, in standard errors", "SGD", in_errors(gained), 3.0, ">="),
-        Check("entropy, eta_Y = 10 less eta_Y = 1, in standard errors", "SGD", in_errors(denser), 3.0, ">="),
-        Check(
-            "difference of SGD from descent with momentum over that from the mean field, eta_Y = 1, iteration 48",
-            "descent",
-            float(closer.isel(eta_Y=0)),
-            1.0,
-        ),
-        Check(
-            "wrong theory: descent is closer at every eta_Y (at 10 the clock's error and that of T = 128 cancel)",
-            "descent",
-            float(closer.max()),
-            1.0,
-            role="control",
-        ),
-        Check(
-            "wrong theory: the smaller ratio ends denser, in standard errors",
-            "SGD",
-            in_errors(-denser),
-            3.0,
-            ">=",
-            role="control",
-        ),
-    ]
+    mean = final.sgd.mean("seed")
+    off = [np.abs(mean - final[theory]).max(["class", "token"]) for theory in ("descent", "mean_field")]
+    return off[0] / off[1]
+
+
+PROPERTIES = (
+    Property(
+        "attention lost by the common tokens, in standard errors",
+        "SGD",
+        lambda dataset: Measured(in_errors(-_change(dataset).sel(token=COMMON).sum("token")), at_least=3.0),
+    ),
+    Property(
+        "attention gained by the dominant token, in standard errors",
+        "SGD",
+        lambda dataset: Measured(in_errors(_gained(dataset)), at_least=3.0),
+    ),
+    Property(
+        "entropy, eta_Y = 10 less eta_Y = 1, in standard errors",
+        "SGD",
+        lambda dataset: Measured(in_errors(_denser(dataset)), at_least=3.0),
+        controls={
+            "wrong theory: the smaller ratio ends denser, in standard errors": lambda dataset: Measured(
+                in_errors(-_denser(dataset)), at_least=3.0
+            )
+        },
+    ),
+    Property(
+        "difference of SGD from descent with momentum over that from the mean field, eta_Y = 1, iteration 48",
+        "descent",
+        lambda dataset: Measured(_closer(dataset).isel(eta_Y=0).item(), at_most=1.0),
+        controls={
+            "wrong theory: descent is closer at every eta_Y (at 10 the clock's error and that of T = 128 cancel)": (
+                lambda dataset: Measured(_closer(dataset).max().item(), at_most=1.0)
+            )
+        },
+    ),
+)
+GENERAL = tuple(prop.name for prop in PROPERTIES[:2])
 
 
 def in_errors(difference: xarray.DataArray) -> float:

@@ -11,7 +11,8 @@ from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
 from snapdyn.figures.syn_medium import SEEDS, final_states
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.published import against_published, published_cells
 
 if TYPE_CHECKING:
@@ -89,31 +90,38 @@ def _draw_curve(axes: Axes, curve: xarray.Dataset, number: int) -> None:
     axes.plot([], [], label=f"$\\eta_Z$ = {curve.eta_Z.item():g}", **marked | curve_style(number))
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that no cell differs at family level 5 %, and that for Q >= 3 the entropy is smallest at ratio 2."""
-    level = FAMILY_LEVEL / dataset.published.size
+def _least_p(dataset: xarray.Dataset) -> Measured:
+    return Measured(smallest_p(dataset), at_least=FAMILY_LEVEL / dataset.published.size)
+
+
+def _least_p_reversed(dataset: xarray.Dataset) -> Measured:
+    return _least_p(dataset.assign(published=dataset.published.copy(data=dataset.published.values[..., ::-1])))
+
+
+def _elsewhere(dataset: xarray.Dataset, ratio: float = 2.0) -> Measured:
+    """Cells (Q, eta_Z) with Q >= 3 whose entropy is not smallest at a ratio."""
     means = dataset.entropy.mean("seed").sel(num_queries=slice(3, None))
-    elsewhere = (means.idxmin("ratio") != 2.0).sum()
-    reversed_ratios = dataset.assign(published=dataset.published.copy(data=dataset.published.values[..., ::-1]))
-    return [
-        Check("smallest p of the 64 cells (Welch)", "SGD", smallest_p(dataset), level, ">="),
-        Check("(Q, eta_Z) with Q >= 3 whose entropy is not smallest at ratio 2, of 12", "SGD", int(elsewhere), 0),
-        Check(
-            "wrong theory: published columns in reverse order, smallest p",
-            "SGD",
-            smallest_p(reversed_ratios),
-            level,
-            ">=",
-            role="control",
-        ),
-        Check(
-            "wrong theory: entropy smallest at ratio 1, cells that deny it of 12",
-            "SGD",
-            int((means.idxmin("ratio") != 1.0).sum()),
-            0,
-            role="control",
-        ),
-    ]
+    return Measured(int((means.idxmin("ratio") != ratio).sum()), at_most=0)
+
+
+PROPERTIES = (
+    Property(
+        "smallest p of the 64 cells (Welch)",
+        "SGD",
+        _least_p,
+        controls={"wrong theory: published columns in reverse order, smallest p": _least_p_reversed},
+    ),
+    Property(
+        "(Q, eta_Z) with Q >= 3 whose entropy is not smallest at ratio 2, of 12",
+        "SGD",
+        _elsewhere,
+        controls={
+            "wrong theory: entropy smallest at ratio 1, cells that deny it of 12": lambda dataset: _elsewhere(
+                dataset, 1.0
+            )
+        },
+    ),
+)
 
 
 def smallest_p(dataset: xarray.Dataset) -> float:

@@ -14,7 +14,8 @@ from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.transformers import settings_text, stored_data
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,44 +204,35 @@ def _layers(depth: int) -> str:
     return f"{depth} layer{'s' if depth > 1 else ''}"
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that attention becomes sparse and slows down at every depth, and stays spread on the permuted text."""
-    entropy, pace = dataset.entropy, dataset.pace
-    last = entropy.notnull().sum("record") - 1  # runs may have fewer records than others
-    fall = entropy.isel(record=last) - entropy.isel(record=0)
-    slowing = pace.isel(record=last) / pace.max("record")
-    written = fall.sel(text=WRITTEN)
-    checks = [
-        Check(
-            "change of the entropy from first to last record, largest over depths (-ln 2: half as many words attended)",
-            "transformer",
-            float(written.max()),
-            SPARSE,
-        ),
-        Check(
-            "pace of attention, last over fastest, largest over depths",
-            "transformer",
-            float(slowing.sel(text=WRITTEN).max()),
-            FROZEN,
-        ),
-        Check(
-            "wrong theory: attention spreads out, the records backwards, change of the entropy",
-            "transformer",
-            float(-written.max()),
-            SPARSE,
-            role="control",
-        ),
-    ]
-    control = fall.sel(text=SHUFFLED)
-    if control.notnull().any():
-        checks.append(
-            Check(
-                "wrong theory: it becomes sparse whatever it reads; change of the entropy, words permuted at random, "
-                "smallest over depths",
-                "transformer",
-                float(control.min()),
-                SPARSE,
-                role="control",
-            )
-        )
-    return checks
+def _fall(dataset: xarray.Dataset, text: str) -> xarray.DataArray:
+    """Change of the entropy from first to last record, by depth; runs may have fewer records than others."""
+    last = dataset.entropy.notnull().sum("record") - 1
+    return (dataset.entropy.isel(record=last) - dataset.entropy.isel(record=0)).sel(text=text)
+
+
+def _slowing(dataset: xarray.Dataset) -> Measured:
+    last = dataset.entropy.notnull().sum("record") - 1
+    slowing = dataset.pace.isel(record=last) / dataset.pace.max("record")
+    return Measured(slowing.sel(text=WRITTEN).max().item(), at_most=FROZEN)
+
+
+def _shuffled(dataset: xarray.Dataset) -> Measured | None:
+    fall = _fall(dataset, SHUFFLED)
+    return Measured(fall.min().item(), at_most=SPARSE) if fall.notnull().any() else None
+
+
+PROPERTIES = (
+    Property(
+        "change of the entropy from first to last record, largest over depths (-ln 2: half as many words attended)",
+        "transformer",
+        lambda dataset: Measured(_fall(dataset, WRITTEN).max().item(), at_most=SPARSE),
+        controls={
+            "wrong theory: attention spreads out, the records backwards, change of the entropy": (
+                lambda dataset: Measured(-_fall(dataset, WRITTEN).max().item(), at_most=SPARSE)
+            ),
+            "wrong theory: it becomes sparse whatever it reads; change of the entropy, words permuted at random, "
+            "smallest over depths": _shuffled,
+        },
+    ),
+    Property("pace of attention, last over fastest, largest over depths", "transformer", _slowing),
+)

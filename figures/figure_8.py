@@ -13,7 +13,8 @@ from snapdyn.errors import InputError
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import Different, Rate, Two, Whole
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,11 +27,6 @@ CAPTION = (
 )
 
 POINTS_PER_VISIT = {"quick": 4, "full": 20}
-GENERAL = (
-    "smallest (h* - h) V/(2 eta_Y)",
-    "largest (h* - h) V/(2 eta_Y)",
-    "h* against one step of (33) from the step before",
-)
 
 Rates = Annotated[Different[Rate], Field(description="rates of the decoder, as many in both panels, per step")]
 AtLeastTwo = Annotated[Whole, Field(ge=2)]
@@ -114,31 +110,39 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     return figure
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check Lemma 7 at whole visits, 0 <= h* - h <= 2 eta_Y/V, and the recursion (33) itself."""
+def _share(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Gap h* - h at whole visits over its bound 2 eta_Y/V."""
     gap = dataset.h_star - dataset.h.sel(visit=dataset.step.values).drop_vars("visit").rename(visit="step")
-    share = gap / (2 * dataset.eta_Y / dataset.vocab_size)
+    return gap / (2 * dataset.eta_Y / dataset.vocab_size)
+
+
+def _residual(dataset: xarray.Dataset) -> Measured:
+    """h* against one step of the recursion from the step before."""
     V = dataset.vocab_size
-    before = dataset.h_star.isel(step=slice(None, -1))
-    rest = np.exp(-V * before)
+    rest = np.exp(-V * dataset.h_star.isel(step=slice(None, -1)))
     step = dataset.eta_Y * rest / (1 + (V - 1) * rest)
-    residual = np.abs(dataset.h_star.diff("step", label="lower") - step).max()
-    return [
-        Check("smallest (h* - h) V/(2 eta_Y)", "closed form", float(share.min()), -1e-12, ">="),
-        Check("largest (h* - h) V/(2 eta_Y)", "closed form", float(share.max()), 1.0),
-        Check("h* against one step of (33) from the step before", "closed form", float(residual), 1e-14),
-        Check(
-            "wrong theory: h = h*, a gap of less than 1e-3 of the bound everywhere",
-            "closed form",
-            float(share.max()),
-            1e-3,
-            role="control",
-        ),
-        Check(
-            "wrong theory: a bound of 0.1 eta_Y/V, largest gap over it",
-            "closed form",
-            float(20 * share.max()),
-            1.0,
-            role="control",
-        ),
-    ]
+    return Measured(np.abs(dataset.h_star.diff("step", label="lower") - step).max().item(), at_most=1e-14)
+
+
+PROPERTIES = (
+    Property(
+        "smallest (h* - h) V/(2 eta_Y)",
+        "closed form",
+        lambda dataset: Measured(_share(dataset).min().item(), at_least=-1e-12),
+    ),
+    Property(
+        "largest (h* - h) V/(2 eta_Y)",
+        "closed form",
+        lambda dataset: Measured(_share(dataset).max().item(), at_most=1.0),
+        controls={
+            "wrong theory: h = h*, a gap of less than 1e-3 of the bound everywhere": lambda dataset: Measured(
+                _share(dataset).max().item(), at_most=1e-3
+            ),
+            "wrong theory: a bound of 0.1 eta_Y/V, largest gap over it": lambda dataset: Measured(
+                20 * _share(dataset).max().item(), at_most=1.0
+            ),
+        },
+    ),
+    Property("h* against one step of (33) from the step before", "closed form", _residual),
+)
+GENERAL = tuple(prop.name for prop in PROPERTIES)

@@ -16,7 +16,8 @@ from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.parameters import AttentionRate, Rate, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, text_scale
 from snapdyn.figures.syn_small import COMMON, DOMINANT
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
@@ -167,38 +168,45 @@ def write_extras(dataset: xarray.Dataset, folder: Path, name: str) -> list[Path]
     return [path]
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that frames are distributions, common tokens fall, the dominant one rises, and steps become smaller."""
-    attention = dataset.attention
-    steps = attention.diff("time")
-    common = steps.sel(token=COMMON)
-    moved = np.abs(steps).max("token")
-    speed = moved / dataset.time.diff("time")
-    return [
-        Check("sum of attention from 1", "mean field", float(np.abs(attention.sum("token") - 1).max()), 1e-12),
-        Check("largest step of a common token", "mean field", float(common.max()), 0.0),
-        Check(
-            "smallest step of the dominant token", "mean field", float(steps.sel(token=DOMINANT[0]).min()), 0.0, ">="
-        ),
-        Check(
-            "movement per batch-size-1 step, end over largest: it freezes",
-            "mean field",
-            float((speed.isel(time=-1) / speed.max("time")).max()),
-            1e-3,
-        ),
-        Check(
-            "wrong theory: it freezes on a logarithmic clock too, movement per frame, end over largest",
-            "mean field",
-            float((moved.isel(time=-1) / moved.max("time")).max()),
-            1e-3,
-            role="control",
-        ),
-        Check(
-            "wrong theory: every distinct token gains attention, smallest step of the rarest",
-            "mean field",
-            float(steps.sel(token=DOMINANT[0] - 9).min()),
-            0.0,
-            ">=",
-            role="control",
-        ),
-    ]
+def _steps(dataset: xarray.Dataset) -> xarray.DataArray:
+    return dataset.attention.diff("time")
+
+
+def _pace(dataset: xarray.Dataset, clock: xarray.DataArray | float) -> Measured:
+    """Movement per unit of a clock, end over largest."""
+    speed = abs(_steps(dataset)).max("token") / clock
+    return Measured((speed.isel(time=-1) / speed.max("time")).max().item(), at_most=1e-3)
+
+
+PROPERTIES = (
+    Property(
+        "sum of attention from 1",
+        "mean field",
+        lambda dataset: Measured(np.abs(dataset.attention.sum("token") - 1).max().item(), at_most=1e-12),
+    ),
+    Property(
+        "largest step of a common token",
+        "mean field",
+        lambda dataset: Measured(_steps(dataset).sel(token=COMMON).max().item(), at_most=0.0),
+    ),
+    Property(
+        "smallest step of the dominant token",
+        "mean field",
+        lambda dataset: Measured(_steps(dataset).sel(token=DOMINANT[0]).min().item(), at_least=0.0),
+        controls={
+            "wrong theory: every distinct token gains attention, smallest step of the rarest": lambda dataset: Measured(
+                _steps(dataset).sel(token=DOMINANT[0] - 9).min().item(), at_least=0.0
+            )
+        },
+    ),
+    Property(
+        "movement per batch-size-1 step, end over largest: it freezes",
+        "mean field",
+        lambda dataset: _pace(dataset, dataset.time.diff("time")),
+        controls={
+            "wrong theory: it freezes on a logarithmic clock too, movement per frame, end over largest": (
+                lambda dataset: _pace(dataset, 1.0)
+            )
+        },
+    ),
+)

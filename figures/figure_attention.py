@@ -13,7 +13,8 @@ from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import AttentionRate, Momentum, Rate, TwoDecoderRates
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, note_size
 from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
@@ -152,31 +153,37 @@ def _iteration_axis(axes: Axes, dataset: xarray.Dataset) -> None:
     iterations.set_xlabel(f"iterations with momentum {dataset.attrs['momentum']:g}")
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that common tokens fall and the dominant one rises at all times; the larger rate ends with more entropy."""
-    attention = dataset.attention
-    rise = [attention.isel({"class": n}).sel(token=DOMINANT[n]).diff("time").min() for n in (0, 1)]
-    fall = attention.sel(token=COMMON).diff("time").max()
-    denser = (dataset.entropy.isel(eta_Y=1) - dataset.entropy.isel(eta_Y=0)).sel(time=slice(50, None))
-    rarest = attention.isel({"class": 0}).sel(token=DOMINANT[0] - 9)
-    return [
-        Check("largest step of a common token", "mean field", float(fall), 0.0),
-        Check("smallest step of the dominant token", "mean field", float(min(rise)), 0.0, ">="),
-        Check(
-            "entropy, eta_Y = 10 less eta_Y = 1, smallest from t = 50 on", "mean field", float(denser.min()), 0.0, ">="
-        ),
-        Check(
-            "sum of attention over the tokens of a class, from 1",
-            "mean field",
-            float(np.abs(attention.sum("token") - 1).max()),
-            1e-12,
-        ),
-        Check(
-            "wrong theory: every distinct token gains attention: smallest step of the rarest",
-            "mean field",
-            float(rarest.diff("time").min()),
-            0.0,
-            ">=",
-            role="control",
-        ),
-    ]
+def _dominant_step(dataset: xarray.Dataset) -> Measured:
+    rise = [dataset.attention.isel({"class": n}).sel(token=DOMINANT[n]).diff("time").min() for n in (0, 1)]
+    return Measured(float(min(rise)), at_least=0.0)
+
+
+def _rarest_step(dataset: xarray.Dataset) -> Measured:
+    rarest = dataset.attention.isel({"class": 0}).sel(token=DOMINANT[0] - 9)
+    return Measured(rarest.diff("time").min().item(), at_least=0.0)
+
+
+def _denser(dataset: xarray.Dataset) -> Measured:
+    denser = dataset.entropy.isel(eta_Y=1) - dataset.entropy.isel(eta_Y=0)
+    return Measured(denser.sel(time=slice(50, None)).min().item(), at_least=0.0)
+
+
+PROPERTIES = (
+    Property(
+        "largest step of a common token",
+        "mean field",
+        lambda dataset: Measured(dataset.attention.sel(token=COMMON).diff("time").max().item(), at_most=0.0),
+    ),
+    Property(
+        "smallest step of the dominant token",
+        "mean field",
+        _dominant_step,
+        controls={"wrong theory: every distinct token gains attention: smallest step of the rarest": _rarest_step},
+    ),
+    Property("entropy, eta_Y = 10 less eta_Y = 1, smallest from t = 50 on", "mean field", _denser),
+    Property(
+        "sum of attention over the tokens of a class, from 1",
+        "mean field",
+        lambda dataset: Measured(np.abs(dataset.attention.sum("token") - 1).max().item(), at_most=1e-12),
+    ),
+)

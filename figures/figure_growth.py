@@ -21,7 +21,8 @@ from snapdyn.figures.axes import label_above
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure, thin_dotted
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, run_on_rung
 from snapdyn.validation.sample_classes import dominant_token
 
@@ -137,51 +138,50 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     return figure
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check the consistent exponent, its bound on Eq. (10), and that SGD follows the mean field, far below it."""
-    B, modified = dataset.exponent.sel(theory="consistent"), dataset.exponent.sel(theory="modified decoder")
-    printed, mean_field = dataset.exponent.sel(theory="printed"), dataset.exponent.sel(theory="mean field")
+def _sgd_apart(dataset: xarray.Dataset, theory: str) -> Measured:
+    """SGD against a theory at the end, relative: a first-order effect of eta."""
     end = dataset.isel(time=-1)
-    apart = np.abs(end.sgd.mean("seed") / end.exponent - 1)
-    return [
-        Check(
-            "(1/2) ln chi of Eq. (10) over B of the consistent form, largest",
-            "modified decoder",
-            float((modified / B).max()),
-            1.0,
-        ),
-        Check(
-            "B of the consistent form, against (13) integrated, relative",
-            "closed form",
-            float(np.abs(dataset.integrated / B - 1).max()),
-            1e3 * dataset.attrs["rtol"],  # a thousand steps, each good to rtol
-        ),
-        Check(
-            "SGD against the mean field at the end, relative (a first-order effect of eta = 0.1)",
-            "SGD",
-            float(apart.sel(theory="mean field")),
-            dataset.attrs["eta_Y"],
-        ),
-        Check(
-            "Eq. (10) over the mean field, smallest from t0 on (F4)",
-            "mean field",
-            float((modified / mean_field).sel(time=slice(end.t0.item(), None)).min()),
-            10.0,
-            ">=",
-        ),
-        Check(
-            "wrong theory: Eq. (10) for SGD at the end, relative",
-            "SGD",
-            float(apart.sel(theory="modified decoder")),
-            dataset.attrs["eta_Y"],
-            role="control",
-        ),
-        Check(
-            "wrong theory: lower bound f0^2 B <= (1/2) ln chi with the printed B, smallest ratio (F1, F3)",
-            "modified decoder",
-            float((modified / (dataset.f0_squared * printed)).min()),
-            1.0,
-            ">=",
-            role="control",
-        ),
-    ]
+    apart = np.abs(end.sgd.mean("seed") / end.exponent.sel(theory=theory) - 1)
+    return Measured(apart.item(), at_most=dataset.attrs["eta_Y"])
+
+
+def _over(dataset: xarray.Dataset, theory: str, other: str) -> xarray.DataArray:
+    return dataset.exponent.sel(theory=theory, drop=True) / dataset.exponent.sel(theory=other, drop=True)
+
+
+def _integrated(dataset: xarray.Dataset) -> Measured:
+    apart = np.abs(dataset.integrated / dataset.exponent.sel(theory="consistent") - 1)
+    return Measured(apart.max().item(), at_most=1e3 * dataset.attrs["rtol"])  # a thousand steps, each good to rtol
+
+
+def _beyond_mean_field(dataset: xarray.Dataset) -> Measured:
+    late = _over(dataset, "modified decoder", "mean field").sel(time=slice(dataset.isel(time=-1).t0.item(), None))
+    return Measured(late.min().item(), at_least=10.0)
+
+
+PROPERTIES = (
+    Property(
+        "(1/2) ln chi of Eq. (10) over B of the consistent form, largest",
+        "modified decoder",
+        lambda dataset: Measured(_over(dataset, "modified decoder", "consistent").max().item(), at_most=1.0),
+        controls={
+            "wrong theory: lower bound f0^2 B <= (1/2) ln chi with the printed B, smallest ratio (F1, F3)": (
+                lambda dataset: Measured(
+                    (_over(dataset, "modified decoder", "printed") / dataset.f0_squared).min().item(), at_least=1.0
+                )
+            )
+        },
+    ),
+    Property("B of the consistent form, against (13) integrated, relative", "closed form", _integrated),
+    Property(
+        "SGD against the mean field at the end, relative (a first-order effect of eta = 0.1)",
+        "SGD",
+        lambda dataset: _sgd_apart(dataset, "mean field"),
+        controls={
+            "wrong theory: Eq. (10) for SGD at the end, relative": lambda dataset: _sgd_apart(
+                dataset, "modified decoder"
+            )
+        },
+    ),
+    Property("Eq. (10) over the mean field, smallest from t0 on (F4)", "mean field", _beyond_mean_field),
+)

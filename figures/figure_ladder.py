@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -13,7 +14,8 @@ from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, VocabSize, Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, curve_style, line_width, thin_dotted
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs import ladder
 
 if TYPE_CHECKING:
@@ -105,41 +107,44 @@ def draw_gaps(axes: Axes, dataset: xarray.Dataset, observable: str) -> None:
     axes.set_xlabel(TIME_LABEL)
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that descent follows the flow to first order in eta, Eq. (10) breaks it, and closed forms are exact."""
-    largest = dataset.gap.max("t")
-    resolved = dataset.resolved.max("t")
+def _gap_in_z(dataset: xarray.Dataset, rung: str) -> float:
+    return float(dataset.gap.max("t").sel(rung=rung, observable="z"))
 
-    def largest_gap_in_z(rung: str) -> float:
-        return float(largest.sel(rung=rung, observable="z"))
 
-    return [
-        Check(
-            "descent to mean field in z, first order in eta = 0.1",
-            "mean field",
-            largest_gap_in_z("mean field"),
-            dataset.attrs["eta_Y"],
-        ),
-        Check(
-            "mean field to Eq. (10) in z (F4): it breaks the tolerance",
-            "modified decoder",
-            largest_gap_in_z("exact beta"),
-            0.05,
-            ">=",
-        ),
-        Check("leading beta to its closed form, in z", "closed form", largest_gap_in_z("orbit"), 1e-7),
-        Check("Eq. (13) to its closed form, in z", "closed form", largest_gap_in_z("closed form"), 1e-7),
-        Check(
-            "SGD to descent in z beyond the noise of the seeds: a second-order effect of eta",
-            "SGD",
-            float(resolved.sel(rung="descent", observable="z")),
-            dataset.attrs["eta_Y"],
-        ),
-        Check(
-            "wrong theory: sequences of 127 tokens behave as infinite ones within the tolerance, beyond the noise",
-            "SGD",
-            float(resolved.sel(rung="SGD", observable="z")),
-            0.05,
-            role="control",
-        ),
-    ]
+def _exact(dataset: xarray.Dataset, rung: str) -> Measured:
+    return Measured(_gap_in_z(dataset, rung), at_most=1e-7)
+
+
+def _resolved_in_z(dataset: xarray.Dataset, rung: str) -> float:
+    return float(dataset.resolved.max("t").sel(rung=rung, observable="z"))
+
+
+PROPERTIES = (
+    Property(
+        "descent to mean field in z, first order in eta = 0.1",
+        "mean field",
+        lambda dataset: Measured(_gap_in_z(dataset, "mean field"), at_most=dataset.attrs["eta_Y"]),
+    ),
+    Property(
+        "mean field to Eq. (10) in z (F4): it breaks the tolerance",
+        "modified decoder",
+        lambda dataset: Measured(_gap_in_z(dataset, "exact beta"), at_least=0.05),
+    ),
+    *(
+        Property(f"{name}, in z", "closed form", partial(_exact, rung=rung))
+        for name, rung in (
+            ("leading beta to its closed form", "orbit"),
+            ("Eq. (13) to its closed form", "closed form"),
+        )
+    ),
+    Property(
+        "SGD to descent in z beyond the noise of the seeds: a second-order effect of eta",
+        "SGD",
+        lambda dataset: Measured(_resolved_in_z(dataset, "descent"), at_most=dataset.attrs["eta_Y"]),
+        controls={
+            "wrong theory: sequences of 127 tokens behave as infinite ones within the tolerance, beyond the noise": (
+                lambda dataset: Measured(_resolved_in_z(dataset, "SGD"), at_most=0.05)
+            )
+        },
+    ),
+)

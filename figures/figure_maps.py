@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 from snapdyn.figures.validity_maps import draw_map
-from snapdyn.validation.checks import Check
 from snapdyn.validation.maps.common_logit import common_logit_maps
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, slow_attention_map
 from snapdyn.validation.maps.momentum import momentum_map
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -174,21 +176,30 @@ def _formula(text: str) -> str:
     return f"${found}$"
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that every map has a side on which the statement holds and one on which it fails."""
-    checks = []
-    for map in maps_of(dataset):
-        name = f"{map.title}: {map.quantity}"
-        checks += [
-            Check(
-                f"{name}, smallest: it holds somewhere", "mean field", float(np.nanmin(map.violation)), map.threshold
-            ),
-            Check(
-                f"wrong theory: {name}, largest: it holds everywhere",
-                "mean field",
-                float(np.nanmax(map.violation)),
-                map.threshold,
-                role="control",
-            ),
-        ]
-    return checks
+def _violation(dataset: xarray.Dataset, number: int, largest: bool) -> Measured:
+    """Largest or smallest violation of a map against the threshold above which its statement fails."""
+    map = maps_of(dataset)[number]
+    return Measured(float((np.nanmax if largest else np.nanmin)(map.violation)), at_most=map.threshold)
+
+
+PROPERTIES = tuple(
+    Property(
+        f"{name}, smallest violation: it holds somewhere",
+        "mean field",
+        partial(_violation, number=number, largest=False),
+        controls={
+            f"wrong theory: {name}, largest violation: it holds everywhere": partial(
+                _violation, number=number, largest=True
+            )
+        },
+    )
+    for number, name in enumerate(
+        (
+            "Theorem 2(a)",
+            "slow attention",
+            "common logit over time",
+            "common logit over correlation",
+            "clock of momentum",
+        )
+    )
+)

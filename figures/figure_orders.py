@@ -11,7 +11,9 @@ from pydantic import Field
 
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, note_size, power_of_ten
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
+from snapdyn.validation.statistics import DECISIVE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,6 +145,29 @@ def _draw_fit(axes: Axes, fit: Fit) -> None:
     axes.text(0.03, 1.0, orders, va="top", fontsize=note_size(0.93), transform=axes.transAxes)
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check every order against the expected one within its derived margin; the control is a wrong theory."""
-    return [check for fit in fits_of(dataset) for check in fit.checks()]
+def _worst_order(dataset: xarray.Dataset) -> Measured:
+    """Largest |corrected slope - expected order| over its derived margin."""
+    off = {fit.name: abs(fit.order.corrected - fit.expected) / fit.order.margin() for fit in fits_of(dataset)}
+    worst = max(off, key=off.__getitem__)
+    return Measured(off[worst], at_most=1.0, where=worst)
+
+
+def _widest_margin(dataset: xarray.Dataset) -> Measured:
+    return Measured(max(fit.order.margin() for fit in fits_of(dataset)), at_most=DECISIVE)
+
+
+def _wrong_theories(dataset: xarray.Dataset) -> Measured:
+    """The same for the gaps of the wrong theories: the one that comes nearest to the expected order."""
+    off = (abs(fit.wrong_order - fit.expected) / fit.order.margin() for fit in fits_of(dataset))
+    return Measured(min(off), at_most=1.0)
+
+
+PROPERTIES = (
+    Property(
+        "|corrected slope - expected order| over its margin, largest of the fits",
+        "SGD to closed form",
+        _worst_order,
+        controls={"wrong theories' gaps: the same, smallest of the fits": _wrong_theories},
+    ),
+    Property("margin of a slope, largest of the fits", "SGD to closed form", _widest_margin),
+)

@@ -10,13 +10,13 @@ from pydantic import Field
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
-from snapdyn.validation.phases.checks import check
+from snapdyn.validation.phases.checks import PROPERTIES
 from snapdyn.validation.phases.panels import dataset_of, panel_of, panels, settings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["check", "compute", "draw"]
+__all__ = ["PROPERTIES", "compute", "draw"]
 
 TITLE = "Phase diagrams of training"
 CAPTION = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -13,7 +14,8 @@ from snapdyn.dynamics import SingleCommonToken, single_common_token, whole_run
 from snapdyn.figures.layout import legend_above, letter_panels
 from snapdyn.figures.parameters import DecoderRate, NumClasses, Start, Whole
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MODIFIED, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
@@ -31,13 +33,6 @@ CAPTION = (
 WIDTH = SINGLE_COLUMN
 FIRST_TIME = 1.0
 POINTS = {"quick": 201, "full": 801}
-GENERAL = (
-    "|ln(time of the largest gamma/t*)|, t* or the end of the axis next to it",
-    "B against -z_c/K, relative (conservation)",
-    "gamma: closed form against integration, relative",
-    "z_common: closed form against integration, relative",
-    "B: closed form against integration, relative",
-)
 KINDS = {
     "peak": "$t^*$, peak of $\\gamma$",
     "start": "$t_0'$, start of the transition",
@@ -130,48 +125,49 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     return figure
 
 
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check that gamma peaks at t*, that closed forms and integrated systems agree, and that B = -z_c/K."""
-    tolerance = 1e3 * dataset.attrs["rtol"]  # a thousand steps, each good to rtol
+def _peak_off(dataset: xarray.Dataset, kind: str) -> Measured:
+    """|ln| of the time at which gamma is largest over a theoretical one, or over the end of the axis next to it."""
     times = dict(zip(dataset.kind.values, dataset.transition_time.values, strict=True))
-    peak = float(dataset.time[int(dataset.gamma.argmax("time"))])
-    highest = np.clip(times["peak"], *dataset.time.values[[0, -1]])  # where gamma is largest on the axis
+    theory = np.clip(times[kind], *dataset.time.values[[0, -1]])
     spacing = float(dataset.time[1] / dataset.time[0])
+    peak = float(dataset.time[int(dataset.gamma.argmax("time"))])
+    return Measured(abs(np.log(peak / theory)), at_most=np.log(spacing))
 
-    def apart(name: str, closed: xarray.DataArray) -> float:
-        integrated = dataset[f"{name}_integrated"]
-        return float(np.abs(closed.sel(time=dataset.checked_time, method="nearest") / integrated - 1).max())
 
-    conserved = np.abs(dataset.B / (-dataset.z_common / dataset.attrs["num_classes"]) - 1).max()
-    return [
-        Check(
-            "|ln(time of the largest gamma/t*)|, t* or the end of the axis next to it",
+def _apart(dataset: xarray.Dataset, name: str, closed: str) -> Measured:
+    """Closed form against integration, relative; a thousand steps, each good to rtol."""
+    values = dataset[closed].sel(time=dataset.checked_time, method="nearest")
+    apart = np.abs(values / dataset[f"{name}_integrated"] - 1).max()
+    return Measured(apart.item(), at_most=1e3 * dataset.attrs["rtol"])
+
+
+def _conserved(dataset: xarray.Dataset) -> Measured:
+    apart = np.abs(dataset.B / (-dataset.z_common / dataset.attrs["num_classes"]) - 1).max()
+    return Measured(apart.item(), at_most=1e-12)
+
+
+PROPERTIES = (
+    Property(
+        "|ln(time of the largest gamma/t*)|, t* or the end of the axis next to it",
+        "closed form",
+        lambda dataset: _peak_off(dataset, "peak"),
+        controls={"wrong theory: gamma peaks at t0": lambda dataset: _peak_off(dataset, "end")},
+    ),
+    Property("B against -z_c/K, relative (conservation)", "closed form", _conserved),
+    *(
+        Property(
+            f"{name}: closed form against integration, relative",
             "closed form",
-            abs(np.log(peak / highest)),
-            np.log(spacing),
-        ),
-        Check("B against -z_c/K, relative (conservation)", "closed form", float(conserved), 1e-12),
-        *(
-            Check(
-                f"{name}: closed form against integration, relative",
-                "closed form",
-                apart(name, dataset[name]),
-                tolerance,
-            )
-            for name in ("gamma", "z_common", "B")
-        ),
-        Check(
-            "wrong theory: the printed B for the integrated one, relative",
-            "closed form",
-            apart("B", dataset.B_printed),
-            tolerance,
-            role="control",
-        ),
-        Check(
-            "wrong theory: gamma peaks at t0",
-            "closed form",
-            abs(np.log(peak / times["end"])),
-            np.log(spacing),
-            role="control",
-        ),
-    ]
+            partial(_apart, name=name, closed=name),
+            controls={
+                "wrong theory: the printed B for the integrated one, relative": lambda dataset: _apart(
+                    dataset, "B", "B_printed"
+                )
+            }
+            if name == "B"
+            else {},
+        )
+        for name in ("gamma", "z_common", "B")
+    ),
+)
+GENERAL = tuple(prop.name for prop in PROPERTIES)

@@ -162,7 +162,7 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) 
     shown_results, margins = [], []
     for result in report.claims:
         ratio = result.measured / result.bound if result.bound else np.nan
-        ratio = 1 / ratio if result.relation == ">=" and ratio else ratio
+        ratio = 1 / ratio if result.number and result.number.relation == ">=" and ratio else ratio
         if np.isfinite(ratio) and ratio > 0:
             shown_results.append(result)
             margins.append(max(ratio, SMALLEST_MARGIN))

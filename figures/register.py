@@ -36,12 +36,12 @@ from snapdyn.figures import (
 from snapdyn.figures.layout import fit_texts
 from snapdyn.figures.parameters import parameters_of
 from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
-
-    from snapdyn.validation.checks import Check
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class FigureEntry:
     draw : callable
         ``draw(dataset, width)``, or ``draw(dataset)``, gives a matplotlib Figure, `width` inches wide. It is called
         inside the project's style.
-    check : callable
-        ``check(dataset)`` gives a list of Check: the claims of the figure on its data, and wrong theories as controls.
+    properties : tuple of Property, optional
+        What the figure states: each measures a number of the dataset, with wrong theories as controls.
     from_runs : bool, optional
         The data come from runs of transformers: `runs` is a sequence of them, or None for those that snapdyn has.
     general : tuple of str, optional
-        Names of the checks that hold for all parameters. The others speak of the defaults only.
+        Names of the properties that hold for all parameters. The others speak of the defaults only.
     width : float, optional
         Width in inches where none is asked for.
     write_extras : callable, optional
@@ -87,7 +87,6 @@ class FigureEntry:
     ...     "y = x.",
     ...     compute=lambda level: xarray.Dataset({"y": ("x", [0.0, 1.0])}),
     ...     draw=lambda dataset: ...,
-    ...     check=lambda dataset: [],
     ... )
     >>> FIGURES.add(line).name
     'figure_line'
@@ -99,7 +98,7 @@ class FigureEntry:
     caption: str
     compute: Callable[..., xarray.Dataset]
     draw: Callable[..., Figure]
-    check: Callable[[xarray.Dataset], list[Check]]
+    properties: tuple[Property, ...] = ()
     from_runs: bool = False
     write_extras: Callable[[xarray.Dataset, Path, str], list[Path]] | None = None
     general: tuple[str, ...] = ()
@@ -112,7 +111,7 @@ class FigureEntry:
         Parameters
         ----------
         module : module
-            Named figure_ID, with TITLE, CAPTION, compute, draw and check, and where they apply GENERAL, WIDTH,
+            Named figure_ID, with TITLE, CAPTION, compute, draw and PROPERTIES, and where they apply GENERAL, WIDTH,
             FROM_RUNS and write_extras.
 
         Returns
@@ -125,12 +124,16 @@ class FigureEntry:
             module.CAPTION,
             module.compute,
             module.draw,
-            module.check,
+            module.PROPERTIES,
             getattr(module, "FROM_RUNS", False),
             getattr(module, "write_extras", None),
             getattr(module, "GENERAL", ()),
             getattr(module, "WIDTH", DOUBLE_COLUMN),
         )
+
+    def numbers(self, dataset: xarray.Dataset) -> list[Measured]:
+        """Numbers of the figure's statements on its data, and of the wrong theories."""
+        return [number for prop in self.properties for number in prop.on(dataset)]
 
     @property
     def name(self) -> str:

@@ -29,7 +29,7 @@ LONGEST_NAME = 80  # characters of a file name, beyond which parameters are shor
 if TYPE_CHECKING:
     import xarray
 
-    from snapdyn.validation.checks import Check
+    from snapdyn.validation.measured import Measured
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class DrawnFigure:
         Parameters, seeds and versions (.provenance.json).
     extras : tuple of Path
         Further files of the figure.
-    checks : tuple of Check
+    checks : tuple of Measured
         Checks of the figure's claims on its data, with controls. Where parameters differ from the defaults, only those
         that hold for all parameters.
     not_applicable : tuple of str
@@ -66,7 +66,7 @@ class DrawnFigure:
     data: Path
     provenance: Path
     extras: tuple[Path, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[Measured, ...]
     not_applicable: tuple[str, ...] = ()
 
     @property
@@ -237,7 +237,7 @@ def _write_dataset(
 ) -> DrawnFigure:
     different = changed_parameters(entry, dataset)
     name, caption = file_name(entry, different), entry.caption
-    checks = tuple(entry.check(dataset))
+    checks = tuple(entry.numbers(dataset))
     left_out: tuple[str, ...] = ()
     if different:
         left_out = tuple(check.name for check in checks if check.name not in entry.general)

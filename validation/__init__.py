@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.validation.equations import EquationRow, equation_table, equation_text
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.findings import FINDINGS
-from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.measured import Measured
+from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult, Report

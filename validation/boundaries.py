@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
-from snapdyn.validation.instance_checks import check
+from snapdyn.validation.instance_checks import InstanceReport, check
 from snapdyn.validation.pictures import Map
 from snapdyn.validation.verdicts import chosen_claims
 
@@ -22,7 +22,7 @@ RATES = ("eta_Y", "eta_Z", "t_end")
 
 def boundary(
     claim: str,
-    classes: Callable[..., SequenceClasses] | SequenceClasses,
+    classes: Callable[..., SequenceClasses] | SequenceClasses | Mapping[str, float],
     axes: Mapping[str, ArrayLike],
     *,
     eta_Y: float = 1.0,
@@ -38,8 +38,9 @@ def boundary(
     ----------
     claim : str
         Id of a claim that is about one instance.
-    classes : callable or SequenceClasses
-        ``classes(**values)`` builds the classes from the values of those axes that are not rates; or fixed classes.
+    classes : callable, SequenceClasses or mapping of str to float
+        ``classes(**values)`` builds the classes from the values of those axes that are not rates; or fixed classes; or
+        the parameters of a theory whose claims have a `Box`, of which the axes replace some.
     axes : mapping of str to (N,) array
         One or two axes: "eta_Y", "eta_Z", "t_end", or a parameter of `classes`; positive increasing values.
     eta_Y : float
@@ -77,17 +78,17 @@ def boundary(
     """
     named = chosen_claims(text("claim", claim))
     instance("axes", axes, Mapping, 'write, for example, {"eta_Y": [0.1, 1.0]}')
-    if not isinstance(classes, SequenceClasses):
+    if not isinstance(classes, SequenceClasses | Mapping):
         function("classes", classes)
     if rung is not None:
         text("rung", rung)
     entry = named[0]
     if len(named) > 1:
         raise InputError(f"expected one claim, received the group {shown(claim)} of {len(named)}; name one of them")
-    if not entry.properties:
+    if all(prop.domain is None for prop in entry.properties):
         raise InputError(
             f"expected a claim about one instance, received {shown(claim)}, which speaks of "
-            f"{entry.speaks_of or entry.domain or 'named settings'}"
+            f"{entry.domain or 'named settings'}"
         )
     values = {name: np.atleast_1d(finite_array(f"axis {shown(name)}", axis)) for name, axis in axes.items()}
     if not 1 <= len(values) <= 2:
@@ -95,26 +96,29 @@ def boundary(
     for name, axis in values.items():
         if axis.ndim != 1 or (np.diff(axis) <= 0).any():
             raise InputError(f"expected axis {shown(name)} as increasing values, received {axis}")
-    fixed: dict[str, Any] = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
-    options: dict[str, Any] = {"seq_len": seq_len, "momentum": momentum, "rungs": [rung] if rung else ()}
+    rungs = [rung] if rung else ()
+
+    def report_at(point: dict[str, float]) -> InstanceReport:
+        if isinstance(classes, Mapping):
+            return check({**classes, **point}, only=[claim], rungs=rungs)
+        made = {name: value for name, value in point.items() if name not in RATES}
+        if made and isinstance(classes, SequenceClasses):
+            raise unknown_name("axis of fixed classes", next(iter(made)), RATES)
+        rates: dict[str, Any] = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end, **{n: v for n, v in point.items() if n in RATES}}
+        of_point = classes if isinstance(classes, SequenceClasses) else classes(**made)
+        return check(of_point, **rates, only=[claim], rungs=rungs, seq_len=seq_len, momentum=momentum)
+
     (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]
     measured = np.full((y.size, x.size), np.nan)
     bound, relation, quantity = math.nan, "<=", entry.title
     for i, j in np.ndindex(measured.shape):
         point = {xname: float(x[j])} | ({yname: float(y[i])} if yname else {})
-        made = {name: value for name, value in point.items() if name not in RATES}
-        if isinstance(classes, SequenceClasses):
-            if made:
-                raise unknown_name("axis of fixed classes", next(iter(made)), RATES)
-            instance_classes = classes
-        else:
-            instance_classes = classes(**made)
-        rates = fixed | {name: value for name, value in point.items() if name in RATES}
-        report = check(instance_classes, **rates, only=[claim], **options)
-        answer = next((result for result in report.claims if rung is None or result.rung == rung), report.claims[0])
-        if not math.isnan(answer.measured):
-            measured[i, j] = answer.measured
-            bound, relation, quantity = answer.bound, answer.relation, answer.check
+        answers = report_at(point).claims
+        answer = next((result for result in answers if rung is None or result.rung == rung), answers[0])
+        number, prop = answer.number, answer.prop
+        if prop is not None and number is not None and not math.isnan(number.value):
+            measured[i, j] = number.value
+            bound, relation, quantity = number.bound, number.relation, prop.name
     sign = 1.0 if relation == "<=" else -1.0
     return Map(
         title=f"{entry.title} ({claim})",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
-from snapdyn.validation.measured import Measured
+from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family
 
@@ -58,9 +58,7 @@ class Requirement:
     def on(self, instance: Any) -> Measured:
         """Evaluate the condition on an instance."""
         value = float(self.measure(instance))
-        return Measured(
-            value, self.at_most, self.at_least, name=self.name, role="condition", required=self.required
-        )
+        return Measured(value, self.at_most, self.at_least, name=self.name, role="condition", required=self.required)
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,14 @@ class Property:
     def settings(self, which: str = "cases") -> Mapping[str, Any]:
         """Return the named settings, `which` of "cases" and "beyond"."""
         given = getattr(self, which)
-        return given() if callable(given) else given  # type: ignore[no-any-return]
+        return given() if callable(given) else given
+
+    def on(self, instance: Any) -> list[Measured]:
+        """Numbers of the statement and of its wrong theories on an instance, each with its role, name and rung."""
+        role: Role = "corrected" if self.corrected else "statement"
+        measured = [(role, self.name, self.measure(instance))]
+        measured += [("control", name, wrong(instance)) for name, wrong in self.controls.items()]
+        return [number.labelled(role, name, self.rung) for role, name, number in measured if number is not None]
 
     def conditions_on(self, instance: Any) -> list[Measured]:
         """Conditions as evaluated on an instance.

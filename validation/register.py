@@ -205,6 +205,7 @@ def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Calla
     'holds'
     >>> del sd.validation.CLAIMS["seven"]
     """
+    text("the id of a claim", id)
     known = [entry.name for entry in fields(Claim) if entry.name not in ("id", "run", "chapter", "file")]
     for name in facts:
         if name not in known:

@@ -64,8 +64,18 @@ class ClaimResult:
         """What was found, in one sentence: the first of the conclusion, or, where the verdict differs, what decides."""
         if not self.as_expected:
             decisive = self.decisive
-            return self.fault or f"The verdict is {self.verdict}: {decisive.name}: {decisive.comparison}."
-        return re.split(r"(?<=[.!?])\s+(?=[A-Z(])", self.evidence.conclusion, maxsplit=1)[0]
+            found = f": {decisive.name}: {decisive.comparison}" if decisive else ""
+            return self.fault or f"The verdict is {self.verdict}{found}."
+        return self._sentences[0]
+
+    @property
+    def rest(self) -> str:
+        """What follows the first sentence of the conclusion."""
+        return self._sentences[-1] if len(self._sentences) > 1 else ""
+
+    @property
+    def _sentences(self) -> list[str]:
+        return re.split(r"(?<=[.!?])\s+(?=[A-Z(])", self.evidence.conclusion, maxsplit=1)
 
     @property
     def outcome(self) -> str:

@@ -111,7 +111,11 @@ def latex_table(report: Report) -> str:
             failed = "" if check.holds else r"\not"
             measured = f"${latex_number(check.value)} {failed}{relation} {latex_number(check.bound)}$"
             measured += f" ({latex_text(check.rung)})"
-        cells = (latex_id(result.id), *map(latex_text, (result.claim.source, result.claim.title, _verdict(result))), measured)
+        cells = (
+            latex_id(result.id),
+            *map(latex_text, (result.claim.source, result.claim.title, _verdict(result))),
+            measured,
+        )
         rows.append(" & ".join(cells) + r" \\")
     comment = ""
     if not report.complete:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snapdyn.report.prose import prose_html
-from snapdyn.validation import CLAIMS, InstanceReport
+from snapdyn.validation import InstanceReport
 from snapdyn.validation.instance_checks import InstanceResult
 
 # The most serious answers first.
@@ -28,8 +28,8 @@ def statement(result: InstanceResult) -> str:
     >>> statement(sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only="theorem1a")["theorem1a"])[-14:]
     '(as corrected)'
     """
-    corrected = result.id in CLAIMS and any(prop.corrected for prop in CLAIMS[result.id].properties)
-    return prose_html(result.title) + (" (as corrected)" if corrected else "")
+    corrected = any(prop.corrected for prop in result.claim.properties)
+    return prose_html(result.claim.title) + (" (as corrected)" if corrected else "")
 
 
 def verdict_table(report: InstanceReport) -> str:
@@ -54,7 +54,7 @@ def verdict_table(report: InstanceReport) -> str:
     """
     cell = 'style="padding: 0.25em 0.8em 0.25em 0; text-align: left; vertical-align: top"'
     rows = [
-        f'<tr data-claim="{result.id}"><td {cell}>{statement(result)}<br><small>{prose_html(result.source)}, '
+        f'<tr data-claim="{result.id}"><td {cell}>{statement(result)}<br><small>{prose_html(result.claim.source)}, '
         f'<code>{result.id}</code></small></td><td {cell}><b style="color: {COLOURS.get(result.status, "inherit")}" '
         f'title="{MEANINGS[result.status]}">{result.status}</b></td><td {cell}>{prose_html(result.sentence)}</td></tr>'
         for result in sorted(report.claims, key=lambda result: ORDER.index(result.status))

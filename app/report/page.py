@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -23,7 +23,7 @@ from snapdyn.figures.validity_maps import map_svg
 from snapdyn.report.formulas import formula_html, glyph_definitions
 from snapdyn.report.pictures import figure_image, page_svg
 from snapdyn.report.prose import prose_html
-from snapdyn.validation import CLAIMS, FINDINGS, Check, ClaimResult, Report
+from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
@@ -189,7 +189,7 @@ def render(
         counts={outcome: counts.get(outcome, 0) for outcome in VERDICTS if outcome in counts or outcome != NO_VERDICT},
         groups=_groups(report),
         headlines=headlines(report),
-        differing=[claim for claim in report.claims if not claim.as_expected],
+        differing=[result for result in report.claims if not result.as_expected],
         verdicts=VERDICTS,
         roles=ROLES,
         findings=FINDINGS,
@@ -210,31 +210,34 @@ def render(
 def _groups(report: Report) -> dict[str, list[ClaimResult]]:
     """Return the claims under each heading of the page; a heading without claims is left out."""
     groups: dict[str, list[ClaimResult]] = {heading: [] for heading in GROUPS}
-    for claim in sorted(report.by_outcome, key=importance):
-        fitting = (heading for heading, verdicts in GROUPS.items() if claim.as_expected and claim.verdict in verdicts)
-        groups[next(fitting, next(iter(GROUPS)))].append(claim)
-    return {heading: claims for heading, claims in groups.items() if claims}
+    for result in sorted(report.by_outcome, key=importance):
+        fitting = (heading for heading, verdicts in GROUPS.items() if result.as_expected and result.verdict in verdicts)
+        groups[next(fitting, next(iter(GROUPS)))].append(result)
+    return {heading: results for heading, results in groups.items() if results}
 
 
 def headlines(report: Report) -> list[ClaimResult]:
     """Return the claims of the first screen: those with a headline and the recorded verdict, by rank."""
-    ranked = [(claim.headline.rank, claim) for claim in report.claims if claim.headline and claim.as_expected]
-    return [claim for _, claim in sorted(ranked, key=lambda entry: entry[0])][:FIRST_SCREEN]
+    ranked = [
+        (result.claim.headline.rank, result) for result in report.claims if result.claim.headline and result.as_expected
+    ]
+    return [result for _, result in sorted(ranked, key=lambda entry: entry[0])][:FIRST_SCREEN]
 
 
-def importance(claim: ClaimResult) -> tuple[int, int]:
+def importance(result: ClaimResult) -> tuple[int, int]:
     """Return the place of a claim in its group: headlines by rank, then theorems, then what serves them."""
+    claim = result.claim
     kind = next((i for i, word in enumerate(IMPORTANCE) if claim.source.startswith(word)), len(IMPORTANCE))
     return claim.headline.rank if claim.headline else len(CLAIMS), kind
 
 
 def _equations(report: Report) -> Sequence[EquationRow]:
     """Return the rows of the table of equations if the whole register was run, else none."""
-    whole = {claim.id for claim in report.claims} >= set(CLAIMS)
+    whole = {result.id for result in report.claims} >= set(CLAIMS)
     return equation_table(report.claims) if whole else ()
 
 
-# How the template shows numbers, seeds, outcomes, formulas and pictures.
+# How the template shows numbers, outcomes, formulas and pictures.
 
 
 def number(value: float, digits: int = 3) -> Markup | str:
@@ -249,22 +252,11 @@ def number(value: float, digits: int = 3) -> Markup | str:
     return Markup(power if mantissa == "1" else f"{mantissa}·{power}")
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """Return whole numbers as text, consecutive ones as a range: 0-4, 7."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def outcome(check: Check) -> tuple[str, str]:
+def outcome(check: Measured) -> tuple[str, str]:
     """Return the CSS class and the words for the outcome of a check."""
     if check.role == "control":
-        return ("bad", "passed, but must fail") if check.passed else ("good", "rejected, as required")
-    if check.passed:
+        return ("bad", "passed, but must fail") if check.holds else ("good", "rejected, as required")
+    if check.holds:
         return "good", "passed"
     # Outside its conditions a statement may fail: that is the boundary, not a fault.
     return ("neutral", "fails outside its conditions") if check.role == "outside" else ("bad", "fails")
@@ -278,7 +270,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "image": lambda figure: Markup(figure_image(figure.png, figure.title)),
     "number": number,
     "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
-    "ranges": ranges,
     "place": lambda source: re.split(r", Eqs?\.|;", source)[0],
     "words": lambda count: WORDS[count] if count < len(WORDS) else str(count),
     "outcome": outcome,

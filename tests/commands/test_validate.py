@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from snapdyn.commands.main import main
-from snapdyn.validation import CLAIMS, Check
-from snapdyn.validation.register import Claim, Evidence
-from snapdyn.validation.results import Verdict
+from snapdyn.validation import CLAIMS, Claim, Evidence
+from snapdyn.validation.register import Verdict
 from tests.helpers import EXAMPLES
+from tests.validation.helpers import check, claim_of
 
 EXAMPLE = EXAMPLES / "my_claims.py"
 
@@ -21,10 +21,11 @@ EXAMPLE = EXAMPLES / "my_claims.py"
 def invented_claim(id: str, measured: float, expected: Verdict = "holds") -> Claim:
     """A claim whose statement passes up to 1, with a control that fails."""
     checks = [
-        Check("statement", "closed form", measured, 1.0),
-        Check("wrong theory", "closed form", 5.0, 1.0, role="control"),
+        check("statement", "closed form", measured, 1.0),
+        check("wrong theory", "closed form", 5.0, 1.0, role="control"),
     ]
-    return Claim(id, "[own]", f"Title of {id}", "", "", expected, lambda evidence: evidence.checks.extend(checks))
+    facts = {"source": "[own]", "title": f"Title of {id}", "expected": expected}
+    return claim_of(id, run=lambda evidence: evidence.checks.extend(checks), **facts)
 
 
 @pytest.fixture

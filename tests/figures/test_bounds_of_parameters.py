@@ -46,7 +46,7 @@ def test_every_rate_has_bounds() -> None:
 def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:
     """Assert the checks that are called general where parameters are far from the defaults."""
     entry = FIGURES[id_]
-    checks = [check for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general]
+    checks = [check for check in entry.numbers(sd.figures.compute(id_, **values)) if check.name in entry.general]
     assert checks
     assert all(check.as_expected for check in checks)
 
@@ -62,7 +62,7 @@ def test_the_consistent_exponent_bounds_growth_at_all_rates(eta_Y: float, eta_Z:
 
 
 def measured(id_: str, name: str, **values: Any) -> float:
-    return next(check.measured for check in FIGURES[id_].check(sd.figures.compute(id_, **values)) if check.name == name)
+    return next(check.value for check in FIGURES[id_].numbers(sd.figures.compute(id_, **values)) if check.name == name)
 
 
 @pytest.mark.filterwarnings("error")

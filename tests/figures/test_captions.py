@@ -60,7 +60,7 @@ def test_phase(data: dict[str, xarray.Dataset], drawn: dict[str, DrawnFigure]) -
     assert f"(rho up to {overlap(float(figure.gaps_common_probability.max())):.2f})" in caption
     assert {variable.shape for variable in figure.data_vars.values()} == {(61, 61)}  # in CHANGELOG.md
     name = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest"
-    snapped = next(check.measured for check in drawn["phase"].checks if check.name == name)
+    snapped = next(check.value for check in drawn["phase"].checks if check.name == name)
     assert f"by a factor of {int(snapped)} or more" in caption
     docs = " ".join((ROOT / "docs" / "how_to" / "sweeps.md").read_text(encoding="utf-8").split())
     assert f"only at {int(snapped)} times this value or more" in docs

@@ -10,7 +10,7 @@ import pytest
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, figure_7, figure_10, write
+from snapdyn.figures import FIGURES, FigureEntry, figure_7, figure_10, write
 
 
 def learning(
@@ -68,9 +68,13 @@ def test_figures_are_drawn_from_saved_runs_and_again_from_their_data(tmp_path: P
     assert [a.png.read_bytes() for a in again] == [a.png.read_bytes() for a in figures]
 
 
+def figure_entry(figure: ModuleType) -> FigureEntry:
+    return FIGURES[figure.__name__.rpartition("figure_")[2]]
+
+
 def failed(figure: ModuleType, runs: Sequence[TransformerRun]) -> list[str]:
     """Names of the checks that are not as they must be."""
-    return [check.name for check in figure.check(figure.compute("quick", runs)) if not check.as_expected]
+    return [check.name for check in figure_entry(figure).numbers(figure.compute("quick", runs)) if not check.as_expected]
 
 
 def test_runs_that_spread_their_attention_are_noticed() -> None:
@@ -114,7 +118,7 @@ def test_runs_with_fewer_records_than_others() -> None:
     )
     dataset = figure_7.compute("quick", [long, short])
     assert dataset.entropy.notnull().sum("record").sel(text="as written").values.tolist() == [5, 4]
-    measured = next(check for check in figure_7.check(dataset) if "entropy from first" in check.name).measured
+    measured = next(check for check in FIGURES["7"].numbers(dataset) if "entropy from first" in check.name).value
     assert measured == pytest.approx(short.entropy[-1] - short.entropy[0])
 
 

@@ -62,13 +62,13 @@ def test_figure_shows_what_it_claims(id_: str, drawn: dict[str, DrawnFigure]) ->
     checks = drawn[id_].checks
     assert [check.name for check in checks if not check.as_expected] == []
     assert {"statement", "control"} <= {check.role for check in checks}
-    assert all(np.isfinite(check.measured) for check in checks)
+    assert all(np.isfinite(check.value) for check in checks)
 
 
 @pytest.mark.parametrize("id_", COMPUTED)
 def test_data_that_show_something_else_are_noticed(id_: str, data: dict[str, xarray.Dataset]) -> None:
     """Assert that the checks fail on data with one variable reversed or scaled."""
-    checks = FIGURES[id_].check(WRONG_DATA[id_](data[id_]))
+    checks = FIGURES[id_].numbers(WRONG_DATA[id_](data[id_]))
     assert not all(check.as_expected for check in checks)
 
 
@@ -126,7 +126,7 @@ def test_every_diagram_of_phase_is_checked(
     wrong: Callable[[xarray.Dataset], xarray.Dataset], panel: str, data: dict[str, xarray.Dataset]
 ) -> None:
     """Assert that a check of the diagram itself notices it reversed, doubled, shifted or exchanged."""
-    failed = [check.name for check in FIGURES["phase"].check(wrong(data["phase"])) if not check.as_expected]
+    failed = [check.name for check in FIGURES["phase"].numbers(wrong(data["phase"])) if not check.as_expected]
     assert any(panel in name for name in failed)
 
 

@@ -51,7 +51,7 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
     assert figure.as_claimed
     assert figure.checks
     assert {check.name for check in figure.checks} == set(FIGURES[id_].general)
-    assert len(figure.checks) + len(figure.not_applicable) == len(FIGURES[id_].check(sd.figures.compute(id_)))
+    assert len(figure.checks) + len(figure.not_applicable) == len(FIGURES[id_].numbers(sd.figures.compute(id_)))
     assert figure.png.name != f"figure_{id_}.png"
     assert "Drawn here with" in figure.caption
     record = json.loads(figure.provenance.read_text(encoding="utf-8"))
@@ -180,7 +180,7 @@ def test_equal_entries_of_a_list(id_: str, name: str) -> None:
     values = {name: [1 if isinstance(default[0], float) else 50] * 2}
     if (id_, name) in EQUAL_ALLOWED:
         assert all(
-            check.as_expected for check in entry.check(sd.figures.compute(id_, **values)) if check.name in entry.general
+            check.as_expected for check in entry.numbers(sd.figures.compute(id_, **values)) if check.name in entry.general
         )
     else:
         expected = f"^expected {name} in .* figure {id_} with different values, received 1 more than once; give"
@@ -197,9 +197,9 @@ def test_more_than_two_equal_entries() -> None:
 def test_rates_of_figure_5_in_any_order() -> None:
     """Assert that the claims are those of the same rates in increasing order, but for steps from rate to rate."""
     dataset = sd.figures.compute("5", rate=[1.0, 0.1, 0.5], seeds=2)
-    checks, of_sorted = (FIGURES["5"].check(data) for data in (dataset, dataset.sortby("rate")))
-    assert [check.measured for check in checks[:1] + checks[2:4]] == [
-        check.measured for check in of_sorted[:1] + of_sorted[2:4]
+    checks, of_sorted = (FIGURES["5"].numbers(data) for data in (dataset, dataset.sortby("rate")))
+    assert [check.value for check in checks[:1] + checks[3:5]] == [
+        check.value for check in of_sorted[:1] + of_sorted[3:5]
     ]
 
 

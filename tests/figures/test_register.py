@@ -16,7 +16,7 @@ TOY = """
 import xarray
 
 from snapdyn.figures.style import SINGLE_COLUMN, new_figure
-from snapdyn.validation import Check
+from snapdyn.validation import Measured, Property
 
 TITLE = "A toy"
 CAPTION = "The line y = x."
@@ -32,8 +32,9 @@ def draw(dataset):
     return figure
 
 
-def check(dataset):
-    return [Check("largest y", "closed form", float(dataset.y.max()), 2.0)]
+PROPERTIES = (
+    Property("largest y", "closed form", lambda dataset: Measured(float(dataset.y.max()), at_most=2.0)),
+)
 """
 
 
@@ -97,7 +98,7 @@ def test_a_figure_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return [path]
 
     eight = FIGURES["8"]
-    entry = FigureEntry("own", "Growth", "As 8.", eight.compute, eight.draw, eight.check, write_extras=write_extras)
+    entry = FigureEntry("own", "Growth", "As 8.", eight.compute, eight.draw, eight.properties, write_extras=write_extras)
     monkeypatch.setitem(FIGURES, "own", entry)
     (drawn,) = write("own", tmp_path)
     assert [path.read_text(encoding="utf-8") for path in drawn.extras] == ["quick"]

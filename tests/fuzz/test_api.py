@@ -308,19 +308,15 @@ def calls(folder: Path) -> dict[str, Call]:
             },
         ),
         "Event": Call(sd.Event, {"function": nothing, "direction": 0, "terminal": False}),
-        "Check": Call(
-            sd.Check,
-            {"name": "error", "rung": "SGD", "measured": 1.0, "bound": 2.0, "relation": "<=", "role": "statement"},
-        ),
+        "Box": Call(sd.Box, {"eta": (0.1, 1.0, "log"), "arms": (2, 10)}),
         "Evidence": Call(
             sd.Evidence,
             {
                 "checks": [],
                 "conclusion": "",
                 "picture": None,
-                "conditions": [],
-                "maps": [],
-                "seeds": [],
+                "map": None,
+                "numbers": {},
                 "tried": 0,
                 "level": "quick",
                 "seed": 0,

@@ -1,19 +1,18 @@
 """A made-up claim result."""
 
-from snapdyn.validation import Check, ClaimResult, Map, Picture
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.results import Verdict
+from snapdyn.validation import ClaimResult, Map, Picture
+from snapdyn.validation.register import Verdict
 
 
 def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> ClaimResult:
     """A claim result with each role of check, and text that must be escaped."""
     checks = (
-        Check("a < b & c", "closed form", 0.5, 1.0),
-        Check("printed", "closed form", 2.0, 1.0),
-        Check("boundary", "mean field", 2.0, 1.0, role="outside"),
-        Check("at least", "mean field", 2.0, 1.0, relation=">=", role="corrected"),
-        Check("wrong theory", "mean field", 2.0, 1.0, role="control"),
-        Check("not a number", "mean field", float("nan"), 1.0),
+        check("a < b & c", "closed form", 0.5, 1.0),
+        check("printed", "closed form", 2.0, 1.0),
+        check("boundary", "mean field", 2.0, 1.0, role="outside"),
+        check("at least", "mean field", 2.0, 1.0, relation=">=", role="corrected"),
+        check("wrong theory", "mean field", 2.0, 1.0, role="control"),
+        check("not a number", "mean field", float("nan"), 1.0),
     )
     return ClaimResult(
         id=id, source="[own]", title=f"Title <{id}>", statement="x < y", latex=r"\frac{1}{2}",

@@ -8,13 +8,13 @@ import pytest
 from snapdyn.commands.terminal import say, show, show_table
 from snapdyn.errors import visible
 from snapdyn.report.page import render
-from snapdyn.validation import Check, ClaimResult, InstanceReport, InstanceResult, Report
+from snapdyn.validation import ClaimResult, InstanceReport, InstanceResult, Report
 from snapdyn.validation.tables import latex_table, text_table
 
 ODD = "red \x1b[31m, bell \x07, zero \x00, half \ud800, C1 \x9b, line \u2028"
 CLAIM = ClaimResult(
     id="own\x1bclaim", source=ODD, title=ODD, statement=ODD, latex="x\x1b", assumptions=(ODD,), expected="holds",
-    verdict="holds", checks=(Check(ODD, ODD, 1.0, 2.0),), conclusion=ODD,
+    verdict="holds", checks=(check(ODD, ODD, 1.0, 2.0),), conclusion=ODD,
 )  # fmt: skip
 REPORT = Report("quick", (CLAIM,))
 ANSWER = InstanceResult("own\x1bclaim", ODD, ODD, "x\x1b", "holds", ODD, rung=ODD, check=ODD, measured=1.0, bound=2.0)

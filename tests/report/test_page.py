@@ -24,7 +24,7 @@ from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_
 from snapdyn.report.prose import prose_html
 from snapdyn.validation import CLAIMS, Map, Picture, Report
 from snapdyn.validation.equations import EquationRow
-from snapdyn.validation.headlines import Headline
+from snapdyn.validation.register import Headline
 from snapdyn.validation.results import VERDICTS
 from snapdyn.validation.verdicts import check_claims
 from tests.report.helpers import invented

@@ -36,7 +36,8 @@ def report(request: pytest.FixtureRequest) -> Report:
                 claims = [encoded(result) for result in computed.claims]
                 temporary.write_text(json.dumps({"seconds": computed.seconds, "claims": claims}), encoding="utf-8")
     document = json.loads(kept.read_text(encoding="utf-8"))
-    return Report("quick", tuple(decoded(text) for text in document["claims"]), document["seconds"])
+    results = (decoded(text, entry) for text, entry in zip(document["claims"], CLAIMS.values(), strict=True))
+    return Report("quick", tuple(results), document["seconds"])
 
 
 @pytest.fixture

@@ -13,12 +13,20 @@ FAMILY = sd.Family("two")
 CALLS: dict[str, Callable[[], object]] = {
     "evidence of None": lambda: sd.Evidence(None),  # type: ignore[arg-type]
     "level": lambda: sd.Evidence(level="slow"),
-    "number as text": lambda: sd.Check("error", "SGD", "x", 1.0),  # type: ignore[arg-type]
-    "relation": lambda: sd.Check("error", "SGD", 1.0, 1.0, "<"),  # type: ignore[arg-type]
-    "role": lambda: sd.Check("error", "SGD", 1.0, 1.0, role="x"),  # type: ignore[arg-type]
+    "number as text": lambda: sd.Measured("x", at_most=1.0),  # type: ignore[arg-type]
+    "role": lambda: sd.Measured(1.0, at_most=1.0, role="x"),  # type: ignore[arg-type]
+    "name": lambda: sd.Measured(1.0, at_most=1.0, name=3),  # type: ignore[arg-type]
     "measured": lambda: sd.Evidence().holds("error", "SGD", pd.Series([1.0, 2.0]), at_most=1.0),  # type: ignore[arg-type]
-    "derivation": lambda: sd.Evidence().proved("gamma-peek"),
-    "certificate": lambda: sd.Evidence().certified("none"),
+    "cases": lambda: sd.Property("p", "SGD", lambda i: None, FAMILY, cases=[FAMILY]),  # type: ignore[arg-type]
+    "empty box": lambda: sd.Box(),
+    "range of a box": lambda: sd.Box(eta=(1.0, 0.1)),
+    "logarithm of 0": lambda: sd.Box(eta=(0.0, 0.1, "log")),
+    "one end": lambda: sd.Box(eta=(1.0,)),  # type: ignore[arg-type]
+    "text in a box": lambda: sd.Box(eta=("a", "b")),  # type: ignore[arg-type]
+    "no number in a box": lambda: sd.Box(eta=(0.0, np.nan)),
+    "attribute of a claim": lambda: sd.claim("x", source="own", title="t", statement="s", answer="No."),
+    "claim without a title": lambda: sd.claim("x", source="own", statement="s"),
+    "verdict": lambda: sd.Claim("x", "own", "t", "s", expected="true"),  # type: ignore[arg-type]
     "bound": lambda: sd.Measured(1.0, at_most=np.array("x")),  # type: ignore[arg-type]
     "measure": lambda: sd.Requirement("r", "Q = 1", 3, at_most=1.0),  # type: ignore[arg-type]
     "domain": lambda: sd.Property("p", "SGD", lambda i: None, "two"),  # type: ignore[arg-type]

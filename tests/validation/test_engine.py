@@ -5,9 +5,17 @@ import pytest
 
 import snapdyn as sd
 from snapdyn import analytic
-from snapdyn.validation.engine import examine, search_property
+from snapdyn.validation.engine import examine, gathered
 from snapdyn.validation.evidence import SEED
 from snapdyn.validation.search import Instance, stored_counterexamples
+from snapdyn.validation.verdicts import check_claim
+from tests.validation.helpers import claim_of
+
+
+def searched(prop: sd.Property) -> sd.Evidence:
+    """Evidence of a claim that has this property alone."""
+    return gathered(claim_of(properties=prop), "quick")
+
 
 WIDE = sd.Family("wide", "any", uniform=False, num_classes=(1, 6), vocab_size=(2, 10**12), eta_Y=(1e-6, 1e6))
 
@@ -59,10 +67,9 @@ def early_gamma(instance: Instance) -> sd.Measured:
 
 def test_a_statement_that_fails_in_a_corner_is_found_and_simplified() -> None:
     # u = eta_Y at the first visit of a slow decoder: exp(u) exceeds (V-1) u once eta_Y < 1/V.
-    evidence = sd.Evidence()
     large = sd.Requirement("large V", "V >= 4", lambda i: i.vocab_size, at_least=4, defining=True)
-    search_property(sd.Property("u", "closed form", early_gamma, WIDE, (large,), evaluations=(40, 40)), evidence)
-    assert not evidence.checks[0].passed
+    evidence = searched(sd.Property("u", "closed form", early_gamma, WIDE, (large,), evaluations=(40, 40)))
+    assert not evidence.checks[0].holds
     simplified = Instance.from_dict(evidence.counterexample)
     assert not early_gamma(simplified).holds
     assert simplified.num_classes <= 2
@@ -73,12 +80,10 @@ def test_a_condition_makes_the_boundary_visible() -> None:
     large = sd.Requirement("large V", "V >= 4", lambda i: i.vocab_size, at_least=4, defining=True)
     slow = sd.Requirement("at most 1", "eta_Y <= 1", lambda i: i.eta_Y, at_most=1)
     prop = sd.Property("u", "closed form", early_gamma, WIDE, (large, quick, slow), evaluations=(120, 120))
-    evidence = sd.Evidence()
-    found = search_property(prop, evidence)
-    assert found.worst.measured.holds
-    assert found.fails_outside > 0
+    evidence = searched(prop)
+    assert evidence.checks[0].holds
     assert [check.role for check in evidence.checks] == ["statement", "outside"]
-    assert not evidence.checks[1].passed
+    assert not evidence.checks[1].holds
 
 
 @pytest.mark.parametrize("mirror", [lambda x: -x, lambda x: 3 * x + 1, lambda x: 1 / x if x else 0.0])
@@ -90,7 +95,7 @@ def test_a_control_that_follows_from_the_statement_is_refused(mirror) -> None:
         "overlap", "linear algebra", largest_overlap, sd.Family("weak"), controls={"m": mirrored}, evaluations=(20, 20)
     )
     with pytest.raises(sd.InputError, match="computed from a wrong theory"):
-        search_property(prop, sd.Evidence())
+        searched(prop)
 
 
 def test_runs_that_fail_are_counted_and_never_pass_silently() -> None:
@@ -99,12 +104,12 @@ def test_runs_that_fail_are_counted_and_never_pass_silently() -> None:
     assert found.undecided >= 7
     assert found.tried == 0
     with pytest.raises(sd.InputError, match="received none"):
-        search_property(prop, sd.Evidence())
+        searched(prop)
 
 
 def test_nan_is_an_error() -> None:
     prop = sd.Property("x", "r", lambda i: sd.Measured(np.nan, at_most=1), sd.Family("f"), evaluations=(10, 10))
-    with pytest.raises(RuntimeError, match="NaN"):
+    with pytest.raises(sd.InputError, match=r"of 'x' at .* classes, .*received NaN"):
         examine(prop, "quick", 0)
 
 
@@ -138,19 +143,17 @@ def test_a_large_numerical_error_hides_no_failure() -> None:
 
     found = examine(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False), "quick", 0)
     assert found.worst.measured.value == 2.0
-    evidence = sd.Evidence()
-    search_property(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False), evidence)
-    assert not evidence.checks[0].passed
+    evidence = searched(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False))
+    assert not evidence.checks[0].holds
 
 
 def test_a_control_within_its_error_is_not_rejected() -> None:
     wrong = {"w": lambda i: sd.Measured(1.05, at_most=1.0, error=0.1)}
     family = sd.Family("f")
     prop = sd.Property("x", "r", lambda i: sd.Measured(i.ratio, at_most=1e9), family, (), wrong, (10, 10))
-    evidence = sd.Evidence()
-    search_property(prop, evidence)
+    evidence = searched(prop)
     assert evidence.checks[-1].role == "control"
-    assert evidence.checks[-1].passed
+    assert evidence.checks[-1].holds
 
 
 def test_mostly_failed_runs_are_no_evidence() -> None:
@@ -158,6 +161,102 @@ def test_mostly_failed_runs_are_no_evidence() -> None:
         return sd.Measured(0.0, at_most=1.0) if instance.num_classes == 4 else None
 
     with pytest.raises(sd.InputError, match="on most instances"):
-        search_property(
-            sd.Property("x", "r", measure, sd.Family("f"), evaluations=(40, 40), directed=False), sd.Evidence()
-        )
+        searched(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(40, 40), directed=False))
+
+
+EARLY = sd.Box(eta=(1e-3, 10.0, "log"), r=(0.1, 0.9), arms=(2, 10))
+
+
+def product(parameters) -> sd.Measured:
+    """Product of eta, r and arms, at most 20: it fails at the large end of all three, 90."""
+    return sd.Measured(parameters["eta"] * parameters["r"] * parameters["arms"], at_most=20.0)
+
+
+def test_a_box_is_searched_as_a_family_is() -> None:
+    """Assert that corners, draws and the directed search stay in the box, and that the corner that fails is found."""
+    seen = []
+
+    def measure(parameters):
+        seen.append(dict(parameters))
+        return product(parameters)
+
+    evidence = searched(sd.Property("p", "r", measure, EARLY, evaluations=(40, 40)))
+    assert all(EARLY.contains(each) and isinstance(each["arms"], int) for each in seen)
+    assert {each["arms"] for each in seen} >= {2, 10}
+    assert len({each["eta"] for each in seen}) > 20
+    assert not evidence.checks[0].holds
+    assert not product(evidence.counterexample).holds
+    assert EARLY.contains(evidence.counterexample)
+    # No whole number can be one smaller: the counterexample is a simple one.
+    assert product({**evidence.counterexample, "arms": evidence.counterexample["arms"] - 1}).holds
+
+
+def test_the_directed_search_finds_what_no_corner_shows() -> None:
+    def peak(parameters) -> sd.Measured:
+        return sd.Measured(np.exp(-(((parameters["x"] - 0.3) / 0.1) ** 2)), at_most=0.999)
+
+    prop = sd.Property("p", "r", peak, sd.Box(x=(0.0, 1.0), y=(0.0, 1.0)), evaluations=(60, 60))
+    assert not examine(prop, "quick", 1).worst.measured.holds
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        (lambda p: sd.Measured(p["arm"], at_most=1), "KeyError.*its Box has eta, r, arms"),
+        (lambda p: 1 / 0, "ZeroDivisionError in line"),
+        (lambda p: 3.0, "received float"),
+        (lambda p: sd.Measured(np.nan, at_most=1), "of 'number' at eta = .*received NaN"),
+    ],
+)
+def test_a_measure_that_gives_no_number_is_named(measure, words: str) -> None:
+    """Assert one sentence with the property and the instance, also in the verdict of the claim."""
+    entry = claim_of("mine", properties=sd.Property("number", "r", measure, EARLY, evaluations=(10, 10)))
+    with pytest.raises(sd.InputError, match=words):
+        gathered(entry, "quick")
+    fault = check_claim(entry, "quick").fault
+    assert "claim 'mine'" in fault
+    assert "'number' at eta = " in fault
+
+
+LARGE = sd.Requirement("few arms", "arms <= 5", lambda p: p["arms"], at_most=5)
+
+
+def with_cases(**settings) -> sd.Property:
+    """The product on few arms, with named settings."""
+    wrong = {"wrong theory: a sum": lambda p: sd.Measured(p["eta"] + p["r"] + p["arms"], at_most=2.0)}
+    return sd.Property("p", "r", product, conditions=(LARGE,), controls=wrong, **settings)
+
+
+def test_cases_and_settings_beyond_the_conditions() -> None:
+    """Assert a row per setting with its role, controls at the cases, the verdict, and numbers in the conclusion."""
+    small, large = {"eta": 1.0, "r": 0.5, "arms": 2}, {"eta": 10.0, "r": 0.9, "arms": 9}
+    prop = with_cases(cases={"few": small}, beyond=lambda: {"many": large})
+    entry = claim_of(properties=prop, conclusion="It is {few} and {p: many:.1f}.", expected="conditional")
+    result = check_claim(entry, "quick")
+    assert [(check.role, check.name, check.value) for check in result.checks] == [
+        ("statement", "p: few", 1.0),
+        ("outside", "p: many", 81.0),
+        ("control", "wrong theory: a sum: fails on 1 of 1 settings, worst", 3.5),
+    ]
+    assert (result.outcome, result.sentence) == ("conditional", "It is 1 and 81.0.")
+    assert (entry.grade, entry.domain) == ("measured", "few")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"cases": {"a": {"eta": 1.0, "r": 1.0, "arms": 9}}}, "'a' of 'p' inside its conditions.*few arms"),
+        ({"beyond": {"b": {"eta": 1.0, "r": 1.0, "arms": 2}}}, "'b' of 'p' beyond its conditions"),
+        ({}, "control 'wrong theory: a sum', received none"),
+    ],
+)
+def test_settings_on_the_wrong_side_are_refused(settings, words: str) -> None:
+    with pytest.raises(sd.InputError, match=words):
+        searched(with_cases(**settings))
+
+
+def test_an_unknown_number_in_a_conclusion_is_named() -> None:
+    few = {"few": {"eta": 1.0, "r": 0.5, "arms": 2}}
+    entry = claim_of(properties=with_cases(cases=few), conclusion="It is {fewer}.")
+    with pytest.raises(sd.InputError, match="received 'fewer'; the claim has few"):
+        gathered(entry, "quick")

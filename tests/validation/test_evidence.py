@@ -3,7 +3,9 @@
 import pytest
 
 import snapdyn as sd
+from snapdyn.validation.proofs import proofs_of
 from snapdyn.validation.verdicts import verdict_of
+from tests.validation.helpers import claim_of
 
 
 def evidence() -> sd.Evidence:
@@ -18,20 +20,13 @@ def test_roles_and_relations() -> None:
     found = evidence()
     found.corrected("size", "SGD", 3.0, at_least=2.0)
     found.outside("size", "SGD", 1.0, at_least=2.0)
-    assert [(check.role, check.relation, check.passed) for check in found.checks] == [
+    assert [(check.role, check.relation, check.holds) for check in found.checks] == [
         ("statement", "<=", True),
         ("control", "<=", False),
         ("corrected", ">=", True),
         ("outside", ">=", False),
     ]
     assert verdict_of(found) == ("conditional", "")
-
-
-def test_sympy_proves_and_finds_misprints() -> None:
-    found = sd.Evidence()
-    found.proved("lag", corrected=True)
-    found.misprint("late-lag", "printed: nothing is added")
-    assert [(check.role, check.as_expected) for check in found.checks] == [("corrected", True), ("control", True)]
 
 
 @pytest.mark.parametrize("number", [2e-9, -2e-9, 1 / 2e-9, 1 - 2e-9])
@@ -52,7 +47,7 @@ def test_a_claim_adds_to_its_evidence() -> None:
 
     try:
         (result,) = sd.validate("seven", level="full", jobs=1).claims
-        assert (result.verdict, result.conclusion) == ("holds", "Measured at level full.")
+        assert (result.verdict, result.evidence.conclusion) == ("holds", "Measured at level full.")
     finally:
         del sd.validation.CLAIMS["seven"]
 
@@ -71,10 +66,21 @@ def test_the_name_of_the_argument_is_free() -> None:
         del sd.validation.CLAIMS["level-claim"]
 
 
+def test_sympy_proves_and_rejects_what_is_printed() -> None:
+    """Assert that a derivation with a printed form gives the statement, and the printed form as a control."""
+    found = list(proofs_of(claim_of(proved=("lag", "late-lag"))))
+    assert [(check.role, check.as_expected) for check in found] == [("statement", True), ("control", True)]
+    assert next(proofs_of(claim_of(proved=("lag",), expected="corrected"))).role == "corrected"
+
+
 def test_interval_proofs_come_with_their_false_inequalities() -> None:
-    found = sd.Evidence()
-    found.certified("lemma8")
-    assert [check.role for check in found.checks].count("statement") == 1
-    assert any(check.role == "control" for check in found.checks)
-    assert all(check.as_expected for check in found.checks)
-    assert verdict_of(found) == ("holds", "")
+    found = list(proofs_of(claim_of(certified=("lemma8",))))
+    assert [check.role for check in found].count("statement") == 1
+    assert any(check.role == "control" for check in found)
+    assert verdict_of(sd.Evidence(found)) == ("holds", "")
+
+
+@pytest.mark.parametrize("facts", [{"proved": ("lagg",)}, {"certified": ("lemma88",)}])
+def test_proofs_of_unknown_names(facts) -> None:
+    with pytest.raises(sd.InputError, match=r"lagg|lemma88"):
+        list(proofs_of(claim_of(**facts)))

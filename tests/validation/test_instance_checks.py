@@ -11,6 +11,7 @@ import pytest
 import snapdyn as sd
 from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted, _on_property
 from snapdyn.validation.search import Instance
+from tests.validation.helpers import claim_of
 
 WORDS = (
     "the cat sat on the mat and the dog sat on the log while the bird sang to the sun and the cat ran to the dog "
@@ -49,10 +50,9 @@ def test_every_claim_answers_on_unlike_data(data: str, tmp_path: Path) -> None:
         assert "measurement failed" not in result.sentence, result
         if result.status in ("holds", "fails"):
             assert np.isfinite(result.measured), result
-            holds = result.measured <= result.bound if result.relation == "<=" else result.measured >= result.bound
-            assert holds == (result.status == "holds"), result
+            assert (result.number.margin >= 0) == (result.status == "holds"), result
         if result.status == "outside":
-            assert any(not condition.satisfied for condition in result.conditions)
+            assert any(not condition.holds for condition in result.conditions)
     # The register says of no statement that it holds where it does not.
     expected = {entry.id: entry.expected for entry in sd.validation.CLAIMS.values()}
     assert not [result.id for result in report.fails if expected[result.id] == "holds"]
@@ -122,11 +122,11 @@ def test_a_number_within_its_rounding_is_undecided(claim: str) -> None:
 
 def test_statuses_follow_margins_and_conditions() -> None:
     instance = Instance.of(sd.syn_small(), 1.0, 0.1, 10.0)
-    facts = {"id": "x", "source": "", "title": "", "latex": ""}
+    entry = claim_of()
 
     def status(measured, *conditions) -> str:
         prop = sd.Property("x", "r", lambda i: measured, sd.Family("f"), conditions)
-        return _on_property(facts, prop, instance).status
+        return _on_property(entry, prop, instance).status
 
     unmet = sd.Requirement("large V", "V >= 100", lambda i: i.vocab_size, at_least=100)
     assert status(sd.Measured(1, at_most=2)) == "holds"
@@ -138,7 +138,7 @@ def test_statuses_follow_margins_and_conditions() -> None:
     def broken(instance: Instance) -> sd.Measured:
         raise np.linalg.LinAlgError("singular matrix")
 
-    answer = _on_property(facts, sd.Property("x", "r", broken, sd.Family("f")), instance)
+    answer = _on_property(entry, sd.Property("x", "r", broken, sd.Family("f")), instance)
     assert (answer.status, "singular matrix" in answer.sentence) == ("undecided", True)
 
 
@@ -219,3 +219,44 @@ def test_ctrl_c_keeps_the_answers() -> None:
     assert isinstance(stopped.value, KeyboardInterrupt)
     assert len(stopped.value.report.claims) == 2
     assert stopped.value.report.settings["interrupted"].startswith("after 2 of ")
+
+
+@pytest.fixture
+def bandit(restored: None) -> sd.Claim:
+    """A claim of another theory in the register: its parameters are those of a Box."""
+    slow = sd.Requirement("slow", "eta <= 1", lambda p: p["eta"], at_most=1.0)
+    measure = lambda p: sd.Measured(p["eta"] * p["r"] * p["arms"], at_most=5.0)  # noqa: E731
+    box = sd.Box(eta=(1e-3, 10.0, "log"), r=(0.1, 0.9), arms=(2, 10))
+    prop = sd.Property("product", "closed form", measure, box, (slow,), {"wrong": lambda p: None})
+    return sd.register(claim_of("bandit-limit", properties=prop))
+
+
+@pytest.mark.usefixtures("bandit")
+def test_parameters_of_another_theory() -> None:
+    """Assert the three answers of a claim over a Box, and that claims of sequence classes are not applicable."""
+    for eta, arms, status in ((0.3, 3, "holds"), (1.0, 10, "fails"), (2.0, 3, "outside")):
+        report = sd.check({"eta": eta, "r": 0.9, "arms": arms}, only=["bandit-limit", "lemma13"])
+        assert report["bandit-limit"].status == status
+        assert report["bandit-limit"].measured == pytest.approx(eta * 0.9 * arms)
+        assert report["lemma13"].status == "not applicable"
+        assert report.settings["arms"] == arms
+    on_classes = sd.check(sd.syn_small(), 1.0, 1.0, only="bandit-limit")["bandit-limit"]
+    assert "it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10" in on_classes.sentence
+
+
+@pytest.mark.usefixtures("bandit")
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ({"eta": 0.3, "r": 0.2}, {}, "parameters of one of these claims .eta, r, arms.*received eta, r"),
+        ({"eta": 0.3, "r": 0.2, "arm": 3}, {}, "received eta, r, arm"),
+        ({}, {}, "received none"),
+        ({"eta": 0.3, "r": 0.2, "arms": 2.5}, {}, "arms as a whole number, received 2.5"),
+        ({"eta": np.nan, "r": 0.2, "arms": 2}, {}, "eta as a finite number"),
+        ({"eta": "a", "r": 0.2, "arms": 2}, {}, "eta"),
+        ({"eta": 0.3, "r": 0.2, "arms": 2}, {"eta_Y": 1.0}, "put rates and times into the mapping"),
+    ],
+)
+def test_parameters_that_no_claim_has(given, options, message: str) -> None:
+    with pytest.raises(sd.InputError, match=message):
+        sd.check(given, only="bandit-limit", **options)

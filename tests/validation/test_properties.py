@@ -44,9 +44,9 @@ def test_conditions_stop_at_a_defining_one_that_is_not_met() -> None:
     small = sd.Requirement("large V", "V >= 100", lambda i: i.vocab_size, at_least=100, defining=True)
     prop = sd.Property("x", "r", never, sd.Family("f"), (small, sd.Requirement("y", "y", never, at_most=0)))
     conditions = prop.conditions_on(instance())
-    assert [condition.satisfied for condition in conditions] == [False]
+    assert [condition.holds for condition in conditions] == [False]
     assert not prop.measurable(conditions)
-    assert small.on(instance(vocab_size=100)).satisfied
+    assert small.on(instance(vocab_size=100)).holds
 
 
 def test_shared_conditions_on_known_instances() -> None:
@@ -55,13 +55,13 @@ def test_shared_conditions_on_known_instances() -> None:
     case = instance()
     E = float(case.P[0] @ case.P[1] / np.linalg.norm(case.P[0]) / np.linalg.norm(case.P[1]))
     assert case.correlation == pytest.approx(2 * E)
-    assert known.WEAK_CORRELATION.on(case).measured == pytest.approx(2 * E)
-    assert known.ONE_COMMON_TOKEN.on(case).measured == 1
-    assert known.UNIFORM.on(case).satisfied
-    assert not known.UNIFORM.on(instance(weights=np.array([1.0, 2.0]))).satisfied
-    assert known.OWN_NEXT_TOKENS.on(case).satisfied
-    assert not known.OWN_NEXT_TOKENS.on(instance(next_token=np.zeros(2, int))).satisfied
-    assert known.ONE_QUERY.on(instance(query=np.array([0, 1]))).measured == 2
-    assert not known.OVERLAPPING.on(instance(P=np.eye(2))).satisfied
-    assert not known.INDEPENDENT_ATTENTION.on(instance(P=np.ones((2, 2)))).satisfied
-    assert not known.ZERO_START.on(instance(start=np.full((1, 3), 0.1))).satisfied
+    assert known.WEAK_CORRELATION.on(case).value == pytest.approx(2 * E)
+    assert known.ONE_COMMON_TOKEN.on(case).value == 1
+    assert known.UNIFORM.on(case).holds
+    assert not known.UNIFORM.on(instance(weights=np.array([1.0, 2.0]))).holds
+    assert known.OWN_NEXT_TOKENS.on(case).holds
+    assert not known.OWN_NEXT_TOKENS.on(instance(next_token=np.zeros(2, int))).holds
+    assert known.ONE_QUERY.on(instance(query=np.array([0, 1]))).value == 2
+    assert not known.OVERLAPPING.on(instance(P=np.eye(2))).holds
+    assert not known.INDEPENDENT_ATTENTION.on(instance(P=np.ones((2, 2)))).holds
+    assert not known.ZERO_START.on(instance(start=np.full((1, 3), 0.1))).holds

@@ -75,8 +75,8 @@ def test_noise_that_hides_the_order_decides_nothing() -> None:
 def test_checks_of_an_order_can_fail() -> None:
     """Assert that the checks accept the true order, reject the wrong one, and turn round when they are swapped."""
     fitted = fit_order(X, X * (1 + X), next_order=1.0)
-    assert [check.passed for check in order_checks("a", "test", fitted, 1.0, 2.0)] == [True, True, False]
-    assert [check.passed for check in order_checks("a", "test", fitted, 2.0, 1.0)] == [False, True, True]
+    assert [check.holds for check in order_checks("a", "test", fitted, 1.0, 2.0)] == [True, True, False]
+    assert [check.holds for check in order_checks("a", "test", fitted, 2.0, 1.0)] == [False, True, True]
 
 
 @pytest.mark.parametrize(

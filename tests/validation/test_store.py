@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.validation import CLAIMS, Check, ClaimResult, Line, Map, Picture, load_claims, validate
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.register import Claim
+from snapdyn.validation import CLAIMS, ClaimResult, Line, Map, Picture, load_claims, validate
 from snapdyn.validation.store import FinishedClaims, cache_folder, decoded, encoded
 from tests.helpers import group_has_ended
+from tests.validation.helpers import check, claim_of, result_of
 
 # Smallest and largest floats, one without a short decimal form, both zeros, and what is not finite.
 AWKWARD = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1 / 3, 0.0, -0.0, math.inf, -math.inf, math.nan]
@@ -50,19 +49,24 @@ for name in ("first", "second", "third"):
 IDS = ["first", "second", "third"]
 
 
-def full_result() -> ClaimResult:
+def full_result(**changes: Any) -> ClaimResult:
     """A result with something in every field, and awkward numbers wherever there are numbers."""
     line = Line("a", np.arange(len(AWKWARD)), np.array(AWKWARD), "bound")
-    return ClaimResult(
-        id="x", source="Eq. (1)", title="τ", statement="s", latex=r"\alpha", assumptions=("a", "b"),
-        expected="holds", verdict="conditional",
-        checks=tuple(Check("c", "mean field", value, value, ">=", "outside") for value in AWKWARD),
-        conclusion="c", findings=("F1",), conditions=(Condition("n", "r", 1 / 3, np.float64(0.1), np.True_),),
-        picture=Picture("x", "y", (line, line), "linear", "symlog", (("t*", 1 / 3), ("t0", 2.0))),
-        maps=(Map("t", "x", "y", "q", [1.0, 2.0], [1.0, 3.0, 4.0], np.reshape([*AWKWARD[:5], math.nan], (3, 2)), 1 / 3,
-                  (line,)),),
-        seeds=(3, np.int64(5)), tried=10**12, level="full", file="my claims.py", seconds=1 / 3,
-    )  # fmt: skip
+    grid = np.reshape([*AWKWARD[:5], math.nan], (3, 2))
+    return result_of(
+        "conditional",
+        [check("c", "mean field", value, value, ">=", "outside") for value in AWKWARD],
+        {
+            "conclusion": "τ",
+            "picture": Picture("x", "y", (line, line), "linear", "symlog", (("t*", 1 / 3), ("t0", 2.0))),
+            "map": Map("t", "x", "y", "q", [1.0, 2.0], [1.0, 3.0, 4.0], grid, 1 / 3, (line,)),
+            "numbers": {"a": 1 / 3},
+            "counterexample": {"P": [0.1]},
+            "tried": 10**12,
+            "level": "full",
+        },
+        **({"seconds": 1 / 3} | changes),
+    )
 
 
 def bits(value: Any) -> Any:
@@ -71,7 +75,7 @@ def bits(value: Any) -> Any:
         return {field.name: bits(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, [float(x).hex() for x in value.ravel()]
-    if isinstance(value, tuple):
+    if isinstance(value, list | tuple):
         return tuple(bits(x) for x in value)
     return float(value).hex() if isinstance(value, float) else value
 
@@ -79,7 +83,7 @@ def bits(value: Any) -> Any:
 def test_a_stored_result_is_exact() -> None:
     """Assert that every field comes back with every bit: signs of zero, NaN, subnormal numbers, arrays, maps."""
     result = full_result()
-    assert bits(decoded(encoded(result))) == bits(result)
+    assert bits(decoded(encoded(result), result.claim)) == bits(result)
 
 
 @pytest.mark.parametrize("place", [0, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
@@ -90,7 +94,7 @@ def test_damage_is_noticed(place: float, damage: str) -> None:
     at = int(place * len(text))
     broken = text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :] if damage == "changed" else text[:at]
     with pytest.raises((ValueError, KeyError, TypeError)):
-        decoded(broken)
+        decoded(broken, claim_of())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ def test_another_level_or_another_text_is_another_claim(loaded: Path, monkeypatc
     load_claims(loaded)
     report = validate(IDS, jobs=1)
     assert report.notes == ()
-    assert {result.checks[0].measured for result in report.claims} == {0.25}
+    assert {result.checks[0].value for result in report.claims} == {0.25}
 
 
 def test_a_damaged_file_is_named_and_redone(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +222,7 @@ def test_claims_of_a_notebook_are_not_kept(tmp_path: Path, monkeypatch: pytest.M
     """Assert that a claim without a file is computed each time: nothing tells whether it has changed."""
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path))
     finished = FinishedClaims()
-    entry = Claim("x", "", "", "", "", "holds", lambda evidence: None)
+    entry = claim_of()
     finished.store(entry, full_result())
     assert finished.get(entry, "full") is None
     assert list((tmp_path / "claims").iterdir()) == []
@@ -226,7 +230,8 @@ def test_claims_of_a_notebook_are_not_kept(tmp_path: Path, monkeypatch: pytest.M
 
 def test_two_runs_at_once(loaded: Path) -> None:
     """Assert that runs that write, read and remove the same result at once find it whole or not at all."""
-    entry, result = CLAIMS["first"], dataclasses.replace(full_result(), id="first")
+    entry = CLAIMS["first"]
+    result = dataclasses.replace(full_result(), claim=entry)
     runs = [FinishedClaims() for _ in range(3)]
 
     def work(run: FinishedClaims) -> None:

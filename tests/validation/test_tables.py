@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from snapdyn.validation import CLAIMS, Check, ClaimResult, Report
-from snapdyn.validation.checks import Role
-from snapdyn.validation.results import Verdict
+from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
+from snapdyn.validation.measured import Role
+from snapdyn.validation.register import Verdict
 from snapdyn.validation.tables import ESCAPES, latex_number, latex_table, latex_text, summary, text_table
+from tests.validation.helpers import check, result_of
 
 HOSTILE = "".join(ESCAPES) + " \\end{tabular} $x_1^2$ 100% #1 a--b [own] é ∮"
 
@@ -22,19 +23,19 @@ HOSTILE = "".join(ESCAPES) + " \\end{tabular} $x_1^2$ 100% #1 a--b [own] é ∮"
 def result(id: str = "x", verdict: Verdict = "holds", **others: Any) -> ClaimResult:
     """A result with one check per role."""
     checks = others.pop("checks", None) or (
-        Check("near", "closed form", 0.5, 1.0),
-        Check("nearer", "mean field", 0.9, 1.0),
-        Check("boundary", "descent", 2.0, 1.0, role="outside"),
-        Check("control", "SGD", 5.0, 1.0, role="control"),
+        check("near", "closed form", 0.5, 1.0),
+        check("nearer", "mean field", 0.9, 1.0),
+        check("boundary", "descent", 2.0, 1.0, role="outside"),
+        check("control", "SGD", 5.0, 1.0, role="control"),
     )
-    facts: dict[str, Any] = {"source": "Eq. (1)", "title": "T", "statement": "", "latex": "", "assumptions": ()}
-    return ClaimResult(id=id, verdict=verdict, checks=checks, **({"expected": verdict} | facts | others))
+    evidence = {"tried": others.pop("tried", 0)}
+    return result_of(verdict, checks, evidence, id=id, **({"source": "Eq. (1)"} | others))
 
 
-def failing(role: Role, *measured: float) -> tuple[Check, ...]:
+def failing(role: Role, *values: float) -> tuple[Measured, ...]:
     """Checks of one role that exceed their bound, besides a control."""
-    control = Check("control", "SGD", 100.0, 1.0, role="control")
-    return (*(Check(f"{role} {value:g}", "mean field", value, 1.0, role=role) for value in measured), control)
+    control = check("control", "SGD", 100.0, 1.0, role="control")
+    return (*(check(f"{role} {value:g}", "mean field", value, 1.0, role=role) for value in values), control)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def failing(role: Role, *measured: float) -> tuple[Check, ...]:
         (result(verdict="corrected", checks=failing("statement", 2.0, 3.0, 0.1)), "statement 3"),
         (result(verdict="refuted", checks=failing("statement", 2.0, 3.0)), "statement 3"),
         (result(verdict="refuted", checks=failing("statement", 0.1) + failing("corrected", 3.0)), "corrected 3"),
-        (result(checks=(Check("ratio", "mean field", 2.0, 1.0, ">="), Check("b", "x", 0.6, 1.0))), "b"),
+        (result(checks=(check("ratio", "mean field", 2.0, 1.0, ">="), check("b", "x", 0.6, 1.0))), "b"),
     ],
 )
 def test_the_check_that_the_verdict_hangs_on(claim: ClaimResult, name: str) -> None:
@@ -114,9 +115,9 @@ def test_numbers(value: float, text: str) -> None:
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
 def test_the_table_compiles(tmp_path: Path) -> None:
     """Assert that pdflatex sets the table with every special character in every text and each kind of number."""
-    checks = tuple(Check(HOSTILE, HOSTILE, value, 1e-300, ">=", "statement") for value in (1e300, -1e-5))
+    checks = tuple(check(HOSTILE, HOSTILE, value, 1e-300, ">=", "statement") for value in (1e300, -1e-5))
     hostile = result(HOSTILE, "refuted", checks=checks, source=HOSTILE, title=HOSTILE)
-    infinite = result("y", "refuted", checks=(Check("c", "mean field", math.inf, 0.0),))
+    infinite = result("y", "refuted", checks=(check("c", "mean field", math.inf, 0.0),))
     (tmp_path / "table.tex").write_text(latex_table(Report("quick", (result(), hostile, infinite))), encoding="utf-8")
     (tmp_path / "paper.tex").write_text(
         r"\documentclass{article}\usepackage{booktabs,longtable,array}\begin{document}\input{table}\end{document}"

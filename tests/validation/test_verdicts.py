@@ -12,11 +12,10 @@ import pytest
 
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System
 from snapdyn.errors import InputError
-from snapdyn.validation import Check, Report, load_claims, validate
-from snapdyn.validation.register import Claim, Evidence
+from snapdyn.validation import Evidence, Measured, Report, load_claims, validate
 from snapdyn.validation.store import encoded
 from snapdyn.validation.verdicts import check_claim, verdict_of
-from tests.validation.helpers import checks_of
+from tests.validation.helpers import check, checks_of, claim_of
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ from tests.validation.helpers import checks_of
         (checks_of(statement=True, control=False) + checks_of(control=False), "holds"),
     ],
 )
-def test_verdict_follows_from_the_checks(checks: list[Check], verdict: str) -> None:
+def test_verdict_follows_from_the_checks(checks: list[Measured], verdict: str) -> None:
     """Assert the rule of `verdict_of` on every combination that decides."""
     assert verdict_of(Evidence(checks)) == (verdict, "")
 
@@ -47,14 +46,14 @@ def test_verdict_follows_from_the_checks(checks: list[Check], verdict: str) -> N
         checks_of(statement=True),
         checks_of(control=False),
         [],
-        [*checks_of(statement=True), Check("control", "test", float("nan"), 1.0, role="control")],
-        [*checks_of(statement=True), Check("control", "test", float("inf"), 1.0, role="control")],
-        [*checks_of(statement=True, control=False), Check("outside", "test", float("nan"), 1.0, role="outside")],
+        [*checks_of(statement=True), check("control", "test", float("nan"), 1.0, role="control")],
+        [*checks_of(statement=True), check("control", "test", float("inf"), 1.0, role="control")],
+        [*checks_of(statement=True, control=False), check("outside", "test", float("nan"), 1.0, role="outside")],
     ],
 )
-def test_faulty_evidence_carries_no_verdict(checks: list[Check]) -> None:
+def test_faulty_evidence_carries_no_verdict(checks: list[Measured]) -> None:
     """Assert that evidence without a control, with one that passes, or with NaN is never as expected."""
-    entry = Claim("x", "", "", "", "", verdict_of(Evidence(checks))[0], lambda evidence: evidence.checks.extend(checks))
+    entry = claim_of(expected=verdict_of(Evidence(checks))[0], run=lambda evidence: evidence.checks.extend(checks))
     result = check_claim(entry, "quick")
     assert result.fault.startswith("No verdict is possible")
     assert not result.as_expected
@@ -94,7 +93,6 @@ def make(name, seed):
         evidence.holds("statement", "closed form", np.abs(x).sum() / beside.SCALE, at_most=1.0)
         evidence.control("wrong theory", "closed form", 2.0, at_most=1.0)
         evidence.picture = sd.Picture("x", "y", (sd.Picture.line("x", x[0], x[1]),))
-        evidence.seeds.append(seed)
         evidence.tried = 1
 
 for seed, name in enumerate(("one", "broken", "three")):
@@ -173,4 +171,4 @@ def test_ctrl_c_inside_a_compiled_run_is_not_swallowed(monkeypatch: pytest.Monke
 def test_a_seed_may_be_an_integer_of_numpy() -> None:
     """Assert the verdict and the seed of a run with a seed of 8 bits, which JSON does not hold as it is."""
     (result,) = validate("lemma8", seed=np.int8(3), jobs=1).claims
-    assert (result.verdict, result.seeds[0]) == ("holds", 3)
+    assert (result.verdict, result.evidence.seed) == ("holds", 3)

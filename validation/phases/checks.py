@@ -10,9 +10,10 @@ import xarray
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation import observables
-from snapdyn.validation.checks import Check
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.phases.panels import panel_of, panel_theory, settings_of
 from snapdyn.validation.phases.theory import ONSET
+from snapdyn.validation.properties import Property
 
 MEAN_FIELD, MODIFIED = "mean field", "modified decoder"
 SLOWNESS = "(eta_Z/eta_Y)(V h)^2"
@@ -22,166 +23,8 @@ EXCESS = 1.1
 # (eta_Z/eta_Y)(V h)^2 above which attention has snapped in the mean field; K = 2, V = 100, t = 1e4: 3.7 on 61 x 61
 # cells.
 SNAPS = 3.5
-
-
-def check(dataset: xarray.Dataset) -> list[Check]:
-    """Check every diagram against its theory, and wrong theories as controls."""
-    diagrams = (_on_entropy, _on_falls, _on_transition, _on_gaps, _on_phases)
-    return [check for checks in diagrams for check in checks(dataset)]
-
-
-def _on_entropy(dataset: xarray.Dataset) -> list[Check]:
-    entropy, theory = panel_of(dataset, "entropy").entropy.values, panel_theory(dataset, "entropy")
-    over = np.broadcast_to(theory.time("end") < theory.T, entropy.shape)
-    low, high = entropy.min(axis=0), entropy.max(axis=0)  # over eta_Z
-    done = (entropy - low) / (high - low)
-
-    def least(onset: float) -> float:
-        return float(done[over & (theory.slowness > onset)].min())
-
-    name = f"share of the change of entropy that is done where {SLOWNESS} > {ONSET:g} and t0 is over, smallest"
-    return [
-        Check(name, MEAN_FIELD, least(ONSET), 0.5, ">="),
-        Check(
-            f"wrong theory: the same where it is above {ONSET / 100:g}",
-            MEAN_FIELD,
-            least(ONSET / 100),
-            0.5,
-            ">=",
-            role="control",
-        ),
-    ]
-
-
-def _on_transition(dataset: xarray.Dataset) -> list[Check]:
-    times = panel_of(dataset, "times").transition_time
-    K, V = np.broadcast_arrays(times.num_classes.values[:, None], times.vocab_size.values)
-    measured = np.isfinite(times.values)
-    # K - 1 of the V outputs, those of overlapping classes, are ahead of the others: rho (K-1)/V while rho ln V << 1.
-    # Solver: local errors of 1e-9 over some hundred steps, and absolute ones of 1e-7 of 1/V.
-    order, solver = K[measured] / V[measured], 1e-6
-
-    def off(kind: str) -> float:
-        theory = np.asarray(analytic.transition_time(K[measured], V[measured], 1.0, kind=kind))
-        return float((np.maximum(np.abs(times.values[measured] / theory - 1) - solver, 0.0) / order).max())
-
-    theory = panel_theory(dataset, "times")
-    rho, eta_Z = np.broadcast_to(theory.rho, measured.shape)[measured], float(theory.eta_Z)
-    t_star = np.asarray(analytic.transition_time(K[measured], V[measured], 1.0))
-    law = np.asarray(analytic.transition_time_with_overlap(K[measured], V[measured], 1.0, rho))
-    # Attention moves by the order of K (eta_Z/eta_Y) u*^2 until then, and changes the shift by that part.
-    left_out = K[measured] * eta_Z * analytic.u_peak(V[measured]) ** 2 * (law / t_star - 1) + solver
-
-    def off_law(time: Floats) -> float:
-        return float((np.abs(times.values[measured] / time - 1) / left_out).max())
-
-    return [
-        Check(
-            "|measured time of the transition/t* - 1| over K/V, largest, K up to 1e9, V up to 1e15",
-            MEAN_FIELD,
-            off("peak"),
-            0.02,
-        ),
-        Check("wrong theory: the same with t0 for t*", MEAN_FIELD, off("end"), 0.02, role="control"),
-        Check(
-            "|measured time of the transition/its law at the overlap - 1| over what is left out, largest",
-            MEAN_FIELD,
-            off_law(law),
-            1.0,
-        ),
-        Check("wrong theory: the same with t*, which has no overlap", MEAN_FIELD, off_law(t_star), 1.0, role="control"),
-    ]
-
-
-def _on_falls(dataset: xarray.Dataset) -> list[Check]:
-    share, slowness = panel_of(dataset, "fallen").fallen_share.values, panel_theory(dataset, "fallen").slowness
-
-    def below(onset: float) -> float:
-        return float(share[slowness < onset].max())
-
-    name = f"share of distinct tokens that fall where {SLOWNESS} < {ONSET:g}, largest"
-    return [
-        Check(name, MEAN_FIELD, below(ONSET), 0.0),
-        Check(f"wrong theory: the same below {100 * ONSET:g}", MEAN_FIELD, below(100 * ONSET), 0.0, role="control"),
-    ]
-
-
-def _on_phases(dataset: xarray.Dataset) -> list[Check]:
-    seen = {name: panel_of(dataset, name).phase.values for name in ("flow", "modified")}
-    theory = {name: panel_theory(dataset, name) for name in seen}
-
-    def smallest(name: str, quantity: Floats) -> float:
-        still = seen[name] >= observables.SNAPPED
-        return float(np.broadcast_to(quantity, still.shape)[still].min())
-
-    driven = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4"
-    winners = {name: float((seen[name] == observables.WINNER).sum()) for name in seen}
-    return [
-        Check("cells in which a winner takes all", MEAN_FIELD, winners["flow"], 0.0),
-        Check("cells in which a winner takes all", MODIFIED, winners["modified"], 1.0, ">="),
-        Check(
-            f"{driven} where attention has snapped, smallest",
-            MODIFIED,
-            smallest("modified", theory["modified"].driven_by_transition),
-            1.0,
-            ">=",
-        ),
-        Check(
-            "wrong theory: the same in the mean field",
-            MEAN_FIELD,
-            smallest("flow", theory["flow"].driven_by_transition),
-            1.0,
-            ">=",
-            role="control",
-        ),
-        Check(
-            f"{SLOWNESS} where attention has snapped, smallest",
-            MEAN_FIELD,
-            smallest("flow", theory["flow"].slowness),
-            SNAPS,
-            ">=",
-        ),
-    ]
-
-
-def _on_gaps(dataset: xarray.Dataset) -> list[Check]:
-    gap, law, left_out, small_overlap, printed = (
-        np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)
-    )
-    known = left_out < 0.5
-
-    def off(theory: Floats) -> float:
-        return float((np.abs(gap / theory - 1) / left_out)[known].max())
-
-    over_rates, law_of_rates, *_ = _gaps(dataset, "rate_gaps")
-    growth, slowness = over_rates / law_of_rates, panel_theory(dataset, "rate_gaps").slowness.ravel()
-    much = 10 * ONSET
-    return [
-        Check("|largest gap/its law - 1| over what is left out, where below 1/2", MODIFIED, off(law), 1.0),
-        Check(
-            "wrong theory: max(V rho, 1/(1 + V rho)), from E' for rho and 1/V for the mean field's beta",
-            MODIFIED,
-            off(small_overlap),
-            1.0,
-            role="control",
-        ),
-        Check("wrong theory: rho K(K-1), from the printed condition", MODIFIED, off(printed), 1.0, role="control"),
-        Check("smallest of the largest gaps: none within the tolerance 0.05", MODIFIED, gap.min(), 0.05, ">="),
-        Check(
-            f"largest gap over that law where {SLOWNESS} < {ONSET:g}, over the rates, largest",
-            MODIFIED,
-            growth[slowness < ONSET].max(),
-            EXCESS,
-        ),
-        Check(f"the same beyond {much:g}, smallest", MODIFIED, growth[slowness > much].min(), EXCESS, ">="),
-        Check(
-            f"wrong theory: below {much:g} as below {ONSET:g}",
-            MODIFIED,
-            growth[slowness < much].max(),
-            EXCESS,
-            role="control",
-        ),
-    ]
+# Relative errors of the solver: local errors of 1e-9 over some hundred steps, and absolute ones of 1e-7 of 1/V.
+SOLVER = 1e-6
 
 
 @lru_cache(maxsize=10_000)  # eta_Z does not enter, and several checks ask for the same cells
@@ -214,3 +57,166 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
     neglected += 1e-6 + 20 * V * np.finfo(float).eps
     small_overlap = np.maximum(V * rho, 1 / (1 + V * rho))
     return [gap[measured], law, (1 + 1 / law) * neglected, small_overlap, rho * K * (K - 1)]
+
+
+def _done(dataset: xarray.Dataset, onset: float) -> Measured:
+    """Smallest share of the change of entropy over eta_Z that is done where attention is slower than an onset."""
+    entropy, theory = panel_of(dataset, "entropy").entropy.values, panel_theory(dataset, "entropy")
+    over = np.broadcast_to(theory.time("end") < theory.T, entropy.shape)
+    low, high = entropy.min(axis=0), entropy.max(axis=0)  # over eta_Z
+    done = (entropy - low) / (high - low)
+    return Measured(float(done[over & (theory.slowness > onset)].min()), at_least=0.5)
+
+
+def _transitions(dataset: xarray.Dataset) -> tuple[Floats, Floats, Floats]:
+    """Measured times of the transition, K and V of the cells that have one."""
+    times = panel_of(dataset, "times").transition_time
+    K, V = np.broadcast_arrays(times.num_classes.values[:, None], times.vocab_size.values)
+    measured = np.isfinite(times.values)
+    return times.values[measured], K[measured], V[measured]
+
+
+def _off_time(dataset: xarray.Dataset, kind: str) -> Measured:
+    """|measured time/a theoretical time - 1| over K/V, largest.
+
+    K - 1 of the V outputs, those of overlapping classes, are ahead of the others: rho (K-1)/V while rho ln V << 1.
+    """
+    times, K, V = _transitions(dataset)
+    theory = np.asarray(analytic.transition_time(K, V, 1.0, kind=kind))
+    off = np.maximum(np.abs(times / theory - 1) - SOLVER, 0.0) / (K / V)
+    return Measured(float(off.max()), at_most=0.02)
+
+
+def _off_law(dataset: xarray.Dataset, overlap: bool) -> Measured:
+    """|measured time/its law - 1| over what the law leaves out, largest; without `overlap` the law is t*."""
+    times, K, V = _transitions(dataset)
+    theory, cells = panel_theory(dataset, "times"), panel_of(dataset, "times").transition_time
+    rho, eta_Z = np.broadcast_to(theory.rho, cells.shape)[np.isfinite(cells.values)], float(theory.eta_Z)
+    t_star = np.asarray(analytic.transition_time(K, V, 1.0))
+    law = np.asarray(analytic.transition_time_with_overlap(K, V, 1.0, rho))
+    # Attention moves by the order of K (eta_Z/eta_Y) u*^2 until then, and changes the shift by that part.
+    left_out = K * eta_Z * analytic.u_peak(V) ** 2 * (law / t_star - 1) + SOLVER
+    return Measured(float((np.abs(times / (law if overlap else t_star) - 1) / left_out).max()), at_most=1.0)
+
+
+def _fallen(dataset: xarray.Dataset, onset: float) -> Measured:
+    """Largest share of distinct tokens that fall where attention is slower than an onset."""
+    share, slowness = panel_of(dataset, "fallen").fallen_share.values, panel_theory(dataset, "fallen").slowness
+    return Measured(float(share[slowness < onset].max()), at_most=0.0)
+
+
+def _winners(dataset: xarray.Dataset, panel: str) -> float:
+    return float((panel_of(dataset, panel).phase.values == observables.WINNER).sum())
+
+
+def _where_snapped(dataset: xarray.Dataset, panel: str, quantity: str) -> float:
+    """Smallest value of a theoretical quantity where attention has snapped."""
+    still = panel_of(dataset, panel).phase.values >= observables.SNAPPED
+    return float(np.broadcast_to(getattr(panel_theory(dataset, panel), quantity), still.shape)[still].min())
+
+
+def _off_gap(dataset: xarray.Dataset, theory: int) -> Measured:
+    """|largest gap/a law - 1| over what is left out, where below 1/2; `theory` is the law's place in `_gaps`."""
+    columns = [np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)]
+    gap, left_out = columns[0], columns[2]
+    off = np.abs(gap / columns[theory] - 1) / left_out
+    return Measured(float(off[left_out < 0.5].max()), at_most=1.0)
+
+
+def _growth_of_gap(dataset: xarray.Dataset) -> tuple[Floats, Floats]:
+    """Largest gap over its law on the cells of the rates, and the slowness of attention there."""
+    gap, law, *_ = _gaps(dataset, "rate_gaps")
+    return gap / law, panel_theory(dataset, "rate_gaps").slowness.ravel()
+
+
+def _law_below(dataset: xarray.Dataset, onset: float) -> Measured:
+    growth, slowness = _growth_of_gap(dataset)
+    return Measured(growth[slowness < onset].max(), at_most=EXCESS)
+
+
+def _law_beyond(dataset: xarray.Dataset, onset: float) -> Measured:
+    growth, slowness = _growth_of_gap(dataset)
+    return Measured(growth[slowness > onset].min(), at_least=EXCESS)
+
+
+def _least_gap(dataset: xarray.Dataset) -> Measured:
+    return Measured(min(float(_gaps(dataset, panel)[0].min()) for panel in GAPS), at_least=0.05)
+
+
+# What the theory says of every diagram, with wrong theories as controls.
+PROPERTIES = (
+    Property(
+        f"share of the change of entropy that is done where {SLOWNESS} > {ONSET:g} and t0 is over, smallest",
+        MEAN_FIELD,
+        lambda dataset: _done(dataset, ONSET),
+        controls={
+            f"wrong theory: the same where it is above {ONSET / 100:g}": lambda dataset: _done(dataset, ONSET / 100)
+        },
+    ),
+    Property(
+        f"share of distinct tokens that fall where {SLOWNESS} < {ONSET:g}, largest",
+        MEAN_FIELD,
+        lambda dataset: _fallen(dataset, ONSET),
+        controls={f"wrong theory: the same below {100 * ONSET:g}": lambda dataset: _fallen(dataset, 100 * ONSET)},
+    ),
+    Property(
+        "|measured time of the transition/t* - 1| over K/V, largest, K up to 1e9, V up to 1e15",
+        MEAN_FIELD,
+        lambda dataset: _off_time(dataset, "peak"),
+        controls={"wrong theory: the same with t0 for t*": lambda dataset: _off_time(dataset, "end")},
+    ),
+    Property(
+        "|measured time of the transition/its law at the overlap - 1| over what is left out, largest",
+        MEAN_FIELD,
+        lambda dataset: _off_law(dataset, overlap=True),
+        controls={
+            "wrong theory: the same with t*, which has no overlap": lambda dataset: _off_law(dataset, overlap=False)
+        },
+    ),
+    Property(
+        "|largest gap/its law - 1| over what is left out, where below 1/2",
+        MODIFIED,
+        lambda dataset: _off_gap(dataset, 1),
+        controls={
+            "wrong theory: max(V rho, 1/(1 + V rho)), from E' for rho and 1/V for the mean field's beta": (
+                lambda dataset: _off_gap(dataset, 3)
+            ),
+            "wrong theory: rho K(K-1), from the printed condition": lambda dataset: _off_gap(dataset, 4),
+        },
+    ),
+    Property("smallest of the largest gaps: none within the tolerance 0.05", MODIFIED, _least_gap),
+    Property(
+        f"largest gap over that law where {SLOWNESS} < {ONSET:g}, over the rates, largest",
+        MODIFIED,
+        lambda dataset: _law_below(dataset, ONSET),
+        controls={
+            f"wrong theory: below {10 * ONSET:g} as below {ONSET:g}": lambda dataset: _law_below(dataset, 10 * ONSET)
+        },
+    ),
+    Property(f"the same beyond {10 * ONSET:g}, smallest", MODIFIED, lambda dataset: _law_beyond(dataset, 10 * ONSET)),
+    Property(
+        "cells in which a winner takes all, in the mean field",
+        MEAN_FIELD,
+        lambda dataset: Measured(_winners(dataset, "flow"), at_most=0.0),
+    ),
+    Property(
+        "cells in which a winner takes all, under Eq. (10)",
+        MODIFIED,
+        lambda dataset: Measured(_winners(dataset, "modified"), at_least=1.0),
+    ),
+    Property(
+        "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest",
+        MODIFIED,
+        lambda dataset: Measured(_where_snapped(dataset, "modified", "driven_by_transition"), at_least=1.0),
+        controls={
+            "wrong theory: the same in the mean field": lambda dataset: Measured(
+                _where_snapped(dataset, "flow", "driven_by_transition"), at_least=1.0
+            )
+        },
+    ),
+    Property(
+        f"{SLOWNESS} where attention has snapped, smallest",
+        MEAN_FIELD,
+        lambda dataset: Measured(_where_snapped(dataset, "flow", "slowness"), at_least=SNAPS),
+    ),
+)

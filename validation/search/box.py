@@ -32,7 +32,11 @@ class Range:
     def of(name: str, given: Any) -> Range:
         """Range as a user writes it, (smallest, largest) or (smallest, largest, "log")."""
         advice = f"expected the range of {shown(name)} as (smallest, largest) or (smallest, largest, 'log')"
-        if not isinstance(given, tuple | list) or len(given) not in (2, 3) or given[2:] not in ((), [], ("log",), ["log"]):
+        if (
+            not isinstance(given, tuple | list)
+            or len(given) not in (2, 3)
+            or given[2:] not in ((), [], ("log",), ["log"])
+        ):
             raise InputError(f"{advice}, received {shown(given)}; give two numbers")
         low, high = (number(f"the range of {shown(name)}", end) for end in given[:2])
         log = len(given) == 3
@@ -162,7 +166,7 @@ class Box:
             value = instance[name]
             if range_.whole:
                 steps = (range_.low, (range_.low + value) // 2, value - 1)
-                rounder = [int(step) for step in steps if range_.low <= step < value]
+                rounder: list[float] = [int(step) for step in steps if range_.low <= step < value]
             else:
                 rounded = (float(f"{value:.{digits}e}") for digits in (0, 1, 2))
                 rounder = [new for new in rounded if new != value and len(f"{new:g}") < len(f"{value!r}")][:1]
@@ -174,4 +178,6 @@ class Box:
         return ", ".join(f"{name} = {value:.3g}" for name, value in instance.items())
 
     def _at(self, shares: Floats) -> dict[str, float]:
-        return {name: range_.at(float(share)) for (name, range_), share in zip(self.ranges.items(), shares, strict=True)}
+        return {
+            name: range_.at(float(share)) for (name, range_), share in zip(self.ranges.items(), shares, strict=True)
+        }

@@ -15,9 +15,7 @@ from snapdyn.validation.search.instance import Instance, Ints
 Thing = TypeVar("Thing")
 
 
-def shrink(
-    instance: Thing, violates: Callable[[Thing], bool], simpler_of: Callable[[Thing], Iterator[Thing]]
-) -> Thing:
+def shrink(instance: Thing, violates: Callable[[Thing], bool], simpler_of: Callable[[Thing], Iterator[Thing]]) -> Thing:
     """Simplify a counterexample: fewer classes and tokens, rounder numbers, smaller V, simpler rates.
 
     Simplifications are tried one by one, the coarsest first. One is kept if the statement still fails. The result has

@@ -62,7 +62,7 @@ def show_classes(classes: TextClasses) -> None:
         *((f"(query, word): {role}", str(number)) for role, number in zip(ROLES, roles, strict=True)),
         ("queries with one class", str(classes.trivial_queries.size)),
         ("largest eigenvalues of E", spectrum),
-        *((f"Assumption 2, {c.name}", f"required {c.required}, measured {c.measured:.4g}: {_yes(c.satisfied)}")
+        *((f"Assumption 2, {c.name}", f"required {c.required}, measured {c.value:.4g}: {_yes(c.holds)}")
           for c in assumption_2_on(classes)),
     ]  # fmt: skip
     show_table(("of the text", ""), rows)

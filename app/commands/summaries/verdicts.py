@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from snapdyn.commands.terminal import progress_bar, say, show, show_table
-from snapdyn.validation import Check, ClaimResult, Report
+from snapdyn.validation import ClaimResult, Measured, Report
 from snapdyn.validation.evidence import SEED
 from snapdyn.validation.store import FinishedClaims
 from snapdyn.validation.tables import latex_table, summary, text_table
@@ -19,7 +19,7 @@ VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan"
 def show_claims(ids: Sequence[str] | None) -> None:
     """Print the claims that ids and groups name, by chapter, with expected verdict and grade."""
     rows = [
-        (entry.chapter or "yours", entry.id, entry.source, entry.title, entry.expected, entry.grade)
+        (entry.chapter or "yours", entry.id, entry.source, entry.title, entry.expected, str(entry.grade))
         for entry in chosen_claims(ids or None)
     ]
     show_table(("chapter", "id", "source", "title", "verdict", "grade"), rows, ["none"] * len(rows))
@@ -57,17 +57,17 @@ def exported(report: Report, format: str) -> str:
 def show_report(report: Report) -> None:
     """Print the claims, those that differ from the register first, then those that differ from print."""
     rows, styles = [], []
-    for claim in report.by_outcome:
-        verdict = claim.outcome if claim.as_expected else f"{claim.outcome} (register: {claim.expected})"
-        check = claim.decisive
+    for result in report.by_outcome:
+        claim, check = result.claim, result.decisive
+        verdict = result.outcome if result.as_expected else f"{result.outcome} (register: {claim.expected})"
         rows.append(
             (claim.id, claim.source, claim.title, f"{verdict}, {claim.grade}", _in_words(check) if check else "")
         )
-        styles.append(VERDICT_STYLES[claim.verdict] if claim.as_expected else "bold red")
+        styles.append(VERDICT_STYLES[result.verdict] if result.as_expected else "bold red")
     show_table(("id", "source", "title", "verdict", "decisive check"), rows, styles)
     show(summary(report))
 
 
-def _in_words(check: Check) -> str:
-    fails = "" if check.passed else " fails"
+def _in_words(check: Measured) -> str:
+    fails = "" if check.holds else " fails"
     return f"{check.name}: {check.comparison}{fails}"

@@ -52,7 +52,9 @@ def one_pair(num_classes: int) -> Instance:
     """Classes of which the first two share a token, and no others do."""
     P = np.eye(num_classes, num_classes + 1)
     P[:2, -1] = 0.5
-    return Instance.of(SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(num_classes, dtype=int)), 1.0, 1.0, 1.0)
+    return Instance.of(
+        SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(num_classes, dtype=int)), 1.0, 1.0, 1.0
+    )
 
 
 def of_equal_overlaps(num_classes: int) -> Instance:

@@ -1,4 +1,4 @@
-"""Checks: numbers beside their bounds."""
+"""Numbers beside their bounds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from snapdyn.validation import Check
+import snapdyn as sd
+from tests.validation.helpers import check
 
 
 def test_nan_never_passes() -> None:
     """Assert that a check whose measurement is NaN fails in both directions."""
-    assert not Check("a", "test", float("nan"), 1.0).passed
-    assert not Check("a", "test", float("nan"), 1.0, ">=").passed
+    assert not check("a", "test", float("nan"), 1.0).holds
+    assert not check("a", "test", float("nan"), 1.0, ">=").holds
 
 
 @pytest.mark.parametrize(
@@ -30,9 +31,9 @@ def test_nan_never_passes() -> None:
 )  # fmt: skip
 def test_distance_to_the_bound(measured: float, relation: Any, bound: float, excess: float) -> None:
     """Assert how many times beyond its bound a number lies, and that this agrees with whether the check passes."""
-    check = Check("a", "test", measured, bound, relation)
-    assert check.excess == pytest.approx(excess, rel=1e-15)
-    assert check.passed == (excess <= 1)
+    found = check("a", "test", measured, bound, relation)
+    assert found.excess == pytest.approx(excess, rel=1e-15)
+    assert found.holds == (excess <= 1)
 
 
 @pytest.mark.parametrize(
@@ -48,4 +49,26 @@ def test_distance_to_the_bound(measured: float, relation: Any, bound: float, exc
 )
 def test_comparison_tells_the_numbers_apart(measured: float, bound: float, text: str) -> None:
     """Assert three digits, and more where three would show two different numbers as one."""
-    assert Check("measured", "", measured, bound).comparison == text
+    assert check("measured", "", measured, bound).comparison == text
+
+
+def test_the_numerical_error_widens_the_bound() -> None:
+    """Assert that a number beyond its bound by less than its error holds, and that it says so."""
+    within, beyond = (sd.Measured(value, at_most=1.0, error=0.1) for value in (1.05, 1.2))
+    assert (within.holds, within.comparison) == (True, "1.05 <= 1 + 0.1")
+    assert within.excess < 1 < beyond.excess
+    assert (beyond.holds, beyond.comparison) == (False, "1.2 <= 1")
+    assert sd.Measured(0.95, at_least=1.0, error=0.1).comparison == "0.95 >= 1 - 0.1"
+
+
+def test_a_condition_in_json() -> None:
+    """Assert the keys of a condition: what is required, the number and whether it is met."""
+    found = sd.Measured(math.inf, at_most=0.5).labelled("condition", "weak correlation", required="< 1/K")
+    assert found.to_dict() == {
+        "name": "weak correlation",
+        "required": "< 1/K",
+        "measured": "inf",
+        "relation": "<=",
+        "bound": 0.5,
+        "met": False,
+    }
