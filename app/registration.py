@@ -10,9 +10,8 @@ from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, shown
 from snapdyn.figures import FIGURES, FigureEntry
-from snapdyn.validation import CLAIMS
 from snapdyn.validation.observables import OBSERVABLES
-from snapdyn.validation.register import Claim
+from snapdyn.validation.register import Claim, add_claim
 
 Entry = TypeVar("Entry")
 
@@ -57,7 +56,10 @@ def register(entry: Entry) -> Entry:
     >>> del sd.dynamics.SYSTEMS["Decay"]
     """
     added: object = type(entry) if isinstance(entry, OwnSystem) else entry  # its class takes the parameters
-    _registry_of(added).add(added)
+    if isinstance(added, Claim):
+        add_claim(added)
+    else:
+        _registry_of(added).add(added)
     if isinstance(entry, OwnSystem):
         declare_own_observables(entry)
     return entry
@@ -66,7 +68,7 @@ def register(entry: Entry) -> Entry:
 def _registry_of(entry: object) -> Registry[Any]:
     if isinstance(entry, type) and issubclass(entry, System):
         return SYSTEMS
-    for kind, registry in ((Observable, OBSERVABLES), (Claim, CLAIMS), (FigureEntry, FIGURES)):
+    for kind, registry in ((Observable, OBSERVABLES), (FigureEntry, FIGURES)):
         if isinstance(entry, kind):
             return registry
     raise InputError(

@@ -103,7 +103,8 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
         evidence.map = entry.map(level)
     if entry.run is not None:
         entry.run(evidence)
-    evidence.conclusion = evidence.conclusion or _with_numbers(entry.conclusion, evidence.numbers)
+    searched = f"Worst of {evidence.tried} instances: {evidence.worst}." if evidence.tried else ""
+    evidence.conclusion = evidence.conclusion or _with_numbers(entry.conclusion, evidence.numbers) or searched
     return evidence
 
 

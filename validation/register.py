@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -158,6 +159,11 @@ class Claim:
         choice("grade", self.grade, GRADES)  # type: ignore[arg-type]
 
     @property
+    def answer(self) -> str:
+        """First sentence of the conclusion."""
+        return first_sentence(self.conclusion)[0]
+
+    @property
     def domain(self) -> str:
         """Of what the claim speaks: the domains and conditions of its properties, or the names of their cases."""
         texts = []
@@ -192,7 +198,7 @@ def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Calla
     Raises
     ------
     InputError
-        The id is taken (by another function: a notebook's cell may run again), or what `Claim` raises.
+        What `Claim` and `add_claim` raise.
 
     Examples
     --------
@@ -215,16 +221,29 @@ def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Calla
         raise InputError(f"expected {', '.join(missing)} of claim {id!r}, received none; give a text for each")
 
     def register(run: Callable[[Evidence], None]) -> Callable[[Evidence], None]:
-        entry = Claim(id, run=function("a claim", run), **facts)
-        before = CLAIMS.get(id)
-        if run.__module__ == "__main__" and before is not None and before.run is not None and _same(before.run, run):
-            del CLAIMS[id]
-        CLAIMS.add(entry)
+        add_claim(Claim(id, run=function("a claim", run), **facts))
         return run
 
     return register
 
 
-def _same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether two functions have one name in one module: a notebook's cell that ran again."""
-    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+def add_claim(entry: Claim) -> None:
+    """Add a claim to the register; it replaces one of the same id that was made in this process and in no file.
+
+    A notebook's cell may so run again.
+
+    Raises
+    ------
+    InputError
+        The id is that of a claim of the package or of a file.
+    """
+    before = CLAIMS.get(entry.id)
+    if before is not None and not (entry.chapter or entry.file or before.chapter or before.file):
+        del CLAIMS[entry.id]
+    CLAIMS.add(entry)
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text, and the rest."""
+    first, *rest = re.split(r"(?<=[.!?])\s+(?=[A-Z(])", text, maxsplit=1)
+    return first, "".join(rest)

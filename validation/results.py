@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.measured import Measured, json_number
-from snapdyn.validation.register import Claim, Verdict
+from snapdyn.validation.register import Claim, Verdict, first_sentence
 
 # Order of every list by outcome: verdicts that disagree with the printed paper come first.
 VERDICTS: tuple[Verdict, ...] = ("corrected", "refuted", "conditional", "holds")
@@ -66,16 +65,12 @@ class ClaimResult:
             decisive = self.decisive
             found = f": {decisive.name}: {decisive.comparison}" if decisive else ""
             return self.fault or f"The verdict is {self.verdict}{found}."
-        return self._sentences[0]
+        return first_sentence(self.evidence.conclusion)[0]
 
     @property
     def rest(self) -> str:
         """What follows the first sentence of the conclusion."""
-        return self._sentences[-1] if len(self._sentences) > 1 else ""
-
-    @property
-    def _sentences(self) -> list[str]:
-        return re.split(r"(?<=[.!?])\s+(?=[A-Z(])", self.evidence.conclusion, maxsplit=1)
+        return first_sentence(self.evidence.conclusion)[1]
 
     @property
     def outcome(self) -> str:

@@ -45,7 +45,7 @@ def draw(data):
 
 figure = sd.FigureEntry(
     "plugin-line", "A line", "y = x.", lambda level: xarray.Dataset({"y": ("x", [0.0, 1.0])}, {"x": [0.0, 1.0]}), draw,
-    lambda data: [sd.Check("y = x", "data", float(abs(data.y - data.x).max()), 1e-9)],
+    (sd.Property("y = x", "data", lambda data: sd.Measured(float(abs(data.y - data.x).max()), at_most=1e-9)),),
 )
 """
 POINTS = """[snapdyn.systems]

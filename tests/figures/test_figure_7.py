@@ -74,7 +74,9 @@ def figure_entry(figure: ModuleType) -> FigureEntry:
 
 def failed(figure: ModuleType, runs: Sequence[TransformerRun]) -> list[str]:
     """Names of the checks that are not as they must be."""
-    return [check.name for check in figure_entry(figure).numbers(figure.compute("quick", runs)) if not check.as_expected]
+    return [
+        check.name for check in figure_entry(figure).numbers(figure.compute("quick", runs)) if not check.as_expected
+    ]
 
 
 def test_runs_that_spread_their_attention_are_noticed() -> None:

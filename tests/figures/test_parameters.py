@@ -180,7 +180,9 @@ def test_equal_entries_of_a_list(id_: str, name: str) -> None:
     values = {name: [1 if isinstance(default[0], float) else 50] * 2}
     if (id_, name) in EQUAL_ALLOWED:
         assert all(
-            check.as_expected for check in entry.numbers(sd.figures.compute(id_, **values)) if check.name in entry.general
+            check.as_expected
+            for check in entry.numbers(sd.figures.compute(id_, **values))
+            if check.name in entry.general
         )
     else:
         expected = f"^expected {name} in .* figure {id_} with different values, received 1 more than once; give"

@@ -98,7 +98,9 @@ def test_a_figure_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return [path]
 
     eight = FIGURES["8"]
-    entry = FigureEntry("own", "Growth", "As 8.", eight.compute, eight.draw, eight.properties, write_extras=write_extras)
+    entry = FigureEntry(
+        "own", "Growth", "As 8.", eight.compute, eight.draw, eight.properties, write_extras=write_extras
+    )
     monkeypatch.setitem(FIGURES, "own", entry)
     (drawn,) = write("own", tmp_path)
     assert [path.read_text(encoding="utf-8") for path in drawn.extras] == ["quick"]

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, integrate, log_times
 from snapdyn.errors import InputError
-from snapdyn.validation import CLAIMS, Evidence, Report, load_claims, validate
+from snapdyn.validation import CLAIMS, Report, load_claims, validate
 from snapdyn.validation.dense_algebra import growth_rate
 from snapdyn.validation.observables import largest_fall
 from snapdyn.validation.register import claim
 from snapdyn.validation.sample_classes import counterexample
 from tests.helpers import EXAMPLES, ROOT
+from tests.validation.helpers import claim_of
 
 # Every statement of the paper that the register must hold.
 REQUIRED = [
@@ -172,20 +174,15 @@ def test_a_claim_id_is_registered_once() -> None:
 
 @pytest.mark.usefixtures("restored")
 def test_a_notebooks_cell_may_run_again() -> None:
-    """Assert that the same function of a notebook replaces its claim, and another function does not."""
+    """Assert that a claim of a notebook replaces the one of its id, and none of the package."""
 
-    def run(evidence: Evidence) -> None:
-        pass
-
-    def other(evidence: Evidence) -> None:
-        pass
-
-    run.__module__ = other.__module__ = "__main__"
     for title in ("old", "new"):
-        claim("own", source="", title=title, statement="")(run)
+        claim("own", source="", title=title, statement="")(lambda evidence: None)
     assert CLAIMS["own"].title == "new"
+    sd.register(claim_of("own", title="newer"))
+    assert CLAIMS["own"].title == "newer"
     with pytest.raises(InputError, match="expected a new name for a claim"):
-        claim("own", source="", title="", statement="")(other)
+        sd.register(claim_of("lemma6"))
 
 
 DECORATED = '@sd.claim("{id}", source="", title="", statement="")\ndef f(evidence): pass\n'
