@@ -104,14 +104,9 @@ def boundary(
         made = {name: value for name, value in point.items() if name not in RATES}
         if made and isinstance(classes, SequenceClasses):
             raise unknown_name("axis of fixed classes", next(iter(made)), RATES)
-        rates: dict[str, Any] = {
-            "eta_Y": eta_Y,
-            "eta_Z": eta_Z,
-            "t_end": t_end,
-            **{n: v for n, v in point.items() if n in RATES},
-        }
         of_point = classes if isinstance(classes, SequenceClasses) else classes(**made)
-        return check(of_point, **rates, only=[claim], rungs=rungs, seq_len=seq_len, momentum=momentum)
+        rates = [point.get(name, fixed) for name, fixed in zip(RATES, (eta_Y, eta_Z, t_end), strict=True)]
+        return check(of_point, *rates, only=[claim], rungs=rungs, seq_len=seq_len, momentum=momentum)
 
     (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]
     measured = np.full((y.size, x.size), np.nan)

@@ -6,7 +6,6 @@ never seconds, so the numbers do not depend on the machine.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.proofs import proofs_of
-from snapdyn.validation.properties import Measure, Property
+from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
-from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import stored_counterexamples
 from snapdyn.validation.search.directed import OUTSIDE, push
 from snapdyn.validation.search.instance import Instance
@@ -148,7 +145,7 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
         if drawn:
             ranking.append((case.measured.slack, i, instance))
         for name, wrong in prop.controls.items():
-            _try_control(name, _number(prop, wrong, instance), case, found, numbers[name])
+            _try_control(name, prop.number(instance, wrong), case, found, numbers[name])
     starts = [instance for _, _, instance in sorted(ranking, key=lambda entry: entry[:2])[: STARTS[level == "full"]]]
 
     def violation(instance: Any) -> float:
@@ -161,32 +158,10 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
     return found
 
 
-def _number(prop: Property, measure: Measure, instance: Any, where: str = "") -> Measured | None:
-    """Measure a property, or one of its wrong theories, on an instance; what is no number becomes one sentence."""
-    try:
-        measured = measure(instance)
-    except Exception as error:  # whatever the code of a claim raises
-        file = getattr(getattr(measure, "__code__", None), "co_filename", "")
-        has = f"; its Box has {', '.join(prop.domain.ranges)}" if isinstance(prop.domain, Box) else ""
-        trouble = f"{described(error, file)}{has if isinstance(error, KeyError) else ''}"
-    else:
-        if measured is None or (isinstance(measured, Measured) and not math.isnan(measured.value)):
-            return measured
-        trouble = "NaN" if isinstance(measured, Measured) else type(measured).__name__
-    place = where or (prop.domain.described(instance) if prop.domain is not None else "")
-    raise InputError(
-        f"expected a Measured with a number, or None, of {prop.name!r} at {place}, received {trouble}; correct the "
-        "measure, or return None where there is no number"
-    )
-
-
 def _measure(prop: Property, instance: Any, found: Examination) -> Case | None:
     """Measure the statement on an instance and count it; the case if it lies inside the conditions and has a number."""
-    conditions = prop.conditions_on(instance)
-    if not prop.measurable(conditions):
-        return None
-    measured = _number(prop, prop.measure, instance)
-    inside = all(condition.holds for condition in conditions)
+    reading = prop.at(instance)
+    inside, measured = not reading.unmet, reading.measured
     if measured is None:
         found.undecided += inside
         return None
@@ -276,7 +251,7 @@ def _add_cases(prop: Property, evidence: Evidence) -> None:
         _add_setting(prop, name, measured, role, evidence)
         if prop.domain is None:
             for wrong_name, wrong in prop.controls.items():
-                number = _number(prop, wrong, instance, name)
+                number = prop.number(instance, wrong, name)
                 _try_control(wrong_name, number, Case(measured, instance), found, numbers[wrong_name])
     for name, instance in prop.settings("beyond").items():
         _add_setting(prop, name, _at_setting(prop, name, instance, inside=False), "outside", evidence)
@@ -287,23 +262,22 @@ def _add_cases(prop: Property, evidence: Evidence) -> None:
 
 def _at_setting(prop: Property, name: str, instance: Any, inside: bool) -> Measured:
     """Number at a named setting, which must lie inside, or outside, the conditions and the domain."""
-    conditions = prop.conditions_on(instance)
-    unmet = [condition for condition in conditions if not condition.holds]
+    reading = prop.at(instance, name)
+    unmet = reading.unmet
     outside = bool(unmet) or (prop.domain is not None and not prop.domain.contains(instance))
     if inside and unmet:
         raise InputError(
             f"expected the case {name!r} of {prop.name!r} inside its conditions, received one without "
             f"{unmet[0].name} ({unmet[0].required}; here {unmet[0].value:.3g}); list it under beyond"
         )
-    if not inside and not (outside and prop.measurable(conditions)):
+    if not inside and not (outside and reading.measurable):
         raise InputError(
             f"expected {name!r} of {prop.name!r} beyond its conditions or domain, and the defining conditions met, "
             "received another setting; list it under cases"
         )
-    measured = _number(prop, prop.measure, instance, name)
-    if measured is None:
+    if reading.measured is None:
         raise InputError(f"expected a number of {prop.name!r} at {name!r}, received none: the run failed; change it")
-    return measured
+    return reading.measured
 
 
 def _add_setting(prop: Property, name: str, measured: Measured, role: Role, evidence: Evidence) -> None:
@@ -339,10 +313,8 @@ def _simplified(prop: Property, instance: Any) -> Any:
             return False
         if candidate is not instance and not domain.contains(candidate):
             return False
-        if not all(condition.holds for condition in prop.conditions_on(candidate)):
-            return False
-        measured = prop.measure(candidate)
-        return measured is not None and not measured.holds
+        reading = prop.at(candidate)
+        return not reading.unmet and reading.measured is not None and not reading.measured.holds
 
     return shrink(instance, fails, domain.simpler) if fails(instance) else instance
 

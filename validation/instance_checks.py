@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError, choice, fraction, list_of, optional_function, positive, printable, visible, whole
 from snapdyn.validation.measured import REQUIRED, Measured, json_number
-from snapdyn.validation.properties import Property
+from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.flows import FAILURE
@@ -409,16 +408,12 @@ def _answer(entry: Claim, properties: Sequence[Property], given: Instance | dict
 
 def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float]) -> InstanceResult:
     """Answer of one property."""
-    measured: Measured | None = None
-    conditions: list[Measured] = []
-    trouble = ""
+    reading, trouble = Reading([], None, measurable=True), ""
     try:
-        conditions = prop.conditions_on(given)
-        if prop.measurable(conditions):
-            measured = prop.measure(given)
-    except (ArithmeticError, KeyError, RuntimeError, ValueError, np.linalg.LinAlgError) as error:
+        reading = prop.at(given)
+    except InputError as error:
         trouble = f"the measurement failed: {error}"
-    unmet = [condition for condition in conditions if not condition.holds]
+    measured, unmet = reading.measured, reading.unmet
     numbers = f"{prop.name}: {measured}" if measured is not None else ""
     status: Status
     if unmet:
@@ -429,15 +424,13 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
     elif measured is None:
         failure = given.runs.get(FAILURE, "its solver gave up") if isinstance(given, Instance) else "no number"
         status, sentence = "undecided", f"Undecided: {trouble or f'the run failed ({failure})'}."
-    elif math.isnan(measured.value):
-        status, sentence = "undecided", f"Undecided: {prop.name} is not a number here."
     elif not measured.decided:
         status, sentence = "undecided", f"Undecided: {numbers}."
     elif measured.holds:
         status, sentence = "holds", f"Holds: {numbers}."
     else:
         status, sentence = "fails", f"Fails: {numbers}."
-    return InstanceResult(entry, status, sentence, prop, measured, tuple(conditions))
+    return InstanceResult(entry, status, sentence, prop, measured, tuple(reading.conditions))
 
 
 def _in_words(unmet: Sequence[Measured]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box
@@ -59,6 +61,30 @@ class Requirement:
         """Evaluate the condition on an instance."""
         value = float(self.measure(instance))
         return Measured(value, self.at_most, self.at_least, name=self.name, role="condition", required=self.required)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a property says of one instance.
+
+    Attributes
+    ----------
+    conditions : list of Measured
+        Conditions as measured.
+    measured : Measured or None
+        The number; None where a defining condition is not met, or where there is none: the run failed, say.
+    measurable : bool
+        Whether all defining conditions are met.
+    """
+
+    conditions: list[Measured]
+    measured: Measured | None
+    measurable: bool
+
+    @property
+    def unmet(self) -> list[Measured]:
+        """Conditions that are not met."""
+        return [condition for condition in self.conditions if not condition.holds]
 
 
 @dataclass(frozen=True)
@@ -148,22 +174,37 @@ class Property:
         measured += [("control", name, wrong(instance)) for name, wrong in self.controls.items()]
         return [number.labelled(role, name, self.rung) for role, name, number in measured if number is not None]
 
-    def conditions_on(self, instance: Any) -> list[Measured]:
-        """Conditions as evaluated on an instance.
+    def at(self, instance: Any, name: str = "") -> Reading:
+        """Conditions and number on an instance; `name` is that of a named setting.
 
-        Evaluation stops at the first defining condition that is not met, since later ones may need it.
+        Conditions are evaluated up to the first defining one that is not met, since later ones may need it.
+
+        Raises
+        ------
+        InputError
+            The measure raises an error, or gives NaN or something else than a Measured.
         """
-        found = []
+        conditions = []
         for requirement in self.conditions:
-            found.append(requirement.on(instance))
-            if requirement.defining and not found[-1].holds:
-                break
-        return found
+            conditions.append(requirement.on(instance))
+            if requirement.defining and not conditions[-1].holds:
+                return Reading(conditions, None, measurable=False)
+        return Reading(conditions, self.number(instance, self.measure, name), measurable=True)
 
-    def measurable(self, conditions: list[Measured]) -> bool:
-        """Whether all defining conditions among `conditions_on` are met."""
-        return all(
-            condition.holds
-            for requirement, condition in zip(self.conditions, conditions, strict=False)
-            if requirement.defining
+    def number(self, instance: Any, measure: Measure, name: str = "") -> Measured | None:
+        """Number of `measure`, the property's own or that of a wrong theory; raises as `at` does."""
+        try:
+            measured = measure(instance)
+        except Exception as error:  # whatever the code of a claim raises
+            trouble = described(error, getattr(getattr(measure, "__code__", None), "co_filename", ""))
+            if isinstance(error, KeyError) and isinstance(self.domain, Box):
+                trouble += f"; its Box has {', '.join(self.domain.ranges)}"
+        else:
+            if measured is None or (isinstance(measured, Measured) and not math.isnan(measured.value)):
+                return measured
+            trouble = "NaN" if isinstance(measured, Measured) else type(measured).__name__
+        place = name or (self.domain.described(instance) if self.domain is not None else "its case")
+        raise InputError(
+            f"expected a Measured with a number, or None, of {self.name!r} at {place}, received {trouble}; correct the "
+            "measure, or return None where there is no number"
         )

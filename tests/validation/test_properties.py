@@ -43,9 +43,9 @@ def test_conditions_stop_at_a_defining_one_that_is_not_met() -> None:
 
     small = sd.Requirement("large V", "V >= 100", lambda i: i.vocab_size, at_least=100, defining=True)
     prop = sd.Property("x", "r", never, sd.Family("f"), (small, sd.Requirement("y", "y", never, at_most=0)))
-    conditions = prop.conditions_on(instance())
-    assert [condition.holds for condition in conditions] == [False]
-    assert not prop.measurable(conditions)
+    reading = prop.at(instance())
+    assert [condition.holds for condition in reading.conditions] == [False]
+    assert (reading.measurable, reading.measured) == (False, None)
     assert small.on(instance(vocab_size=100)).holds
 
 
