@@ -105,8 +105,8 @@ def boundary(
         if made and isinstance(classes, SequenceClasses):
             raise unknown_name("axis of fixed classes", next(iter(made)), RATES)
         of_point = classes if isinstance(classes, SequenceClasses) else classes(**made)
-        rates = [point.get(name, fixed) for name, fixed in zip(RATES, (eta_Y, eta_Z, t_end), strict=True)]
-        return check(of_point, *rates, only=[claim], rungs=rungs, seq_len=seq_len, momentum=momentum)
+        first, second, last = point.get("eta_Y", eta_Y), point.get("eta_Z", eta_Z), point.get("t_end", t_end)
+        return check(of_point, first, second, last, [claim], seq_len=seq_len, momentum=momentum, rungs=rungs)
 
     (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]
     measured = np.full((y.size, x.size), np.nan)

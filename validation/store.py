@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, record_body, record_text, write_record
-from snapdyn.dynamics.storage import cache_folder, library_versions, output_folder, replacing, source_hash
+from snapdyn.dynamics.storage import cache_folder, library_versions, output_folder, source_hash
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.validation.evidence import SEED, Evidence
@@ -32,7 +31,6 @@ FORMAT = 4
 ROOMS = ("analytic", "dynamics", "validation", "errors")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
 DAYS_KEPT = 30
-TIMES = "seconds.json"
 MEMBER = "result"
 
 
@@ -48,7 +46,6 @@ class FinishedClaims:
         self._report_note = report_note
         self._seed = seed
         self._written: set[Path] = set()
-        self._seconds: dict[str, float] = {}
         self._folder: Path | None = None
         try:
             self._folder = output_folder(cache_folder() / "claims")
@@ -63,8 +60,15 @@ class FinishedClaims:
         if self._report_note:
             self._report_note(sentence)
 
-    def get(self, entry: Claim, level: str) -> ClaimResult | None:
-        """Result of a claim that an interrupted run finished; None without one. A damaged file is named."""
+    def resumed(self, entries: Iterable[Claim], level: str) -> dict[str, ClaimResult]:
+        """Results by id of the claims that an interrupted run finished. A damaged file is named."""
+        found = {entry.id: self._read(entry, level) for entry in entries}
+        results = {id_: result for id_, result in found.items() if result is not None}
+        if results:
+            self.note(f"resumed: {len(results)} of {len(found)} claims from an interrupted run")
+        return results
+
+    def _read(self, entry: Claim, level: str) -> ClaimResult | None:
         file = self._file(entry, level)
         if file is None:
             return None
@@ -79,11 +83,9 @@ class FinishedClaims:
         self._written.add(file)
         return result
 
-    def store(self, entry: Claim, result: ClaimResult) -> None:
+    def add(self, result: ClaimResult) -> None:
         """Keep a finished claim. Faulty evidence is not kept: it is gathered again."""
-        level = result.evidence.level
-        self._seconds[f"{entry.id} {level}"] = result.seconds
-        file = self._file(entry, level)
+        file = self._file(result.claim, result.evidence.level)
         if file is None or result.fault:
             return
         self._written.add(file)
@@ -92,26 +94,10 @@ class FinishedClaims:
         except (InputError, OSError) as error:
             self._leave_out(str(error))
 
-    def longest_first(self, entries: Sequence[Claim], level: str) -> list[Claim]:
-        """Claims in falling order of the seconds that they took in the last complete run; unknown ones lead."""
-        seconds = self._last_seconds()
-        return sorted(entries, key=lambda entry: -seconds.get(f"{entry.id} {level}", math.inf))
-
-    def _last_seconds(self) -> dict[str, float]:
-        if self._folder is None:
-            return {}
-        try:
-            times = json.loads((self._folder.parent / TIMES).read_text(encoding="utf-8"))
-            return {str(key): float(value) for key, value in times.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}  # only the order of work depends on it
-
     def clear(self) -> None:
         """Remove the files of this run, which is complete, and those too old to be resumed."""
         if self._folder is None:
             return
-        with suppress(OSError, InputError), replacing(self._folder.parent / TIMES) as temporary:
-            temporary.write_text(json.dumps(self._last_seconds() | self._seconds), encoding="utf-8")
         old = time.time() - DAYS_KEPT * 86400
         with suppress(OSError):
             self._written |= {file for file in self._folder.glob("*.json") if file.stat().st_mtime < old}

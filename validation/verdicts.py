@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial as partial_of
 from itertools import islice
 from pickle import PicklingError
 from types import FunctionType
@@ -79,78 +80,63 @@ def validate(
     Finished claims are kept on disk (`snapdyn.validation.store`) until the run is complete: after Ctrl-C the
     next run takes them over, and its `notes` say how many.
     """
-    started = time.perf_counter()
-    seed = whole("seed", seed, 0)
-    with finished_claims(seed=seed) as finished:
-        results = list(check_claims(only, level, progress, jobs, finished, seed))
-    return report_of(level, results, started, finished)
+    with finished_claims(seed=whole("seed", seed, 0)) as finished:
+        return checked(chosen_claims(only), level, progress, jobs, finished, seed)
 
 
-def report_of(level: str, results: Iterable[ClaimResult], started: float, finished: FinishedClaims) -> Report:
-    """Report on results that came in any order, of a run that started at `started` on time.perf_counter."""
-    from snapdyn.validation.claims import CLAIMS
-
-    order = list(CLAIMS)
-    in_order = sorted(results, key=lambda result: order.index(result.id))
-    return Report(level, tuple(in_order), time.perf_counter() - started, tuple(finished.notes))
-
-
-def check_claims(
-    only: Iterable[str] | None,
-    level: str,
+def checked(
+    entries: Sequence[Claim],
+    level: str = "quick",
     progress: Progress | None = None,
     jobs: int | None = None,
     finished: FinishedClaims | None = None,
     seed: int = SEED,
-) -> Iterator[ClaimResult]:
-    """Check claims as `validate` does and yield each when it is finished, in any order.
+    partial: bool = False,
+) -> Report:
+    """Check claims as `validate` does; those that `finished` holds are not computed again.
 
-    What is yielded stays usable when the rest is interrupted. Claims that `finished` holds are not computed again.
+    With `partial`, Ctrl-C gives a report on what is finished, whose `missing` names the rest.
     """
     choice("level", level, LEVELS)
     optional_function("progress", progress)
     jobs = joblib.cpu_count() if jobs is None else whole("jobs", jobs, 1)
     seed = whole("seed", seed, 0)
-    chosen = chosen_claims(only)
-    stored = {entry.id: finished.get(entry, level) for entry in chosen} if finished else {}
-    ready = [result for result in stored.values() if result is not None]
-    if finished and ready:
-        finished.note(f"resumed: {len(ready)} of {len(chosen)} claims from an interrupted run")
-    yield from ready
-    done = len(ready)
+    started = time.perf_counter()
+    results = finished.resumed(entries, level) if finished else {}
+    left = [entry for entry in entries if entry.id not in results]
 
     def show(running: Sequence[str]) -> None:
         if progress:
             more = f" and {len(running) - NAMES_SHOWN} more" if len(running) > NAMES_SHOWN else ""
-            progress(done, len(chosen), ", ".join(running[:NAMES_SHOWN]) + more)
+            progress(len(results), len(entries), ", ".join(running[:NAMES_SHOWN]) + more)
 
-    left = [entry for entry in chosen if stored.get(entry.id) is None]
-    if min(jobs, len(left)) > 1:
-        checked = _in_processes(finished.longest_first(left, level) if finished else left, level, seed, jobs, show)
-    else:
-        checked = _in_turn(left, level, seed, show)
-    for entry, result in checked:
-        if finished:
-            finished.store(entry, result)
-        done += 1
-        yield result
-    show([])
+    check = _in_turn if min(jobs, len(left)) <= 1 else partial_of(_in_processes, jobs=min(jobs, len(left)))
+    try:
+        for result in check(left, level, seed, show):
+            if finished:
+                finished.add(result)
+            results[result.id] = result
+        show([])
+    except KeyboardInterrupt:
+        if not partial:
+            raise
+    done = tuple(results[entry.id] for entry in entries if entry.id in results)
+    missing = tuple(entry.id for entry in entries if entry.id not in results)
+    return Report(level, done, time.perf_counter() - started, tuple(finished.notes) if finished else (), missing)
 
 
 Show = Callable[[Sequence[str]], None]
 
 
-def _in_turn(entries: Sequence[Claim], level: str, seed: int, show: Show) -> Iterator[tuple[Claim, ClaimResult]]:
+def _in_turn(entries: Sequence[Claim], level: str, seed: int, show: Show) -> Iterator[ClaimResult]:
     for entry in entries:
         show([entry.id])
-        yield entry, check_claim(entry, level, seed)
+        yield check_claim(entry, level, seed)
 
 
-def _in_processes(
-    entries: Sequence[Claim], level: str, seed: int, jobs: int, show: Show
-) -> Iterator[tuple[Claim, ClaimResult]]:
+def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, jobs: int) -> Iterator[ClaimResult]:
     """Check claims in `jobs` fresh processes; those left running when this generator is closed are stopped."""
-    pool = WorkerPool(min(jobs, len(entries)))
+    pool = WorkerPool(jobs)
     waiting = iter(entries)
     running: dict[Future[tuple[Evidence, Verdict, str, float]], Claim] = {}
     try:
@@ -164,10 +150,9 @@ def _in_processes(
             future = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
             entry = running.pop(future)
             try:
-                result = ClaimResult(entry, *future.result())
+                yield ClaimResult(entry, *future.result())
             except PicklingError:  # a claim made in a notebook, say, around something that cannot be sent
-                result = check_claim(entry, level, seed)
-            yield entry, result
+                yield check_claim(entry, level, seed)
     except BrokenProcessPool as error:
         names = ", ".join([entry.id, *(other.id for other in running.values())])
         raise BrokenProcessPool(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import snapdyn
 from snapdyn.commands.options import Jobs, Level, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, prepare, say, show
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, prepare, progress_bar, say, show, show_table
 
+if TYPE_CHECKING:
+    from snapdyn.validation import Claim, Measured, Report
+
+VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
 FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 
 
@@ -46,10 +51,13 @@ def validate(
 
     Example: snapdyn validate --load my_claims.py --format latex --output table.tex
     """
-    from snapdyn.commands.summaries.verdicts import checked, exported, show_claims, show_report
+    from snapdyn.validation.evidence import SEED
+    from snapdyn.validation.store import FinishedClaims
+    from snapdyn.validation.verdicts import checked, chosen_claims
 
+    entries = chosen_claims(ids or None)
     if list_:
-        show_claims(ids)
+        show_claims(entries)
         return DONE
 
     for target in (output, json):
@@ -59,22 +67,64 @@ def validate(
         raise snapdyn.InputError(
             f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
         )
-    report, interrupted = checked(ids, level, jobs, seed)
+    seed = SEED if seed is None else seed
+    finished = FinishedClaims(say, seed)
+    with progress_bar("checking") as update:
+        report = checked(entries, level, update, jobs, finished, seed, partial=True)
+    if report.complete:
+        finished.clear()
     if format and not output:
         show(exported(report, format), end="")
     else:
         show_report(report)
-    for claim in report.claims:
-        if claim.fault:
-            say(claim.fault)
+    for result in report.claims:
+        if result.fault:
+            say(result.fault)
     if report.claims:
         if output:
             _write(output, exported(report, format or FORMATS[output.suffix.lower()]), report.complete)
         if json:
             _write(json, report.to_json(), report.complete)
-    if interrupted:
+    if not report.complete:
         return INTERRUPTED
     return DONE if report.as_expected else DIFFERS
+
+
+def show_claims(entries: Sequence[Claim]) -> None:
+    """Print claims by chapter, with expected verdict and grade."""
+    rows = [
+        (entry.chapter or "yours", entry.id, entry.source, entry.title, entry.expected, str(entry.grade))
+        for entry in entries
+    ]
+    show_table(("chapter", "id", "source", "title", "verdict", "grade"), rows, ["none"] * len(rows))
+
+
+def exported(report: Report, format: str) -> str:
+    """The verdicts as text, LaTeX or JSON."""
+    from snapdyn.validation.tables import latex_table, text_table
+
+    return {"text": text_table, "latex": latex_table, "json": type(report).to_json}[format](report)
+
+
+def show_report(report: Report) -> None:
+    """Print the claims, those that differ from the register first, then those that differ from print."""
+    from snapdyn.validation.tables import summary
+
+    rows, styles = [], []
+    for result in report.by_outcome:
+        claim, check = result.claim, result.decisive
+        verdict = result.outcome if result.as_expected else f"{result.outcome} (register: {claim.expected})"
+        rows.append(
+            (claim.id, claim.source, claim.title, f"{verdict}, {claim.grade}", _in_words(check) if check else "")
+        )
+        styles.append(VERDICT_STYLES[result.verdict] if result.as_expected else "bold red")
+    show_table(("id", "source", "title", "verdict", "decisive check"), rows, styles)
+    show(summary(report))
+
+
+def _in_words(check: Measured) -> str:
+    fails = "" if check.holds else " fails"
+    return f"{check.name}: {check.comparison}{fails}"
 
 
 def _write(path: Path, text: str, complete: bool) -> None:

@@ -27,7 +27,7 @@ from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
-from snapdyn.validation.verdicts import check_claims, report_of
+from snapdyn.validation.verdicts import checked, chosen_claims
 
 # Order of the page: claims that differ from the printed statement first. Marks distinguish verdicts without colour.
 VERDICTS = {
@@ -134,8 +134,7 @@ def build_report(
     folder = output_folder(out, "report.json", "index.html")
     # Finished claims are saved until the page is written, so that a run after an interruption can reuse them.
     with finished_claims(notify) as finished:
-        results = list(check_claims(None, level, progress, jobs, finished))
-        report = report_of(level, results, started, finished)
+        report = checked(chosen_claims(None), level, progress, jobs, finished)
         with replacing(folder / "report.json") as temporary:
             temporary.write_text(report.to_json(), encoding="utf-8")
         figures = write(out=folder / "figures", level=level, progress=progress)

@@ -37,7 +37,7 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
         (["report"], "snapdyn.report.page.build_report"),
         (["simulate", "a.toml"], "snapdyn.experiments.run_files.read_simulation"),
         (["sweep", "a.toml"], "snapdyn.experiments.sweep.files.read_sweep"),
-        (["validate"], "snapdyn.commands.summaries.verdicts.check_claims"),
+        (["validate"], "snapdyn.validation.verdicts.checked"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -122,7 +122,7 @@ def test_jobs_below_one(command: str, tmp_path: Path, capsys: pytest.CaptureFixt
 OUTPUTS = [
     (f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc", "run.nc", "experiments.run_sections.integrate"),
     (f"check {EXAMPLES}/own_classes.toml --output OUT/a.tex", "a.tex", "experiments.check_files.CheckFile.run"),
-    ("validate lemma6 --json OUT/a.json", "a.json", "commands.summaries.verdicts.checked"),
+    ("validate lemma6 --json OUT/a.json", "a.json", "validation.verdicts.checked"),
     ("explore --static OUT/page.html", "page.html", "explorer.static_page.precompute"),
     (
         f"compare {EXAMPLES}/compare_syn_small.toml --out OUT",
@@ -132,7 +132,7 @@ OUTPUTS = [
     (f"text {FABLE} --min-count 1 --out OUT", "words.csv", "dynamics.text.text_classes.from_text"),
     (f"sweep {EXAMPLES}/sweep_rates.toml --out OUT", "sweep_rates.nc", "experiments.sweep.execution.Cells"),
     ("figures 3 --set eta_Z=0.2 --out OUT", "figure_3_eta_Z=0.2.pdf", "figures.writing.compute"),
-    ("report --out OUT", "index.html", "report.page.check_claims"),
+    ("report --out OUT", "index.html", "report.page.checked"),
 ]
 
 

@@ -99,7 +99,7 @@ def test_interrupt_keeps_finished_claims(
     def interrupted(evidence: Evidence) -> None:
         raise KeyboardInterrupt
 
-    stopped = Claim("stopped", "", "", "", "", "holds", interrupted)
+    stopped = claim_of("stopped", run=interrupted)
     register(invented_claim("finished", 0.5), stopped, invented_claim("never", 0.5))
     assert main(["validate", "--json", str(tmp_path / "verdicts.json")]) == 130
     captured = capsys.readouterr()
@@ -123,7 +123,7 @@ def test_partial_result_replaces_no_complete_one(
         sound.run(evidence)
 
     sound = invented_claim("sound", 0.5)
-    register(sound, Claim("stopped", "", "", "", "", "holds", stopped), invented_claim("never", 0.5))
+    register(sound, claim_of("stopped", run=stopped), invented_claim("never", 0.5))
     file, partial = tmp_path / name, tmp_path / f"a.partial.{name[2:]}"
     arguments = ["validate", "--json" if name == "a.json" else "--output", str(file)]
     assert main(arguments) == 0
@@ -152,7 +152,7 @@ def test_partial_json_lists_what_is_missing(register: Callable[..., None], tmp_p
     def interrupted(evidence: Evidence) -> None:
         raise KeyboardInterrupt
 
-    register(invented_claim("one", 0.5), Claim("two_a", "", "", "", "", "holds", interrupted))
+    register(invented_claim("one", 0.5), claim_of("two_a", run=interrupted))
     target = tmp_path / "a.json"
     assert main(["validate", "one", "--json", str(target)]) == 0
     whole = json.loads(target.read_text())
@@ -290,7 +290,7 @@ def test_process_that_dies(register: Callable[..., None], tmp_path: Path, capsys
         os.kill(os.getpid(), 9)
         raise AssertionError
 
-    register(Claim("killed", "", "", "", "", "holds", killed), Claim("too", "", "", "", "", "holds", killed))
+    register(claim_of("killed", run=killed), claim_of("too", run=killed))
     assert main(["validate", "--jobs", "2"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("snapdyn: a process ended without a result while these claims ran: ")

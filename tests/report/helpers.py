@@ -2,6 +2,7 @@
 
 from snapdyn.validation import ClaimResult, Map, Picture
 from snapdyn.validation.register import Verdict
+from tests.validation.helpers import check, result_of
 
 
 def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> ClaimResult:
@@ -14,12 +15,13 @@ def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> Clai
         check("wrong theory", "mean field", 2.0, 1.0, role="control"),
         check("not a number", "mean field", float("nan"), 1.0),
     )
-    return ClaimResult(
-        id=id, source="[own]", title=f"Title <{id}>", statement="x < y", latex=r"\frac{1}{2}",
-        assumptions=("T is infinite",), expected=expected or verdict, verdict=verdict, checks=checks,
-        conclusion="It is so.", findings=("F1",), seeds=(0, 1, 2, 7), tried=12345, level="full", seconds=83.0,
-        conditions=(Condition("weak correlation", "|lambda_1| < 1/K", 0.5, 0.1234, True),
-                    Condition("large vocabulary", "V/K^2 >= 10", 10.0, 2.0, False)),
-        maps=(Map("Where it holds", "x", "y", "violation", [1, 2], [1, 3], [[0.1, 0.2], [0.3, 0.4]], 0.25),),
-        picture=Picture("t", "y", (Picture.line("theory", [1, 2, 3], [1, 2, 3]),)),
+    evidence = {
+        "conclusion": "It is so.", "tried": 12345, "level": "full",
+        "map": Map("Where it holds", "x", "y", "violation", [1, 2], [1, 3], [[0.1, 0.2], [0.3, 0.4]], 0.25),
+        "picture": Picture("t", "y", (Picture.line("theory", [1, 2, 3], [1, 2, 3]),)),
+    }  # fmt: skip
+    return result_of(
+        verdict, checks, evidence, id=id, source="[own]", title=f"Title <{id}>", statement="x < y",
+        latex=r"\frac{1}{2}", conditions=("T is infinite",), expected=expected or verdict, findings=("F1",),
+        seconds=83.0,
     )  # fmt: skip

@@ -8,16 +8,16 @@ import pytest
 from snapdyn.commands.terminal import say, show, show_table
 from snapdyn.errors import visible
 from snapdyn.report.page import render
-from snapdyn.validation import ClaimResult, InstanceReport, InstanceResult, Report
+from snapdyn.validation import InstanceReport, InstanceResult, Measured, Property, Report
 from snapdyn.validation.tables import latex_table, text_table
+from tests.validation.helpers import check, result_of
 
 ODD = "red \x1b[31m, bell \x07, zero \x00, half \ud800, C1 \x9b, line \u2028"
-CLAIM = ClaimResult(
-    id="own\x1bclaim", source=ODD, title=ODD, statement=ODD, latex="x\x1b", assumptions=(ODD,), expected="holds",
-    verdict="holds", checks=(check(ODD, ODD, 1.0, 2.0),), conclusion=ODD,
-)  # fmt: skip
+FACTS = {"source": ODD, "title": ODD, "statement": ODD, "latex": "x\x1b", "conditions": (ODD,)}
+CLAIM = result_of("holds", [check(ODD, ODD, 1.0, 2.0)], {"conclusion": ODD}, id="own\x1bclaim", **FACTS)
 REPORT = Report("quick", (CLAIM,))
-ANSWER = InstanceResult("own\x1bclaim", ODD, ODD, "x\x1b", "holds", ODD, rung=ODD, check=ODD, measured=1.0, bound=2.0)
+PROP = Property(ODD, ODD, lambda _: None)
+ANSWER = InstanceResult(CLAIM.claim, "holds", ODD, PROP, Measured(1.0, at_most=2.0))
 INSTANCE = InstanceReport((ANSWER,), {"classes": ODD})
 OUTPUTS: dict[str, Callable[[], str]] = {
     "text table": lambda: text_table(REPORT),

@@ -20,14 +20,15 @@ import snapdyn.report.page
 import snapdyn.validation
 from snapdyn.analytic.symbolic import derivations
 from snapdyn.figures import FIGURES
-from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, ranges, render
+from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, render
 from snapdyn.report.prose import prose_html
-from snapdyn.validation import CLAIMS, Map, Picture, Report
+from snapdyn.validation import CLAIMS, ClaimResult, Map, Picture, Report
 from snapdyn.validation.equations import EquationRow
 from snapdyn.validation.register import Headline
 from snapdyn.validation.results import VERDICTS
-from snapdyn.validation.verdicts import check_claims
+from snapdyn.validation.verdicts import chosen_claims
 from tests.report.helpers import invented
+from tests.validation.helpers import result_of
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 # What a reader of the page shall not see in its sentences: mathematics as it is typed in a terminal.
@@ -87,9 +88,7 @@ class Page(HTMLParser):
 def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltReport:
     """A report on some real claims, one real figure and some real derivations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            snapdyn.report.page, "check_claims", lambda only, *rest: check_claims(["lemma8", "lemma5"], *rest)
-        )
+        patch.setattr(snapdyn.report.page, "chosen_claims", lambda only: chosen_claims(["lemma8", "lemma5"]))
         patch.setattr(snapdyn.report.page, "write", partial(snapdyn.figures.write, ["9"]))
         patch.setattr(snapdyn.report.page, "derivations", lambda: derivations()[-6:])
         return build_report(tmp_path_factory.mktemp("report") / "new", jobs=1)
@@ -124,7 +123,7 @@ def page_text() -> Iterator[str]:
     """A page with every verdict, one that is not the register's, one claim without a verdict, and equations."""
     claims = [invented(f"claim-{verdict}", verdict) for verdict in reversed(VERDICTS)]
     claims.append(invented("claim-news", "refuted", expected="holds"))
-    broken = replace(invented("claim-broken", "refuted"), checks=(), conclusion="It raised <an error>.", fault="No.")
+    broken = result_of("refuted", fault="It raised <an error>.", id="claim-broken", expected="refuted")
     entries = [VerifiedDerivation(derivations()[-1], False, True)]
     rows = [
         EquationRow(
@@ -182,9 +181,8 @@ def test_disagreements_first(page_text: str) -> None:
         "Controls: wrong theories",
         # what it rests on
         "Title &lt;claim-holds&gt;", "<i>T</i> is infinite", "F1", "It is so.",
-        "|<i>λ</i><sub>1</sub>| &lt; 1/<i>K</i>", "0.123", ">no</td>",
         # how it was computed and how to repeat it
-        "snapdyn validate claim-holds --level full", "12,345", "0-2, 7", "1.4 min", "violates its bound by this factor",
+        "snapdyn validate claim-holds --level full", "12,345", "1.4 min", "violates its bound by this factor",
         # the rest of the page
         "It raised &lt;an error&gt;.", "not 0", "2.5 min, of which claims 2.1 min", "resumed: 2 of 6 claims",
         # the table of equations
@@ -198,9 +196,9 @@ def test_contents(words: str, page_text: str) -> None:
 
 def test_every_claim_has_its_picture_and_its_maps(page_text: str) -> None:
     """Assert one drawing for each picture and each map, each map with its title."""
-    assert page_text.count('<figure class="picture"><svg') == 6
-    assert page_text.count('<figure class="picture map"><svg') == 6
-    assert page_text.count("Where it holds") >= 6
+    assert page_text.count('<figure class="picture"><svg') == 5
+    assert page_text.count('<figure class="picture map"><svg') == 5
+    assert page_text.count("Where it holds") >= 5
 
 
 def test_no_equations_for_a_part_of_the_register(built: BuiltReport) -> None:
@@ -216,7 +214,7 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(snapdyn.report.page, "check_claims", lambda only, *rest: check_claims("lemma8", *rest))
+    monkeypatch.setattr(snapdyn.report.page, "chosen_claims", lambda only: chosen_claims("lemma8"))
     monkeypatch.setattr(snapdyn.report.page, "derivations", list)
     monkeypatch.setattr(snapdyn.report.page, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -241,12 +239,13 @@ def whole_page(built: BuiltReport) -> str:
     line = np.geomspace(1, 1e6, 200)
     lines = tuple(Picture.line(f"V = 1e{n}, eta_Y", line, np.log(line) / n) for n in range(1, 4))
     claims = tuple(
-        replace(
-            checked,
-            **{name: getattr(entry, name) for name in ("id", "title", "source", "statement", "latex", "answer")},
-            headline=entry.headline, difference="It is 6.25 times too large at eta_Y <= 1.", verdict=entry.expected,
-            expected=entry.expected, picture=Picture("t", "xi_n", lines), maps=(map_,) * (number % 2),
-            assumptions=entry.assumptions, findings=entry.findings,
+        ClaimResult(
+            entry,
+            replace(
+                checked.evidence, conclusion=f"{entry.answer} It is 6.25 times too large.",
+                picture=Picture("t", "xi_n", lines), map=map_ if number % 2 else None,
+            ),
+            entry.expected,
         )
         for number, entry in enumerate(CLAIMS.values())
     )  # fmt: skip
@@ -299,11 +298,11 @@ def test_every_row_shows_its_sentence(whole_page: str) -> None:
 
 def test_another_verdict_than_recorded_shows_its_conclusion(page_text: str) -> None:
     """Assert that the register's answer is not shown where the verdict differs, and that no headline is made of it."""
-    claim = replace(invented("new", "refuted", "holds"), answer="It holds.", headline=Headline(1, "x", "y"))
-    assert claim.sentence == "It is so."
-    assert replace(claim, expected="refuted").sentence == "It holds."
-    assert headlines(Report("quick", (claim,))) == []
-    assert headlines(Report("quick", (replace(claim, expected="refuted"),)))[0].id == "new"
+    facts = {"id": "new", "headline": Headline(1, "x", "y"), "evidence": {"conclusion": "It is so."}}
+    expected, other = (result_of("refuted", expected=each, **facts) for each in ("refuted", "holds"))
+    assert (expected.sentence, other.sentence) == ("It is so.", "The verdict is refuted.")
+    assert headlines(Report("quick", (other,))) == []
+    assert headlines(Report("quick", (expected,)))[0].id == "new"
     assert 'id="findings"' not in page_text
 
 
@@ -345,9 +344,3 @@ def test_pages_in_print(whole_page: str, tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120, env={**os.environ, "HOME": str(tmp_path)})
     sheets = len(re.findall(rb"/Type\s*/Page\b(?!s)", (tmp_path / "page.pdf").read_bytes()))
     assert 3 <= sheets <= A4_PAGES
-
-
-def test_ranges() -> None:
-    """Assert that runs of neighbouring seeds are shortened, in order and without repeats."""
-    assert ranges([7, 0, 1, 2, 9, 10, 2]) == "0-2, 7, 9-10"
-    assert ranges([]) == ""

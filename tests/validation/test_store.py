@@ -223,8 +223,8 @@ def test_claims_of_a_notebook_are_not_kept(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path))
     finished = FinishedClaims()
     entry = claim_of()
-    finished.store(entry, full_result())
-    assert finished.get(entry, "full") is None
+    finished.add(full_result())
+    assert finished.resumed([entry], "full") == {}
     assert list((tmp_path / "claims").iterdir()) == []
 
 
@@ -236,8 +236,8 @@ def test_two_runs_at_once(loaded: Path) -> None:
 
     def work(run: FinishedClaims) -> None:
         for _ in range(30):
-            run.store(entry, result)
-            found = run.get(entry, "full")
+            run.add(result)
+            found = run.resumed([entry], "full").get(entry.id)
             assert found is None or bits(found) == bits(result)
             run.clear()
 
@@ -246,19 +246,8 @@ def test_two_runs_at_once(loaded: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [run.notes for run in runs] == [[], [], []]
+    assert all(note.startswith("resumed") for run in runs for note in run.notes)
     assert list((loaded.parent / "cache" / "claims").iterdir()) == []
-
-
-def test_the_longest_claims_start_first(loaded: Path) -> None:
-    """Assert the order by the last complete run's times, with unknown claims in front."""
-    run = FinishedClaims()
-    entries = [CLAIMS[id] for id in IDS]
-    for entry, seconds in zip(entries[:2], (1.0, 2.0), strict=True):
-        run.store(entry, dataclasses.replace(full_result(), seconds=seconds))
-    assert run.longest_first(entries, "full") == entries
-    run.clear()
-    assert [entry.id for entry in FinishedClaims().longest_first(entries, "full")] == ["third", "second", "first"]
 
 
 @pytest.mark.slow
