@@ -176,6 +176,14 @@ class Report:
         counts = {outcome: sum(result.outcome == outcome for result in self.claims) for outcome in OUTCOMES}
         return {outcome: count for outcome, count in counts.items() if count}
 
+    @property
+    def summary(self) -> str:
+        """One line: number of claims, claims per outcome, claims that differ from the register, wall time."""
+        listed = ", ".join(f"{count} {outcome}" for outcome, count in reversed(self.count().items()))
+        differing = sum(not result.as_expected for result in self.claims)
+        took = "" if math.isnan(self.seconds) else f"; {self.seconds:.0f} s"
+        return f"{len(self.claims)} claims: {listed or 'none checked'}; {differing} differ from the register{took}"
+
     def to_json(self) -> str:
         """JSON text: {"level", "seconds", "complete", "missing", "claims": [{"id", "verdict", "checks", ...}]}."""
         document = {

@@ -88,7 +88,7 @@ def text_table(report: Report) -> str:
         for row in (COLUMNS, tuple("-" * width for width in widths), *rows)
     ]
     partial = [] if report.complete else [_partial(report)]
-    return visible("\n".join([*lines, "", summary(report), *partial]) + "\n")
+    return visible("\n".join([*lines, "", report.summary, *partial]) + "\n")
 
 
 def _partial(report: Report) -> str:
@@ -125,14 +125,6 @@ def latex_table(report: Report) -> str:
         )
     head = comment + LATEX_HEAD.replace("LEVEL", report.level)
     return head + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
-
-
-def summary(report: Report) -> str:
-    """One line: number of claims, claims per outcome, claims that differ from the register, wall time."""
-    listed = ", ".join(f"{count} {outcome}" for outcome, count in reversed(report.count().items()))
-    differing = sum(not result.as_expected for result in report.claims)
-    took = "" if math.isnan(report.seconds) else f"; {report.seconds:.0f} s"
-    return f"{len(report.claims)} claims: {listed or 'none checked'}; {differing} differ from the register{took}"
 
 
 def _verdict(result: ClaimResult) -> str:

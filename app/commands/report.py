@@ -27,12 +27,11 @@ def report(
     Example: snapdyn report --out report
     """
     from snapdyn.report.page import build_report
-    from snapdyn.validation.tables import summary
 
     with progress_bar("reporting") as update:
         built = build_report(out, level, update, jobs, say)
-    for claim in built.report.claims:
-        if claim.fault:
-            say(claim.fault)
-    show(f"{built.page}: {summary(built.report)}")
+    for result in built.report.claims:
+        if result.fault:
+            say(result.fault)
+    show(f"{built.page}: {built.report.summary}")
     return DONE if built.report.as_expected else DIFFERS

@@ -73,18 +73,20 @@ def validate(
         report = checked(entries, level, update, jobs, finished, seed, partial=True)
     if report.complete:
         finished.clear()
-    if format and not output:
-        show(exported(report, format), end="")
+    form = format or (FORMATS[output.suffix.lower()] if output else None)
+    files = {json: report.to_json()} if json else {}
+    if form and not output:
+        show(exported(report, form), end="")
     else:
         show_report(report)
+        if output and form:
+            files[output] = exported(report, form)
     for result in report.claims:
         if result.fault:
             say(result.fault)
-    if report.claims:
-        if output:
-            _write(output, exported(report, format or FORMATS[output.suffix.lower()]), report.complete)
-        if json:
-            _write(json, report.to_json(), report.complete)
+    for path, text in files.items():
+        if report.claims:
+            _write(path, text, report.complete)
     if not report.complete:
         return INTERRUPTED
     return DONE if report.as_expected else DIFFERS
@@ -108,8 +110,6 @@ def exported(report: Report, format: str) -> str:
 
 def show_report(report: Report) -> None:
     """Print the claims, those that differ from the register first, then those that differ from print."""
-    from snapdyn.validation.tables import summary
-
     rows, styles = [], []
     for result in report.by_outcome:
         claim, check = result.claim, result.decisive
@@ -119,7 +119,7 @@ def show_report(report: Report) -> None:
         )
         styles.append(VERDICT_STYLES[result.verdict] if result.as_expected else "bold red")
     show_table(("id", "source", "title", "verdict", "decisive check"), rows, styles)
-    show(summary(report))
+    show(report.summary)
 
 
 def _in_words(check: Measured) -> str:

@@ -14,7 +14,7 @@ import pytest
 from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
 from snapdyn.validation.measured import Role
 from snapdyn.validation.register import Verdict
-from snapdyn.validation.tables import ESCAPES, latex_number, latex_table, latex_text, summary, text_table
+from snapdyn.validation.tables import ESCAPES, latex_number, latex_table, latex_text, text_table
 from tests.validation.helpers import check, result_of
 
 HOSTILE = "".join(ESCAPES) + " \\end{tabular} $x_1^2$ 100% #1 a--b [own] é ∮"
@@ -57,7 +57,7 @@ def test_the_check_that_the_verdict_hangs_on(claim: ClaimResult, name: str) -> N
 
 def test_a_claim_without_checks_has_a_row() -> None:
     """Assert that a claim whose function raised an error stands in both tables, without a verdict."""
-    broken = ClaimResult("x", "s", "T", "", "", (), "holds", "refuted", (), fault="No verdict is possible: ...")
+    broken = result_of("refuted", source="s", expected="holds", fault="No verdict is possible: ...")
     report = Report("quick", (broken,))
     assert re.search(r"^x +s +T +no verdict \(register: holds\) +- +-$", text_table(report), re.MULTILINE)
     assert "no verdict (register: holds) & --" in latex_table(report)
@@ -78,8 +78,8 @@ def test_text_table() -> None:
 def test_summary_counts_what_differs() -> None:
     """Assert that the summary counts each outcome, and the verdicts that are not the register's."""
     odd = result("y", "refuted", expected="holds")
-    assert summary(Report("quick", (result(), odd))) == "2 claims: 1 holds, 1 refuted; 1 differ from the register"
-    assert summary(Report("quick", ())) == "0 claims: none checked; 0 differ from the register"
+    assert Report("quick", (result(), odd)).summary == "2 claims: 1 holds, 1 refuted; 1 differ from the register"
+    assert Report("quick", ()).summary == "0 claims: none checked; 0 differ from the register"
 
 
 def test_every_special_character_is_escaped() -> None:
