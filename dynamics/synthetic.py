@@ -167,9 +167,16 @@ def single_common_token(
             f"expected common_probability between 0 and 1, received {common_probability:g}; give a share below 1"
         )
     require_memory(f"classes of {d + 1} tokens", BYTES_PER_ENTRY * (d + 1.0), "fewer of them")
+    # Not times `profile(d)`: the last bits would change.
     weights = np.linspace(0.1, 1.0, d)
     distinct = (1.0 - common_probability) * weights / weights.sum()
     return SymmetricClasses([ClassKind([common_probability], distinct, K)], vocab_size=vocab_size)
+
+
+def profile(num_distinct: int) -> Floats:
+    """Shares of the distinct tokens of `single_common_token` (d,), in proportion to linspace(0.1, 1, d)."""
+    weights = np.linspace(0.1, 1.0, num_distinct)
+    return np.asarray(weights / weights.sum())
 
 
 def random_classes(

@@ -85,6 +85,6 @@ def systems_and_observables() -> str:
 def figure_ids() -> str:
     """Figures that can be drawn."""
     from snapdyn.dynamics.registry import plugin_names
-    from snapdyn.figures import FIGURES
+    from snapdyn.figures.register import FIGURES
 
     return f"Figures: {', '.join(dict.fromkeys([*FIGURES, *plugin_names('figure')]))}."

@@ -41,3 +41,17 @@ def test_one_axis_on_fixed_classes() -> None:
 def test_bad_input(claim, classes, axes, message) -> None:
     with pytest.raises(sd.InputError, match=message):
         sd.boundary(claim, classes, axes)
+
+
+@pytest.mark.usefixtures("restored")
+def test_parameters_of_another_theory() -> None:
+    """Assert a map over two parameters of a Box, the third fixed, and one sentence for an axis that it does not have."""
+    domain = sd.Box(eta=(1e-3, 10.0, "log"), r=(0.1, 0.9), arms=(2, 10))
+    product = sd.Property("product", "closed form", lambda p: sd.Measured(p["eta"] * p["arms"], at_most=5.0), domain)
+    sd.register(sd.Claim("bandit-limit", "own", "Product", "It is at most 5.", properties=product))
+    fixed = {"eta": 0.3, "r": 0.2, "arms": 3}
+    found = sd.boundary("bandit-limit", fixed, {"eta": [0.1, 1.0], "arms": [2, 4, 8]})
+    assert found.violation.tolist() == [[0.2, 2.0], [0.4, 4.0], [0.8, 8.0]]
+    assert (found.threshold, found.quantity) == (5.0, "product")
+    with pytest.raises(sd.InputError, match="received eta, r, arms, arm;"):
+        sd.boundary("bandit-limit", fixed, {"arm": [1.0, 2.0]})

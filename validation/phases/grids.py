@@ -20,9 +20,10 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.synthetic import profile
 from snapdyn.validation import observables
 from snapdyn.validation.phases.ladder_gaps import logits_of_one_class, orbits, ratios_of
-from snapdyn.validation.phases.theory import profile, theory_of
+from snapdyn.validation.phases.theory import theory_of
 
 NEAR = 5e-3  # share of a law's time within which the transition is looked for first
 MOST_LOGITS = 5_000_000  # held at once, of the cells of a diagram at all times

@@ -15,7 +15,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, Trajectory, integrate_many, log_times, single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.phases.theory import profile
+from snapdyn.dynamics.synthetic import profile
 
 Sections = Mapping[str, Mapping[str, Any]]
 # Relative errors of a gap; it is drawn in colours.

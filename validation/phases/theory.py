@@ -10,6 +10,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.synthetic import profile
 from snapdyn.validation.observables import OF_THEORY
 
 # Of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens that were seen (F10, docs/how_to/sweeps.md).
@@ -160,9 +161,3 @@ def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, A
 def _profile_norm(num_distinct: float) -> float:
     """2-norm of the distinct tokens' profile of `single_common_token`."""
     return float(np.linalg.norm(profile(max(1, int(num_distinct)))))
-
-
-def profile(num_distinct: int) -> Floats:
-    """Shares of the distinct tokens of `single_common_token` (d,), in proportion to linspace(0.1, 1, d)."""
-    weights = np.linspace(0.1, 1.0, num_distinct)
-    return np.asarray(weights / weights.sum())
