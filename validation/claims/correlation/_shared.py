@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -10,9 +9,8 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.dense_algebra import EPS, spectral_norm
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Measure, Requirement
-from snapdyn.validation.sample_classes import random_attention
+from snapdyn.validation.properties import Requirement
+from snapdyn.validation.sample_classes import equal_overlap, random_attention
 from snapdyn.validation.search import Family, Instance
 
 # Units of rounding that dense factorisations of Gram matrices may need.
@@ -73,10 +71,15 @@ def inverse_rounding(E: Floats) -> Floats:
     return np.asarray(E.shape[-1] * EPS * (1 + values[..., -1]) / (1 + values[..., 0]) ** 2)
 
 
-def with_attention(f: Floats, vocab_size: int | None = None, weights: Sequence[float] | None = None) -> Instance:
+def with_attention(f: Floats, vocab_size: int | None = None) -> Instance:
     """Classes of one query with attention vectors proportional to the rows of `f` (K, M)."""
     K = len(f)
-    return Instance(f, np.zeros(K, dtype=int), np.array(weights or [1.0] * K), vocab_size or K, 1.0, 1.0, 1.0)
+    return Instance(f, np.zeros(K, dtype=int), np.ones(K), vocab_size or K, 1.0, 1.0, 1.0)
+
+
+def of_equal_overlaps(num_classes: int, vocab_size: int | None = None) -> Instance:
+    """Classes of which every two have the overlap 0.3."""
+    return Instance.of(equal_overlap(num_classes, vocab_size or num_classes, 0.3), 1.0, 1.0, 1.0)
 
 
 @cache
@@ -87,13 +90,3 @@ def fifty_classes() -> dict[str, Instance]:
         f"50 classes, |lambda_1| = {largest:g}": with_attention(random_attention(rng, 50, 6, 3, np.array([largest]))[0])
         for largest in (1e-3, 0.9)
     }
-
-
-def attained(measure: Measure, share: float) -> Measure:
-    """Whether what `measure` gives over a bound is at least `share`."""
-
-    def reached(instance: Instance) -> Measured | None:
-        found = measure(instance)
-        return found and Measured(found.value, at_least=share)
-
-    return reached
