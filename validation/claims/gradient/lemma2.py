@@ -79,7 +79,7 @@ def spread(length: int) -> float:
     """Sum over tokens of the root mean square of q - c_n over RUNS sequences, over that of the delta method."""
     weights = np.random.default_rng(length).multinomial(length, TOKENS, size=RUNS) * np.exp(LOGITS)
     q = weights / weights.sum(axis=1, keepdims=True)
-    return float(np.sqrt(length * ((q - LIMIT) ** 2).mean(axis=0)).sum() / DEVIATION.sum())
+    return np.sqrt(length * ((q - LIMIT) ** 2).mean(axis=0)).sum() / DEVIATION.sum()
 
 
 def of_sgd(length: int) -> Measured:
