@@ -12,8 +12,6 @@ from snapdyn.dynamics.trajectory import Trajectory
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
 EPS = float(np.finfo(float).eps)
-DENSE_ALGEBRA_ERROR = 16 * 50 * EPS
-"""Error of dense factorisations relative to the norm: 16 times the largest order used, 50, times eps."""
 IDENTITY_ERROR = 1e-12
 """Relative error allowed where two evaluations of one identity in float64 are compared."""
 
@@ -119,16 +117,3 @@ def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = 
 def leading_growth(E: Floats) -> Floats:
     """-E'_nn, the leading order of xi_n/gamma, (B, K)."""
     return -np.einsum("bii->bi", e_prime(E))
-
-
-def smallest_growth(E: Floats, V: Floats, h: Floats | None = None) -> float:
-    """Smallest xi_n/(-gamma q1 E'_nn) over classes whose -E'_nn is 1e4 times the rounding of an inverse or more.
-
-    Ten units of rounding make an error of 1e-3, which the checks allow.
-    """
-    leading = leading_growth(E)
-    values = np.linalg.eigvalsh(E)
-    rounding = E.shape[1] * EPS * (1 + values[:, -1]) / (1 + values[:, 0]) ** 2
-    visible = leading > 1e4 * rounding[:, None] * (1.0 if h is None else h.max() / h.min())
-    ratio = growth_over_gamma(E, V, h) * ((V - 1) / V)[:, None] / np.where(visible, leading, 1.0)
-    return float(np.where(visible, ratio, np.inf).min())

@@ -52,6 +52,8 @@ def test_assumptions_report_what_is_measured() -> None:
     strong = {c.name: c for c in assumption_2(identical_overlaps(3, 0.2, 40))}
     assert not strong["weak correlation"].holds
     assert not strong["large vocabulary"].holds
+    assert str(weak) == "0.2 <= 0.333"
+    assert str(lower) == "0.1, must be at least 0.3"
 
 
 def test_assumptions_follow_the_logits() -> None:

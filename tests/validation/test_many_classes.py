@@ -1,4 +1,4 @@
-"""Equivalent classes in any number: first gaps, eigenvalues of E, drawn classes, turns of distinct tokens."""
+"""Equivalent classes in any number: first gaps, drawn classes, turns of distinct tokens."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,6 @@ from snapdyn.analytic import first_ladder_gaps
 from snapdyn.dynamics import ClassKind, MeanField, integrate, symmetric_classes
 from snapdyn.validation import growth_bounds
 from snapdyn.validation.claims.approximations import _slow_attention_settings
-from snapdyn.validation.claims.correlation import _many_classes as kinds_of_classes
-from snapdyn.validation.claims.correlation.assumption2 import best_slack
 from snapdyn.validation.claims.transition import _many_classes as equal_classes
 from snapdyn.validation.many_classes import first_gaps_of_runs, share_of
 from snapdyn.validation.sample_classes import equal_overlap
@@ -28,24 +26,6 @@ def test_first_gaps_of_runs_are_the_closed_form(K: int, rho: float) -> None:
 
 def test_share_gives_the_overlap() -> None:
     assert share_of(0.3) == pytest.approx(equal_overlap(4, 9, 0.3).P.toarray()[0, 0], rel=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_eigenvalues_of_kinds_are_those_of_the_matrix(seed: int) -> None:
-    """Assert |lambda_1|, min|lambda| and the slack of Assumption 2 against E as a dense matrix."""
-    rng = np.random.default_rng(seed)
-    kinds = kinds_of_classes.draw(rng)._replace(counts=rng.integers(1, 9, size=3))
-    kinds = kinds._replace(counts=kinds.counts[: len(kinds.common)])
-    rows = np.repeat(kinds.common, kinds.counts, axis=0)
-    E = rows @ rows.T
-    np.fill_diagonal(E, 0.0)
-    if len(E) < 2:
-        pytest.skip("one class has no E")
-    size = np.abs(np.linalg.eigvalsh(E))
-    largest, smallest = kinds_of_classes.extreme_eigenvalues(kinds)
-    assert largest == pytest.approx(size.max(), rel=1e-12)
-    assert smallest == pytest.approx(size.min(), rel=1e-9, abs=1e-14)
-    assert kinds_of_classes.largest_slack(kinds, 1e6) == pytest.approx(best_slack(E, 1e6), rel=1e-9, abs=1e-7)
 
 
 def test_drawn_classes_reach_far_and_agree_with_classes_of_the_search() -> None:

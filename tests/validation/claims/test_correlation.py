@@ -12,20 +12,14 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdyn.dynamics import ModifiedDecoder, whole_run
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17, theorem1a
-from snapdyn.validation.claims.correlation._shared import overlaps, pairs_overlap, smallest_vocabulary
-from snapdyn.validation.claims.correlation._theorem1a_settings import (
-    printed_growth,
-    prior_counterexample,
-    strong_counterexample,
-)
-from snapdyn.validation.claims.correlation.assumption2 import best_slack
+from snapdyn.validation.claims.correlation._shared import fifty_classes, of_equal_overlaps, overlaps, with_attention
+from snapdyn.validation.claims.correlation.assumption2 import best_slack, in_pairs, needed
 from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
 from snapdyn.validation.register import CLAIMS
-from snapdyn.validation.sample_classes import equal_overlap, random_attention
+from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
 from snapdyn.validation.search import Instance
 from snapdyn.validation.verdicts import check_claim
 
@@ -65,9 +59,23 @@ def test_printed_sign_fails_below_an_overlap_of_one_over_V(r: float, positive: b
 
     K = 2: r (q1 r/(1-r^2) + q0 (1 - r^2/(1-r^2))) > 0 iff r > (1 - 2 r^2)/(V-1), at V = 100 r = 0.010099.
     """
-    E = np.array([[[0, r], [r, 0]]])
-    assert (printed_growth(E, 100.0) > 0).all() == positive
-    assert (growth_over_gamma(E, 100.0) > 0).all()
+    pair = with_attention(star(2, r), 100)
+    printed, right = (theorem1a.over_leading(form, pair) for form in ("printed", "exact"))
+    assert printed is not None
+    assert printed.holds == positive
+    # xi_n/(-gamma q1 E'_nn) = 1 + 1/((V-1) r) with the right sign.
+    assert right is not None
+    assert right.value == pytest.approx(1 + 1 / (99 * r), rel=1e-9)
+
+
+@pytest.mark.parametrize(("K", "factor"), [(4, 0.98), (4, 1.02), (30, 0.98), (30, 1.02)])
+def test_xi_of_a_star_changes_its_sign_at_the_limit(K: int, factor: float) -> None:
+    """Assert |lambda_1| of `star_of`, and the sign of the smallest xi_n on both sides of 1/sqrt(K-2)."""
+    instance = theorem1a.star_of(K, factor / np.sqrt(K - 2))
+    assert spectral_norm(overlaps(instance)) == pytest.approx(factor / np.sqrt(K - 2), rel=1e-3)
+    xi = theorem1a.over_leading("exact", instance)
+    assert xi is not None
+    assert xi.holds == (factor < 1)
 
 
 @pytest.mark.parametrize("K", [4, 5, 9, 30])
@@ -90,13 +98,6 @@ def test_unequal_priors_can_turn_xi_round_only_beyond_their_limit() -> None:
     E = np.array([[[0, 1e-4, 0], [1e-4, 0, 0.333], [0, 0.333, 0]]])
     signs = [np.sign(growth_over_gamma(E, 10.0, np.array([[1.0, 1.0, ratio]]))[0, 0]) for ratio in (2.98, 3.02)]
     assert signs == [1, -1]
-
-
-@pytest.mark.parametrize(("case", "token"), [(strong_counterexample(), 6), (prior_counterexample(), 2)])
-def test_counterexamples_make_a_distinct_token_fall(case, token: int) -> None:  # type: ignore[no-untyped-def]
-    """Assert that under Eq. (10) the distinct token falls at first, so Theorem 2(a) fails there as well."""
-    assert token in case.distinct_tokens()
-    assert whole_run(ModifiedDecoder(case, 1.0, 1.0), [1.0]).z[0, 0, token] < -1e-6
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -128,15 +129,24 @@ def test_correlation_that_xi_needs() -> None:
     assert theorem1a.needed(replace(instance, P=P[:2], query=np.zeros(2, dtype=int), weights=np.ones(2))) == 0
 
 
-def test_smallest_vocabulary_is_the_bound_and_one_more() -> None:
-    """Assert V = 145 for two classes, by the conditions at chosen rho, and 36 K^2 + 1 for six that overlap in pairs."""
-    assert smallest_vocabulary(lambda rho, V: equal_overlap(2, V, rho), 2, 1.0) == 145
+def test_needed_vocabulary_is_where_the_conditions_become_possible() -> None:
+    """Assert 144 for two classes, by the conditions at chosen rho, and 36 K^2 for ten that overlap in pairs."""
+    assert needed(of_equal_overlaps(2)) == pytest.approx(144)
     # At V = 144 the lower bound 6/sqrt(V) = 1/2 is the upper one; at V = 145 it is 0.49827.
-    assert all(c.satisfied for c in assumption_2(equal_overlap(2, 145, 0.499))[1:])
+    assert all(c.holds for c in assumption_2(equal_overlap(2, 145, 0.499))[1:])
     assert not any(
-        all(c.satisfied for c in assumption_2(equal_overlap(2, 144, rho))[1:]) for rho in np.linspace(0.01, 0.99, 99)
+        all(c.holds for c in assumption_2(equal_overlap(2, 144, rho))[1:]) for rho in np.linspace(0.01, 0.99, 99)
     )
-    assert smallest_vocabulary(lambda rho, V: pairs_overlap(6, V, rho), 6, 1.0) == 36 * 36 + 1
+    assert needed(in_pairs(3600)) == pytest.approx(3600)
+
+
+def test_fifty_classes_are_what_their_names_say() -> None:
+    """Assert |lambda_1| of the two instances, and class 0 alone."""
+    for largest, instance in zip((1e-3, 0.9), fifty_classes().values(), strict=True):
+        E = overlaps(instance)
+        assert spectral_norm(E) == pytest.approx(largest, rel=1e-9)
+        assert not E[0].any()
+        assert E[1:].any()
 
 
 def test_best_slack_is_one_at_the_bound() -> None:
@@ -152,4 +162,4 @@ def test_a_wrong_E_prime_is_noticed(module: ModuleType, monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "e_prime", lambda E: 2 * E + np.linalg.inv(np.eye(E.shape[-1]) + E))
     result = check_claim(CLAIMS[module.__name__.split(".")[-1]], "quick")
     assert result.verdict == "refuted"
-    assert not all(check.passed for check in result.checks if check.role == "statement")
+    assert not all(check.as_expected for check in result.checks if check.role == "statement")
