@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import xarray
 from pydantic import Field
 
+from snapdyn import analytic
+from snapdyn.dynamics.classes import Floats
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
-from snapdyn.validation.phases.checks import PROPERTIES
-from snapdyn.validation.phases.panels import dataset_of, panel_of, panels, settings_of
+from snapdyn.validation import observables
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.phases.panels import dataset_of, panel_of, panel_theory, panels, settings_of
+from snapdyn.validation.phases.theory import ONSET
+from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["PROPERTIES", "compute", "draw"]
 
 TITLE = "Phase diagrams of training"
 CAPTION = (
@@ -45,6 +50,16 @@ GENERAL = (
 )
 
 
+MEAN_FIELD, MODIFIED = "mean field", "modified decoder"
+SLOWNESS = "(eta_Z/eta_Y)(V h)^2"
+GAPS = ("gaps", "number_gaps", "rate_gaps")
+# Largest gap over its law for slow attention.
+EXCESS = 1.1
+# (eta_Z/eta_Y)(V h)^2 above which attention has snapped in the mean field; K = 2, V = 100, t = 1e4: 3.7 on 61 x 61
+# cells.
+SNAPS = 3.5
+# Relative errors of the solver: local errors of 1e-9 over some hundred steps, and absolute ones of 1e-7 of 1/V.
+SOLVER = 1e-6
 # Title of each diagram; it may hold {section[key]} of its settings.
 TITLES = {
     "entropy": "final entropy, mean field",
@@ -120,3 +135,198 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         drawn.append(axes)
     letter_panels(drawn)
     return figure
+
+
+@lru_cache(maxsize=10_000)  # eta_Z does not enter, and several checks ask for the same cells
+def _largest_gap(times: tuple[float, float, int], eta_Y: float, V: float, K: float, rho: float) -> float:
+    return float(analytic.largest_ladder_gap(np.geomspace(*times), eta_Y, int(V), int(K), rho))
+
+
+def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
+    """Return the largest gaps of a diagram, their law, the order of what it neglects, and two other laws.
+
+    Law for slow attention: `largest_ladder_gap`, or (K-1) rho where that is larger: Eq. (13) moves the common logit
+    1 + (K-1) rho times as fast as the leading beta. Neglected are the decoder's memory of old attention (F10), of order
+    (eta_Z/eta_Y)(V h)^2, and the change of the overlap with 4 A Gamma, A = (K-1) rho^2, which Eq. (13) feels. A rung
+    that is off by a share d changes a relative gap by d (1 + 1/gap) of itself.
+    """
+    gap, theory = panel_of(dataset, panel).largest_gap.values, panel_theory(dataset, panel)
+    measured = np.isfinite(gap)
+    rho, K, V, eta_Y, slowness = (
+        np.broadcast_to(x, gap.shape)[measured] for x in (theory.rho, theory.K, theory.V, theory.eta_Y, theory.slowness)
+    )
+    run = settings_of(dataset, panel)["ladder"]
+    times = run["first"], run["last"], run["count"]
+    cells = zip(eta_Y.tolist(), V.tolist(), K.tolist(), rho.tolist(), strict=True)
+    of_beta = np.array([_largest_gap(times, *cell) for cell in cells])
+    reduced = (K - 1) * rho
+    law = np.maximum(of_beta, reduced)
+    # All K classes move attention. Solver: relative errors of 1e-7 in some hundred steps. Rounding: beta is 1/V, a
+    # difference of terms of order 1; runs with V = 1e7..1e10 are off by up to 14 V eps in units of z where K is 2.
+    neglected = np.where(of_beta >= reduced, 1.0, 2 * K * reduced * rho) * slowness * np.maximum(1.0, K / 5)
+    neglected += 1e-6 + 20 * V * np.finfo(float).eps
+    small_overlap = np.maximum(V * rho, 1 / (1 + V * rho))
+    return [gap[measured], law, (1 + 1 / law) * neglected, small_overlap, rho * K * (K - 1)]
+
+
+def _done(dataset: xarray.Dataset, onset: float) -> Measured:
+    """Smallest share of the change of entropy over eta_Z that is done where attention is slower than an onset."""
+    entropy, theory = panel_of(dataset, "entropy").entropy.values, panel_theory(dataset, "entropy")
+    over = np.broadcast_to(theory.time("end") < theory.T, entropy.shape)
+    low, high = entropy.min(axis=0), entropy.max(axis=0)  # over eta_Z
+    done = (entropy - low) / (high - low)
+    return Measured(float(done[over & (theory.slowness > onset)].min()), at_least=0.5)
+
+
+def _transitions(dataset: xarray.Dataset) -> tuple[Floats, Floats, Floats]:
+    """Measured times of the transition, K and V of the cells that have one."""
+    times = panel_of(dataset, "times").transition_time
+    K, V = np.broadcast_arrays(times.num_classes.values[:, None], times.vocab_size.values)
+    measured = np.isfinite(times.values)
+    return times.values[measured], K[measured], V[measured]
+
+
+def _off_time(dataset: xarray.Dataset, kind: str) -> Measured:
+    """|measured time/a theoretical time - 1| over K/V, largest.
+
+    K - 1 of the V outputs, those of overlapping classes, are ahead of the others: rho (K-1)/V while rho ln V << 1.
+    """
+    times, K, V = _transitions(dataset)
+    theory = np.asarray(analytic.transition_time(K, V, 1.0, kind=kind))
+    off = np.maximum(np.abs(times / theory - 1) - SOLVER, 0.0) / (K / V)
+    return Measured(float(off.max()), at_most=0.02)
+
+
+def _off_law(dataset: xarray.Dataset, overlap: bool) -> Measured:
+    """|measured time/its law - 1| over what the law leaves out, largest; without `overlap` the law is t*."""
+    times, K, V = _transitions(dataset)
+    theory, cells = panel_theory(dataset, "times"), panel_of(dataset, "times").transition_time
+    rho, eta_Z = np.broadcast_to(theory.rho, cells.shape)[np.isfinite(cells.values)], float(theory.eta_Z)
+    t_star = np.asarray(analytic.transition_time(K, V, 1.0))
+    law = np.asarray(analytic.transition_time_with_overlap(K, V, 1.0, rho))
+    # Attention moves by the order of K (eta_Z/eta_Y) u*^2 until then, and changes the shift by that part.
+    left_out = K * eta_Z * analytic.u_peak(V) ** 2 * (law / t_star - 1) + SOLVER
+    return Measured(float((np.abs(times / (law if overlap else t_star) - 1) / left_out).max()), at_most=1.0)
+
+
+def _fallen(dataset: xarray.Dataset, onset: float) -> Measured:
+    """Largest share of distinct tokens that fall where attention is slower than an onset."""
+    share, slowness = panel_of(dataset, "fallen").fallen_share.values, panel_theory(dataset, "fallen").slowness
+    return Measured(float(share[slowness < onset].max()), at_most=0.0)
+
+
+def _winners(dataset: xarray.Dataset, panel: str) -> float:
+    return float((panel_of(dataset, panel).phase.values == observables.WINNER).sum())
+
+
+def _where_snapped(dataset: xarray.Dataset, panel: str, quantity: str) -> float:
+    """Smallest value of a theoretical quantity where attention has snapped."""
+    still = panel_of(dataset, panel).phase.values >= observables.SNAPPED
+    return float(np.broadcast_to(getattr(panel_theory(dataset, panel), quantity), still.shape)[still].min())
+
+
+def _off_gap(dataset: xarray.Dataset, theory: int) -> Measured:
+    """|largest gap/a law - 1| over what is left out, where below 1/2; `theory` is the law's place in `_gaps`."""
+    columns = [np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)]
+    gap, left_out = columns[0], columns[2]
+    off = np.abs(gap / columns[theory] - 1) / left_out
+    return Measured(float(off[left_out < 0.5].max()), at_most=1.0)
+
+
+def _growth_of_gap(dataset: xarray.Dataset) -> tuple[Floats, Floats]:
+    """Largest gap over its law on the cells of the rates, and the slowness of attention there."""
+    gap, law, *_ = _gaps(dataset, "rate_gaps")
+    return gap / law, panel_theory(dataset, "rate_gaps").slowness.ravel()
+
+
+def _law_below(dataset: xarray.Dataset, onset: float) -> Measured:
+    growth, slowness = _growth_of_gap(dataset)
+    return Measured(growth[slowness < onset].max(), at_most=EXCESS)
+
+
+def _law_beyond(dataset: xarray.Dataset, onset: float) -> Measured:
+    growth, slowness = _growth_of_gap(dataset)
+    return Measured(growth[slowness > onset].min(), at_least=EXCESS)
+
+
+def _least_gap(dataset: xarray.Dataset) -> Measured:
+    return Measured(min(float(_gaps(dataset, panel)[0].min()) for panel in GAPS), at_least=0.05)
+
+
+# What the theory says of every diagram, with wrong theories as controls.
+PROPERTIES = (
+    Property(
+        f"share of the change of entropy that is done where {SLOWNESS} > {ONSET:g} and t0 is over, smallest",
+        MEAN_FIELD,
+        lambda dataset: _done(dataset, ONSET),
+        controls={
+            f"wrong theory: the same where it is above {ONSET / 100:g}": lambda dataset: _done(dataset, ONSET / 100)
+        },
+    ),
+    Property(
+        f"share of distinct tokens that fall where {SLOWNESS} < {ONSET:g}, largest",
+        MEAN_FIELD,
+        lambda dataset: _fallen(dataset, ONSET),
+        controls={f"wrong theory: the same below {100 * ONSET:g}": lambda dataset: _fallen(dataset, 100 * ONSET)},
+    ),
+    Property(
+        "|measured time of the transition/t* - 1| over K/V, largest, K up to 1e9, V up to 1e15",
+        MEAN_FIELD,
+        lambda dataset: _off_time(dataset, "peak"),
+        controls={"wrong theory: the same with t0 for t*": lambda dataset: _off_time(dataset, "end")},
+    ),
+    Property(
+        "|measured time of the transition/its law at the overlap - 1| over what is left out, largest",
+        MEAN_FIELD,
+        lambda dataset: _off_law(dataset, overlap=True),
+        controls={
+            "wrong theory: the same with t*, which has no overlap": lambda dataset: _off_law(dataset, overlap=False)
+        },
+    ),
+    Property(
+        "|largest gap/its law - 1| over what is left out, where below 1/2",
+        MODIFIED,
+        lambda dataset: _off_gap(dataset, 1),
+        controls={
+            "wrong theory: max(V rho, 1/(1 + V rho)), from E' for rho and 1/V for the mean field's beta": (
+                lambda dataset: _off_gap(dataset, 3)
+            ),
+            "wrong theory: rho K(K-1), from the printed condition": lambda dataset: _off_gap(dataset, 4),
+        },
+    ),
+    Property("smallest of the largest gaps: none within the tolerance 0.05", MODIFIED, _least_gap),
+    Property(
+        f"largest gap over that law where {SLOWNESS} < {ONSET:g}, over the rates, largest",
+        MODIFIED,
+        lambda dataset: _law_below(dataset, ONSET),
+        controls={
+            f"wrong theory: below {10 * ONSET:g} as below {ONSET:g}": lambda dataset: _law_below(dataset, 10 * ONSET)
+        },
+    ),
+    Property(f"the same beyond {10 * ONSET:g}, smallest", MODIFIED, lambda dataset: _law_beyond(dataset, 10 * ONSET)),
+    Property(
+        "cells in which a winner takes all, in the mean field",
+        MEAN_FIELD,
+        lambda dataset: Measured(_winners(dataset, "flow"), at_most=0.0),
+    ),
+    Property(
+        "cells in which a winner takes all, under Eq. (10)",
+        MODIFIED,
+        lambda dataset: Measured(_winners(dataset, "modified"), at_least=1.0),
+    ),
+    Property(
+        "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest",
+        MODIFIED,
+        lambda dataset: Measured(_where_snapped(dataset, "modified", "driven_by_transition"), at_least=1.0),
+        controls={
+            "wrong theory: the same in the mean field": lambda dataset: Measured(
+                _where_snapped(dataset, "flow", "driven_by_transition"), at_least=1.0
+            )
+        },
+    ),
+    Property(
+        f"{SLOWNESS} where attention has snapped, smallest",
+        MEAN_FIELD,
+        lambda dataset: Measured(_where_snapped(dataset, "flow", "slowness"), at_least=SNAPS),
+    ),
+)

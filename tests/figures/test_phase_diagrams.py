@@ -32,13 +32,13 @@ from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot
+from snapdyn.figures.figure_phase import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
 from snapdyn.validation import observables
 from snapdyn.validation.design import design_of
 from snapdyn.validation.maps.fallen_tokens import fall_onset
 from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.phases import grids, ladder_gaps
-from snapdyn.validation.phases.checks import EXCESS, SNAPS
 from snapdyn.validation.phases.panels import panels, whole_numbers
 from snapdyn.validation.phases.theory import ONSET, lines_of, profile, theory_of
 from snapdyn.validation.rungs import ladder
