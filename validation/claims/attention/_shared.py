@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,19 +28,12 @@ MODIFIED = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING
 # The mean field exists for classes that share next tokens, too.
 OWN = replace(OWN_NEXT_TOKENS, defining=False)
 
+# Rates and times of flows, as wide as float64 and the solvers allow, and those of statements about one state.
+RANGES: dict[str, Any] = {"vocab_size": (2, 10**12), "ratio": (1e-6, 1e2), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
+WIDE: dict[str, Any] = {"num_classes": (2, 12), "ratio": (1e-6, 1e6), "horizon": (1e-2, 1e12)}
 FLOWS = Family(
-    "any classes",
-    "any",
-    uniform=False,
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e2),
-    horizon=(1e-2, 1e6),
-    eta_Y=(1e-6, 1e6),
+    "any classes", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(0, 4), **RANGES
 )
-WIDE = {"num_classes": (2, 12), "ratio": (1e-6, 1e6), "horizon": (1e-2, 1e12)}
 SCALARS = replace(FLOWS, name="any state of Eq. (10)", **(WIDE | {"num_classes": (1, 12), "num_common": (0, 4)}))
 
 
