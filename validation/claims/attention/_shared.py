@@ -59,13 +59,9 @@ def row_sum(instance: Instance) -> float:
     K = instance.num_classes
     if K < 3 or np.count_nonzero(np.count_nonzero(instance.P, axis=0) > 1) == 1:
         return 0.0
-    E = instance.gram - np.eye(K)
     p = instance.prior
-    terms = E * np.maximum(1.0, p[None, :] / p[:, None])
-    np.fill_diagonal(terms, np.inf)
-    left_out = terms.min(axis=1)
-    np.fill_diagonal(terms, 0.0)
-    return float((terms.sum(axis=1) - left_out).max())
+    terms = (instance.gram * np.maximum(1.0, p / p[:, None]))[~np.eye(K, dtype=bool)].reshape(K, K - 1)
+    return float((terms.sum(axis=1) - terms.min(axis=1)).max())
 
 
 SMALL_OVERLAPS = Requirement(
@@ -118,25 +114,22 @@ def falls(rung: str, tokens: Tokens, sign: float = 1.0) -> Measure:
         movable[instance.classes.query_index[owner], entry] = True
         moved = movable[query, token]
         query, token = query[moved], token[moved]
-        if not token.size:
-            return Measured(-1.0, at_most=FALL, where="no class of these tokens overlaps another")
         rounding = noise(instance, rung)
         change = run.z - np.asarray(run.z_initial)
-        scale = max(float(np.abs(change).max()), rounding)
         paths = np.vstack([np.zeros(token.size), sign * change[:, query, token]])
         drop = drop_below_maximum(paths)
-        i, j = np.unravel_index(drop.argmax(), drop.shape)
-        where = f"token {token[j]} of query {query[j]}, t = {run.t[i - 1] if i else 0.0:.3g}"
-        fall = float(drop[i, j]) - rounding
-        if fall > 0:
-            return Measured(fall / scale, at_most=FALL, where=where)
+        if drop.max(initial=0.0) > rounding:
+            i, j = np.unravel_index(drop.argmax(), drop.shape)
+            scale = max(float(np.abs(change).max()), rounding)
+            where = f"token {token[j]} of query {query[j]}, t = {run.t[i - 1]:.3g}"
+            return Measured((float(drop[i, j]) - rounding) / scale, at_most=FALL, where=where)
         paths = paths[:, paths.max(axis=0) > rounding]
         if not paths.size:
             return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
         gains = np.diff(paths, axis=0)
         late = np.arange(gains.shape[0])[:, None] >= gains.argmax(axis=0)
         least = np.where(late, gains, np.inf).min(axis=0) / paths.max(axis=0)
-        return Measured(min(-float(least.min()), 0.0), at_most=FALL, where=where)
+        return Measured(min(-float(least.min()), 0.0), at_most=FALL)
 
     return measure
 
@@ -156,9 +149,8 @@ def without_normalisation(tokens: Tokens, sign: float = 1.0) -> Measure:
         classes = instance.classes
         f, g = early_gradient(instance)
         c = f / f.sum(axis=1, keepdims=True)
-        drift = np.zeros((classes.queries.size, classes.num_tokens))
-        per_class = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
-        np.add.at(drift, classes.query_index, per_class)
+        rates = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
+        drift = (classes.query_index == np.arange(classes.queries.size)[:, None]) @ rates
         largest = float(np.abs(drift).max())
         moved = sign * drift[logits_of(classes, tokens(classes))]
         return None if largest == 0 or not moved.size else Measured(-float(moved.min()) / largest, at_most=FALL)
