@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,13 +12,16 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
+from snapdyn.validation.maps.rates_and_correlation import MUCH_SMALLER, boundary
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import FALL, drop_below_maximum
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
-from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.search import Family, Instance, flow, load
 from snapdyn.validation.search.flows import noise
 
 Tokens = Callable[[SequenceClasses], Ints]
@@ -35,6 +38,22 @@ FLOWS = Family(
     "any classes", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(0, 4), **RANGES
 )
 SCALARS = replace(FLOWS, name="any state of Eq. (10)", **(WIDE | {"num_classes": (1, 12), "num_common": (0, 4)}))
+
+
+class Reshaped(Family):
+    """Family in which `reshape` changes the common part of every draw."""
+
+    def reshape(self, rng: np.random.Generator, common: Floats) -> Floats:
+        """Return the columns (S, c) of the common tokens in place of those drawn."""
+        raise NotImplementedError
+
+    def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
+        instance = super()._draw(rng, seed, number)
+        if instance is None:
+            return None
+        P, common = instance.P.copy(), np.count_nonzero(instance.P, axis=0) > 1
+        P[:, common] = self.reshape(rng, P[:, common])
+        return replace(instance, P=P)
 
 
 def distinct_tokens(classes: SequenceClasses) -> Ints:
@@ -232,3 +251,39 @@ def common_logits_fall(
         evaluations=(400, 40_000),
     )
     return mean_field, rates, modified
+
+
+def rates_map(level: str, prop: Property, name: str, threshold: float = FALL) -> Map:
+    """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
+    full, stored = level == "full", load(name).instance
+    ratios = np.geomspace(1e-2, 100, 13 if full else 5)
+    sizes = np.geomspace(5, 5e4, 13 if full else 5).round()
+
+    def number(V: float, ratio: float) -> float | None:
+        found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
+        return None if found is None else found.value
+
+    return Map(
+        title=f"{prop.name}, classes of {name}",
+        xlabel="eta_Z/eta_Y",
+        ylabel="V",
+        quantity=prop.name,
+        x=ratios,
+        y=sizes,
+        violation=over_grid(number, {"V": sizes, "ratio": ratios}),
+        threshold=threshold,
+        boundaries=(boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, sizes[[0, -1]]),),
+        scale="linear",
+    )
+
+
+def logit_picture(
+    ylabel: str, shown: Mapping[str, tuple[Instance, str, int, str]], yscale: Literal["linear", "symlog"] = "linear"
+) -> Picture:
+    """Picture of logits over eta_Z: by the label of each line the instance, rung, token of the first query and kind."""
+    lines = []
+    for label, (instance, rung, token, kind) in shown.items():
+        run = flow(instance, rung)
+        assert run is not None
+        lines.append(Picture.line(label, run.t, run.z[:, 0, token] / instance.eta_Z, kind))
+    return Picture("t (batch-size-1 steps)", ylabel, tuple(lines), yscale=yscale)

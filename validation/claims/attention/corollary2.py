@@ -11,9 +11,11 @@ from snapdyn.dynamics import sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import (
     RANGES,
+    Reshaped,
     common_logits_fall,
     common_tokens,
     drift_at_end,
+    logit_picture,
     start_of,
 )
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
@@ -24,23 +26,16 @@ from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import ONE_QUERY
 from snapdyn.validation.rungs.run import EXACT, SGD
-from snapdyn.validation.search import Box, Family, Instance, flow
+from snapdyn.validation.search import Box, Instance, load
 from snapdyn.validation.statistics import standard_error
 
 
-class Proportional(Family):
+class Proportional(Reshaped):
     """Family whose classes hold the common tokens in one proportion: P(l|n) = rho_l tau_n."""
 
-    def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
-        instance = super()._draw(rng, seed, number)
-        if instance is None:
-            return None
-        common = np.count_nonzero(instance.P, axis=0) > 1
-        size = instance.P[:, common].sum(axis=1, keepdims=True)
-        rho = rng.dirichlet(np.ones(int(common.sum()))) + 1e-3
-        P = instance.P.copy()
-        P[:, common] = size * rho
-        return replace(instance, P=P)
+    def reshape(self, rng: np.random.Generator, common: Floats) -> Floats:
+        """The size of the common part is kept."""
+        return common.sum(axis=1, keepdims=True) * (rng.dirichlet(np.ones(common.shape[1])) + 1e-3)
 
 
 def spread_of_profiles(instance: Instance) -> float:
@@ -66,20 +61,15 @@ SHARED = Proportional(
 TWO_CLASSES = Box(ratio=(1.0, 1e3, "log"), overlap=(0.01, 0.6, "log"))
 
 
-def instance_of(
-    common: ArrayLike, own: ArrayLike, query: ArrayLike, vocab_size: int, start: Floats | None = None
-) -> Instance:
+def instance_of(common: ArrayLike, own: ArrayLike, query: ArrayLike, vocab_size: int) -> Instance:
     """Classes with the probabilities `common` (K, c), and `own` (K,) of a distinct token each, up to t = 1e6."""
     P = np.hstack([common, np.diag(own)])
-    return Instance(P, np.array(query), np.ones(len(P)), vocab_size, 1.0, 1.0, 1e6, start=start)
+    return Instance(P, np.array(query), np.ones(len(P)), vocab_size, 1.0, 1.0, 1e6)
 
 
-# One of 500 random profiles in which common token 1 grows at weak correlation, with the smallest P(l|0)/P(l|1), 4.9.
-SPREAD = instance_of([[0.733, 0.184], [0.151, 0.839]], [0.083, 0.01], [0, 0], 10)
-# Strong correlation: the common token of the query of two classes falls first and grows later.
-UNEQUAL = instance_of([[0.373, 0.555]] * 3, [0.072] * 3, [0, 1, 1], 16)
-STARTED = instance_of([[0.2, 0.2]] * 2, [0.6] * 2, [0, 1], 10, np.array([[-3.0, 0.0, 0.0, 0.0], [0.0] * 4]))
 PERMUTED = instance_of([[0.021, 0.471, 0.345, 0.068]] * 3, [0.095] * 3, [0, 0, 0], 161)
+# Common token 1 falls at first and then grows for the query of one class.
+UNEQUAL = instance_of([[0.373, 0.555]] * 3, [0.072] * 3, [0, 1, 1], 16)
 
 
 def trained(instance: Instance) -> Measured:
@@ -130,15 +120,10 @@ def where_it_grows(level: str) -> Map:
 def picture() -> Picture:
     """Common token 1 where all fall, and where it grows."""
     shown = {
-        "as in Corollary 2": (PERMUTED, 0, "theory"),
-        "P(l|n) depends on n": (SPREAD, 0, "simulation"),
-        "two queries of unequal size": (UNEQUAL, 1, "control"),
+        "as in Corollary 2": (PERMUTED, EXACT, 1, "theory"),
+        "two queries of unequal size": (UNEQUAL, EXACT, 1, "simulation"),
     }
-    lines = []
-    for label, (instance, query, kind) in shown.items():
-        run = flow(instance, EXACT)
-        lines.append(Picture.line(label, run.t, run.z[:, query, 1], kind))
-    return Picture("t (batch-size-1 steps)", "z of a common token, Eq. (10)", tuple(lines))
+    return logit_picture("z of a common token, Eq. (10)", shown)
 
 
 IN_MEAN_FIELD, RATES, UNDER_EQ_10 = common_logits_fall(SHARED, ONE_QUERY, PROPORTIONAL, directed=False)
@@ -168,18 +153,14 @@ CLAIM = Claim(
     properties=(
         replace(
             IN_MEAN_FIELD,
-            beyond={
-                "P(l|n) depends on n, eta_Z/eta_Y = 0.01": replace(SPREAD, eta_Z=0.01),
-                "two queries of unequal size, eta_Z/eta_Y = 0.01": replace(UNEQUAL, eta_Z=0.01),
-            },
+            beyond={"two queries of unequal size, eta_Z/eta_Y = 0.01": replace(UNEQUAL, eta_Z=0.01)},
         ),
         RATES,
         replace(
             UNDER_EQ_10,
-            beyond={
-                "P(l|n) depends on n": SPREAD,
+            beyond=lambda: {
+                "P(l|n) depends on n": load("theorem2b-two-common").instance,
                 "two queries of unequal size": UNEQUAL,
-                "Z(0) != 0, two queries": STARTED,
             },
         ),
         Property(

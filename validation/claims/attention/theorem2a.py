@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import log_times
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
@@ -15,6 +14,7 @@ from snapdyn.validation.claims.attention._shared import (
     SMALL_OVERLAPS,
     distinct_tokens,
     falls,
+    logit_picture,
     no_division,
     speed,
 )
@@ -22,10 +22,10 @@ from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, resp
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map
 from snapdyn.validation.maps.rates_and_correlation import flow_at_ratio
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Line, Picture
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim, Headline
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.sample_classes import counterexample
 from snapdyn.validation.search import Instance, load
 
@@ -61,22 +61,13 @@ def of_f10(ratio: float, t_end: float = 1e4) -> Instance:
 
 def picture() -> Picture:
     """A token of the F10 instance at two ratios of the rates."""
-    t = log_times(1e-1, 1e4, 200)
-
-    def line(label: str, rung: str, ratio: float, kind: str) -> Line:
-        run = run_on_rung(rung, counterexample(), 1.0, ratio, t)
-        return Picture.line(label, t, run.z[:, 0, 9] / ratio, kind)
-
-    return Picture(
-        "t (batch-size-1 steps)",
-        "z of the .041 token / eta_Z",
-        (
-            line("Eq. (10)", EXACT, 0.3, "theory"),
-            line("mean field, eta_Z/eta_Y = 0.001", MEAN_FIELD, 1e-3, "simulation"),
-            line("mean field, eta_Z/eta_Y = 0.3", MEAN_FIELD, 0.3, "control"),
-        ),
-        yscale="symlog",
-    )
+    fast, slow = of_f10(0.3), of_f10(1e-3)
+    shown = {
+        "Eq. (10)": (fast, EXACT, 9, "theory"),
+        "mean field, eta_Z/eta_Y = 0.001": (slow, MEAN_FIELD, 9, "simulation"),
+        "mean field, eta_Z/eta_Y = 0.3": (fast, MEAN_FIELD, 9, "control"),
+    }
+    return logit_picture("z of the .041 token / eta_Z", shown, yscale="symlog")
 
 
 CLAIM = Claim(
