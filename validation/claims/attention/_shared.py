@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +40,11 @@ FLOWS = Family(
 SCALARS = replace(FLOWS, name="any state of Eq. (10)", **(WIDE | {"num_classes": (1, 12), "num_common": (0, 4)}))
 
 
+@dataclass(frozen=True)
 class Reshaped(Family):
-    """Family in which `reshape` changes the common part of every draw."""
+    """Family in which `reshape` changes the columns (S, c) of the common tokens of every draw."""
 
-    def reshape(self, rng: np.random.Generator, common: Floats) -> Floats:
-        """Return the columns (S, c) of the common tokens in place of those drawn."""
-        raise NotImplementedError
+    reshape: Callable[[np.random.Generator, Floats], Floats] = lambda rng, common: common
 
     def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
         instance = super()._draw(rng, seed, number)
@@ -255,9 +254,8 @@ def common_logits_fall(
 
 def rates_map(level: str, prop: Property, name: str, threshold: float = FALL) -> Map:
     """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
-    full, stored = level == "full", load(name).instance
-    ratios = np.geomspace(1e-2, 100, 13 if full else 5)
-    sizes = np.geomspace(5, 5e4, 13 if full else 5).round()
+    stored, points = load(name).instance, 13 if level == "full" else 5
+    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 5e4, points).round()
 
     def number(V: float, ratio: float) -> float | None:
         found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
@@ -277,13 +275,11 @@ def rates_map(level: str, prop: Property, name: str, threshold: float = FALL) ->
     )
 
 
-def logit_picture(
-    ylabel: str, shown: Mapping[str, tuple[Instance, str, int, str]], yscale: Literal["linear", "symlog"] = "linear"
-) -> Picture:
+def logit_picture(ylabel: str, shown: Mapping[str, tuple[Instance, str, int, str]], **scale: Any) -> Picture:
     """Picture of logits over eta_Z: by the label of each line the instance, rung, token of the first query and kind."""
     lines = []
     for label, (instance, rung, token, kind) in shown.items():
         run = flow(instance, rung)
         assert run is not None
         lines.append(Picture.line(label, run.t, run.z[:, 0, token] / instance.eta_Z, kind))
-    return Picture("t (batch-size-1 steps)", ylabel, tuple(lines), yscale=yscale)
+    return Picture("t (batch-size-1 steps)", ylabel, tuple(lines), **scale)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import sgd
-from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import (
     RANGES,
     Reshaped,
@@ -30,14 +29,6 @@ from snapdyn.validation.search import Box, Instance, load
 from snapdyn.validation.statistics import standard_error
 
 
-class Proportional(Reshaped):
-    """Family whose classes hold the common tokens in one proportion: P(l|n) = rho_l tau_n."""
-
-    def reshape(self, rng: np.random.Generator, common: Floats) -> Floats:
-        """The size of the common part is kept."""
-        return common.sum(axis=1, keepdims=True) * (rng.dirichlet(np.ones(common.shape[1])) + 1e-3)
-
-
 def spread_of_profiles(instance: Instance) -> float:
     """Largest difference of (classes' common profiles, each with sum 1), relative to the token's largest share."""
     weights = instance.P * np.exp(start_of(instance)[instance.classes.query_index])
@@ -49,10 +40,12 @@ def spread_of_profiles(instance: Instance) -> float:
 PROPORTIONAL = Requirement(
     "common parts proportional", "P(l|n) = rho_l tau_n for every common l, to 1e-9", spread_of_profiles, at_most=1e-9
 )
-SHARED = Proportional(
+SHARED = Reshaped(
     "proportional common parts",
     "any",
     uniform=False,
+    # The size of a class's common part is kept.
+    reshape=lambda rng, common: common.sum(axis=1, keepdims=True) * (rng.dirichlet(np.ones(common.shape[1])) + 1e-3),
     num_common=(1, 5),
     num_queries=(1, 1),
     shared_by_all=True,
