@@ -14,7 +14,7 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
-from snapdyn.validation.maps.rates_and_correlation import MUCH_SMALLER, boundary
+from snapdyn.validation.maps.rates_and_correlation import printed_ratio
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.pictures import Map, Picture
@@ -255,7 +255,7 @@ def common_logits_fall(
 def rates_map(level: str, prop: Property, name: str, threshold: float = FALL) -> Map:
     """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
     stored, points = load(name).instance, 13 if level == "full" else 5
-    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 5e4, points).round()
+    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 5e3, points).round()
 
     def number(V: float, ratio: float) -> float | None:
         found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
@@ -270,7 +270,7 @@ def rates_map(level: str, prop: Property, name: str, threshold: float = FALL) ->
         y=sizes,
         violation=over_grid(number, {"V": sizes, "ratio": ratios}),
         threshold=threshold,
-        boundaries=(boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, sizes[[0, -1]]),),
+        boundaries=(printed_ratio(sizes),),
         scale="linear",
     )
 
