@@ -9,9 +9,6 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.pictures import Line, Picture
 from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 
-# "Much larger" is read as a factor of ten, as in Assumption 2.
-MUCH_SMALLER = 0.1
-
 
 def flow_at_ratio(classes: SequenceClasses, ratio: float, times: Floats) -> Trajectory:
     """Run the mean field with eta_Y = 1 and eta_Z = `ratio`, saved at `times` (batch-size-1 steps)."""
@@ -27,5 +24,5 @@ def boundary(label: str, x: ArrayLike, y: ArrayLike, kind: str = "printed") -> L
 
 
 def printed_ratio(y: Floats) -> Line:
-    """The printed condition on the rates, on a map over their ratio and `y`."""
-    return boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, y[[0, -1]])
+    """The printed condition on the rates, on a map over their ratio and `y`; "much smaller" is read as a tenth."""
+    return boundary("printed: eta_Z << eta_Y, read as 1/10", [0.1, 0.1], y[[0, -1]])

@@ -50,19 +50,12 @@ class Reshaped(Family):
         instance = super()._draw(rng, seed, number)
         if instance is None:
             return None
-        P, common = instance.P.copy(), np.count_nonzero(instance.P, axis=0) > 1
+        P, common = instance.P.copy(), common_tokens(instance.classes)
         P[:, common] = self.reshape(rng, P[:, common])
         return replace(instance, P=P)
 
 
-def distinct_tokens(classes: SequenceClasses) -> Ints:
-    """Distinct tokens of all classes."""
-    return classes.distinct_tokens()
-
-
-def common_tokens(classes: SequenceClasses) -> Ints:
-    """Common tokens."""
-    return classes.common_tokens()
+distinct_tokens, common_tokens = SequenceClasses.distinct_tokens, SequenceClasses.common_tokens
 
 
 def row_sum(instance: Instance) -> float:
@@ -75,7 +68,7 @@ def row_sum(instance: Instance) -> float:
     With a single common token every entry of w is positive at once.
     """
     K = instance.num_classes
-    if K < 3 or np.count_nonzero(np.count_nonzero(instance.P, axis=0) > 1) == 1:
+    if K < 3 or common_tokens(instance.classes).size == 1:
         return 0.0
     p = instance.prior
     terms = (instance.gram * np.maximum(1.0, p / p[:, None]))[~np.eye(K, dtype=bool)].reshape(K, K - 1)
@@ -90,14 +83,19 @@ SMALL_OVERLAPS = Requirement(
 )
 
 
-def _count(tokens: Tokens) -> Callable[[Instance], float]:
-    return lambda instance: float(tokens(instance.classes).size)
+def some(kind: str, tokens: Tokens) -> Requirement:
+    """There are tokens of a kind."""
+    return Requirement(
+        f"a {kind} token",
+        f"{kind} tokens >= 1",
+        lambda instance: tokens(instance.classes).size,
+        at_least=1,
+        defining=True,
+    )
 
 
-A_DISTINCT_TOKEN = Requirement(
-    "a distinct token", "distinct tokens >= 1", _count(distinct_tokens), at_least=1, defining=True
-)
-A_COMMON_TOKEN = Requirement("a common token", "common tokens >= 1", _count(common_tokens), at_least=1, defining=True)
+A_DISTINCT_TOKEN = some("distinct", distinct_tokens)
+A_COMMON_TOKEN = some("common", common_tokens)
 
 
 def logits_of(classes: SequenceClasses, tokens: Ints) -> tuple[Ints, Ints]:
@@ -125,12 +123,11 @@ def falls(rung: str, tokens: Tokens, sign: float = 1.0) -> Measure:
         run = flow(instance, rung)
         if run is None:
             return None
-        query, token = logits_of(instance.classes, tokens(instance.classes))
-        overlaps = (instance.gram - np.eye(instance.num_classes) > 0).any(axis=1)
-        owner, entry = np.nonzero(instance.P * overlaps[:, None])
-        movable = np.zeros(start_of(instance).shape, dtype=bool)
-        movable[instance.classes.query_index[owner], entry] = True
-        moved = movable[query, token]
+        classes = instance.classes
+        query, token = logits_of(classes, tokens(classes))
+        overlaps = (instance.gram - np.eye(instance.num_classes)).max(axis=1, keepdims=True) > 0
+        owners = overlaps & (classes.query_index[:, None] == query) & (instance.P[:, token] > 0)
+        moved = owners.any(axis=0)
         query, token = query[moved], token[moved]
         rounding = noise(instance, rung)
         change = run.z - np.asarray(run.z_initial)
@@ -191,7 +188,7 @@ def speed(instance: Instance) -> Measured:
     H = np.linalg.inv(G)
     w = -H / H.diagonal()[:, None]
     np.fill_diagonal(w, 0.0)
-    terms = np.stack([(instance.vocab_size - 1) * h[:, None] * G, np.broadcast_to(h, G.shape)]) * w
+    terms = np.stack([(instance.vocab_size - 1) * h[:, None] * G * w, h * w])
     shares = terms.sum(axis=(0, 2)) / np.abs(terms).sum(axis=(0, 2))
     n = int(shares.argmin())
     # An inverse loses eps times the condition number.
@@ -211,12 +208,10 @@ def common_rate(instance: Instance) -> Measured:
     drift, g = drift_at_end(instance)
     query, token = logits_of(instance.classes, common_tokens(instance.classes))
     largest = float(np.abs(drift).max())
+    moved = drift[query, token] / largest
     # g_n loses digits where f_n.g_n is taken off, which is 1/overlap times larger, and in the solve.
-    error = 1e3 * EPS * float(np.linalg.norm(g, axis=1).max()) / float(instance.eigenvalues[0])
-    at = int(drift[query, token].argmax())
-    return Measured(
-        float(drift[query, token][at]) / largest, at_most=0.0, error=error / largest, where=f"token {token[at]}"
-    )
+    error = 1e3 * EPS * float(np.linalg.norm(g, axis=1).max()) / float(instance.eigenvalues[0]) / largest
+    return Measured(float(moved.max()), at_most=0.0, error=error, where=f"token {token[moved.argmax()]}")
 
 
 def no_division(tokens: Tokens, sign: float = 1.0) -> dict[str, Measure]:
@@ -255,7 +250,7 @@ def common_logits_fall(
 def rates_map(level: str, prop: Property, name: str, threshold: float = FALL) -> Map:
     """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
     stored, points = load(name).instance, 13 if level == "full" else 5
-    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 5e3, points).round()
+    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 500, points).round()
 
     def number(V: float, ratio: float) -> float | None:
         found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))

@@ -34,7 +34,7 @@ def drift(rung: str) -> Measure:
             return None
         sums = max(float(np.max(values)) for values in run.invariants.values())
         # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
-        largest = max(1.0, float(np.abs(run.z).max())) * np.log(instance.vocab_size * max(np.e, instance.horizon))
+        largest = max(1.0, float(np.abs(run.z).max())) * np.log(instance.vocab_size * max(np.exp(1), instance.horizon))
         summands = instance.P.shape[1] + instance.num_classes
         state = EPS * run.stats["evaluations"] * largest
         # Terms of a rate of z that cancel: `resolution` in all, and those of Eq. (10) grow with the inverse of G.

@@ -11,17 +11,15 @@ from snapdyn.dynamics import ModifiedDecoder
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention
-from snapdyn.validation.evidence import SEED
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search import Instance, load
 
 # Both routes solve with the Gram matrix: rounding times its condition number, a few hundred operations deep.
 OPERATIONS = 1e3
-PICTURED = replace(SCALARS, num_classes=(4, 4), num_common=(1, 1), num_distinct=(1, 4), vocab_size=(200, 200))
 
 
 def moved(instance: Instance) -> Instance:
@@ -75,7 +73,7 @@ def printed_sign(instance: Instance) -> Measured:
 
 def picture() -> Picture:
     """Rates of the logits of one instance by both routes."""
-    at = moved(PICTURED.draw(SEED, 0))
+    at = moved(load("theorem2a-strong").instance)
     index, expected = np.arange(start_of(at).size), drift_at_end(at)[0].ravel()
     return Picture(
         "attention logit",

@@ -21,14 +21,11 @@ from snapdyn.validation.claims.attention._shared import (
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, response
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim, Headline
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.sample_classes import counterexample
 from snapdyn.validation.search import Instance, flow, load
-
-F10 = "F10, eta_Z/eta_Y = 0.3"
 
 
 def opposite_sign(instance: Instance) -> Measured:
@@ -53,17 +50,6 @@ def of_f10(ratio: float, t_end: float = 1e4) -> Instance:
     return Instance.of(counterexample(), 1.0, ratio, t_end)
 
 
-def picture() -> Picture:
-    """A token of the F10 instance at two ratios of the rates."""
-    fast, slow = of_f10(0.3), of_f10(1e-3)
-    shown = {
-        "Eq. (10)": (fast, EXACT, 9, "theory"),
-        "mean field, eta_Z/eta_Y = 0.001": (slow, MEAN_FIELD, 9, "simulation"),
-        "mean field, eta_Z/eta_Y = 0.3": (fast, MEAN_FIELD, 9, "control"),
-    }
-    return logit_picture("z of the .041 token / eta_Z", shown, yscale="symlog")
-
-
 CLAIM = Claim(
     "theorem2a",
     source="Theorem 2(a), Eq. (98)",
@@ -79,11 +65,10 @@ CLAIM = Claim(
         "one class per next token",
     ),
     conclusion="A distinct token can lose attention in the full mean field: the decoder remembers earlier attention, "
-    "which the modified decoder forgets. A logit that should only rise falls by "
-    f"{{{F10}:.0%}} of the largest logit (K = 3, weak correlation). Linear response tells the time of the fall, to "
-    "{theorem2a-memory:.0%} on two instances; no number for (eta_Z/eta_Y) (V h)^2 does. Under Eq. (10) xi_n > 0 "
-    "while overlaps are small, or with a single common token whatever the overlaps and priors; at strong correlation "
-    "or unequal priors it can fail.",
+    "which the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = 0.3:.0%} of the "
+    "largest logit (K = 3, weak correlation). Linear response tells the time of the fall, to {theorem2a-memory:.0%} on "
+    "two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single common token whatever the "
+    "overlaps and priors; at strong correlation or unequal priors it can fail.",
     expected="conditional",
     properties=(
         Property(
@@ -95,7 +80,7 @@ CLAIM = Claim(
             controls=no_division(distinct_tokens),
             evaluations=(40, 1500),
             cases={"F10, eta_Z/eta_Y = 0.001": of_f10(1e-3)},
-            beyond={F10: of_f10(0.3)},
+            beyond={"F10, eta_Z/eta_Y = 0.3": of_f10(0.3)},
         ),
         Property(
             "smallest xi_n over the size of its terms",
@@ -131,7 +116,15 @@ CLAIM = Claim(
         ),
     ),
     proved=("distinct-rate",),
-    picture=picture,
+    picture=lambda: logit_picture(
+        "z of the .041 token / eta_Z",
+        {
+            "Eq. (10)": (of_f10(0.3), EXACT, 9, "theory"),
+            "mean field, eta_Z/eta_Y = 0.001": (of_f10(1e-3), MEAN_FIELD, 9, "simulation"),
+            "mean field, eta_Z/eta_Y = 0.3": (of_f10(0.3), MEAN_FIELD, 9, "control"),
+        },
+        yscale="symlog",
+    ),
     map=distinct_fall_map,
     findings=("F10",),
     headline=Headline(
