@@ -32,6 +32,7 @@ from snapdyn.validation.search import (
     store,
     turned_back,
 )
+from snapdyn.validation.search.shrinking import simpler_instances
 
 WEAK = Family("weak correlation, uniform")
 
@@ -143,7 +144,11 @@ def test_pushing_gets_further_than_drawing() -> None:
 def test_shrinking_leaves_what_is_needed() -> None:
     """Assert that an instance shrinks to the smallest one that still violates, with round numbers."""
     start = replace(WEAK.draw(0, 1), eta_Y=0.3)
-    shrunk = shrink(start, lambda instance: instance.classes.common_tokens().size >= 1 and instance.t_end > 40)
+    shrunk = shrink(
+        start,
+        lambda instance: instance.classes.common_tokens().size >= 1 and instance.t_end > 40,
+        simpler_instances,
+    )
     assert shrunk.P.shape[0] == 2
     assert shrunk.classes.common_tokens().size == 1
     assert shrunk.vocab_size == 2
@@ -151,7 +156,7 @@ def test_shrinking_leaves_what_is_needed() -> None:
     assert shrunk.t_end in (100.0, 50.0, 1000.0, 10_000.0)
     assert set(np.unique(shrunk.P)) <= {0.0, 1.0}
     with pytest.raises(ValueError, match="expected a counterexample"):
-        shrink(start, lambda instance: False)
+        shrink(start, lambda instance: False, simpler_instances)
 
 
 def test_stored_instances_keep_every_bit(tmp_path: Path) -> None:
@@ -269,5 +274,5 @@ def test_a_stored_counterexample_is_the_smallest() -> None:
         whole = all(classes.distinct_tokens(n).size for n in range(K)) and candidate.vocab_size >= 10 * K**2
         return whole and candidate.correlation <= 0.95 and distinct_fall(candidate) > 1e-3
 
-    assert shrink(instance, violates).to_dict() == instance.to_dict()
+    assert shrink(instance, violates, simpler_instances).to_dict() == instance.to_dict()
     assert instance.P.shape == (2, 3)
