@@ -12,16 +12,14 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
-from snapdyn.validation.design import over_grid
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
-from snapdyn.validation.maps.rates_and_correlation import printed_ratio
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import FALL, drop_below_maximum
-from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
-from snapdyn.validation.search import Family, Instance, flow, load
+from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
 
 Tokens = Callable[[SequenceClasses], Ints]
@@ -86,11 +84,7 @@ SMALL_OVERLAPS = Requirement(
 def some(kind: str, tokens: Tokens) -> Requirement:
     """There are tokens of a kind."""
     return Requirement(
-        f"a {kind} token",
-        f"{kind} tokens >= 1",
-        lambda instance: tokens(instance.classes).size,
-        at_least=1,
-        defining=True,
+        f"a {kind} token", f"{kind} tokens >= 1", lambda i: tokens(i.classes).size, at_least=1, defining=True
     )
 
 
@@ -219,9 +213,7 @@ def no_division(tokens: Tokens, sign: float = 1.0) -> dict[str, Measure]:
     return {"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(tokens, sign)}
 
 
-def common_logits_fall(
-    domain: Family, *conditions: Requirement, directed: bool = True
-) -> tuple[Property, Property, Property]:
+def common_logits_fall(domain: Family, *conditions: Requirement, directed: bool = True) -> tuple[Property, ...]:
     """Properties: no common logit rises in the mean field; none has a positive rate, or rises, under Eq. (10)."""
     of_rungs = {MEAN_FIELD: (OWN, FROZEN_SPEED, LITTLE_MEMORY_COMMON), EXACT: MODIFIED}
     mean_field, modified = (
@@ -245,29 +237,6 @@ def common_logits_fall(
         evaluations=(400, 40_000),
     )
     return mean_field, rates, modified
-
-
-def rates_map(level: str, prop: Property, name: str, threshold: float = FALL) -> Map:
-    """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
-    stored, points = load(name).instance, 13 if level == "full" else 5
-    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 500, points).round()
-
-    def number(V: float, ratio: float) -> float | None:
-        found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
-        return None if found is None else found.value
-
-    return Map(
-        title=f"{prop.name}, classes of {name}",
-        xlabel="eta_Z/eta_Y",
-        ylabel="V",
-        quantity=prop.name,
-        x=ratios,
-        y=sizes,
-        violation=over_grid(number, {"V": sizes, "ratio": ratios}),
-        threshold=threshold,
-        boundaries=(printed_ratio(sizes),),
-        scale="linear",
-    )
 
 
 def logit_picture(ylabel: str, shown: Mapping[str, tuple[Instance, str, int, str]], **scale: Any) -> Picture:

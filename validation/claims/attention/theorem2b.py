@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdyn.validation.claims.attention._shared import FLOWS, common_logits_fall, logit_picture, rates_map
+from snapdyn.validation.claims.attention._shared import FLOWS, common_logits_fall, logit_picture
+from snapdyn.validation.maps.rates_and_correlation import rates_map
+from snapdyn.validation.observables import FALL
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.sample_classes import dominant_token, weak_instances
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search import Instance, load
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
 IN_MEAN_FIELD, RATES, UNDER_EQ_10 = common_logits_fall(ONE_COMMON, ONE_COMMON_TOKEN)
@@ -42,11 +44,20 @@ CLAIM = Claim(
     ),
     conclusion="Holds under (10) for one common token, whatever priors and correlation; in the full mean field it can "
     "rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > 0. One "
-    "of several common tokens can rise. In the mean field the only one can rise when the decoder's memory of old "
-    "attention takes more than its rate.",
+    "of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. In the "
+    "mean field the only one can rise when the decoder's memory of old attention takes more than its rate: by "
+    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries.",
     expected="conditional",
-    properties=(IN_MEAN_FIELD, RATES, replace(UNDER_EQ_10, evaluations=(30, 1500))),
+    properties=(
+        replace(IN_MEAN_FIELD, beyond=lambda: {"eta_Z/eta_Y = 10": load("theorem2b-fast").instance}),
+        RATES,
+        replace(
+            UNDER_EQ_10,
+            evaluations=(30, 1500),
+            beyond=lambda: {"two common tokens": load("theorem2b-two-common").instance},
+        ),
+    ),
     proved=("common-rate",),
     picture=picture,
-    map=lambda level: rates_map(level, IN_MEAN_FIELD, "theorem2b-fast"),
+    map=lambda level: rates_map(level, IN_MEAN_FIELD, "theorem2b-fast", FALL),
 )

@@ -97,7 +97,7 @@ def common_shrink(rung: str) -> Requirement:
 def share_taken(instance: Instance) -> float:
     """Largest share of xi_n that memory takes by linear response; at least 2 beyond its range."""
     found = response(instance)
-    return max(found.lost, 0.0) if found.whole else max(found.lost, 2.0)
+    return max(found.lost, 0.0 if found.whole else 2.0)
 
 
 LITTLE_OF_SPEED = Requirement(

@@ -9,9 +9,10 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import Trajectory, random_classes
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.attention._shared import FLOWS, OWN, Measure, rates_map
+from snapdyn.validation.claims.attention._shared import FLOWS, OWN, Measure
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.linear_response import gain_memory
+from snapdyn.validation.maps.rates_and_correlation import rates_map
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Property, Requirement
