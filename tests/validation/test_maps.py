@@ -10,9 +10,11 @@ from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, integrat
 from snapdyn.validation.maps.common_logit import classes_of_overlap, common_logit_ratio
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, fall_onset, fallen
 from snapdyn.validation.maps.momentum import momentum_map
-from snapdyn.validation.maps.rates_and_correlation import flow_at_ratio
+from snapdyn.validation.maps.rates_and_correlation import flow_at_ratio, rates_map
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
-from snapdyn.validation.search import load
+from snapdyn.validation.search import Instance, load
 
 
 @pytest.mark.parametrize("correlation", [0.03, 0.5, 1.0, 10.0])
@@ -126,3 +128,15 @@ def test_map_holds_the_mean_over_its_instances() -> None:
     shares = [fallen(flow_at_ratio(classes, float(found.x[4]), times))[-1].mean() for classes in members]
     assert found.violation[2, 4] == np.mean(shares)
     assert {line.kind for line in found.boundaries} == {"printed"}
+
+
+def test_map_of_a_property_over_the_rates() -> None:
+    """Assert that every cell is the property's number at its own eta_Z/eta_Y and V, NaN where there is none."""
+
+    def measure(instance: Instance) -> Measured | None:
+        return Measured(instance.ratio * instance.vocab_size, at_most=1.0) if instance.vocab_size > 5 else None
+
+    found = rates_map("quick", Property("product", "test", measure), "theorem2b-fast", 1.0)
+    assert np.isnan(found.violation[0]).all()
+    np.testing.assert_allclose(found.violation[1:], np.outer(found.y[1:], found.x), rtol=1e-12)
+    assert (found.quantity, found.threshold) == ("product", 1.0)
