@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, Trajectory, integrate, single_common_token
-from snapdyn.validation.maps import rates_and_correlation
+from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, integrate, log_times, single_common_token
 from snapdyn.validation.maps.common_logit import classes_of_overlap, common_logit_ratio
-from snapdyn.validation.maps.fallen_tokens import fall_onset, fallen
+from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, fall_onset, fallen
 from snapdyn.validation.maps.momentum import momentum_map
-from snapdyn.validation.maps.rates_and_correlation import ratio_correlation_map
+from snapdyn.validation.maps.rates_and_correlation import flow_at_ratio, rates_map
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
-from snapdyn.validation.search import load
+from snapdyn.validation.search import Instance, load
 
 
 @pytest.mark.parametrize("correlation", [0.03, 0.5, 1.0, 10.0])
@@ -119,22 +118,25 @@ def test_momentum_map_by_its_closed_form() -> None:
     np.testing.assert_allclose(D / (fitted.x - D), found.threshold, rtol=1e-12)
 
 
-def test_map_holds_the_mean_of_the_measure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that every cell is the mean over its instances, at its own ratio and correlation."""
-    ratios, correlations = [], []
-
-    def measure(run: Trajectory) -> float:
-        classes = run.require_classes()
-        ratios.append(run.parameters["eta_Z"] / run.parameters["eta_Y"])
-        correlations.append(abs(classes.eigenvalues()[0]) * classes.num_classes)
-        return float(ratios[-1] * correlations[-1])
-
-    original = rates_and_correlation.flow_at_ratio
-    monkeypatch.setattr(
-        rates_and_correlation, "flow_at_ratio", lambda classes, ratio, times: original(classes, ratio, times[:1])
-    )
-    found = ratio_correlation_map("quick", "title", "product", measure, threshold=1.0)
-    np.testing.assert_allclose(found.violation, np.outer(found.y, found.x), rtol=1e-6)
-    assert (found.title, found.quantity, found.threshold) == ("title", "product", 1.0)
+def test_map_holds_the_mean_over_its_instances() -> None:
+    """Assert that a cell is the share of tokens that fall, mean over instances, at its own ratio and correlation."""
+    found = distinct_fall_map("quick", points=5, instances=2)
+    assert found.violation.shape == (5, 5)
+    assert found.violation[2, 0] <= found.threshold < found.violation[2, 4]
+    members = [correlated_classes(float(found.y[2]), seed) for seed in range(2)]
+    times = log_times(1e-1, 1e4, 60)
+    shares = [fallen(flow_at_ratio(classes, float(found.x[4]), times))[-1].mean() for classes in members]
+    assert found.violation[2, 4] == np.mean(shares)
     assert {line.kind for line in found.boundaries} == {"printed"}
-    assert replace(found).scale == "log"
+
+
+def test_map_of_a_property_over_the_rates() -> None:
+    """Assert that every cell is the property's number at its own eta_Z/eta_Y and V, NaN where there is none."""
+
+    def measure(instance: Instance) -> Measured | None:
+        return Measured(instance.ratio * instance.vocab_size, at_most=1.0) if instance.vocab_size > 5 else None
+
+    found = rates_map("quick", Property("product", "test", measure), "theorem2b-fast", 1.0)
+    assert np.isnan(found.violation[0]).all()
+    np.testing.assert_allclose(found.violation[1:], np.outer(found.y[1:], found.x), rtol=1e-12)
+    assert (found.quantity, found.threshold) == ("product", 1.0)

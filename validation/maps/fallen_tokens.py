@@ -1,18 +1,13 @@
-"""Maps of Theorem 2: where distinct tokens fall and common tokens rise."""
+"""Maps of Theorem 2(a): where distinct tokens fall."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    SequenceClasses,
-    Trajectory,
-    log_times,
-)
+from snapdyn.dynamics import SequenceClasses, Trajectory, log_times
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.design import over_grid
-from snapdyn.validation.maps.rates_and_correlation import MUCH_SMALLER, boundary, flow_at_ratio, ratio_correlation_map
+from snapdyn.validation.maps.rates_and_correlation import boundary, flow_at_ratio, printed_ratio
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.pictures import Map
 from snapdyn.validation.sample_classes import correlated_classes
@@ -26,50 +21,30 @@ def fallen(run: Trajectory) -> Floats:
 
 
 def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
-    """Theorem 2(a): share of distinct tokens that fall in the mean field, over eta_Z/eta_Y and |lambda_1| K."""
-    return ratio_correlation_map(
-        level,
-        "Distinct tokens that fall, t <= 1e4/eta_Y",
-        "share of distinct tokens that fall",
-        lambda run: float(fallen(run)[-1].mean()),
-        threshold=0.05,
-        scale="linear",
-        points=points,
-        instances=instances,
-    )
+    """Theorem 2(a): share of distinct tokens that fall in the mean field, over eta_Z/eta_Y and |lambda_1| K.
 
-
-def common_rise_map(level: str) -> Map:
-    """Theorem 2(b): rise of the only common token in the mean field, over eta_Z/eta_Y and V, t <= 1e4/eta_Y.
-
-    Two classes with different queries and the weights of the counterexample theorem2b-fast: common 1, distinct 0.4 and
-    0.1.
+    Each cell is a mean over instances up to t = 1e4/eta_Y. `points` is their number along each axis.
     """
     full = level == "full"
-    ratios = np.geomspace(0.1, 100, 13 if full else 7)
-    sizes = np.geomspace(5, 5e4, 13 if full else 5).round()
-    P = np.array([[1.0, 0.4, 0.0], [1.0, 0.0, 0.1]])
-    P /= P.sum(axis=1, keepdims=True)
+    points, seeds = points or (11 if full else 6), range(instances or (8 if full else 2))
+    ratios, correlations = np.geomspace(1e-3, 100, points), np.geomspace(0.03, 10, points)
     times = log_times(1e-1, 1e4, 60)
-
-    def rise(V: float, ratio: float) -> float:
-        z = flow_at_ratio(SequenceClasses(P, query=[1, 0], vocab_size=int(V)), ratio, times).z
-        common = np.vstack([np.zeros(2), z[:, :, 0]])
-        # A rise of the logit is a fall of its negative.
-        return float(drop_below_maximum(-common).max() / np.abs(z).max())
-
+    rows = []
+    for correlation in correlations:
+        members = [correlated_classes(correlation, seed) for seed in seeds]
+        rows.append([np.mean([fallen(flow_at_ratio(c, r, times))[-1].mean() for c in members]) for r in ratios])
     return Map(
-        title="Rise of the only common token, t <= 1e4/eta_Y",
+        title="Distinct tokens that fall, t <= 1e4/eta_Y",
         xlabel="eta_Z/eta_Y",
-        ylabel="V",
-        quantity="rise over the largest logit",
+        ylabel="|lambda_1(E)| K",
+        quantity="share of distinct tokens that fall",
         x=ratios,
-        y=sizes,
-        violation=over_grid(rise, {"V": sizes, "ratio": ratios}),
-        threshold=FALL,
+        y=correlations,
+        violation=np.array(rows),
+        threshold=0.05,
         boundaries=(
-            boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, sizes[[0, -1]]),
-            boundary("printed: V >> K^2, read as 10 K^2", ratios[[0, -1]], [40.0, 40.0]),
+            boundary("printed: |lambda_1| < 1/K", ratios[[0, -1]], [1.0, 1.0]),
+            printed_ratio(correlations),
         ),
         scale="linear",
     )
@@ -108,7 +83,6 @@ def slow_attention_map(level: str, points: int | None = None, instances: int | N
     u = np.sqrt(constant / ratios)
     t_line = K * (np.expm1(u) + (V - 1) * u) / V  # (45)
     shown = t_line <= last[-1]
-    fitted = f"fitted to this family: (eta_Z/eta_Y) (V h)^2 = {constant:.2g}"
     return Map(
         title=f"How slow attention must be, and for how long: one family, K = {K}, V = {V}",
         xlabel="eta_Z/eta_Y",
@@ -119,8 +93,13 @@ def slow_attention_map(level: str, points: int | None = None, instances: int | N
         violation=violation,
         threshold=0.5,
         boundaries=(
-            boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, last[[0, -1]]),
-            boundary(fitted, ratios[shown], t_line[shown], "theory"),
+            printed_ratio(last),
+            boundary(
+                f"fitted to this family: (eta_Z/eta_Y) (V h)^2 = {constant:.2g}",
+                ratios[shown],
+                t_line[shown],
+                "theory",
+            ),
         ),
         scale="linear",
     )

@@ -1,92 +1,19 @@
-"""Validity maps over the ratio of the rates and the correlation of the classes, on the mean field."""
+"""Maps over the ratio of the rates: runs of the mean field at a ratio, printed conditions, a property's map."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import (
-    SequenceClasses,
-    Trajectory,
-    log_times,
-)
+from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.pictures import Line, Map
+from snapdyn.validation.pictures import Line, Map, Picture
+from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
-from snapdyn.validation.sample_classes import correlated_classes
-
-# "Much larger" is read as a factor of ten, as in Assumption 2.
-MUCH_SMALLER = 0.1
-
-
-def ratio_correlation_map(
-    level: str,
-    title: str,
-    quantity: str,
-    measure: Callable[[Trajectory], float],
-    threshold: float,
-    scale: str = "log",
-    points: int | None = None,
-    instances: int | None = None,
-) -> Map:
-    """Map of a violation in the mean field over eta_Z/eta_Y and |lambda_1| K, mean over instances, t <= 1e4/eta_Y.
-
-    The printed conditions are eta_Z much smaller than eta_Y, read as a factor of ten, and |lambda_1| < 1/K.
-
-    Parameters
-    ----------
-    level : "quick" or "full"
-        "full" uses more points and more instances.
-    title : str
-        Title of the map.
-    quantity : str
-        What the violation is, with its unit.
-    measure : callable
-        ``measure(run)`` returns the violation in the run of one instance.
-    threshold : float
-        The statement counts as failed where the violation is larger.
-    scale : "log" or "linear"
-        Scale of the colours.
-    points : int, optional
-        Points along each axis.
-    instances : int, optional
-        Instances of each cell.
-
-    Returns
-    -------
-    Map
-        The violation on the grid.
-    """
-    full = level == "full"
-    ratios = np.geomspace(1e-3, 100, points or (11 if full else 6))
-    correlations = np.geomspace(0.03, 10, points or (11 if full else 5))
-    times = log_times(1e-1, 1e4, 60)
-
-    @cache
-    def members(correlation: float) -> list[SequenceClasses]:
-        return [correlated_classes(correlation, seed) for seed in range(instances or (8 if full else 2))]
-
-    def violation(correlation: float, ratio: float) -> float:
-        return float(np.mean([measure(flow_at_ratio(classes, ratio, times)) for classes in members(correlation)]))
-
-    return Map(
-        title=title,
-        xlabel="eta_Z/eta_Y",
-        ylabel="|lambda_1(E)| K",
-        quantity=quantity,
-        x=ratios,
-        y=correlations,
-        violation=over_grid(violation, {"correlation": correlations, "ratio": ratios}),
-        threshold=threshold,
-        boundaries=(
-            boundary("printed: |lambda_1| < 1/K", ratios[[0, -1]], [1.0, 1.0]),
-            boundary("printed: eta_Z << eta_Y, read as 1/10", [MUCH_SMALLER] * 2, correlations[[0, -1]]),
-        ),
-        scale="log" if scale == "log" else "linear",
-    )
+from snapdyn.validation.search import load
 
 
 def flow_at_ratio(classes: SequenceClasses, ratio: float, times: Floats) -> Trajectory:
@@ -97,6 +24,34 @@ def flow_at_ratio(classes: SequenceClasses, ratio: float, times: Floats) -> Traj
     return run_on_rung(MEAN_FIELD, classes, 1.0, ratio, times, rtol=1e-8, **options)
 
 
-def boundary(label: str, x: object, y: object, kind: str = "printed") -> Line:
+def boundary(label: str, x: ArrayLike, y: ArrayLike, kind: str = "printed") -> Line:
     """Line of a printed condition, or of a fitted one (kind "theory")."""
-    return Line(label, np.asarray(x, dtype=float), np.asarray(y, dtype=float), kind)  # type: ignore[arg-type]
+    return Picture.line(label, x, y, kind)
+
+
+def printed_ratio(y: Floats) -> Line:
+    """The printed condition on the rates, on a map over their ratio and `y`; "much smaller" is read as a tenth."""
+    return boundary("printed: eta_Z << eta_Y, read as 1/10", [0.1, 0.1], y[[0, -1]])
+
+
+def rates_map(level: str, prop: Property, name: str, threshold: float) -> Map:
+    """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
+    stored, points = load(name).instance, 13 if level == "full" else 5
+    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 500, points).round()
+
+    def number(V: float, ratio: float) -> float | None:
+        found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
+        return None if found is None else found.value
+
+    return Map(
+        title=f"{prop.name}, classes of {name}",
+        xlabel="eta_Z/eta_Y",
+        ylabel="V",
+        quantity=prop.name,
+        x=ratios,
+        y=sizes,
+        violation=over_grid(number, {"V": sizes, "ratio": ratios}),
+        threshold=threshold,
+        boundaries=(printed_ratio(sizes),),
+        scale="linear",
+    )

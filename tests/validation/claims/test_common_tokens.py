@@ -1,101 +1,86 @@
-"""Several common tokens: rates of Eq. (10), the exact condition for two classes, the stored counterexamples."""
+"""Several common tokens: the exact condition for two classes, counterexamples, proportions, reshaped families."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import ModifiedDecoder, SequenceClasses, whole_run
-from snapdyn.validation.claims.attention._common_rates import common_rates
-from snapdyn.validation.claims.attention._corollary2_instances import (
-    corollary_2_instance,
-    shared_common_tokens,
-    spread_profiles,
-    unequal_queries,
-)
-from snapdyn.validation.claims.attention._corollary2_settings import RISE, TIMES, largest_rise
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls
+from snapdyn.validation.claims.attention.corollary2 import PERMUTED, PROPORTIONAL, SHARED, UNEQUAL, two_classes
+from snapdyn.validation.observables import FALL
+from snapdyn.validation.rungs.run import EXACT
+from snapdyn.validation.search import Instance, flow, load
+
+
+def of_gradient(instance: Instance) -> Floats:
+    """Rates of Eq. (10) of one query summed term by term, with beta from an inverse and the zeta products."""
+    V, t = instance.vocab_size, instance.prior * instance.t_end
+    # h from (45), exp(V h) + (V-1) V h = V eta_Y s + 1, by Newton's method.
+    h = np.full(t.size, 1e-3)
+    for _ in range(200):
+        u = V * h
+        h = h - (np.expm1(u) + (V - 1) * u - V * instance.eta_Y * t) / (V * (np.exp(u) + V - 1))
+    f = instance.P / np.linalg.norm(instance.P, axis=1, keepdims=True)
+    G, rates = f @ f.T, np.zeros(f.shape[1])
+    H = np.linalg.inv(G)
+    for n in range(t.size):
+        left = (V - 1) ** 2 * h[n] / (V - 1 + np.exp(V * h[n]))
+        v = [V / (V - 1) if k == n else -V / (V - 1) ** 2 * h[k] / h[n] for k in range(t.size)]
+        for k in range(t.size):
+            if k != n:
+                beta = -left * sum(H[k, j] * v[j] for j in range(t.size))
+                rates += instance.prior[n] * beta * f[n] * (f[n] * G[n, k] - f[k])
+    return rates
 
 
 def test_rates_against_the_sum_of_equation_10() -> None:
-    """Assert the rates against Eq. (10) summed term by term, with beta from an inverse and the zeta products."""
+    """Assert the rates by dense linear algebra against Eq. (10) summed term by term, unequal priors."""
     rng = np.random.default_rng(0)
-    f = rng.uniform(0, 1, (3, 6))
-    f /= np.linalg.norm(f, axis=1, keepdims=True)
-    weight, V, h = rng.uniform(0.1, 1, 3), 7, rng.uniform(0.5, 2, 3)
-    G = f @ f.T
-    H = np.linalg.inv(G)
-    expected = np.zeros(6)
-    for n in range(3):
-        v = [V / (V - 1) if k == n else -V / (V - 1) ** 2 * h[k] / h[n] for k in range(3)]
-        for k in range(3):
-            if k != n:
-                beta = -sum(H[k, j] * v[j] for j in range(3))
-                expected += weight[n] * beta * f[n] * (f[n] * G[n, k] - f[k])
-    rates, _ = common_rates(f[None], weight[None], np.array([float(V)]), h[None])
-    np.testing.assert_allclose(rates[0], expected, rtol=1e-11)
+    instance = Instance(rng.uniform(0.1, 1, (3, 6)), np.zeros(3, dtype=int), rng.uniform(0.1, 1, 3), 7, 0.5, 1.0, 9.0)
+    rates, _ = drift_at_end(instance)
+    np.testing.assert_allclose(rates[0], of_gradient(instance), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("factor", "grows"), [(0.99, False), (1.01, True)])
-@pytest.mark.parametrize("dot", [0.05, 0.4, 0.7])
+@pytest.mark.parametrize("dot", [0.05, 0.4, 0.6])
 def test_condition_for_two_classes_on_both_sides(dot: float, factor: float, grows: bool) -> None:
     """Assert that a common token grows just where (f_1l/f_2l + f_2l/f_1l)/2 > 1/(f_1.f_2)."""
     mean = factor / dot
-    ratio = mean + np.sqrt(mean**2 - 1)
-    own = np.sqrt(dot / 2)
-    common = np.array([[own, np.sqrt(dot - own**2 / ratio)], [own / ratio, np.sqrt(dot - own**2 / ratio)]])
-    rest = np.sqrt(1 - (common**2).sum(axis=1))
-    f = np.hstack([common, np.diag(rest)])
-    rates, _ = common_rates(f[None], np.ones((1, 2)), np.array([50.0]), np.ones((1, 2)))
-    assert (rates[0, 0] > 0) == grows
-
-
-def test_largest_rise_of_a_path() -> None:
-    """Assert on a path made by hand that the rise counts from the running minimum, over the largest move."""
-    z = np.zeros((3, 1, 3))
-    z[:, 0, 0] = [-1.0, -4.0, -3.0]
-    z[:, 0, 1] = [1.0, 0.5, 0.0]
-    run = SimpleNamespace(z=z, z_initial=np.zeros((1, 3)))
-    assert largest_rise(run, np.array([0])) == pytest.approx(1 / 4)
-    assert largest_rise(run, np.array([1])) == pytest.approx(1 / 4)
-    assert largest_rise(run, np.array([2])) == 0
-
-
-def test_stored_counterexamples_are_their_seeds_rounded() -> None:
-    """Assert that the literal data are what their seeds draw, rounded to three digits."""
-    drawn = np.random.default_rng(351).dirichlet(np.ones(3), size=2)
-    stored = spread_profiles().P.toarray()
-    np.testing.assert_allclose(stored[[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 3]], drawn.round(3).ravel(), atol=1e-12)
-    from_seed = corollary_2_instance(274, query=[0, 1, 1])
-    np.testing.assert_allclose(unequal_queries().P.toarray(), from_seed.P.toarray().round(3), atol=1e-12)
-    assert unequal_queries().vocab_size == from_seed.vocab_size
-
-
-def _one_query(classes: SequenceClasses) -> SequenceClasses:
-    return SequenceClasses(classes.P, np.zeros(classes.num_classes, dtype=int), vocab_size=classes.vocab_size)
+    assert (two_classes(mean + np.sqrt(mean**2 - 1), dot) > 0) == grows
 
 
 @pytest.mark.parametrize(
     ("broken", "restored"),
     [
-        (spread_profiles(), shared_common_tokens(np.full((2, 2), 0.3), np.full((2, 1), 0.4), [0, 0], 10)),
-        (unequal_queries(), _one_query(unequal_queries())),
+        (UNEQUAL, replace(UNEQUAL, query=np.zeros(3, dtype=int))),
+        (
+            load("theorem2b-two-common").instance,
+            replace(load("theorem2b-two-common").instance, P=np.array([[1.0, 1.0, 1.0, 0.0], [0.2, 0.2, 0.0, 1.0]])),
+        ),
     ],
 )
-def test_growth_goes_with_the_condition_that_is_dropped(broken: SequenceClasses, restored: SequenceClasses) -> None:
-    """Assert that a common token grows in the stored case, and none does once its condition is restored."""
-    tokens = np.array([0, 1])
-    assert largest_rise(whole_run(ModifiedDecoder(broken, 1.0, 1.0), TIMES), tokens) > 0.1
-    assert largest_rise(whole_run(ModifiedDecoder(restored, 1.0, 1.0), TIMES), tokens) < RISE
+def test_growth_goes_with_the_condition_that_is_dropped(broken: Instance, restored: Instance) -> None:
+    """Assert that a common token grows in the counterexample, and none does once its condition is restored."""
+    rise = falls(EXACT, common_tokens, -1.0)
+    assert rise(broken).value > 0.1
+    assert rise(restored).value <= FALL
 
 
 def test_common_tokens_keep_their_proportions() -> None:
     """Assert (exp(-2 z_l) - 1)/rho_l^2 equal for all common tokens at every time, to the solver's tolerance."""
-    classes = corollary_2_instance(3)
-    tokens = classes.common_tokens()
-    run = whole_run(ModifiedDecoder(classes, 1.0, 1.0), TIMES, rtol=1e-10, atol=1e-13)
-    fall = np.expm1(-2 * run.z[10:, 0, tokens]) / classes.P.toarray()[0, tokens] ** 2
-    assert tokens.size > 1
+    run = flow(PERMUTED, EXACT, rtol=1e-10, atol=1e-13)
+    assert run is not None
+    fall = np.expm1(-2 * run.z[10:, 0, :4]) / PERMUTED.P[0, :4] ** 2
     # atol 1e-13 per step against falls of 1e-3 of the smallest rho^2 and more.
     np.testing.assert_allclose(fall / fall[:, :1], 1, rtol=1e-6)
+
+
+def test_draws_of_the_family_are_proportional() -> None:
+    """Assert the requirement on draws, with several common tokens of different shares, and that others break it."""
+    draws = [SHARED.draw(5, number) for number in range(30)]
+    assert all(PROPORTIONAL.on(instance).holds for instance in draws)
+    assert any(np.ptp(instance.P[0, common_tokens(instance.classes)]) > 0.01 for instance in draws)
+    assert not PROPORTIONAL.on(load("theorem2b-two-common").instance).holds

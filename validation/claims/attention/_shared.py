@@ -2,58 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import FALL, drop_below_maximum
-from snapdyn.validation.properties import Measured, Requirement
+from snapdyn.validation.pictures import Picture
+from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
 
 Tokens = Callable[[SequenceClasses], Ints]
+Measure = Callable[[Instance], Measured | None]
+WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}
 MODIFIED = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING)
+# The mean field exists for classes that share next tokens, too.
+OWN = replace(OWN_NEXT_TOKENS, defining=False)
 
-SCALARS = Family(
-    "any state of Eq. (10)",
-    "any",
-    uniform=False,
-    num_classes=(1, 12),
-    num_common=(0, 4),
-    num_distinct=(0, 4),
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e6),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
-)
+# Rates and times of flows, as wide as float64 and the solvers allow, and those of statements about one state.
+RANGES: dict[str, Any] = {"vocab_size": (2, 10**12), "ratio": (1e-6, 1e2), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
+WIDE: dict[str, Any] = {"num_classes": (2, 12), "ratio": (1e-6, 1e6), "horizon": (1e-2, 1e12)}
 FLOWS = Family(
-    "any classes",
-    "any",
-    uniform=False,
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e2),
-    horizon=(1e-2, 1e6),
-    eta_Y=(1e-6, 1e6),
+    "any classes", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(0, 4), **RANGES
 )
+SCALARS = replace(FLOWS, name="any state of Eq. (10)", **(WIDE | {"num_classes": (1, 12), "num_common": (0, 4)}))
 
 
-def distinct_tokens(classes: SequenceClasses) -> Ints:
-    """Distinct tokens of all classes."""
-    return classes.distinct_tokens()
+@dataclass(frozen=True)
+class Reshaped(Family):
+    """Family in which `reshape` changes the columns (S, c) of the common tokens of every draw."""
+
+    reshape: Callable[[np.random.Generator, Floats], Floats] = lambda rng, common: common
+
+    def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
+        instance = super()._draw(rng, seed, number)
+        if instance is None:
+            return None
+        P, common = instance.P.copy(), common_tokens(instance.classes)
+        P[:, common] = self.reshape(rng, P[:, common])
+        return replace(instance, P=P)
 
 
-def common_tokens(classes: SequenceClasses) -> Ints:
-    """Common tokens."""
-    return classes.common_tokens()
+distinct_tokens, common_tokens = SequenceClasses.distinct_tokens, SequenceClasses.common_tokens
 
 
 def row_sum(instance: Instance) -> float:
@@ -66,15 +66,11 @@ def row_sum(instance: Instance) -> float:
     With a single common token every entry of w is positive at once.
     """
     K = instance.num_classes
-    if K < 3 or np.count_nonzero(np.count_nonzero(instance.P, axis=0) > 1) == 1:
+    if K < 3 or common_tokens(instance.classes).size == 1:
         return 0.0
-    E = instance.gram - np.eye(K)
     p = instance.prior
-    terms = E * np.maximum(1.0, p[None, :] / p[:, None])
-    np.fill_diagonal(terms, np.inf)
-    left_out = terms.min(axis=1)
-    np.fill_diagonal(terms, 0.0)
-    return float((terms.sum(axis=1) - left_out).max())
+    terms = (instance.gram * np.maximum(1.0, p / p[:, None]))[~np.eye(K, dtype=bool)].reshape(K, K - 1)
+    return float((terms.sum(axis=1) - terms.min(axis=1)).max())
 
 
 SMALL_OVERLAPS = Requirement(
@@ -85,14 +81,15 @@ SMALL_OVERLAPS = Requirement(
 )
 
 
-def _count(tokens: Tokens) -> Callable[[Instance], float]:
-    return lambda instance: float(tokens(instance.classes).size)
+def some(kind: str, tokens: Tokens) -> Requirement:
+    """There are tokens of a kind."""
+    return Requirement(
+        f"a {kind} token", f"{kind} tokens >= 1", lambda i: tokens(i.classes).size, at_least=1, defining=True
+    )
 
 
-A_DISTINCT_TOKEN = Requirement(
-    "a distinct token", "distinct tokens >= 1", _count(distinct_tokens), at_least=1, defining=True
-)
-A_COMMON_TOKEN = Requirement("a common token", "common tokens >= 1", _count(common_tokens), at_least=1, defining=True)
+A_DISTINCT_TOKEN = some("distinct", distinct_tokens)
+A_COMMON_TOKEN = some("common", common_tokens)
 
 
 def logits_of(classes: SequenceClasses, tokens: Ints) -> tuple[Ints, Ints]:
@@ -102,96 +99,72 @@ def logits_of(classes: SequenceClasses, tokens: Ints) -> tuple[Ints, Ints]:
     return query[kept], token[kept]
 
 
-def movable(instance: Instance) -> NDArray[np.bool_]:
-    """Which logits (Q, M) move at all: those of classes that overlap another class; others stay, up to rounding."""
+def start_of(instance: Instance) -> Floats:
+    """Attention logits at t = 0, (Q, M)."""
     classes = instance.classes
-    found = np.zeros((classes.queries.size, classes.num_tokens), dtype=bool)
-    overlaps = (instance.gram - np.eye(instance.num_classes) > 0).any(axis=1)
-    for n in np.flatnonzero(overlaps):
-        found[classes.query_index[n], classes.support(int(n))] = True
-    return found
+    return np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
 
 
-def falls(rung: str, tokens: Tokens, sign: float = 1.0) -> Callable[[Instance], Measured | None]:
+def falls(rung: str, tokens: Tokens, sign: float = 1.0) -> Measure:
     """Largest fall of a logit of `tokens` below its maximum so far (sign -1: rise), over the largest |z - z(0)|.
 
     A fall is more than FALL. Where there is none, the number is minus the smallest gain after the steepest part of a
-    path, over the path's largest value, so that a search can follow it towards a fall.
+    path, over the path's largest value, so that a search can follow it towards a fall. A move of less than rounding is
+    none, and logits of classes that overlap no other class do not move.
     """
 
     def measure(instance: Instance) -> Measured | None:
         run = flow(instance, rung)
-        return None if run is None else largest_fall_of(run, instance, tokens, sign, noise(instance, rung))
+        if run is None:
+            return None
+        classes = instance.classes
+        query, token = logits_of(classes, tokens(classes))
+        overlaps = (instance.gram - np.eye(instance.num_classes)).max(axis=1, keepdims=True) > 0
+        owners = overlaps & (classes.query_index[:, None] == query) & (instance.P[:, token] > 0)
+        moved = owners.any(axis=0)
+        query, token = query[moved], token[moved]
+        rounding = noise(instance, rung)
+        change = run.z - np.asarray(run.z_initial)
+        paths = np.vstack([np.zeros(token.size), sign * change[:, query, token]])
+        drop = drop_below_maximum(paths)
+        if drop.max(initial=0.0) > rounding:
+            i, j = np.unravel_index(drop.argmax(), drop.shape)
+            scale = max(float(np.abs(change).max()), rounding)
+            where = f"token {token[j]} of query {query[j]}, t = {run.t[i - 1]:.3g}"
+            return Measured((float(drop[i, j]) - rounding) / scale, at_most=FALL, where=where)
+        paths = paths[:, paths.max(axis=0) > rounding]
+        if not paths.size:
+            return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
+        gains = np.diff(paths, axis=0)
+        late = np.arange(gains.shape[0])[:, None] >= gains.argmax(axis=0)
+        least = np.where(late, gains, np.inf).min(axis=0) / paths.max(axis=0)
+        return Measured(min(-float(least.min()), 0.0), at_most=FALL)
 
     return measure
-
-
-def largest_fall_of(run: Trajectory, instance: Instance, tokens: Tokens, sign: float, rounding: float) -> Measured:
-    """What `falls` measures, of a run of the instance; a move of less than `rounding` is none."""
-    query, token = logits_of(instance.classes, tokens(instance.classes))
-    moved = movable(instance)[query, token]
-    query, token = query[moved], token[moved]
-    if not token.size:
-        return Measured(-1.0, at_most=FALL, where="no class of these tokens overlaps another")
-    start = np.asarray(run.z_initial)
-    scale = max(float(np.abs(run.z - start).max()), rounding)
-    paths = sign * (run.z - start)[:, query, token]
-    paths = np.vstack([np.zeros(token.size), paths])
-    drop = drop_below_maximum(paths)
-    i, j = np.unravel_index(drop.argmax(), drop.shape)
-    where = f"token {token[j]} of query {query[j]}, t = {run.t[i - 1] if i else 0.0:.3g}"
-    fall = float(drop[i, j]) - rounding
-    if fall > 0:
-        return Measured(fall / scale, at_most=FALL, where=where)
-    moving = paths.max(axis=0) > rounding
-    if not moving.any():
-        return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
-    paths = paths[:, moving]
-    gains = np.diff(paths, axis=0)
-    late = np.arange(gains.shape[0])[:, None] >= gains.argmax(axis=0)
-    least = np.where(late, gains, np.inf).min(axis=0) / paths.max(axis=0)
-    return Measured(min(-float(least.min()), 0.0), at_most=FALL, where=where)
 
 
 def early_gradient(instance: Instance) -> tuple[Floats, Floats]:
     """f_n and g_n/(eta_Y t) of the mean field at t -> 0, (S, M): sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k."""
     classes = instance.classes
-    start = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-    _, f = dense_attention(classes, start)
+    _, f = dense_attention(classes, start_of(instance))
     same = classes.next_index[:, None] == classes.next_index
     return f, (same - 1.0 / instance.vocab_size) @ (classes.prior[:, None] * f)
 
 
-def without_normalisation(tokens: Tokens, sign: float = 1.0) -> Callable[[Instance], Measured | None]:
+def without_normalisation(tokens: Tokens, sign: float = 1.0) -> Measure:
     """Wrong theory: attention without the division by |q|, z' = c o (g - c.g): fall of `tokens` at early times."""
 
     def measure(instance: Instance) -> Measured | None:
         classes = instance.classes
         f, g = early_gradient(instance)
         c = f / f.sum(axis=1, keepdims=True)
-        drift = np.zeros((classes.queries.size, classes.num_tokens))
-        per_class = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
-        np.add.at(drift, classes.query_index, per_class)
+        rates = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
+        drift = (classes.query_index == np.arange(classes.queries.size)[:, None]) @ rates
         largest = float(np.abs(drift).max())
-        moved = drift[logits_of(classes, tokens(classes))]
-        return (
-            None if largest == 0 or not moved.size else Measured(float(-(sign * moved).min()) / largest, at_most=FALL)
-        )
+        moved = sign * drift[logits_of(classes, tokens(classes))]
+        return None if largest == 0 or not moved.size else Measured(-float(moved.min()) / largest, at_most=FALL)
 
     return measure
-
-
-def speeds(instance: Instance, E: Floats, h: Floats) -> tuple[Floats, Floats]:
-    """xi_n/gamma_n of Eq. (10) up to a positive factor, as the regression of f_n on the others; size of its terms."""
-    V = instance.vocab_size
-    values, sizes = np.zeros(h.size), np.zeros(h.size)
-    G = E + np.eye(h.size)
-    for n in range(h.size):
-        others = np.delete(np.arange(h.size), n)
-        w = np.linalg.solve(G[np.ix_(others, others)], G[n, others])
-        terms = np.concatenate([w * (V - 1) * h[n] * G[n, others], w * h[others]])
-        values[n], sizes[n] = terms.sum(), np.abs(terms).sum()
-    return values, sizes
 
 
 def heights(instance: Instance) -> Floats:
@@ -200,30 +173,77 @@ def heights(instance: Instance) -> Floats:
 
 
 def speed(instance: Instance) -> Measured:
-    """Smallest xi_n of Eq. (10) at z(0) and t_end, over the size of its terms.
+    """Smallest xi_n of Eq. (10) at z(0) and t_end, over the size of its terms: f_n regressed on the other f_k.
 
-    Every state (z, t) is the start of another instance, so the start is no restriction. The claim compares the
-    regression with dense linear algebra.
+    Every state (z, t) is the start of another instance, so the start is no restriction.
     """
-    values, sizes = speeds(instance, instance.gram - np.eye(instance.num_classes), heights(instance))
-    shares = values / sizes
+    G, h = instance.gram, heights(instance)
+    # Coefficients of the regression from the inverse: w_nk = -(G^{-1})_nk/(G^{-1})_nn.
+    H = np.linalg.inv(G)
+    w = -H / H.diagonal()[:, None]
+    np.fill_diagonal(w, 0.0)
+    terms = np.stack([(instance.vocab_size - 1) * h[:, None] * G * w, h * w])
+    shares = terms.sum(axis=(0, 2)) / np.abs(terms).sum(axis=(0, 2))
     n = int(shares.argmin())
-    # A solve loses eps times the condition number.
-    error = 16 * instance.num_classes * float(np.finfo(float).eps) / float(instance.eigenvalues[0])
+    # An inverse loses eps times the condition number.
+    error = 16 * len(G) * EPS / float(instance.eigenvalues[0])
     return Measured(float(shares[n]), at_least=0.0, error=error, where=f"class {n}, t = {instance.t_end:.3g}")
 
 
+def drift_at_end(instance: Instance) -> tuple[Floats, Floats]:
+    """Rates of the logits (Q, M) and gradients g_n at z(0) and t_end, Eq. (10) by dense linear algebra, eta_Z = 1."""
+    z = start_of(instance)
+    g = modified_decoder_gradient(instance.classes, z, heights(instance))
+    return attention_drift(instance.classes, z, g, 1.0), g
+
+
 def common_rate(instance: Instance) -> Measured:
-    """Largest rate of a common logit at z(0) and t_end under Eq. (10) by dense linear algebra, over the largest."""
-    classes = instance.classes
-    z = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-    g = modified_decoder_gradient(classes, z, heights(instance))
-    drift = attention_drift(classes, z, g, 1.0)
-    query, token = logits_of(classes, classes.common_tokens())
+    """Largest rate of a common logit at z(0) and t_end under Eq. (10), over the largest rate."""
+    drift, g = drift_at_end(instance)
+    query, token = logits_of(instance.classes, common_tokens(instance.classes))
     largest = float(np.abs(drift).max())
+    moved = drift[query, token] / largest
     # g_n loses digits where f_n.g_n is taken off, which is 1/overlap times larger, and in the solve.
-    error = 1e3 * float(np.finfo(float).eps) * float(np.linalg.norm(g, axis=1).max()) / float(instance.eigenvalues[0])
-    at = int(drift[query, token].argmax())
-    return Measured(
-        float(drift[query, token][at]) / largest, at_most=0.0, error=error / largest, where=f"token {token[at]}"
+    error = 1e3 * EPS * float(np.linalg.norm(g, axis=1).max()) / float(instance.eigenvalues[0]) / largest
+    return Measured(float(moved.max()), at_most=0.0, error=error, where=f"token {token[moved.argmax()]}")
+
+
+def no_division(tokens: Tokens, sign: float = 1.0) -> dict[str, Measure]:
+    """The control of falls and rises."""
+    return {"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(tokens, sign)}
+
+
+def common_logits_fall(domain: Family, *conditions: Requirement, directed: bool = True) -> tuple[Property, ...]:
+    """Properties: no common logit rises in the mean field; none has a positive rate, or rises, under Eq. (10)."""
+    of_rungs = {MEAN_FIELD: (OWN, FROZEN_SPEED, LITTLE_MEMORY_COMMON), EXACT: MODIFIED}
+    mean_field, modified = (
+        Property(
+            "largest rise of a common logit over the largest |z|",
+            WORDS[rung],
+            falls(rung, common_tokens, -1.0),
+            domain,
+            conditions=(A_COMMON_TOKEN, A_DISTINCT_TOKEN, *of_rung, *conditions),
+            controls=no_division(common_tokens, -1.0),
+            evaluations=(40, 1500),
+            directed=directed,
+        )
+        for rung, of_rung in of_rungs.items()
     )
+    rates = replace(
+        modified,
+        name="largest rate of a common logit over the largest rate",
+        measure=common_rate,
+        domain=replace(domain, **WIDE),
+        evaluations=(400, 40_000),
+    )
+    return mean_field, rates, modified
+
+
+def logit_picture(ylabel: str, shown: Mapping[str, tuple[Instance, str, int, str]], **scale: Any) -> Picture:
+    """Picture of logits over eta_Z: by the label of each line the instance, rung, token of the first query and kind."""
+    lines = []
+    for label, (instance, rung, token, kind) in shown.items():
+        run = flow(instance, rung)
+        assert run is not None
+        lines.append(Picture.line(label, run.t, run.z[:, 0, token] / instance.eta_Z, kind))
+    return Picture("t (batch-size-1 steps)", ylabel, tuple(lines), **scale)

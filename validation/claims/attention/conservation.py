@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from snapdyn.dynamics import log_times, syn_medium
-from snapdyn.validation.dense_algebra import dense_attention, modified_decoder_gradient
-from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.claims.attention._shared import FLOWS, Measure
+from snapdyn.validation.dense_algebra import EPS, dense_attention, modified_decoder_gradient
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measured, Property
-from snapdyn.validation.register import claim
+from snapdyn.validation.properties import Property
+from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
-from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import resolution
 
-DOMAIN = Family(
-    "any classes",
-    "any",
-    uniform=False,
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e3),
-    horizon=(1e-2, 1e4),
-    eta_Y=(1e-6, 1e6),
-    shared_next_tokens=True,
-)
+DOMAIN = replace(FLOWS, ratio=(1e-6, 1e3), horizon=(1e-2, 1e4), shared_next_tokens=True)
 
 
-def drift(rung: str) -> Callable[[Instance], Measured | None]:
+def drift(rung: str) -> Measure:
     """Largest |row sum| of Y and Z along a run, over what rounding allows.
 
     An evaluation rounds each of M tokens (V outputs are one column with a multiplicity, so they count as classes do)
@@ -46,9 +34,9 @@ def drift(rung: str) -> Callable[[Instance], Measured | None]:
             return None
         sums = max(float(np.max(values)) for values in run.invariants.values())
         # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
-        largest = max(1.0, float(np.abs(run.z).max())) * math.log(instance.vocab_size * max(math.e, instance.horizon))
+        largest = max(1.0, float(np.abs(run.z).max())) * np.log(instance.vocab_size * max(np.exp(1), instance.horizon))
         summands = instance.P.shape[1] + instance.num_classes
-        state = float(np.finfo(float).eps) * run.stats["evaluations"] * largest
+        state = EPS * run.stats["evaluations"] * largest
         # Terms of a rate of z that cancel: `resolution` in all, and those of Eq. (10) grow with the inverse of G.
         inverse = 1 / float(instance.eigenvalues[0]) if rung == EXACT else 1.0
         return Measured(sums / (summands * (state + resolution(instance)) * inverse), at_most=1.0)
@@ -67,14 +55,24 @@ def without_projection(instance: Instance) -> Measured | None:
     return Measured(float(np.abs(rates.sum(axis=1)).max() / np.abs(rates).max()), at_most=1e-11)
 
 
-@claim(
+def picture() -> Picture:
+    """Row sums along a run of Syn-Medium."""
+    times = log_times(1e-2, 1e6, 40)
+    run = run_on_rung(MEAN_FIELD, syn_medium(3), 1.0, 1.0, times)
+    lines = (
+        Picture.line(name, times, np.maximum(values, 1e-18), "simulation") for name, values in run.invariants.items()
+    )
+    return Picture("t (batch-size-1 steps)", "largest |row sum|, Syn-Medium Q = 3", tuple(lines), yscale="log")
+
+
+CLAIM = Claim(
     "conservation",
     source="own, from Lemma 1",
     title="Row sums of Y and Z stay 0",
-    answer="Exact; integration keeps them to rounding.",
     statement="From zero start every row of Y and every row of Z sums to 0 for ever.",
     latex=r"\sum_l z_{ml}=0,\quad \sum_j Y_{lj}=0",
-    grade="proved",
+    conclusion="Exact; integration keeps them to rounding. Linear invariants are kept by every Runge-Kutta method; the "
+    "drift shown is rounding.",
     properties=(
         Property(
             "|row sum| of Y and Z over what rounding allows", "mean field", drift(MEAN_FIELD), DOMAIN, directed=False
@@ -89,20 +87,7 @@ def without_projection(instance: Instance) -> Measured | None:
             directed=False,
         ),
     ),
+    proved=("conservation",),
+    picture=picture,
+    grade="proved",
 )
-def conservation(evidence: Evidence) -> None:
-    evidence.proved("conservation")
-    evidence.conclusion = (
-        "Linear invariants are kept by every Runge-Kutta method, to rounding; the drift shown is rounding."
-    )
-    times = log_times(1e-2, 1e6, 40)
-    run = run_on_rung(MEAN_FIELD, syn_medium(3), 1.0, 1.0, times)
-    evidence.picture = Picture(
-        "t (batch-size-1 steps)",
-        "largest |row sum|, Syn-Medium Q = 3",
-        tuple(
-            Picture.line(name, times, np.maximum(values, 1e-18), "simulation")
-            for name, values in run.invariants.items()
-        ),
-        yscale="log",
-    )

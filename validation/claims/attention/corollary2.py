@@ -2,99 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from snapdyn.validation.claims.attention._corollary2_settings import runs_and_boundary
+from snapdyn.dynamics import sgd
 from snapdyn.validation.claims.attention._shared import (
-    A_COMMON_TOKEN,
-    A_DISTINCT_TOKEN,
-    MODIFIED,
-    common_rate,
+    RANGES,
+    Reshaped,
+    common_logits_fall,
     common_tokens,
-    falls,
-    without_normalisation,
+    drift_at_end,
+    logit_picture,
+    start_of,
 )
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
-from snapdyn.validation.properties import Measured, Property, Requirement
-from snapdyn.validation.register import claim
-from snapdyn.validation.requirements import ONE_QUERY, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
+from snapdyn.validation.design import over_grid
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.register import Claim
+from snapdyn.validation.requirements import ONE_QUERY
+from snapdyn.validation.rungs.run import EXACT, SGD
+from snapdyn.validation.search import Box, Instance, load
+from snapdyn.validation.statistics import standard_error
 
 
-class Proportional(Family):
-    """Family whose classes hold the common tokens in one proportion: P(l|n) = rho_l tau_n."""
-
-    def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
-        instance = super()._draw(rng, seed, number)
-        if instance is None:
-            return None
-        common = np.count_nonzero(instance.P, axis=0) > 1
-        size = instance.P[:, common].sum(axis=1, keepdims=True)
-        rho = rng.dirichlet(np.ones(int(common.sum()))) + 1e-3
-        P = instance.P.copy()
-        P[:, common] = size * rho
-        return replace(instance, P=P)
-
-
-def _spread_of_profiles(instance: Instance) -> float:
+def spread_of_profiles(instance: Instance) -> float:
     """Largest difference of (classes' common profiles, each with sum 1), relative to the token's largest share."""
-    weights = (
-        instance.P if instance.start is None else instance.P * np.exp(instance.start[instance.classes.query_index])
-    )
-    common = weights[:, instance.classes.common_tokens()]
-    if not common.size:
-        return 0.0
+    weights = instance.P * np.exp(start_of(instance)[instance.classes.query_index])
+    common = weights[:, common_tokens(instance.classes)]
     shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1e-300)
-    return float((np.ptp(shares, axis=0) / shares.max(axis=0)).max())
+    return float((np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0))
 
 
 PROPORTIONAL = Requirement(
-    "common parts proportional", "P(l|n) = rho_l tau_n for every common l, to 1e-9", _spread_of_profiles, at_most=1e-9
+    "common parts proportional", "P(l|n) = rho_l tau_n for every common l, to 1e-9", spread_of_profiles, at_most=1e-9
 )
-SHARED = Proportional(
+SHARED = Reshaped(
     "proportional common parts",
     "any",
     uniform=False,
-    num_classes=(2, 6),
+    # The size of a class's common part is kept.
+    reshape=lambda rng, common: common.sum(axis=1, keepdims=True) * (rng.dirichlet(np.ones(common.shape[1])) + 1e-3),
     num_common=(1, 5),
-    num_distinct=(1, 4),
     num_queries=(1, 1),
     shared_by_all=True,
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e2),
-    horizon=(1e-2, 1e6),
-    eta_Y=(1e-6, 1e6),
+    **RANGES,
 )
-WIDE = replace(SHARED, num_classes=(2, 12), ratio=(1e-6, 1e6), horizon=(1e-2, 1e12))
-OWN = replace(OWN_NEXT_TOKENS, defining=False)
-WRONG: dict[str, Callable[[Instance], Measured | None]] = {
-    "wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(common_tokens, -1.0)
-}
+TWO_CLASSES = Box(ratio=(1.0, 1e3, "log"), overlap=(0.01, 0.6, "log"))
 
 
-def _property(rung: str, words: str, *conditions: Requirement) -> Property:
-    return Property(
-        "largest rise of a common logit over the largest |z|",
-        words,
-        falls(rung, common_tokens, -1.0),
-        SHARED,
-        conditions=(A_COMMON_TOKEN, A_DISTINCT_TOKEN, *conditions, ONE_QUERY, PROPORTIONAL),
-        controls=WRONG,
-        evaluations=(40, 1500),
-        directed=False,
+def instance_of(common: ArrayLike, own: ArrayLike, query: ArrayLike, vocab_size: int) -> Instance:
+    """Classes with the probabilities `common` (K, c), and `own` (K,) of a distinct token each, up to t = 1e6."""
+    P = np.hstack([common, np.diag(own)])
+    return Instance(P, np.array(query), np.ones(len(P)), vocab_size, 1.0, 1.0, 1e6)
+
+
+PERMUTED = instance_of([[0.021, 0.471, 0.345, 0.068]] * 3, [0.095] * 3, [0, 0, 0], 161)
+# Common token 1 falls at first and then grows for the query of one class.
+UNEQUAL = instance_of([[0.373, 0.555]] * 3, [0.072] * 3, [0, 1, 1], 16)
+
+
+def trained(instance: Instance) -> Measured:
+    """Common logits after 2000 steps on single sequences: largest mean over seeds plus three standard errors."""
+    runs = sgd(instance.classes, 0.2, 0.2, 2000, seed=range(8), record=[2000])
+    last = np.array([run.z[-1, 0, common_tokens(instance.classes)] for run in runs])
+    return Measured(float((last.mean(axis=0) + 3 * standard_error(last)).max()), at_most=0.0)
+
+
+def two_classes(ratio: float, overlap: float) -> float:
+    """Rate of a common token with f_1l/f_2l = `ratio`, over the largest rate, by dense algebra; f_1.f_2 = `overlap`.
+
+    The token takes up half of the overlap at most; a second common token, equal in both classes, fills the rest.
+    """
+    token = np.sqrt(overlap / 2) / np.array([1.0, ratio])
+    common = np.column_stack([token, [np.sqrt(overlap - token.prod())] * 2])
+    (rates,), _ = drift_at_end(instance_of(common, np.sqrt(1 - (common**2).sum(axis=1)), [0, 0], 100))
+    return float(rates[0] / np.abs(rates).max())
+
+
+def grows(ratio: float, overlap: float, mean: float) -> Measured:
+    """Rate of a common token, with the other sign where it falls by theory: where f_1.f_2 `mean` < 1."""
+    return Measured(two_classes(ratio, overlap) * np.sign(overlap * mean - 1), at_least=0.0, error=IDENTITY_ERROR)
+
+
+def where_it_grows(level: str) -> Map:
+    """Rate of a common token of two classes."""
+    points = 81 if level == "full" else 21
+    ratio, overlap = np.geomspace(1, 1000, points), np.geomspace(0.01, 0.6, points)
+    return Map(
+        title="Rate of a common token, two classes",
+        xlabel="f_1l/f_2l",
+        ylabel="f_1.f_2",
+        quantity="z_l' over the largest rate",
+        x=ratio,
+        y=overlap,
+        violation=over_grid(two_classes, {"overlap": overlap, "ratio": ratio}),
+        threshold=0.0,
+        boundaries=(Picture.line("(r + 1/r)/2 = 1/(f_1.f_2)", 1 / overlap + np.sqrt(1 / overlap**2 - 1), overlap),),
+        scale="linear",
     )
 
 
-@claim(
+IN_MEAN_FIELD, RATES, UNDER_EQ_10 = common_logits_fall(SHARED, ONE_QUERY, PROPORTIONAL, directed=False)
+CLAIM = Claim(
     "corollary2",
     source="Corollary 2, Eqs. (10), (101)-(107)",
     title="All common tokens lose attention together",
-    answer="Under Eq. (10): for one query and proportional common parts; the mean field also needs little memory.",
     statement="All common tokens lose attention where there is a single query, the distinct-token profiles of the "
     "classes are permutations of each other, P(l|n) = rho_l for every common l, and Z(0) = 0. (own: one query and "
     "P(l|n) = rho_l tau_n suffice, for any distinct profiles, Z(0), priors, V and correlation. In general "
@@ -102,27 +118,52 @@ def _property(rung: str, words: str, *conditions: Requirement) -> Property:
     "grows if and only if (f_1l/f_2l + f_2l/f_1l)/2 > 1/(f_1.f_2).)",
     latex=r"\dot z_l=\eta_Z\sum_np_nf_{nl}\Bigl(f_{nl}\xi_n-\gamma_n\sum_{k\ne n}\beta_{nk}f_{kl}\Bigr)<0;"
     r"\qquad K=2:\ \dot z_l>0\iff\tfrac12\Bigl(\frac{f_{1l}}{f_{2l}}+\frac{f_{2l}}{f_{1l}}\Bigr)>\frac1{f_1\cdot f_2}",
-    expected="conditional",
-    assumptions=(
+    conditions=(
         "one query",
         "common parts of the classes proportional: P(l|n) = rho_l tau_n",
         "one class per next token",
         "mean field: memory takes less than the common logits' rate, by linear response",
     ),
+    conclusion="Under (10) it holds for one query and proportional common parts; the mean field also needs little "
+    "memory. There f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum rho^2) sum_n p_n xi_n "
+    "(1 - |f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) depends on n a common token "
+    "can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, and with two queries of unequal "
+    "size by {two queries of unequal size:.0%}.",
+    expected="conditional",
     properties=(
-        _property(MEAN_FIELD, "mean field", OWN, FROZEN_SPEED, LITTLE_MEMORY_COMMON),
-        Property(
-            "largest rate of a common logit over the largest rate",
-            "modified decoder",
-            common_rate,
-            WIDE,
-            conditions=(A_COMMON_TOKEN, A_DISTINCT_TOKEN, *MODIFIED, ONE_QUERY, PROPORTIONAL),
-            controls=WRONG,
-            evaluations=(400, 40_000),
-            directed=False,
+        replace(
+            IN_MEAN_FIELD,
+            beyond={"two queries of unequal size, eta_Z/eta_Y = 0.01": replace(UNEQUAL, eta_Z=0.01)},
         ),
-        _property(EXACT, "modified decoder", *MODIFIED),
+        RATES,
+        replace(
+            UNDER_EQ_10,
+            beyond=lambda: {
+                "P(l|n) depends on n": load("theorem2b-two-common").instance,
+                "two queries of unequal size": UNEQUAL,
+            },
+        ),
+        Property(
+            "common logits after training: largest mean of 8 seeds + 3 standard errors",
+            SGD,
+            trained,
+            cases={"permuted profiles": PERMUTED},
+        ),
+        Property(
+            "own: rate of a common token of two classes, with the sign of (r + 1/r)/2 - 1/(f_1.f_2) for r = f_1l/f_2l",
+            LINEAR_ALGEBRA,
+            lambda p: grows(**p, mean=(p["ratio"] + 1 / p["ratio"]) / 2),
+            TWO_CLASSES,
+            controls={"wrong theory: growth where f_1l/f_2l > 1/(f_1.f_2)": lambda p: grows(**p, mean=p["ratio"])},
+            evaluations=(200, 20_000),
+        ),
     ),
+    picture=lambda: logit_picture(
+        "z of common token 1, Eq. (10)",
+        {
+            "as in Corollary 2": (PERMUTED, EXACT, 1, "theory"),
+            "two queries of unequal size": (UNEQUAL, EXACT, 1, "simulation"),
+        },
+    ),
+    map=where_it_grows,
 )
-def corollary2(evidence: Evidence) -> None:
-    runs_and_boundary(evidence)
