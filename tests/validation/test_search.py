@@ -204,7 +204,7 @@ def test_stored_counterexamples_lie_outside_the_conditions_of_their_claim(name: 
     assert measured is not None
     assert not measured.holds
     assert -measured.slack == pytest.approx(stored.violation, rel=1e-3)
-    assert [each.name for each in statement.conditions_on(stored.instance) if not each.holds]
+    assert [each.name for each in statement.at(stored.instance).unmet]
 
 
 @pytest.mark.parametrize("name", ["theorem2a-memory", "theorem2a-late", "theorem2a-strong-slow"])
