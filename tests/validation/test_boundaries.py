@@ -45,7 +45,7 @@ def test_bad_input(claim, classes, axes, message) -> None:
 
 @pytest.mark.usefixtures("restored")
 def test_parameters_of_another_theory() -> None:
-    """Assert a map over two parameters of a Box, the third fixed, and one sentence for an axis that it does not have."""
+    """Assert a map over two parameters of a Box, the third fixed, and one sentence for an unknown axis."""
     domain = sd.Box(eta=(1e-3, 10.0, "log"), r=(0.1, 0.9), arms=(2, 10))
     product = sd.Property("product", "closed form", lambda p: sd.Measured(p["eta"] * p["arms"], at_most=5.0), domain)
     sd.register(sd.Claim("bandit-limit", "own", "Product", "It is at most 5.", properties=product))
