@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import Trajectory, log_times, momentum_clock, single_common_token, syn_medium
@@ -58,7 +56,7 @@ TOLD_APART = Requirement(
 )
 
 
-def half_time(t: NDArray[np.float64], loss: Floats, level: float) -> float:
+def half_time(t: Floats, loss: Floats, level: float) -> float:
     """First time at which the loss is at most `level`, linear in ln t between the saved times; inf: never."""
     fall = -np.minimum.accumulate(loss)
     return float(np.exp(np.interp(-level, fall, np.log(t), right=np.inf)))
@@ -109,13 +107,11 @@ def fastest_time(run: Trajectory) -> float:
     return float(run.t[np.gradient(common, run.t).argmin()])
 
 
-@cache
 def attention_times() -> Floats:
     """Times at which the attention on common tokens falls fastest in the mean field, one per rate."""
     classes = single_common_token(K, 5, 0.1, V)
-    times = (log_times(1e-2 / rate, 1e5 / rate, 2801) for rate in RATES)
-    runs = (run_on_rung(MEAN_FIELD, classes, rate, ETA_Z, t) for rate, t in zip(RATES, times, strict=True))
-    return np.array([fastest_time(run) for run in runs])
+    times = [log_times(1e-2 / rate, 1e5 / rate, 2801) for rate in RATES]
+    return np.array([fastest_time(run_on_rung(MEAN_FIELD, classes, 1e-2 / t[0], ETA_Z, t)) for t in times])
 
 
 def trained_times(seeds: range) -> Floats:
