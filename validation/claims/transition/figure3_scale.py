@@ -91,7 +91,7 @@ CLAIM = Claim(
         Property(
             "exp(2B(0)) as printed where rho0 is such that exp(2B(700)) reaches 600; chi starts at 1",
             "closed form",
-            lambda eta_Y: Measured(np.sqrt(AXIS**2 - 4 * gamma_integral(T_END, eta_Y)), at_most=1),
+            lambda eta_Y: Measured(float(np.sqrt(AXIS**2 - 4 * gamma_integral(T_END, eta_Y))), at_most=1),
             cases={"eta_Y = 0.5": 0.5},
         ),
         Property(

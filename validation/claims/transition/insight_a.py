@@ -84,7 +84,7 @@ def overlap_map(level: str) -> Map:
 
     def ratio_of_times(eta_Z: float, overlap: float) -> float | None:
         measured = time_ratio(FACTOR, 1.0)(Instance.of(equal_overlap(2, 2, overlap), 1.0, eta_Z, 1e4))
-        return measured and measured.value
+        return None if measured is None else measured.value
 
     return Map(
         "Where twice eta_Y takes at most 0.6 times as long: two classes of one query, V = 2, mean field",
