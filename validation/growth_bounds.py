@@ -109,3 +109,16 @@ def growth_on_orbit(instance: Instance, t: Floats, profile: tuple[Floats, float]
         t, distinct, common, instance.num_classes, instance.vocab_size, *instance.flow_rates, beta="leading"
     )
     return np.asarray(2 * orbit.z_distinct[:, int(np.argmax(distinct))])
+
+
+def exponent_on_orbit(instance: Instance, t: Floats) -> Floats:
+    """B with leading beta at the times `t` (N,): z_c = -K sigma on the orbit, dB = (1+o) dsigma, o = C/D."""
+    from scipy.integrate import cumulative_simpson
+
+    profile, K = profile_of(instance), instance.num_classes
+    p, common = profile.distinct_probabilities, profile.common_probability
+    eta_Y, eta_Z = instance.flow_rates
+    orbit = analytic.single_common_token_orbit(t, p, common, K, instance.vocab_size, eta_Y, eta_Z, beta="leading")
+    o = common**2 * np.exp(2 * orbit.z_common) / (p**2 * np.exp(2 * orbit.z_distinct)).sum(axis=1)
+    sigma = -orbit.z_common / K
+    return np.asarray(cumulative_simpson(1 + o, x=sigma, initial=0) + (1 + o[0]) * sigma[0])
