@@ -14,18 +14,18 @@ from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measure, Property
 from snapdyn.validation.register import Claim
-from snapdyn.validation.search.box import Box
+from snapdyn.validation.search import Box
 
 K, V, ETA_Z, AXIS, T_END = 10, 1000, 0.5, 600.0, 700.0
 RATES = np.array([0.5, 1.0, 2.0, 5.0])
 # Ends of the transition, batch-size-1 steps.
-ENDS = np.asarray(analytic.transition_time(K, V, RATES, kind="end"))
+ENDS = 2 * K * analytic.u_plus(V) / RATES
 
 
 def largest_growth(form: str) -> Measured:
     """exp(2B(700) - 2B(0)) at rho0 = 1 and eta_Y = 0.5, at least half the axis."""
     B = analytic.growth_exponent([0.0, T_END], RATES[0], ETA_Z, V, K, 1.0, form=form)
-    return Measured(float(np.exp(2 * np.ptp(B))), at_least=AXIS / 2)
+    return Measured(np.exp(2 * np.ptp(B)), at_least=AXIS / 2)
 
 
 def gamma_integral(t: float, eta_Y: ArrayLike = RATES) -> Floats:
@@ -41,9 +41,7 @@ def over_largest(from_its_start: bool) -> Measure:
         growth = np.exp(2 * whole_run(system, [T_END]).extra["B"][-1, 0])
         start = 1.0 if from_its_start else at["rho0"] ** 2 / np.sqrt(K)
         # The solver's rtol 1e-8 over some hundred steps.
-        return Measured(
-            float(start * growth / np.sqrt(1 + 4 * K * gamma_integral(T_END, at["eta_Y"]))), at_most=1 + 1e-6
-        )
+        return Measured(start * growth / np.sqrt(1 + 4 * K * gamma_integral(T_END, at["eta_Y"])), at_most=1 + 1e-6)
 
     return measure
 

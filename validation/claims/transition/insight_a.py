@@ -42,7 +42,7 @@ ANY_CLASSES = Family(
 def largest_confusion(instance: Instance) -> float:
     """Largest f_n.f_k at the start of two classes with different next tokens; 0 where there are none."""
     tokens = instance.classes.next_token
-    return float(instance.gram[tokens[:, None] != tokens].max(initial=0.0))
+    return instance.gram[tokens[:, None] != tokens].max(initial=0.0)
 
 
 # By the units of time T(2 eta_Y, eta_Z) = T(eta_Y, eta_Z/2)/2: the ratio is 1/2 where attention does not matter, and
@@ -59,7 +59,7 @@ TOLD_APART = Requirement(
 def half_time(t: Floats, loss: Floats, level: float) -> float:
     """First time at which the loss is at most `level`, linear in ln t between the saved times; inf: never."""
     fall = -np.minimum.accumulate(loss)
-    return float(np.exp(np.interp(-level, fall, np.log(t), right=np.inf)))
+    return np.exp(np.interp(-level, fall, np.log(t), right=np.inf))
 
 
 def time_ratio(eta_Y: float, eta_Z: float) -> Measure:
@@ -71,7 +71,7 @@ def time_ratio(eta_Y: float, eta_Z: float) -> Measure:
         start = np.log(instance.vocab_size)
         if run is None or other is None or not run.loss[-1] < start * (1 - 1e-6):
             return None
-        level = (start + float(run.loss[-1])) / 2
+        level = (start + run.loss[-1]) / 2
         return Measured(half_time(other.t, other.loss, level) / half_time(run.t, run.loss, level), at_most=0.6)
 
     return measure
@@ -104,7 +104,7 @@ def overlap_map(level: str) -> Map:
 def fastest_time(run: Trajectory) -> float:
     """Saved time around which the attention on common tokens falls fastest."""
     common = run.attention[:, :, run.require_classes().common_tokens()].sum(axis=(1, 2))
-    return float(run.t[np.gradient(common, run.t).argmin()])
+    return run.t[np.gradient(common, run.t).argmin()]
 
 
 def attention_times() -> Floats:
@@ -125,7 +125,7 @@ def trained_times(seeds: range) -> Floats:
 
 def largest_step(times: Floats) -> Measured:
     """Largest ratio of a time to that at the next smaller eta_Y."""
-    return Measured(float((times[1:] / times[:-1]).max()), at_most=1)
+    return Measured((times[1:] / times[:-1]).max(), at_most=1)
 
 
 def picture() -> Picture:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.analytic import DistinctProfile, GrowthAndCommonLogit
@@ -20,8 +19,7 @@ from snapdyn.validation.pictures import Picture
 from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.register import Claim, Headline
 from snapdyn.validation.rungs.run import EXACT
-from snapdyn.validation.search import Instance, flow
-from snapdyn.validation.search.box import Box
+from snapdyn.validation.search import Box, Instance, flow
 
 # rtol 1e-9 per step over some thousand steps.
 SOLVER = 1e-5
@@ -69,7 +67,7 @@ def outside(theory: Callable[[Instance, Floats], Bounds], growth: bool) -> Measu
             values, least, most = z_c, lower.z_common, upper.z_common
         excess = np.maximum(values / most - 1, 1 - values / least)
         i = int(excess.argmax())
-        return Measured(float(excess[i]), at_most=SOLVER, where=f"t = {run.t[i]:.3g}")
+        return Measured(excess[i], at_most=SOLVER, where=f"t = {run.t[i]:.3g}")
 
     return measure
 
@@ -83,13 +81,13 @@ def exponent_on_orbit(instance: Instance) -> float:
     orbit = analytic.single_common_token_orbit(t, p, common, *setting, beta="leading")
     o = common**2 * np.exp(2 * orbit.z_common) / (p**2 * np.exp(2 * orbit.z_distinct)).sum(axis=1)
     sigma = -orbit.z_common / K
-    return float(cumulative_simpson(1 + o, x=sigma, initial=0)[-1] + (1 + o[0]) * sigma[0])
+    return cumulative_simpson(1 + o, x=sigma, initial=0)[-1] + (1 + o[0]) * sigma[0]
 
 
 def strength(instance: Instance) -> float:
     """x = 4 A Gamma(t_end), A = (K-1)/rho0^4."""
     A = (instance.num_classes - 1) / overlap(instance.classes).rho0 ** 4
-    return float(4 * A * common_growth(instance, np.array([instance.t_end]))[0])
+    return 4 * A * common_growth(instance, np.array([instance.t_end]))[0]
 
 
 COMPARED = (
@@ -112,21 +110,21 @@ def error_law(law: Callable[[float, int, float, DistinctProfile], Any]) -> Measu
         error = B / exponent_on_orbit(instance) - 1 - law(strength(instance), K, rho0, shape_of(instance))
         # What the law leaves out: 1.5 (K/rho0^2)^2 bounds the second order in the overlap as measured, and 0.015 the
         # drift as a search found it (0.013 at K = 2); neither is derived.
-        return Measured(float(abs(error)) / (1.5 * (K / rho0**2) ** 2 + 0.015), at_most=1)
+        return Measured(abs(error) / (1.5 * (K / rho0**2) ** 2 + 0.015), at_most=1)
 
     return measure
 
 
-def exact(x: ArrayLike, K: int, q: float, pi: float) -> Floats:
+def exact(x: Floats, K: int, q: float, pi: float) -> Floats:
     """B at constant pi and leading beta, K/rho0^2 = q."""
     rho0 = np.sqrt(K / q)
-    return np.asarray(analytic.growth_and_common_logit(np.asarray(x) * rho0**4 / (4 * (K - 1)), K, rho0, pi).B)
+    return np.asarray(analytic.growth_and_common_logit(x * rho0**4 / (4 * (K - 1)), K, rho0, pi).B)
 
 
 def against_exact(theory: Callable[[float, int, float], Any]) -> Measure:
     """Relative error of B = theory(x, K, q)."""
     # Left out at K = 1e9: 1/K and 1/rho0^2, 1e-6 at most.
-    return lambda at: Measured(float(abs(theory(at["x"], at["K"], at["q"]) / exact(**at) - 1)), at_most=1e-4)
+    return lambda at: Measured(abs(theory(at["x"], at["K"], at["q"]) / exact(**at) - 1), at_most=1e-4)
 
 
 def picture() -> Picture:

@@ -33,12 +33,12 @@ DOMAIN = Family(
 
 def visits(instance: Instance) -> float:
     """x = eta_Y p_n t_end of the most frequent class."""
-    return float(instance.flow_rates[0] * instance.prior.max() * instance.t_end)
+    return instance.flow_rates[0] * instance.prior.max() * instance.t_end
 
 
 def error(u: Floats, x: Floats, V: int) -> Floats:
     """4 Gamma with `u` for V h, over the exact one, minus 1, after x = eta_Y s."""
-    return np.asarray((u / (V * analytic.h(x, 1.0, V))) ** 2 - 1)
+    return (u / (V * analytic.h(x, 1.0, V))) ** 2 - 1
 
 
 def early(instance: Instance, factor: float = 1.0, x: Floats | None = None) -> tuple[Floats, Floats, Floats]:
@@ -64,7 +64,7 @@ def over_bound(x: Floats, error: Floats, bound: Floats) -> Measured:
 
 def smallest(errors: Floats) -> Measured:
     """Smallest error, which is positive for an upper bound."""
-    return Measured(float(errors.min()), at_least=0, error=ROUNDING)
+    return Measured(errors.min(), at_least=0, error=ROUNDING)
 
 
 def of_both(instance: Instance) -> Floats:
