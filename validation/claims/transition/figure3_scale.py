@@ -75,7 +75,6 @@ CLAIM = Claim(
     "drawn. The printed form grows {as printed:.0f} times at most, the consistent one {consistent:.2f} times, both at "
     "rho0 = 1; where exp(2B) as printed reaches 600, it starts at {eta_Y = 0.5:.0f} and hardly grows.",
     findings=("F1", "F3", "F12"),
-    grade="measured",
     proved=("growth-exponent-printed",),
     certified=("transition-order",),
     picture=picture,
