@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, integrate, log_times, single_common_token
+from snapdyn.dynamics import (
+    FrozenDecoder,
+    MeanField,
+    ModifiedDecoder,
+    SequenceClasses,
+    integrate,
+    single_common_token,
+)
 from snapdyn.validation.maps.common_logit import classes_of_overlap, common_logit_ratio
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, fall_onset, fallen
 from snapdyn.validation.maps.momentum import momentum_map
@@ -36,25 +43,33 @@ def test_classes_have_the_overlap_asked_for(rho: float) -> None:
     np.testing.assert_allclose(G[~np.eye(4, dtype=bool)], rho, rtol=1e-12)
 
 
+def law_of_ratio(classes: SequenceClasses, t: float) -> float:
+    """F4's law for equal overlaps rho, (1 + V E')/(2 (exp(X) - 1)/X - 1) with X = rho V h; derived here.
+
+    Under the modified flow beta = E' + 1/V to leading order; under the original flow beta (V-1)/iota = (exp(x)-1)/x +
+    exp(x) - 1, x = rho u, whose mean with the weight gamma dt ~ u du is the denominator.
+    """
+    V, K, rho = classes.vocab_size, classes.num_classes, float(classes.gram()[0, 1])
+    X = rho * V * float(analytic.h(t / K, 1.0, V))
+    return (1 + V * float(classes.E_prime()[0, 1])) / (2 * np.expm1(X) / X - 1)
+
+
 def test_published_finding_F4_follows_the_law() -> None:
     """Assert the law at the two instances of F4, 6.6 and 560, to what it leaves out: K/V + (K-1) rho."""
     for V, expected in ((1000, 6.6), (100_000, 560.0)):
-        classes = single_common_token(10, 5, 0.04, V)
-        rho = float(classes.gram()[0, 1])
-        measured, law, denominator = common_logit_ratio(V, 10, rho)
-        X = rho * V * float(analytic.h(2 * np.log(V), 1.0, V))
+        classes, t = single_common_token(10, 5, 0.04, V), 20 * np.log(V)
+        measured = common_logit_ratio(classes, t)
         # F4 is given at t = 3 K ln V/eta_Y, where the denominator, about 1 + X, is larger by about rho ln 1.5.
         assert measured == pytest.approx(expected, rel=0.03)
-        assert law == pytest.approx(measured, rel=10 / V + 9 * rho)
-        assert denominator == pytest.approx(2 * np.expm1(X) / X - 1, rel=1e-12)
+        assert law_of_ratio(classes, t) == pytest.approx(measured, rel=10 / V + 9 * float(classes.gram()[0, 1]))
 
 
 def test_the_law_holds_where_overlap_is_large() -> None:
     """Assert the law at X = rho V h = 2, where 1 + V E' alone is off by a factor above 2."""
-    measured, law, denominator = common_logit_ratio(1_000_000, 3, 0.12)
-    assert denominator > 2
-    assert measured == pytest.approx(law, rel=0.02)
-    assert measured / (law * denominator) < 0.5
+    classes, t = classes_of_overlap(0.12, 3, 1_000_000), 6 * np.log(1e6)
+    measured = common_logit_ratio(classes, t)
+    assert measured == pytest.approx(law_of_ratio(classes, t), rel=0.02)
+    assert measured < 0.5 * (1 + 1e6 * classes.E_prime()[0, 1])
 
 
 def test_the_denominator_is_the_original_flows_own_beta() -> None:

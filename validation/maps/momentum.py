@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from snapdyn.dynamics import (
-    MeanField,
-    random_classes,
-)
-from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.maps.rates_and_correlation import boundary
 from snapdyn.validation.pictures import Map
-from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
+from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import strongly_correlated_classes
 
 
 def momentum_map(level: str, points: int | None = None) -> Map:
@@ -21,15 +16,15 @@ def momentum_map(level: str, points: int | None = None) -> Map:
     Descent on the expected loss with eta = 1e-6 is compared with the mean field, on three strongly correlated classes.
     """
     full, eta, threshold = level == "full", 1e-6, 0.05
-    classes = random_classes(3, num_common=1, num_distinct=3, vocab_size=50, correlation="strong", seed=1)
+    classes = strongly_correlated_classes()
     i = np.unique(np.geomspace(1, 1000, 2 * points + 1 if points else 31 if full else 13).round().astype(int))
-    system = MeanField(classes, eta, eta)
     momenta = 1 - np.geomspace(0.5, 0.03, points or (13 if full else 6))
     start = np.log(classes.vocab_size)
     violation = np.empty((momenta.size, i.size))
     for row, mu in enumerate(momenta):
         flow = run_on_rung(MEAN_FIELD, classes, eta, eta, i / (1 - mu), rtol=1e-11, atol=1e-20)
-        violation[row] = np.abs((start - flow.loss) / (start - _descent_loss(system, float(mu), i)) - 1)
+        descent = run_on_rung(DESCENT, classes, eta, eta, i, momentum=float(mu))
+        violation[row] = np.abs((start - flow.loss) / (start - descent.loss) - 1)
     lag = momenta / (1 - momenta)
     return Map(
         title="Error of the clock i/(1-mu)",
@@ -46,14 +41,3 @@ def momentum_map(level: str, points: int | None = None) -> Map:
             boundary(f"D/(i-D) = {threshold:g}, D = mu/(1-mu)", lag * (1 + 1 / threshold), 1 / (1 - momenta), "theory"),
         ),
     )
-
-
-def _descent_loss(system: MeanField, momentum: float, steps: NDArray[np.int64]) -> Floats:
-    """Loss after each of `steps` (increasing) of heavy-ball descent from 0: v <- mu v + g, x <- x + eta v."""
-    state, velocity, losses = system.initial_state(), np.zeros(system.size), []
-    for step in range(1, int(steps[-1]) + 1):
-        velocity = momentum * velocity + system.derivative(0.0, state)
-        state = state + velocity
-        if step in steps:
-            losses.append(system.loss(state))
-    return np.array(losses)

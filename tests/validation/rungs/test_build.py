@@ -45,6 +45,7 @@ from snapdyn.validation.rungs.run import (
     SGD,
     run_on_rung,
 )
+from snapdyn.validation.search import flow
 from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, TIMES, K, whole
 
 
@@ -275,8 +276,10 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
         (
             "momentum-clock",
             momentum_claim,
-            "momentum_clock",
-            lambda steps, momentum: np.asarray(steps) / (1 - momentum),
+            "run_on_rung",
+            lambda rung, classes, eta_Y, *rest, **options: run_on_rung(
+                rung, classes, eta_Y * (2 if rung == MEAN_FIELD else 1), *rest, **options
+            ),
         ),
         (
             "clock",
@@ -289,8 +292,8 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
         (
             "theorem1b",
             theorem1b,
-            "ladder",
-            lambda classes, eta, *rest, **options: ladder(classes, 8 * eta, *rest, **options),
+            "flow",
+            lambda instance, rung, **options: flow(replace(instance, eta_Y=instance.eta_Y / 8), rung, **options),
         ),
         ("remark1", remark_1, "modified_logits", lambda *arguments: 0.0 * modified_logits(*arguments)),
     ],
@@ -298,6 +301,6 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
 def test_a_wrong_theory_loses_the_verdict(
     monkeypatch: pytest.MonkeyPatch, id_: str, module: ModuleType, name: str, wrong: Callable
 ) -> None:
-    """Assert that claims notice the clock i/(1-mu), (10) at another rate, a decoder 8 times as fast, W = 0."""
+    """Assert that claims notice a flow or (10) at another rate, a decoder 8 times slower, W = 0."""
     monkeypatch.setattr(module, name, wrong)
     assert not validate([id_]).as_expected

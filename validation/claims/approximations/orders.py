@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import cache, partial
 
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.pictures import Line, Picture
-from snapdyn.validation.register import claim
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.pictures import Picture
+from snapdyn.validation.properties import Property
+from snapdyn.validation.register import Claim
 from snapdyn.validation.rungs.orders import (
+    BATCH,
     LENGTH,
     SPREAD,
     STEP,
@@ -18,46 +20,8 @@ from snapdyn.validation.rungs.orders import (
     spread_fits,
     step_fit,
 )
-
-
-@claim(
-    "orders",
-    source="own; ladder of approximations",
-    title="Every approximation errs at the order that theory gives",
-    answer="Holds: the fitted orders agree, and wrong theories give others.",
-    statement="At fixed eta t the gap from descent to the mean field is O(eta), the bias of sequences of length T is "
-    "O(1/T), seeds spread by O(sqrt(eta/batch)) and their mean by 1/sqrt(seeds), the reduced system (13) errs by "
-    "O(lambda_1). The leading beta errs by O(1/(V lambda_1)): it needs an overlap that is not too small.",
-    latex=r"O(\eta),\quad O(1/T),\quad O(\sqrt{\eta/B}),\quad O(1/\sqrt{\text{seeds}}),\quad O(\lambda_1),\quad "
-    r"O\!\left(\tfrac{1}{V\lambda_1}\right)",
-    grade="measured",
-    domain="descent, SGD: 3 strongly correlated classes, V = 50, eta t = 10 or 40, eta 8e-4 to 0.2, batch 1 to 256, "
-    "T-1 32 to 1024; beta and (13): 5 classes, one common token, eta_Z/eta_Y = 1e-4, eta_Y t = 50, V 1e5 to 1.6e6 at "
-    "P_c = 0.05, P_c 0.025 to 0.1 at V = 1e8",
-    speaks_of="sequences of runs whose small parameter falls: step size, 1/T, 1/batch, 1/V, overlap",
-)
-def orders(evidence: Evidence) -> None:
-    fits = measured_fits(evidence.level)
-    by_name = {fit.name: fit for fit in fits}
-    steps, rates = (by_name[name].parameter / by_name[name].parameter[0] for name in (STEP, SPREAD))
-    evidence.checks += [check for fit in fits for check in fit.checks()]
-    evidence.conclusion = (
-        "Fitted slopes (± standard error, part of the next term): "
-        + "; ".join(f"{fit.name}: {fit.order} ({fit.control}: {fit.wrong_order:.2f})" for fit in fits)
-        + ". In brackets: what a wrong theory's gaps give."
-    )
-    evidence.picture = Picture(
-        "small parameter, over its largest",
-        "gap, over its largest",
-        (
-            _normalised("descent to mean field, eta", by_name[STEP]),
-            _normalised("bias of finite T, 1/(T-1)", by_name[LENGTH]),
-            _normalised("spread of seeds, eta", by_name[SPREAD]),
-            Picture.line("slope 1", steps, steps, "bound"),
-            Picture.line("slope 1/2", rates, np.sqrt(rates), "bound"),
-        ),
-        yscale="log",
-    )
+from snapdyn.validation.rungs.run import LEADING, MEAN_FIELD, REDUCED, SGD
+from snapdyn.validation.statistics import DECISIVE
 
 
 def measured_fits(level: str, factor: float | None = None) -> list[Fit]:
@@ -72,5 +36,61 @@ def measured_fits(level: str, factor: float | None = None) -> list[Fit]:
     ]
 
 
-def _normalised(label: str, fit: Fit) -> Line:
-    return Picture.line(label, fit.parameter / fit.parameter[0], fit.gap / fit.gap[0], "simulation")
+@cache
+def fits() -> dict[str, Fit]:
+    """The fits of level quick by their names."""
+    return {fit.name: fit for fit in measured_fits("quick")}
+
+
+def distance(name: str, wrong: bool = False) -> Measured:
+    """Distance of a fitted order, or of its wrong theory's, from theory; noise and further terms explain the bound."""
+    fit = fits()[name]
+    order = fit.wrong_order if wrong else fit.order.corrected
+    return Measured(abs(order - fit.expected), at_most=min(fit.order.margin(), DECISIVE))
+
+
+def picture() -> Picture:
+    lines = (Picture.line(fit.name, fit.parameter, fit.gap, "simulation") for fit in fits().values())
+    return Picture("small parameter", "gap", tuple(lines), yscale="log")
+
+
+# Rung, wrong theories of its fits, names of the fits.
+FITTED = (
+    (MEAN_FIELD, "one seed for descent", (STEP,)),
+    (
+        SGD,
+        "one sequence for the mean, a fixed number of steps, one class per batch, times for seeds",
+        (LENGTH, SPREAD, BATCH, "spread of the mean, in seeds"),
+    ),
+    (
+        LEADING,
+        "the mean field for exact beta",
+        ("exact to leading beta, in 1/V", "exact to leading beta, in lambda_1"),
+    ),
+    (REDUCED, "(13) as printed", ("leading beta to (13), in lambda_1",)),
+)
+
+CLAIM = Claim(
+    "orders",
+    source="own; ladder of approximations",
+    title="Every approximation errs at the order that theory gives",
+    statement="At fixed eta t the gap from descent to the mean field is O(eta), the bias of sequences of length T is "
+    "O(1/T), seeds spread by O(sqrt(eta/batch)) and their mean by 1/sqrt(seeds), the reduced system (13) errs by "
+    "O(lambda_1). The leading beta errs by O(1/(V lambda_1)): it needs an overlap that is not too small.",
+    latex=r"O(\eta),\quad O(1/T),\quad O(\sqrt{\eta/B}),\quad O(1/\sqrt{\text{seeds}}),\quad O(\lambda_1),\quad "
+    r"O\!\left(\tfrac{1}{V\lambda_1}\right)",
+    conclusion="Holds: the fitted orders agree, and wrong theories give others. Orders of flows agree within "
+    "{exact to leading beta, in lambda_1:.1g}, that of finite T within {bias of finite T, in 1/(T-1):.1g} and those of "
+    "the spread of seeds within {spread of the seeds, in eta at batch 1:.1g}.",
+    properties=tuple(
+        Property(
+            "distance of the fitted order from theory",
+            rung,
+            distance,
+            controls={f"wrong theory: {wrong}": partial(distance, wrong=True)},
+            cases={name: name for name in names},
+        )
+        for rung, wrong, names in FITTED
+    ),
+    picture=picture,
+)
