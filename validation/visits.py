@@ -79,34 +79,6 @@ def own_lead(run: Trajectory) -> Floats:
     return np.asarray(W[:, own, own] - W[:, :, -1])
 
 
-def late_lag(vocab_size: Floats, eta_Y: Floats, visits: Floats, start: int = 10_000) -> Floats:
-    """Return X(s), h*(s) = h(s + X(s)), at late `visits` (N,) up to 1e12 and beyond, for cases (n,): (N, n).
-
-    One step of the recursion is worth 1 + r visits of h, r = exp(u) (expm1(d) - d)/(V eta_Y) with its increment
-    d = V eta_Y/(V-1+exp(u)), by (45). The recursion itself runs to `start`; from there the sum of r is its integral
-    and half the difference of its ends (Euler-Maclaurin), to r'(start)/12 = 1/(24 start^2).
-    """
-    from scipy.integrate import solve_ivp
-
-    V, eta = vocab_size, eta_Y
-
-    def excess(s: float | Floats, lag: Floats) -> Floats:
-        u = V * analytic.h(s + lag, eta, V)
-        d = V * eta / (V - 1 + np.exp(u))
-        # expm1(d) - d by its series: d is 1/s here, and the difference would keep no digits.
-        return np.asarray(np.exp(u) / (V * eta) * d**2 / 2 * (1 + d / 3 * (1 + d / 4)))
-
-    def rate(log_s: float, lag: Floats) -> Floats:
-        return math.exp(log_s) * excess(math.exp(log_s), lag)
-
-    u = np.array([discrete_logits(*case, np.array([start]))[0] for case in zip(V, eta, strict=True)])
-    lag = visits_of(u, eta, V) - start
-    lag += excess(float(start), lag) / 2
-    times = np.log(visits)
-    run = solve_ivp(rate, (math.log(start), times[-1]), lag, method="DOP853", t_eval=times, rtol=1e-11, atol=1e-13)
-    return np.asarray(run.y.T - excess(visits[:, None], run.y.T) / 2)
-
-
 def slope_of_h(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
     """h'(s) = eta_Y/(V-1+exp(V h(s))), at s = 0 where s is negative."""
     h = analytic.h(np.maximum(s, 0.0), eta_Y, vocab_size)

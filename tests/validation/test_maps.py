@@ -12,6 +12,7 @@ from snapdyn.dynamics import (
     ModifiedDecoder,
     SequenceClasses,
     integrate,
+    log_times,
     single_common_token,
 )
 from snapdyn.validation.maps.common_logit import classes_of_overlap, common_logit_ratio

@@ -27,6 +27,7 @@ from snapdyn.validation import Ladder, ladder, validate
 from snapdyn.validation.claims.approximations import clock, theorem1b
 from snapdyn.validation.claims.approximations import momentum_clock as momentum_claim
 from snapdyn.validation.claims.decoder import remark1 as remark_1
+from snapdyn.validation.claims.decoder._shared import flow_against
 from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.rungs.build import climb
 from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
@@ -295,12 +296,12 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
             "flow",
             lambda instance, rung, **options: flow(replace(instance, eta_Y=instance.eta_Y / 8), rung, **options),
         ),
-        ("remark1", remark_1, "modified_logits", lambda *arguments: 0.0 * modified_logits(*arguments)),
+        ("remark1", remark_1, "flow_against", lambda instance, G, *rest: flow_against(instance, 1.001 * G, *rest)),
     ],
 )
 def test_a_wrong_theory_loses_the_verdict(
     monkeypatch: pytest.MonkeyPatch, id_: str, module: ModuleType, name: str, wrong: Callable
 ) -> None:
-    """Assert that claims notice a flow or (10) at another rate, a decoder 8 times slower, W = 0."""
+    """Assert that claims notice a flow or (10) at another rate, a decoder 8 times slower, G = 1.001 G."""
     monkeypatch.setattr(module, name, wrong)
     assert not validate([id_]).as_expected

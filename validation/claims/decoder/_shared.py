@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from snapdyn import analytic
+from snapdyn.dynamics import sgd
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.properties import Requirement
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation import Family, Instance, Measured, Picture
+from snapdyn.validation.properties import Measure, Property, Requirement
+from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search.flows import limited
+from snapdyn.validation.visits import FROZEN, own_lead, single_token_classes
 
-# Solver tolerance of `integrated_logits` per step, and what some hundred steps make of it.
-RTOL = 1e-10
+# What some hundred steps make of the solver tolerance of `flow_against`.
 SOLVER_ERROR = 1e-7
 
 # Scalars of one class: rate, V, visits p_n t.
@@ -29,22 +33,15 @@ SCALARS = Family(
     horizon=(1e-2, 1e12),
     eta_Y=(1e-6, 1e6),
 )
-# The same from V = 4 on, where exp(u) = (V-1) u has roots.
-# gamma late is at most twice its order; at least a quarter (early) or half (late) of ((V-1)/V)^2 times its order.
-LATE_CONSTANT, EARLY_SHARE, LATE_SHARE = 2.0, 0.25, 0.5
-TWO_ROOTS = replace(SCALARS, name="any rate, V of 4 or more, any visits", vocab_size=(4, 10**12))
 # Attention vectors too.
-OVERLAPS = Family(
-    "any classes",
-    "any",
-    uniform=False,
+OVERLAPS = replace(
+    SCALARS,
+    name="any classes",
     num_classes=(1, 6),
     num_common=(0, 3),
     num_distinct=(0, 4),
-    vocab_size=(2, 10**12),
-    ratio=(1.0, 1.0),
+    num_queries=(1, 3),
     horizon=(1e-2, 1e6),
-    eta_Y=(1e-6, 1e6),
     shared_next_tokens=True,
 )
 PLAIN_STEPS = Requirement("plain steps", "momentum = 0", lambda instance: instance.momentum, at_most=0.0, defining=True)
@@ -55,13 +52,38 @@ def last_visits(instance: Instance) -> float:
     return float(instance.prior.max()) * instance.t_end
 
 
+def closed_form(name: str, measure: Measure, *conditions: Requirement, **facts: Any) -> Property:
+    """Property of a closed form from V = 4 on, where exp(u) = (V-1) u has roots."""
+    domain = replace(SCALARS, name="any rate, V of 4 or more, any visits", vocab_size=(4, 10**12))
+    return Property(name, "closed form", measure, domain, (LARGE_VOCABULARY, *conditions), **facts)
+
+
+def steps_and_flow() -> Picture:
+    """Logits of one class by visits: SGD, the recursion and the flow."""
+    s = np.arange(301)
+    run = sgd(single_token_classes(1, 1000), 4.0, FROZEN, 300, save_decoder=True)
+    return Picture(
+        "s (visits of the class)",
+        "w_n[n] - w_n[other], V = 1000, eta_Y = 4",
+        (
+            Picture.line("V h of the flow (45)", s, 1000 * analytic.h(s, 4.0, 1000)),
+            Picture.line("V h* of the recursion (33)", s, 1000 * analytic.discrete_h(300, 4.0, 1000)),
+            Picture.line("SGD", s, own_lead(run)[:, 0], "simulation"),
+        ),
+    )
+
+
+def visits_up_to(last: float, count: int) -> Ints:
+    """Whole visits up to `last`, at least the first, evenly in the logarithm."""
+    return np.unique(np.geomspace(1, max(1.0, last), count).astype(np.int64))
+
+
 def outputs(instance: Instance) -> tuple[Ints, Floats]:
-    """Column of each class's next token (S,), and how many outputs each column stands for; the last is all others."""
-    column = np.arange(instance.num_classes)
-    if instance.next_token is not None:
-        column = np.unique(instance.next_token, return_inverse=True)[1]
-    own = int(column.max()) + 1
-    return column, np.append(np.ones(own), instance.vocab_size - own)
+    """Column of each class's next token (S,), and how many outputs each column stands for; the rest last."""
+    classes = instance.classes
+    own = classes.next_tokens.size
+    copies = np.append(np.ones(own), instance.vocab_size - own)
+    return classes.next_index, copies[copies > 0]
 
 
 def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
@@ -71,14 +93,24 @@ def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
     error = -weight / weight.sum(axis=1, keepdims=True)
     error[own] = 0.0
     error[own] = -error.sum(axis=1)
-    return error / np.maximum(copies, 1.0)
+    return error / copies
 
 
-def integrated_logits(instance: Instance, mixing: Floats) -> Floats:
-    """W = F^T Y (S, columns) at t_end of W_k' = eta_Y sum_n mixing_kn p_n (e_n - alpha_n), by scipy in plain numpy.
+def distance(instance: Instance, W: Floats, u: Floats) -> Floats:
+    """Largest error (S,) of W (S, columns) against w_n = (V-1) h_n zeta_n, u_n = V h_n, over the largest logit.
 
-    Y(0) = 0, attention frozen; mixing_kn = f_k.d_n for the update d_n (e_n - alpha_n)^T of Y. The last column is any
-    one output that is no class's next token; where there is none it is never read.
+    w_n is (1 - 1/V) u_n at the next token and -u_n/V at any other output.
+    """
+    column, copies = outputs(instance)
+    expected = u[:, None] * ((column[:, None] == np.arange(copies.size)) - 1 / instance.vocab_size)
+    return np.abs(W - expected).max(axis=1) / np.abs(expected).max()
+
+
+def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefactor: float = 1.0) -> Measured | None:
+    """Distance of a flow's logits at t_end from prefactor (V-1) h(p_n t) zeta_n, h at factor eta_Y; None if it fails.
+
+    The flow is W_k' = eta_Y sum_n mixing_kn p_n (e_n - alpha_n) of W = F^T Y (S, columns), by scipy in plain numpy,
+    Y(0) = 0, attention frozen; mixing_kn = f_k.d_n for the update d_n (e_n - alpha_n)^T of Y.
     """
     from scipy.integrate import solve_ivp
 
@@ -89,40 +121,18 @@ def integrated_logits(instance: Instance, mixing: Floats) -> Floats:
     def rate(tau: float, W: Floats) -> Floats:
         return (weights @ errors_of(W.reshape(shape), column, copies)).ravel()
 
-    end = instance.flow_rates[0] * instance.t_end
-    start = np.zeros(shape[0] * shape[1])
-    run = solve_ivp(limited(rate, start.size), (0.0, end), start, method="DOP853", rtol=RTOL, atol=1e-12)
-    if not run.success:
-        raise RuntimeError(f"expected scipy to reach t_end, received {run.message}")
-    return np.asarray(run.y[:, -1].reshape(shape))
+    end, start = instance.flow_rates[0] * instance.t_end, np.zeros(shape[0] * shape[1])
+    try:
+        run = solve_ivp(limited(rate, start.size), (0.0, end), start, method="DOP853", rtol=1e-10, atol=1e-12)
+    except RuntimeError:
+        return None
+    u = prefactor * instance.vocab_size * analytic.h(instance.prior * end, factor, instance.vocab_size)
+    off = distance(instance, run.y[:, -1].reshape(shape), u)
+    measured = Measured(off.max(), at_most=SOLVER_ERROR, where=f"class {off.argmax()}")
+    return measured if run.success else None
 
 
-def logits_of(instance: Instance, u: Floats) -> Floats:
-    """w_n = (V-1) h_n zeta_n (S, columns) from u_n = V h_n: (1 - 1/V) u_n at the next token, -u_n/V elsewhere."""
-    column, copies = outputs(instance)
-    W = np.repeat(-u[:, None] / instance.vocab_size, copies.size, axis=1)
-    W[np.arange(len(u)), column] = (1 - 1 / instance.vocab_size) * u
-    return W
-
-
-def logit_distance(instance: Instance, W: Floats, expected: Floats) -> tuple[float, str]:
-    """Largest |W - expected| over the largest |expected|, outputs that exist only, and the class where."""
-    _, copies = outputs(instance)
-    distance = np.where(copies > 0, np.abs(W - expected), 0.0).max(axis=1) / np.abs(expected).max()
-    n = int(distance.argmax())
-    return float(distance[n]), f"class {n}"
-
-
-def modified_mixing(instance: Instance) -> Floats:
-    """F^T (F - F E') in token space (S, S), E' = I - G^{-1} by a dense inverse: the identity, by Lemma 3."""
-    f = attention(instance)
-    e_prime = np.eye(len(f)) - np.linalg.inv(instance.gram)
-    return np.asarray(f @ (f - e_prime.T @ f).T)
-
-
-def attention(instance: Instance) -> Floats:
-    """f_n at the start (S, M)."""
-    weights = instance.P
-    if instance.start is not None:
-        weights = weights * np.exp(instance.start[instance.classes.query_index])
-    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
+def modified_mixing(instance: Instance, sign: float = 1.0) -> Floats:
+    """F^T (F - F E') (S, S), E' = sign (I - G^{-1}) by a dense inverse: the identity, by Lemma 3."""
+    G = instance.gram
+    return G - sign * G @ (np.eye(len(G)) - np.linalg.inv(G))
