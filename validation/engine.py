@@ -133,16 +133,18 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
     pushed = round(DIRECTED_SHARE * budget) if prop.directed else 0
     most_corners = max(1, round(CORNER_SHARE * budget))
     corners = [(instance, True) for instance in domain.corners(seed, most_corners)]
-    stored = [(instance, False) for instance in stored_counterexamples() if domain.contains(instance)]
+    # Those of this very family are starts of the directed search, too.
+    known = (instance for instance in stored_counterexamples() if domain.contains(instance))
+    stored = [(instance, instance.family == domain.name) for instance in known]
     draws = ((domain.draw(seed, number), True) for number in range(max(budget - pushed - len(corners), 1)))
     found = Examination()
     ranking: list[tuple[float, int, Any]] = []
     numbers: dict[str, list[tuple[float, float]]] = {name: [] for name in prop.controls}
-    for i, (instance, drawn) in enumerate(chain(corners, stored, draws)):
+    for i, (instance, own) in enumerate(chain(corners, stored, draws)):
         case = _measure(prop, instance, found)
         if case is None:
             continue
-        if drawn:
+        if own:
             ranking.append((case.measured.slack, i, instance))
         for name, wrong in prop.controls.items():
             _try_control(name, prop.number(instance, wrong), case, found, numbers[name])
