@@ -5,21 +5,26 @@ N counts batch-size-1 steps; s = N_n counts visits of class n.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.properties import Measured, Requirement
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.pictures import Picture
+from snapdyn.validation.properties import Measure, Requirement
 from snapdyn.validation.search import Family, Instance
-from snapdyn.validation.statistics import DECISIVE, Order, standard_error
+from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.visits import FROZEN, Numbers, WholeVisits, own_lead
 
-# Shares of seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
+# N and p of binomial counts, and how far a count may be from p N.
+Trials = Callable[[Instance], tuple[float, Floats]]
+Radius = Callable[[float, Floats, Floats], Floats]
+
+# Means over seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
 SIGNIFICANCE = 1e-4
 # Levels 1 - delta at which a statement "with probability at least 1 - delta" is evaluated. The orders with ln(1/delta)
 # in place of ln(2/delta) need delta <= 1/2.
@@ -66,49 +71,69 @@ def hoeffding(draws: Numbers, delta: Numbers) -> Floats:
     return np.asarray(np.sqrt(draws * np.log(2 / delta) / 2))
 
 
-def at_most_probability(count: Numbers, draws: Numbers, p: Numbers) -> Floats:
-    """P(X <= count) of a binomial X, by the incomplete beta function: N = 1e18 costs as much as N = 10."""
+def binomial(count: Numbers, draws: Numbers, p: Numbers, above: bool = False) -> Floats:
+    """P(X <= count), or P(X > count), of a binomial X, by the incomplete beta function: any N costs the same."""
     from scipy.special import betainc
 
     count = np.floor(count)
     inside = (count >= 0) & (count < draws)
-    k = np.where(inside, count, 0)
-    return np.where(inside, betainc(np.where(inside, draws - k, 1.0), k + 1, 1 - np.asarray(p)), count >= draws)
+    fewer, more = np.where(inside, count + 1, 1.0), np.where(inside, draws - count, 1.0)
+    chance = betainc(fewer, more, p) if above else betainc(more, fewer, 1 - np.asarray(p))
+    return np.where(inside, chance, (count < 0) == above)
 
 
-def above_probability(count: Numbers, draws: Numbers, p: Numbers) -> Floats:
-    """P(X > count) of a binomial X."""
-    from scipy.special import betainc
-
-    count = np.floor(count)
-    inside = (count >= 0) & (count < draws)
-    k = np.where(inside, count, 0)
-    return np.where(inside, betainc(k + 1, np.where(inside, draws - k, 1.0), np.asarray(p)), count < 0)
-
-
-def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
-    """P(|X - centre| > deviation) of a binomial count X of N draws (default p N).
+def outside(low: Numbers, high: Numbers, draws: Numbers, p: Numbers) -> Floats:
+    """P(X < low or X > high) of a binomial count X of N draws.
 
     With scipy before 1.17 its relative error grows with N, from 2e-8 at 1e9 draws to 0.025 at 1e15.
     """
+    return binomial(np.ceil(low) - 1, draws, p) + binomial(high, draws, p, above=True)
+
+
+def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
+    """P(|X - centre| > deviation) of a binomial count X of N draws (default p N)."""
     centre = draws * p if centre is None else centre
-    below, above = np.ceil(centre - deviation) - 1, np.floor(centre + deviation)
-    return np.asarray(at_most_probability(below, draws, p) + above_probability(above, draws, p))
+    return outside(centre - deviation, centre + deviation, draws, p)
 
 
-def in_standard_errors(sample: Floats, expected: Numbers) -> Floats:
-    """|mean over the first axis - expected| in standard errors of that mean."""
-    return np.asarray(np.abs(sample.mean(axis=0) - expected) / standard_error(sample))
+def too_far(trials: Trials, radius: Radius) -> Measure:
+    """P(|count - p N| > radius(N, p, delta))/delta, exact: the largest over counts and delta."""
+
+    def measure(instance: Instance) -> Measured:
+        (N, p), delta = trials(instance), DELTAS[:, None]
+        return worst_entry(tail(N, p, radius(N, p, delta)) / delta, N)
+
+    return measure
 
 
-def quantile(comparisons: int) -> float:
-    """Largest deviation in standard errors that `comparisons` of them reach with probability SIGNIFICANCE."""
-    from scipy.special import ndtri
+def wrong_radii(trials: Trials, draws: str, of: str) -> dict[str, Measure]:
+    """Wrong theories of how far the counts of `draws` are from their means."""
+    radii: dict[str, Radius] = {
+        f"{draws}^0.4 for {draws}^0.5": lambda N, p, delta: hoeffding(N, delta) * N**-0.1,
+        "without ln(2/delta)": lambda N, p, delta: np.sqrt(N / 2) + 0 * delta,
+        f"the normal law's variance p (1-p) for 1/4, rare {of} too": lambda N, p, delta: np.sqrt(
+            2 * N * p * (1 - p) * np.log(2 / delta)
+        ),
+    }
+    return {f"wrong theory: {name}": too_far(trials, radius) for name, radius in radii.items()}
 
-    return float(-ndtri(SIGNIFICANCE / (2 * comparisons)))
+
+def mean_in_errors(
+    sample: Callable[[Any], Floats], expected: Callable[[Any], Numbers], comparisons: int = 1
+) -> Measure:
+    """|mean over seeds - expected| in standard errors, at most what `comparisons` of them reach by chance."""
+
+    def measure(case: Any) -> Measured:
+        from scipy.special import ndtri
+
+        values = sample(case)
+        away = np.abs(values.mean(axis=0) - expected(case)) / standard_error(values)
+        return Measured(float(away.max()), at_most=float(-ndtri(SIGNIFICANCE / (2 * comparisons))))
+
+    return measure
 
 
-def trained_counts(classes: SequenceClasses, steps: int, seeds: Sequence[int]) -> tuple[Floats, Floats]:
+def trained_counts(classes: SequenceClasses, steps: int, seeds: range) -> tuple[Floats, Floats]:
     """Visits N_n (seeds, K) of batch-size-1 SGD at eta_Y = 1, read off its logits, and V h* of the logits themselves.
 
     On classes of one token w_n follows the recursion (33) exactly, which turns logits into whole visits.
@@ -119,6 +144,21 @@ def trained_counts(classes: SequenceClasses, steps: int, seeds: Sequence[int]) -
     table = V * analytic.discrete_h(steps, 1.0, V)
     # The table's steps are 1/s apart and more; rounding is below 1e-10.
     return np.searchsorted(table, lead - 1e-9).astype(float), lead
+
+
+def picture_of_deviations(xlabel: str, draws: int, deviations: Floats, label: str) -> Picture:
+    """Probability of a deviation of a count of p = 1/2: of SGD, exact, and by Hoeffding."""
+    shown, number = np.unique(deviations, return_counts=True)
+    as_large = number[::-1].cumsum()[::-1] / deviations.size
+    return Picture(
+        xlabel, "probability of one as large",
+        (
+            Picture.line("Hoeffding", shown, np.minimum(2 * np.exp(-2 * shown**2 / draws), 1), "bound"),
+            Picture.line("binomial, exact", shown, tail(draws, 0.5, shown - 0.5)),
+            Picture.line(label, shown, as_large, "simulation"),
+        ),
+        xscale="linear", yscale="log",
+    )  # fmt: skip
 
 
 def decoder_of(instance: Instance) -> WholeVisits:
@@ -132,28 +172,11 @@ def order_of_theta(instance: Instance) -> Floats:
     return np.asarray(np.sqrt(ln / steps_of(instance)) / instance.prior)
 
 
-def many_draws(K: float, N: float) -> Condition:
-    """Return the condition N >> K^2 of Theorem 5, evaluated."""
-    return Condition("many draws", "N/K^2 >= 10 (N >> K^2)", 10.0, N / K**2, N / K**2 >= 10)
-
-
 def worst_entry(
-    values: Floats,
-    instance: Instance,
-    deltas: Floats = DELTAS,
-    rounding: Floats | float = 0.0,
-    **bound: float,
+    values: Floats, draws: float, deltas: Floats = DELTAS, rounding: Floats | float = 0.0, at_most: float = 1.0
 ) -> Measured:
-    """Largest entry of `values` (deltas, classes) as a measured number, with its rounding, class and delta."""
+    """Largest entry of `values` (deltas, counts) as a measured number, with its rounding, count and delta."""
     d, n = np.unravel_index(np.argmax(values), values.shape)
     error = float(np.broadcast_to(rounding, values.shape)[d, n])
-    where = f"class {n}, delta = {deltas[d]:.3g}, N = {steps_of(instance):.4g}"
-    return Measured(float(values[d, n]), error=error, where=where, **bound)
-
-
-def hold_order(evidence: Evidence, name: str, rung: str, order: Order, expected: float) -> None:
-    """Add the checks that a fitted order lies within its margin and that the margin is narrow."""
-    evidence.holds(
-        f"{name}: |corrected slope - ({expected:g})|", rung, abs(order.corrected - expected), at_most=order.margin()
-    )
-    evidence.holds(f"{name}: margin of the slope", rung, order.margin(), at_most=DECISIVE)
+    where = f"count {n} of {draws:.4g} draws, delta = {deltas[d]:.3g}"
+    return Measured(float(values[d, n]), at_most=at_most, error=error, where=where)
