@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.pictures import Map
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.search.instance import Instance
 
@@ -30,3 +30,11 @@ def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = 
     return Map(
         title, AXES[axes[0]][0], AXES[axes[1]][0], f"{prop.name}, over its bound", x, y, grid, 0.0, scale="linear"
     )
+
+
+def decoder_picture(prop: Property) -> Picture:
+    """Rows of the map over the number of steps and eta_Y: small, middle and large rates."""
+    found = decoder_map(prop, prop.name, False, ("t_end", "eta_Y"))
+    rows = [Picture.line(f"eta_Y = {found.y[k]:.1g}", found.x, found.violation[k]) for k in (0, 6, 9)]
+    limit = Picture.line("bound", found.x, np.zeros(found.x.size), "bound")
+    return Picture(found.xlabel, found.quantity, (*rows, limit), yscale="symlog")

@@ -13,22 +13,16 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measure, Requirement
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation import Family, Instance, Measured, Picture, Requirement
+from snapdyn.validation.properties import Measure
 from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.visits import FROZEN, Numbers, WholeVisits, own_lead
-
-# N and p of binomial counts, and how far a count may be from p N.
-Trials = Callable[[Instance], tuple[float, Floats]]
-Radius = Callable[[float, Floats, Floats], Floats]
 
 # Means over seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
 SIGNIFICANCE = 1e-4
 # Levels 1 - delta at which a statement "with probability at least 1 - delta" is evaluated. The orders with ln(1/delta)
 # in place of ln(2/delta) need delta <= 1/2.
-DELTAS = np.array([0.5, 1e-2, 1e-6, 1e-12])
+DELTAS = np.array([[0.5], [1e-2], [1e-6], [1e-12]])
 # Floats hold every whole number up to here; later times are measured after so many steps.
 MOST_STEPS = 10**15
 
@@ -96,19 +90,19 @@ def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None 
     return outside(centre - deviation, centre + deviation, draws, p)
 
 
-def too_far(trials: Trials, radius: Radius) -> Measure:
-    """P(|count - p N| > radius(N, p, delta))/delta, exact: the largest over counts and delta."""
+def too_far(trials: Callable[[Instance], tuple[float, Floats]], radius: Callable[..., Floats]) -> Measure:
+    """P(|count - p N| > radius(N, p, delta))/delta, exact, of N and p by `trials`: the largest over counts and delta."""
 
     def measure(instance: Instance) -> Measured:
-        (N, p), delta = trials(instance), DELTAS[:, None]
-        return worst_entry(tail(N, p, radius(N, p, delta)) / delta, N)
+        N, p = trials(instance)
+        return worst_entry(tail(N, p, radius(N, p, DELTAS)) / DELTAS, N)
 
     return measure
 
 
-def wrong_radii(trials: Trials, draws: str, of: str) -> dict[str, Measure]:
+def wrong_radii(trials: Callable[[Instance], tuple[float, Floats]], draws: str, of: str) -> dict[str, Measure]:
     """Wrong theories of how far the counts of `draws` are from their means."""
-    radii: dict[str, Radius] = {
+    radii: dict[str, Callable[..., Floats]] = {
         f"{draws}^0.4 for {draws}^0.5": lambda N, p, delta: hoeffding(N, delta) * N**-0.1,
         "without ln(2/delta)": lambda N, p, delta: np.sqrt(N / 2) + 0 * delta,
         f"the normal law's variance p (1-p) for 1/4, rare {of} too": lambda N, p, delta: np.sqrt(
@@ -118,9 +112,7 @@ def wrong_radii(trials: Trials, draws: str, of: str) -> dict[str, Measure]:
     return {f"wrong theory: {name}": too_far(trials, radius) for name, radius in radii.items()}
 
 
-def mean_in_errors(
-    sample: Callable[[Any], Floats], expected: Callable[[Any], Numbers], comparisons: int = 1
-) -> Measure:
+def mean_in_errors(sample: Callable[[Any], Floats], expected: Callable[[Any], Any], comparisons: int = 1) -> Measure:
     """|mean over seeds - expected| in standard errors, at most what `comparisons` of them reach by chance."""
 
     def measure(case: Any) -> Measured:
@@ -168,8 +160,7 @@ def decoder_of(instance: Instance) -> WholeVisits:
 
 def order_of_theta(instance: Instance) -> Floats:
     """(1/(p_n sqrt(N))) sqrt(ln(K/delta)), (deltas, classes): (K/sqrt(N)) sqrt(ln(K/delta)) for equal priors."""
-    ln = np.log(instance.num_classes / DELTAS)[:, None]
-    return np.asarray(np.sqrt(ln / steps_of(instance)) / instance.prior)
+    return np.asarray(np.sqrt(np.log(instance.num_classes / DELTAS) / steps_of(instance)) / instance.prior)
 
 
 def worst_entry(
@@ -178,5 +169,5 @@ def worst_entry(
     """Largest entry of `values` (deltas, counts) as a measured number, with its rounding, count and delta."""
     d, n = np.unravel_index(np.argmax(values), values.shape)
     error = float(np.broadcast_to(rounding, values.shape)[d, n])
-    where = f"count {n} of {draws:.4g} draws, delta = {deltas[d]:.3g}"
+    where = f"count {n} of {draws:.4g} draws, delta = {deltas[d, 0]:.3g}"
     return Measured(float(values[d, n]), at_most=at_most, error=error, where=where)

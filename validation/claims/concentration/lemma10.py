@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation import Box, Claim, Instance, Map, Measured, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -24,11 +25,6 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
-from snapdyn.validation.search import Box, Instance
 
 # sqrt(x/2) + 1 < sqrt(x) from here on.
 SECOND_INEQUALITY = 6 + 4 * np.sqrt(2)
@@ -38,7 +34,7 @@ PRIOR = np.array([0.5, 0.3, 0.2])
 
 def counts_of(instance: Instance) -> tuple[float, Floats]:
     """N and p_n of the counts of the classes."""
-    return steps_of(instance), instance.prior[None]
+    return steps_of(instance), instance.prior
 
 
 def printed_end(instance: Instance) -> Measured:
@@ -54,13 +50,13 @@ def printed_end(instance: Instance) -> Measured:
     delta = 2 * np.exp(-(k**2) / N)
     # p_n N that is whole up to rounding is its own ceiling.
     chance = tail(N, p, k - 0.5, np.ceil(N * p * (1 - 1e-15)))
-    return worst_entry(chance / delta, N, delta[:, 0])
+    return worst_entry(chance / delta, N, delta)
 
 
 def without_growth(instance: Instance) -> Measured:
     """Wrong theory: the count deviates by sqrt(ln(2/delta)/2) + 1, whatever the number of steps."""
-    (N, p), delta = counts_of(instance), DELTAS[:, None]
-    return worst_entry(tail(N, p, hoeffding(1.0, delta) + 1, np.ceil(N * p)) / delta, N)
+    N, p = counts_of(instance)
+    return worst_entry(tail(N, p, hoeffding(1.0, DELTAS) + 1, np.ceil(N * p)) / DELTAS, N)
 
 
 def log_term(point: dict[str, float]) -> float:
@@ -84,14 +80,9 @@ def squared_deviations(steps: int) -> Floats:
 def map_of_second_inequality(level: str) -> Map:
     """F16: the second inequality of (58) over N and delta."""
     N, delta = np.geomspace(1, 1e3, 40), np.geomspace(1e-6, 1, 40)
-    edge = np.exp(-SECOND_INEQUALITY / N) * 2
-    shown = (edge >= delta[0]) & (edge <= delta[-1])
-    return Map(
-        "Second inequality of (58)", "N (batch-size-1 steps)", "delta", "left side over right side", N, delta,
-        over_grid(lambda **point: second_inequality(point).value, {"delta": delta, "N": N}), 1.0,
-        boundaries=(Picture.line("N ln(2/delta) = 6 + 4 sqrt(2)", N[shown], edge[shown]),),
-        scale="linear",
-    )  # fmt: skip
+    sides = over_grid(lambda **point: second_inequality(point).value, {"delta": delta, "N": N})
+    labels = ("Second inequality of (58)", "N (batch-size-1 steps)", "delta", "left side over right side")
+    return Map(*labels, N, delta, sides, threshold=1.0, scale="linear")
 
 
 CLAIM = Claim(

@@ -6,6 +6,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation import Claim, Instance, Measured, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -16,13 +17,8 @@ from snapdyn.validation.claims.concentration._shared import (
     worst_entry,
 )
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps.decoder import decoder_map
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
+from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.requirements import LARGE_VOCABULARY
-from snapdyn.validation.search import Instance
 from snapdyn.validation.visits import log_error, slope_of_h, visits_of
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.
@@ -31,7 +27,7 @@ DELTA = 0.01
 
 def deviation_of(N: float, delta: Floats) -> Floats:
     """D = sqrt(N ln(1/delta)), (deltas, 1)."""
-    return np.asarray(np.sqrt(N * np.log(1 / delta))[:, None])
+    return np.asarray(np.sqrt(N * np.log(1 / delta)))
 
 
 def outside_order(instance: Instance, deviation: Floats | None = None) -> Measured:
@@ -39,7 +35,7 @@ def outside_order(instance: Instance, deviation: Floats | None = None) -> Measur
 
     h rises, so that the counts outside are those below and above two numbers of visits, by (45).
     """
-    N, eta, V, p = steps_of(instance), instance.eta_Y, instance.vocab_size, instance.prior[None]
+    N, eta, V, p = steps_of(instance), instance.eta_Y, instance.vocab_size, instance.prior
     u = V * analytic.h(p * N, eta, V)
     allowed = u * (deviation_of(N, DELTAS) if deviation is None else deviation) / (p * N)
     with np.errstate(over="ignore"):
@@ -47,13 +43,13 @@ def outside_order(instance: Instance, deviation: Floats | None = None) -> Measur
     low = np.where(allowed <= u, visits_of(np.maximum(u - allowed, 0), eta, V), -1.0)
     # A count on the edge lies inside; the edge has rounding.
     chance = outside(low * (1 - 1e-12), np.minimum(high * (1 + 1e-12), N), N, p)
-    return worst_entry(chance / DELTAS[:, None], N)
+    return worst_entry(chance / DELTAS, N)
 
 
 def over_slope(instance: Instance, end: int = -1) -> Measured:
     """|h(p_n N +- d) - h(p_n N)| over d h'(p_n N + end d), d of `hoeffding`; the fall alone for end = 1."""
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
-    mean, d = instance.prior[None] * N, hoeffding(N, DELTAS[:, None])
+    mean, d = instance.prior * N, hoeffding(N, DELTAS)
     h = analytic.h(mean, eta, V)
     moved = h - analytic.h(np.maximum(mean - d, 0.0), eta, V)
     if end < 0:
@@ -65,7 +61,7 @@ def over_slope(instance: Instance, end: int = -1) -> Measured:
 def moved_errors(instance: Instance, delta: Floats) -> tuple[Floats, Floats, Floats, Floats, float]:
     """Mean count and D (deltas, classes), ln of the error at p_n N - D and p_n N + D less that at p_n N; rounding."""
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
-    mean, D = np.broadcast_arrays(instance.prior[None] * N, deviation_of(N, delta))
+    mean, D = np.broadcast_arrays(instance.prior * N, deviation_of(N, delta))
     counts = np.stack([mean, np.maximum(mean - D, 0.0), mean + D])
     middle, fewer, more = log_error(V * analytic.h(counts, eta, V), V)
     # Logits of order u have rounding EPS u.
@@ -83,7 +79,7 @@ def exponent(instance: Instance, late: bool = False) -> Measured:
 
 def share(instance: Instance, late: bool) -> Measured:
     """|sigma'|, as a share of the error at p_n N, over D/(p_n N) if `late`, else over eta_Y D/3, at delta = DELTA."""
-    level = np.array([DELTA])
+    level = np.array([[DELTA]])
     mean, D, fewer, more, rounding = moved_errors(instance, level)
     scale = D / mean if late else instance.eta_Y * D / 3
     sigma = np.maximum(np.expm1(np.minimum(fewer, 700)), -np.expm1(more))
@@ -101,20 +97,6 @@ def past_transition(instance: Instance) -> float:
     N, V = steps_of(instance), instance.vocab_size
     least = instance.prior.min() * N * (1 - relative_deviation(instance))
     return float(least * instance.eta_Y / (2 * (1 + analytic.omega_1(V)) * np.log(V)))
-
-
-def picture() -> Picture:
-    """How far h moves with the count of one class of ten after 1000 steps, and the bound."""
-    k, d = np.arange(50, 151), float(hoeffding(1000, DELTA))
-    moved = np.abs(analytic.h(k, 1.0, 1000) - analytic.h(100, 1.0, 1000))
-    return Picture(
-        "count N_n (N = 1000 batch-size-1 steps, K = 10)", "|h(N_n) - h(N/K)|, V = 1000, eta_Y = 1",
-        (
-            Picture.line("|h(N_n) - h(N/K)|", k, moved),
-            Picture.line("bound (delta = 0.01)", k, np.full(k.size, d * slope_of_h(100 - d, 1.0, 1000)), "bound"),
-        ),
-        xscale="linear",
-    )  # fmt: skip
 
 
 SMALL_DEVIATION = Requirement("small deviation", f"D/(p_n N) <= 1/10, delta = {DELTA}", relative_deviation, at_most=0.1)
@@ -163,7 +145,7 @@ CLAIM = Claim(
             conditions=(ONE_STEP,),
             controls={
                 "wrong theory: D = sqrt(N) at every delta": lambda instance: outside_order(
-                    instance, np.full((DELTAS.size, 1), np.sqrt(steps_of(instance)))
+                    instance, np.sqrt(steps_of(instance)) + 0 * DELTAS
                 )
             },
             evaluations=(200, 20_000),
@@ -211,6 +193,6 @@ CLAIM = Claim(
         ),
     ),
     proved=("h-elasticity", "error-slope"),
-    picture=picture,
+    picture=lambda: decoder_picture(EARLY_SIGMA),
     map=lambda level: decoder_map(EARLY_SIGMA, "Where |sigma'| <= eta_Y D/3", level == "full", ("t_end", "vocab_size")),
 )

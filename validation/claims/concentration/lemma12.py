@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation import Claim, Instance, Measured, Property
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -24,12 +25,8 @@ from snapdyn.validation.claims.concentration._shared import (
     worst_entry,
 )
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps.decoder import decoder_map
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measure, Property
-from snapdyn.validation.register import Claim
-from snapdyn.validation.search import Instance
+from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
+from snapdyn.validation.properties import Measure
 from snapdyn.validation.visits import single_token_classes, slope_of_h, visits_of
 
 # Classes and V of the SGD run.
@@ -37,10 +34,9 @@ K, V = 5, 1000
 
 
 def mean_and_reach(instance: Instance) -> tuple[Floats, Floats]:
-    """Mean count p_n N and d = sqrt(N ln(2K/delta)/2), (deltas, classes) each."""
+    """Mean counts p_n N, and d = sqrt(N ln(2K/delta)/2) of each delta."""
     N = steps_of(instance)
-    mean, d = np.broadcast_arrays(instance.prior * N, hoeffding(N, DELTAS[:, None] / instance.num_classes))
-    return mean, d
+    return instance.prior * N, hoeffding(N, DELTAS / instance.num_classes)
 
 
 def extreme_counts(instance: Instance) -> tuple[Floats, Floats]:
@@ -53,23 +49,17 @@ def extreme_counts(instance: Instance) -> tuple[Floats, Floats]:
 def any_class_outside(instance: Instance, level: Floats | None = None) -> Measured:
     """Sum over classes of P(|N_n - p_n N| > sqrt(N ln(2/level)/2)), exact, over delta; level delta/K by default."""
     N = steps_of(instance)
-    level = DELTAS / instance.num_classes if level is None else level
-    chance = tail(N, instance.prior[None], hoeffding(N, level[:, None]))
-    return worst_entry((chance.sum(axis=1) / DELTAS)[:, None], N)
+    chance = tail(N, instance.prior, hoeffding(N, DELTAS / instance.num_classes if level is None else level))
+    return worst_entry(chance.sum(axis=1, keepdims=True) / DELTAS, N)
 
 
-def theta_at_extremes(instance: Instance, mean: Floats | None = None, order: Floats | float = 1.0) -> Measured:
-    """|theta_n| = |h*(N_n)/h(mean) - 1| at the extreme counts over `order` (1/(p_n sqrt(N))) sqrt(ln(K/delta))."""
+def theta_at_extremes(instance: Instance, share: Floats | float | None = None, order: Floats | float = 1.0) -> Measured:
+    """|theta_n| = |h*(N_n)/h(share N) - 1| at the extreme counts over `order` times that of the lemma; share p_n."""
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
-    expected = V * analytic.h(instance.prior * N if mean is None else mean, eta, V)
+    expected = V * analytic.h(N * (instance.prior if share is None else share), eta, V)
     scale = order_of_theta(instance) * order
     values = np.abs(extreme_counts(instance)[1] / expected - 1).max(axis=0) / scale
     return worst_entry(values, N, rounding=8 * EPS / scale)
-
-
-def half_of_the_steps(instance: Instance) -> Measured:
-    """Wrong theory: every class has N/2 visits, theta_n from h(N/2)."""
-    return theta_at_extremes(instance, mean=np.full(instance.num_classes, steps_of(instance) / 2))
 
 
 def moved_over_bound(instance: Instance, lags: bool = True) -> Measured:
@@ -102,23 +92,6 @@ def exact_against(share: float) -> Measure:
     return mean_in_errors(squared_moves, expected)
 
 
-def picture() -> Picture:
-    """Number of the first property against N at three rates, two of which overshoot at first."""
-    N, classes = 10.0 ** np.arange(0, 9), single_token_classes(1, 2)
-
-    def shown(eta_Y: float) -> list[float]:
-        return [theta_at_extremes(Instance.of(classes, eta_Y, 1.0, steps)).value for steps in N]
-
-    return Picture(
-        "N (batch-size-1 steps)", "|theta_n| over its order, K = 1, V = 2",
-        (
-            *(Picture.line(f"eta_Y = {eta_Y:g}", N, shown(eta_Y)) for eta_Y in (1.0, 5.0, 8.0)),
-            Picture.line("bound", N, np.ones(N.size), "bound"),
-        ),
-        yscale="log",
-    )  # fmt: skip
-
-
 ORDER = Property(
     "|theta_n| at the extreme counts over (1/(p_n sqrt(N))) sqrt(ln(K/delta))",
     "descent",
@@ -127,7 +100,7 @@ ORDER = Property(
     conditions=(ONE_STEP, NO_MOMENTUM, RATE_OF_LARGE_STEPS),
     controls={
         "wrong theory: the order without 1/p_n": lambda instance: theta_at_extremes(instance, order=instance.prior),
-        "wrong theory: h(N/2) for h(p_n N)": half_of_the_steps,
+        "wrong theory: h(N/2) for h(p_n N)": lambda instance: theta_at_extremes(instance, share=0.5),
     },
     evaluations=(200, 15_000),
 )
@@ -145,7 +118,8 @@ CLAIM = Claim(
     r"\max_n|\theta_n|\lesssim\frac K{\sqrt N}\sqrt{\ln\tfrac K\delta}",
     conditions=("modified flow, discrete steps, Y(0) = 0, attention frozen", "eta_Y <= 3 + ln(N)/2"),
     conclusion="Holds while eta_Y <= 3 + ln(N)/2: the first steps of a larger rate overshoot. The first step moves "
-    "V h* by eta_Y; the flow would need exp(eta_Y)/(V eta_Y) visits. V = 2, K = 1, N = 1 fails at 3.2; N = 1000 at 8.6.",
+    "V h* by eta_Y; the flow would need exp(eta_Y)/(V eta_Y) visits. V = 2, K = 1, N = 1 fails at 3.2; N = 1000 at "
+    "8.6.",
     expected="conditional",
     properties=(
         ORDER,
@@ -178,6 +152,6 @@ CLAIM = Claim(
         ),
     ),
     certified=("lag-bound", "lemma12-rate"),
-    picture=picture,
+    picture=lambda: decoder_picture(ORDER),
     map=lambda level: decoder_map(ORDER, "Where the order of theta_n holds", level == "full"),
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation import Claim, Instance, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     hoeffding,
@@ -17,9 +18,6 @@ from snapdyn.validation.claims.concentration._shared import (
     too_far,
     wrong_radii,
 )
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
-from snapdyn.validation.search import Instance
 from snapdyn.validation.visits import FROZEN
 
 # P(l|n) of the SGD run.
@@ -30,7 +28,7 @@ def tokens_of(instance: Instance) -> tuple[float, Floats]:
     """T-1 and P(l|n) of the counts of all tokens of all classes."""
     assert instance.seq_len is not None
     P = instance.P / instance.P.sum(axis=1, keepdims=True)
-    return float(instance.seq_len), P[P > 0][None]
+    return float(instance.seq_len), P[P > 0]
 
 
 @cache
