@@ -91,7 +91,7 @@ def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None 
 
 
 def too_far(trials: Callable[[Instance], tuple[float, Floats]], radius: Callable[..., Floats]) -> Measure:
-    """P(|count - p N| > radius(N, p, delta))/delta, exact, of N and p by `trials`: the largest over counts and delta."""
+    """P(|count - p N| > radius(N, p, delta))/delta, exact, N and p by `trials`: the largest over counts and delta."""
 
     def measure(instance: Instance) -> Measured:
         N, p = trials(instance)
@@ -112,7 +112,7 @@ def wrong_radii(trials: Callable[[Instance], tuple[float, Floats]], draws: str, 
     return {f"wrong theory: {name}": too_far(trials, radius) for name, radius in radii.items()}
 
 
-def mean_in_errors(sample: Callable[[Any], Floats], expected: Callable[[Any], Any], comparisons: int = 1) -> Measure:
+def mean_in_errors(sample: Callable[[Any], Floats], expected: Callable[[Any], Any], comparisons: int) -> Measure:
     """|mean over seeds - expected| in standard errors, at most what `comparisons` of them reach by chance."""
 
     def measure(case: Any) -> Measured:
@@ -125,17 +125,16 @@ def mean_in_errors(sample: Callable[[Any], Floats], expected: Callable[[Any], An
     return measure
 
 
-def trained_counts(classes: SequenceClasses, steps: int, seeds: range) -> tuple[Floats, Floats]:
-    """Visits N_n (seeds, K) of batch-size-1 SGD at eta_Y = 1, read off its logits, and V h* of the logits themselves.
+def trained_counts(classes: SequenceClasses, steps: int, seeds: range) -> Floats:
+    """Visits N_n (seeds, K) of batch-size-1 SGD at eta_Y = 1, read off its logits.
 
     On classes of one token w_n follows the recursion (33) exactly, which turns logits into whole visits.
     """
     V = classes.vocab_size
     runs = sgd(classes, 1.0, FROZEN, steps, record=[steps], save_decoder=True, seed=seeds)
-    lead = np.array([own_lead(run)[0] for run in runs])
-    table = V * analytic.discrete_h(steps, 1.0, V)
     # The table's steps are 1/s apart and more; rounding is below 1e-10.
-    return np.searchsorted(table, lead - 1e-9).astype(float), lead
+    lead = np.array([own_lead(run)[0] for run in runs]) - 1e-9
+    return np.searchsorted(V * analytic.discrete_h(steps, 1.0, V), lead).astype(float)
 
 
 def picture_of_deviations(xlabel: str, draws: int, deviations: Floats, label: str) -> Picture:

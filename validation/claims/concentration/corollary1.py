@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Box, Claim, Instance, Measured, Property, Requirement
+from snapdyn.validation import Claim, Instance, Measured, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -21,23 +20,20 @@ from snapdyn.validation.claims.concentration._shared import (
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.properties import Measure
-from snapdyn.validation.rungs.run import ORIGINAL, run_on_rung
-from snapdyn.validation.visits import Numbers, log_error, visits_to
+from snapdyn.validation.visits import log_error
 
 # Errors to which the time is measured on an instance.
 TARGETS = np.array([0.5, 0.1, 1e-2, 1e-4, 1e-8, 1e-12])
 # Beyond, the lag of whole steps moves the error by less than its rounding.
 MOST_VISITS = 1e9
-# Visits as a function of (eps, eta_Y, V).
-Order = Callable[[Numbers, float, float], Floats]
 
 
-def printed_order(eps: Numbers, eta_Y: float, vocab_size: float) -> Floats:
+def printed_order(eps: Floats, eta_Y: float, vocab_size: float) -> Floats:
     """ln(V/eps)/(eps eta_Y), visits of a class: 1/p_n times as many batch-size-1 steps."""
     return np.asarray(np.log(vocab_size / eps) / (eps * eta_Y))
 
 
-def sum_order(eps: Numbers, eta_Y: float, vocab_size: float) -> Floats:
+def sum_order(eps: Floats, eta_Y: float, vocab_size: float) -> Floats:
     """(1/eps + ln(V/eps))/eta_Y visits."""
     return np.asarray((1 / eps + np.log(vocab_size / eps)) / eta_Y)
 
@@ -48,7 +44,7 @@ def whole_visits_to(instance: Instance, eps: Floats) -> Floats:
     return np.ceil(decoder_of(instance).visits(np.log(np.sqrt(V * (V - 1)) / eps - (V - 1))))
 
 
-def time_over(order: Order) -> Measure:
+def time_over(order: Callable[[Floats, float, float], Floats]) -> Measure:
     """Whole visits until |e_n - alpha_n| <= eps over order(eps, eta_Y, V) visits: the largest over TARGETS."""
 
     def measure(instance: Instance) -> Measured:
@@ -58,17 +54,6 @@ def time_over(order: Order) -> Measure:
         # Visits beyond the table are an integral, exact to some 1e-13.
         where = f"eps = {TARGETS[i]:g}: {visits[i]:.4g} visits"
         return Measured(float(values[i]), at_most=1.0, error=1e-11, where=where)
-
-    return measure
-
-
-def flow_over(order: Order) -> Measure:
-    """Time of the flow until |e_n - alpha_n| = eps over an order; at least 1/12, so that the order is attained."""
-
-    def measure(point: dict[str, float]) -> Measured:
-        eps, V = point["eps"], point["V"]
-        # For eps <= 1/2: at least 0.207/eps of the fast part, and the late part once V/eps >= 16.
-        return Measured(float(visits_to(eps, 1.0, V) / order(eps, 1.0, V)), at_least=1 / 12)
 
     return measure
 
@@ -111,17 +96,6 @@ def norm_with_h(instance: Instance, lag: float | None = None) -> Measured:
     )
 
 
-def original_error(vocab_size: int) -> Measured:
-    """Largest |error of the original flow over eps - 1| at K times the visits to eps of h, eps = 0.1..1e-12."""
-    classes, levels = single_common_token(5, 4, 0.2, vocab_size), 10.0 ** -np.arange(1, 13)
-    times = 5 * visits_to(levels, 1.0, vocab_size)
-    run = run_on_rung(ORIGINAL, classes, 1.0, 0.0, times, rtol=1e-10, atol=1e-13, method="LSODA")
-    # Equal profiles: the loss is -ln alpha_nn of each class; |e - alpha| = (1 - alpha_nn) |zeta|.
-    error = -np.expm1(-run.loss) * np.sqrt(vocab_size / (vocab_size - 1))
-    # Late the error falls as 1/t: a factor 3/2 in the error is one in the time, and the order survives.
-    return Measured(float(np.abs(error / levels - 1).max()), at_most=0.5)
-
-
 PRINTED_TIME = Property(
     "visits until |e_n - alpha_n| <= eps over ln(V/eps)/(eps eta_Y), eps = 1/2..1e-12",
     "descent",
@@ -138,9 +112,7 @@ PRINTED_TIME = Property(
     ),
     controls={
         "wrong theory: the logarithm alone, ln(V/eps)/eta_Y": time_over(lambda eps, eta, V: np.log(V / eps) / eta),
-        "wrong theory: without the logarithm, 1/(eps eta_Y)": time_over(
-            lambda eps, eta, V: np.asarray(1 / (eps * eta))
-        ),
+        "wrong theory: without the logarithm, 1/(eps eta_Y)": time_over(lambda eps, eta, V: 1 / (eps * eta)),
     },
     evaluations=(300, 20_000),
 )
@@ -184,10 +156,8 @@ CLAIM = Claim(
         "printed time: eta_Y <= 2 ln(2V); printed norm, h for h*: eta_Y <= 3",
     ),
     conclusion="Holds where eta_Y <= 2 ln(2V); the bound is loose, since a sum of 1/epsilon and ln(V/epsilon) suffices "
-    "in place of the product. The time of the flow is (K/eta_Y) [sqrt(1-1/V)/eps - 1 + (1-1/V) V h], at least "
-    "{own: time of the flow over (K/eta_Y) (1/eps + ln(V/eps))} of the sum. For eta_Y > 2 ln(2V) the bound at "
-    "eps = 1/2 is below one visit, by the factor eta_Y/(2 ln(2V)). On the original flow, overlaps of 0.15, the error at "
-    "that time is within {V = 10:.0%} of eps.",
+    "in place of the product. For eta_Y > 2 ln(2V) the bound at eps = 1/2 is below one visit, by the factor "
+    "eta_Y/(2 ln(2V)). The time of the flow is (K/eta_Y) [sqrt(1-1/V)/eps - 1 + (1-1/V) V h].",
     expected="conditional",
     properties=(
         PRINTED_TIME,
@@ -212,21 +182,6 @@ CLAIM = Claim(
             evaluations=(100, 3000),
         ),
         NORM,
-        Property(
-            "own: time of the flow over (K/eta_Y) (1/eps + ln(V/eps))",
-            "closed form",
-            flow_over(sum_order),
-            Box(eps=(5e-13, 0.5, "log"), V=(2.0, 1e7, "log")),
-            controls={"wrong theory: the printed product is attained": flow_over(printed_order)},
-            evaluations=(200, 10_000),
-            corrected=True,
-        ),
-        Property(
-            "error of the original flow at the time of h over eps: |ratio - 1|",
-            "original flow",
-            original_error,
-            cases={f"V = {V}": V for V in (10, 1000, 10_000_000)},
-        ),
     ),
     proved=("error-norm", "visits-to-error"),
     certified=("corollary1-time",),

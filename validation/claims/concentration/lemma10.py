@@ -74,7 +74,7 @@ def second_inequality(point: dict[str, float]) -> Measured:
 def squared_deviations(steps: int) -> Floats:
     """(N_n - p_n N)^2 of SGD, (seeds, classes)."""
     classes = SequenceClasses(np.eye(3), np.zeros(3, dtype=int), prior=PRIOR, vocab_size=10)
-    return np.asarray((trained_counts(classes, steps, range(400))[0] - PRIOR * steps) ** 2)
+    return np.asarray((trained_counts(classes, steps, range(400)) - PRIOR * steps) ** 2)
 
 
 def map_of_second_inequality(level: str) -> Map:
@@ -143,7 +143,9 @@ CLAIM = Claim(
             "SGD",
             mean_in_errors(squared_deviations, lambda N: N * PRIOR * (1 - PRIOR), comparisons=6),
             controls={
-                "wrong theory: variance N/4 for every p_n": mean_in_errors(squared_deviations, lambda N: N / 4, 6)
+                "wrong theory: variance N/4 for every p_n": mean_in_errors(
+                    squared_deviations, lambda N: N / 4, comparisons=6
+                )
             },
             cases={"priors 0.5, 0.3 and 0.2, 1000 steps, 400 seeds": 1000},
         ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from snapdyn import analytic
@@ -17,20 +15,14 @@ from snapdyn.validation.claims.concentration._shared import (
     RATE_OF_LARGE_STEPS,
     decoder_of,
     hoeffding,
-    mean_in_errors,
     order_of_theta,
     steps_of,
     tail,
-    trained_counts,
     worst_entry,
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
-from snapdyn.validation.properties import Measure
-from snapdyn.validation.visits import single_token_classes, slope_of_h, visits_of
-
-# Classes and V of the SGD run.
-K, V = 5, 1000
+from snapdyn.validation.visits import slope_of_h, visits_of
 
 
 def mean_and_reach(instance: Instance) -> tuple[Floats, Floats]:
@@ -71,25 +63,6 @@ def moved_over_bound(instance: Instance, lags: bool = True) -> Measured:
     moved = np.abs(logits - V * analytic.h(mean, eta, V)).max(axis=0)
     bound = V * (d + lag) * slope_of_h(mean - d, eta, V)
     return worst_entry(moved / bound, steps_of(instance), rounding=lags * 8 * EPS * logits.max(axis=0) / bound)
-
-
-@cache
-def squared_moves(steps: int) -> Floats:
-    """Mean over the classes of (h*(N_n) - h(N/K))^2 of SGD, one per seed."""
-    _, lead = trained_counts(single_token_classes(K, V), steps, range(200))
-    return np.asarray(((lead / V - analytic.h(steps / K, 1.0, V)) ** 2).mean(axis=1))
-
-
-def exact_against(share: float) -> Measure:
-    """Mean square of h*(N_n) - h(N/K) of SGD against the sum over all counts, with h(share N) for h(N/K)."""
-
-    def expected(steps: int) -> float:
-        from scipy.stats import binom
-
-        moved = analytic.discrete_h(steps, 1.0, V) - analytic.h(share * steps, 1.0, V)
-        return float(binom.pmf(np.arange(steps + 1), steps, 1 / K) @ moved**2)
-
-    return mean_in_errors(squared_moves, expected)
 
 
 ORDER = Property(
@@ -142,13 +115,6 @@ CLAIM = Claim(
             conditions=(ONE_STEP, NO_MOMENTUM),
             controls={"wrong theory: no lag, X = 0": lambda instance: moved_over_bound(instance, lags=False)},
             evaluations=(200, 15_000),
-        ),
-        Property(
-            "mean square of h*(N_n) - h(N/K) against the exact sum over counts, in standard errors",
-            "SGD",
-            exact_against(1 / K),
-            controls={"wrong theory: h(N/2) for h(N/K)": exact_against(1 / 2)},
-            cases={"K = 5, V = 1000, 2000 steps, 200 seeds": 2000},
         ),
     ),
     certified=("lag-bound", "lemma12-rate"),
