@@ -18,18 +18,16 @@ AXES = {"eta_Y": ("eta_Y", 1e-3, 1e3), "vocab_size": ("V", 4, 1e6), "t_end": ("t
 def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = ("eta_Y", "vocab_size")) -> Map:
     """Margin of `prop` with the other sign on two equal classes; off the axes eta_Y = 1, V = 1000, t = 1e4."""
     base = Instance(np.eye(2), np.zeros(2, int), np.ones(2), 1000, 1.0, 1.0, 1e4)
-    values = {name: np.geomspace(*AXES[name][1:], 25 if full else 13) for name in axes}
-    values |= {"vocab_size": np.unique(values["vocab_size"].round().astype(int))} if "vocab_size" in axes else {}
+    (xlabel, *xrange), (ylabel, *yrange) = (AXES[name] for name in axes)
+    x, y = (np.geomspace(*ends, 25 if full else 13) for ends in (xrange, yrange))
+    x, y = (values.round() if name == "vocab_size" else values for name, values in zip(axes, (x, y), strict=True))
 
     def violation(**cell: float) -> float | None:
         measured = prop.measure(replace(base, **cell))  # type: ignore[arg-type]
         return None if measured is None else -measured.margin
 
-    x, y = (values[name] for name in axes)
     grid = over_grid(violation, {axes[1]: y, axes[0]: x})
-    return Map(
-        title, AXES[axes[0]][0], AXES[axes[1]][0], f"{prop.name}, over its bound", x, y, grid, 0.0, scale="linear"
-    )
+    return Map(title, xlabel, ylabel, f"{prop.name}, over its bound", x, y, grid, 0.0, scale="linear")
 
 
 def decoder_picture(prop: Property) -> Picture:

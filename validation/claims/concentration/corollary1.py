@@ -13,7 +13,6 @@ from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
     NO_MOMENTUM,
-    binomial,
     decoder_of,
     steps_of,
 )
@@ -28,32 +27,24 @@ TARGETS = np.array([0.5, 0.1, 1e-2, 1e-4, 1e-8, 1e-12])
 MOST_VISITS = 1e9
 
 
-def printed_order(eps: Floats, eta_Y: float, vocab_size: float) -> Floats:
-    """ln(V/eps)/(eps eta_Y), visits of a class: 1/p_n times as many batch-size-1 steps."""
-    return np.asarray(np.log(vocab_size / eps) / (eps * eta_Y))
-
-
 def sum_order(eps: Floats, eta_Y: float, vocab_size: float) -> Floats:
     """(1/eps + ln(V/eps))/eta_Y visits."""
     return np.asarray((1 / eps + np.log(vocab_size / eps)) / eta_Y)
 
 
-def whole_visits_to(instance: Instance, eps: Floats) -> Floats:
-    """First whole visit after which |e_n - alpha_n| <= eps, by the recursion (33)."""
+def whole_visits(instance: Instance) -> Floats:
+    """First whole visit after which |e_n - alpha_n| <= eps, eps of TARGETS, by the recursion (33)."""
     V = float(instance.vocab_size)
-    return np.ceil(decoder_of(instance).visits(np.log(np.sqrt(V * (V - 1)) / eps - (V - 1))))
+    return np.ceil(decoder_of(instance).visits(np.log(np.sqrt(V * (V - 1)) / TARGETS - (V - 1))))
 
 
 def time_over(order: Callable[[Floats, float, float], Floats]) -> Measure:
     """Whole visits until |e_n - alpha_n| <= eps over order(eps, eta_Y, V) visits: the largest over TARGETS."""
 
     def measure(instance: Instance) -> Measured:
-        visits = whole_visits_to(instance, TARGETS)
-        values = visits / order(TARGETS, instance.eta_Y, float(instance.vocab_size))
-        i = int(np.argmax(values))
+        values = whole_visits(instance) / order(TARGETS, instance.eta_Y, float(instance.vocab_size))
         # Visits beyond the table are an integral, exact to some 1e-13.
-        where = f"eps = {TARGETS[i]:g}: {visits[i]:.4g} visits"
-        return Measured(float(values[i]), at_most=1.0, error=1e-11, where=where)
+        return Measured(float(values.max()), at_most=1.0, error=1e-11, where=f"eps = {TARGETS[values.argmax()]:g}")
 
     return measure
 
@@ -63,14 +54,14 @@ def chance_of_late(instance: Instance, surplus: float = 0.5) -> Measured:
 
     N is the smallest number with p_n N - sqrt(surplus N ln(K/delta)) >= visits to eps for the rarest class.
     """
-    need, p = whole_visits_to(instance, TARGETS[::2])[:, None], instance.prior
+    from scipy.stats import binom
+
+    need, p = whole_visits(instance)[::2, None], instance.prior
     a = surplus * np.log(instance.num_classes / DELTAS.T)
     least = p.min()
     N = np.ceil((((np.sqrt(a) + np.sqrt(a + 4 * least * need)) / (2 * least)) ** 2) * (1 + 4 * EPS))
-    late = binomial(need[..., None] - 1, N[..., None], p).sum(axis=-1) / DELTAS.T
-    i, d = np.unravel_index(np.argmax(late), late.shape)
-    where = f"eps = {TARGETS[::2][i]:g}, delta = {DELTAS[d, 0]:g}: N = {N[i, d]:.4g}"
-    return Measured(float(late[i, d]), at_most=1.0, where=where)
+    late = binom.cdf(need[..., None] - 1, N[..., None], p).sum(axis=-1) / DELTAS.T
+    return Measured(float(late.max()), at_most=1.0)
 
 
 def visited(instance: Instance) -> Floats:
@@ -88,18 +79,14 @@ def norm_with_h(instance: Instance, lag: float | None = None) -> Measured:
     moved = np.abs(log_error(V * analytic.h(s, eta, V), V) - log_error(u, V))
     bound = (5 + np.log(V)) / 4 * ((1 + np.log1p(eta * s)) / 2 if lag is None else lag) / s
     n = int(np.argmax(moved / bound))
-    return Measured(
-        float(moved[n] / bound[n]),
-        at_most=1.0,
-        error=float(8 * EPS * (1 + u[n]) / bound[n]),
-        where=f"class {n} after {s[n]:.4g} visits",
-    )
+    error = float(8 * EPS * (1 + u[n]) / bound[n])
+    return Measured(float(moved[n] / bound[n]), at_most=1.0, error=error, where=f"class {n}")
 
 
 PRINTED_TIME = Property(
     "visits until |e_n - alpha_n| <= eps over ln(V/eps)/(eps eta_Y), eps = 1/2..1e-12",
     "descent",
-    time_over(printed_order),
+    time_over(lambda eps, eta, V: np.log(V / eps) / (eps * eta)),
     ANY_CLASSES,
     conditions=(
         NO_MOMENTUM,

@@ -107,9 +107,9 @@ EARLY_SIGMA = Property(
     ANY_CLASSES,
     conditions=(
         ONE_STEP,
-        Requirement("five outputs", "V >= 5", lambda instance: float(instance.vocab_size), at_least=5),
+        Requirement("five outputs", "V >= 5", lambda instance: instance.vocab_size, at_least=5),
         # Directed search: at most 0.965 up to V = 1e9 (at V = 5), 0.998 at V = 9e9, above 1 from V = 2e10.
-        Requirement("at most 1e9 outputs", "V <= 1e9", lambda instance: float(instance.vocab_size), at_most=1e9),
+        Requirement("at most 1e9 outputs", "V <= 1e9", lambda instance: instance.vocab_size, at_most=1e9),
         SMALL_DEVIATION,
     ),
     evaluations=(300, 20_000),

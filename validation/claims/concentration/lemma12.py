@@ -25,17 +25,15 @@ from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.visits import slope_of_h, visits_of
 
 
-def mean_and_reach(instance: Instance) -> tuple[Floats, Floats]:
-    """Mean counts p_n N, and d = sqrt(N ln(2K/delta)/2) of each delta."""
+def extremes(instance: Instance) -> tuple[Floats, Floats, Floats, Floats]:
+    """Mean counts p_n N, d = sqrt(N ln(2K/delta)/2), the extreme whole counts within d of the mean, V h* after them.
+
+    The extreme counts are (2, deltas, classes), the smallest and the largest.
+    """
     N = steps_of(instance)
-    return instance.prior * N, hoeffding(N, DELTAS / instance.num_classes)
-
-
-def extreme_counts(instance: Instance) -> tuple[Floats, Floats]:
-    """Smallest and largest whole count within d of p_n N, (2, deltas, classes), and V h* after them."""
-    mean, d = mean_and_reach(instance)
-    counts = np.stack([np.maximum(np.ceil(mean - d), 0.0), np.minimum(np.floor(mean + d), steps_of(instance))])
-    return counts, decoder_of(instance).logits(counts)
+    mean, d = instance.prior * N, hoeffding(N, DELTAS / instance.num_classes)
+    counts = np.stack([np.maximum(np.ceil(mean - d), 0.0), np.minimum(np.floor(mean + d), N)])
+    return mean, d, counts, decoder_of(instance).logits(counts)
 
 
 def any_class_outside(instance: Instance, level: Floats | None = None) -> Measured:
@@ -50,14 +48,14 @@ def theta_at_extremes(instance: Instance, share: Floats | float | None = None, o
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
     expected = V * analytic.h(N * (instance.prior if share is None else share), eta, V)
     scale = order_of_theta(instance) * order
-    values = np.abs(extreme_counts(instance)[1] / expected - 1).max(axis=0) / scale
+    values = np.abs(extremes(instance)[3] / expected - 1).max(axis=0) / scale
     return worst_entry(values, N, rounding=8 * EPS / scale)
 
 
 def moved_over_bound(instance: Instance, lags: bool = True) -> Measured:
     """|h*(N_n) - h(p_n N)| at the extreme counts over (d + X) h'(p_n N - d), X the lag at the largest count, or 0."""
     eta, V = instance.eta_Y, instance.vocab_size
-    (mean, d), (counts, logits) = mean_and_reach(instance), extreme_counts(instance)
+    mean, d, counts, logits = extremes(instance)
     with np.errstate(over="ignore"):
         lag = np.where(lags, np.maximum(visits_of(logits[1], eta, V) - counts[1], 0.0), 0.0)
     moved = np.abs(logits - V * analytic.h(mean, eta, V)).max(axis=0)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.decoder_speed import class_logits
-from snapdyn.validation import Claim, Instance, Measured, Property, Requirement
+from snapdyn.validation import Claim, Instance, Measured, Property
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -24,23 +22,15 @@ from snapdyn.validation.claims.concentration._shared import (
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.rungs.run import ORIGINAL, run_on_rung
 from snapdyn.validation.search.instance import Ints
-from snapdyn.validation.visits import discrete_logits, elasticity
+from snapdyn.validation.visits import elasticity, single_token_classes
 
 # Steps of the full Y that are made one by one.
 STEPS = 150
-# Middles of equal shares of probability, at which a law of the counts is evaluated.
-SHARES = (np.arange(4000) + 0.5) / 4000
 
 
-def attention(instance: Instance) -> Floats:
-    """f_n at the start, (classes, M)."""
-    return np.asarray(instance.classes.decoder_inputs(instance.start).toarray())
-
-
-def modified_steps(instance: Instance) -> tuple[Floats, Ints, Floats]:
-    """Y after whole steps of drawn classes, the counts N_n, and (V-1) zeta_n.
+def modified_steps(instance: Instance) -> tuple[Floats, Floats, Ints, Floats]:
+    """F^T at the start, Y after whole steps of drawn classes, the counts N_n, and (V-1) zeta_n.
 
     Each step is Y += eta_Y (f_n - F E' e_n)(e_n - alpha_n)^T. At most STEPS are made. The outputs that are no class's
     next token have equal columns, of which one is kept, the last.
@@ -49,7 +39,7 @@ def modified_steps(instance: Instance) -> tuple[Floats, Ints, Floats]:
     outputs, own = np.unique(instance.classes.next_token, return_inverse=True)
     V, K = instance.vocab_size, instance.num_classes
     many = np.append(np.ones(outputs.size), V - outputs.size)
-    f = attention(instance)
+    f = instance.classes.decoder_inputs(instance.start).toarray()
     update = np.linalg.solve(instance.gram, f)  # rows f_n - F E' e_n of F (I+E)^{-1}
     drawn = rng.choice(K, size=int(min(STEPS, steps_of(instance))), p=instance.prior)
     Y = np.zeros((f.shape[1], many.size))
@@ -64,7 +54,7 @@ def modified_steps(instance: Instance) -> tuple[Floats, Ints, Floats]:
         Y += instance.eta_Y * np.outer(update[n], error)
     kept = many > 0
     labels = V * (own[:, None] == np.arange(many.size)) - 1.0
-    return Y[:, kept], np.bincount(drawn, minlength=K).astype(np.int64), labels[:, kept]
+    return f, Y[:, kept], np.bincount(drawn, minlength=K).astype(np.int64), labels[:, kept]
 
 
 def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
@@ -72,10 +62,10 @@ def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
 
     `mixed` = False leaves out I - E'.
     """
-    Y, counts, labels = modified_steps(instance)
+    f, Y, counts, labels = modified_steps(instance)
     h_star = analytic.discrete_h(int(counts.max()), instance.eta_Y, instance.vocab_size)[counts]
     W = h_star[:, None] * labels
-    form = attention(instance).T @ (np.linalg.solve(instance.gram, W) if mixed else W)
+    form = f.T @ (np.linalg.solve(instance.gram, W) if mixed else W)
     # A step solves with G once and reads the logits back through F: eps times the condition number each. The softmax
     # turns an absolute error of the logits into a relative error of the step.
     condition = instance.eigenvalues[-1] / instance.eigenvalues[0]
@@ -99,31 +89,11 @@ def chance_of_theta(instance: Instance, order: Floats | float = 1.0) -> Measured
     return worst_entry(chance.sum(axis=1, keepdims=True) / DELTAS, N)
 
 
-def spread_off(case: tuple[int, float], hoeffding: bool = False) -> Measured:
-    """|spread of theta_n over (s h'/h) sqrt((K-1)/N) - 1|, s = N/K, of K and N; `hoeffding`: counts of variance N/4."""
-    from scipy.stats import binom, norm
-
-    K, N = case
-    law = norm(N / K, np.sqrt(N) / 2) if hoeffding else binom(N, 1 / K)
-    logits = discrete_logits(1000, 0.5, law.ppf(SHARES).astype(np.int64))
-    theta = logits / (1000 * analytic.h(N / K, 0.5, 1000))
-    ratio = theta.std() / elasticity(N / K, 0.5, 1000) / np.sqrt((K - 1) / N)
-    # To the next order: K/N times the lag; and to the width of the shares.
-    return Measured(abs(float(ratio) - 1), at_most=0.01)
-
-
-def original_distance(instance: Instance) -> Measured:
-    """Distance of row 0 of W = F^T Y from every multiple of zeta_0, over |W| and the order at delta = 0.01."""
-    K, V = instance.num_classes, instance.vocab_size
-    run = run_on_rung(
-        ORIGINAL, instance.classes, instance.eta_Y, 0.0, [instance.t_end], rtol=1e-12, atol=1e-14, save_decoder=True
-    )
-    W = class_logits(instance.classes, run.attention_entries, *run.require_decoder()).logits[0, 0]
-    W = np.append(W[:K], np.full(V - K, W[K]))
-    rest = np.delete(W, 0)
-    return Measured(
-        float(rest.std() * np.sqrt(V - 1) / np.linalg.norm(W) / order_of_theta(instance)[1, 0]), at_most=1.0
-    )
+def by_bernstein(instance: Instance, share: float = 1.0) -> Measured:
+    """The same for a share of (s h'/h) sqrt(2 ln(2K/delta)/s), s = p_n N: Bernstein's order of counts, as h has it."""
+    K, p = instance.num_classes, instance.prior
+    of_h = elasticity(p * steps_of(instance), instance.eta_Y, instance.vocab_size)
+    return chance_of_theta(instance, share * of_h * np.sqrt(2 * p * np.log(2 * K / DELTAS) / np.log(K / DELTAS)))
 
 
 CHANCE = Property(
@@ -152,9 +122,8 @@ CLAIM = Claim(
         "eta_Y <= 3 + ln(N)/2",
     ),
     conclusion="Exact with the true counts; with the mean counts it holds where eta_Y <= 3 + ln(N)/2, and Theta is "
-    "smaller than printed. The order is not attained: theta_n spreads as (s h'/h) sqrt((K-1)/N), s = N/K (Bernstein's "
-    "sqrt(K/N), not K/sqrt(N), and late a factor ln(V eta_Y N/K) smaller). The original flow is off by about overlap "
-    "sqrt(K-1) at any N: {overlap 0.1, N = 1e9} times the order at an overlap of 0.1 and N = 1e9.",
+    "smaller than printed: within (s h'/h) sqrt(2 ln(2K/delta)/s), s = N/K (Bernstein), of the order sqrt(K/N), "
+    "not K/sqrt(N), and late a factor ln(V eta_Y N/K) smaller.",
     expected="conditional",
     properties=(
         CHANCE,
@@ -169,21 +138,13 @@ CLAIM = Claim(
             directed=False,
         ),
         Property(
-            "own: spread of theta_n over (s h'/h) sqrt((K-1)/N): |ratio - 1|",
+            "own: the same probability with (s h'/h) sqrt(2 ln(2K/delta)/s) as the order, s = p_n N",
             "closed form",
-            spread_off,
-            controls={
-                "wrong theory: counts have the variance N/4 of Hoeffding's bound": lambda case: spread_off(case, True)
-            },
-            cases={f"K = {K}, N = {N:.0e}": (K, N) for K, N in ((10, 1e4), (10, 1e7), (3, 1e6), (65, 1e6))},
-        ),
-        Property(
-            "original flow: distance from the form with any Theta over the order",
-            "original flow",
-            original_distance,
-            conditions=(Requirement("no overlap", "E = 0", lambda instance: instance.gram[0, 1], at_most=0),),
-            beyond=lambda: {
-                "overlap 0.1, N = 1e9": Instance.of(single_common_token(10, 5, 0.15, 1000), 1.0, 1.0, 1e9)
+            by_bernstein,
+            controls={"wrong theory: half of that order": lambda instance: by_bernstein(instance, 0.5)},
+            cases=lambda: {
+                f"K = {K}, N = {N:.0e}": Instance.of(single_token_classes(K, 1000), 0.5, 1.0, N)
+                for K, N in ((10, 1e4), (10, 1e7), (3, 1e6), (65, 1e6))
             },
         ),
     ),
