@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation import Family, Instance, Measured, Picture, Requirement
 from snapdyn.validation.properties import Measure
 from snapdyn.validation.statistics import standard_error
-from snapdyn.validation.visits import FROZEN, Numbers, WholeVisits, own_lead
+from snapdyn.validation.visits import Numbers, WholeVisits
 
 # Gives N and p of binomial counts.
 Trials = Callable[[Instance], tuple[float, Floats]]
@@ -24,7 +22,7 @@ Trials = Callable[[Instance], tuple[float, Floats]]
 SIGNIFICANCE = 1e-4
 # Levels 1 - delta at which a statement "with probability at least 1 - delta" is evaluated. The orders with ln(1/delta)
 # in place of ln(2/delta) need delta <= 1/2.
-DELTAS = np.array([[0.5], [1e-2], [1e-6], [1e-12]])
+DELTAS = np.array([0.5, 1e-2, 1e-6, 1e-12])[:, None]
 # Floats hold every whole number up to here; later times are measured after so many steps.
 MOST_STEPS = 10**15
 
@@ -116,19 +114,7 @@ def mean_in_errors(sample: Callable[..., Floats], expected: Callable[..., Floats
     return measure
 
 
-def trained_counts(classes: SequenceClasses, steps: int, seeds: range) -> Floats:
-    """Visits N_n (seeds, K) of batch-size-1 SGD at eta_Y = 1, read off its logits.
-
-    On classes of one token w_n follows the recursion (33) exactly, which turns logits into whole visits.
-    """
-    V = classes.vocab_size
-    runs = sgd(classes, 1.0, FROZEN, steps, record=[steps], save_decoder=True, seed=seeds)
-    # The table's steps are 1/s apart and more; rounding is below 1e-10.
-    lead = np.array([own_lead(run)[0] for run in runs]) - 1e-9
-    return np.searchsorted(V * analytic.discrete_h(steps, 1.0, V), lead).astype(float)
-
-
-def picture_of_deviations(xlabel: str, draws: int, deviations: Floats, label: str) -> Picture:
+def picture_of_deviations(xlabel: str, draws: int, deviations: Floats) -> Picture:
     """Probability of a deviation of a count of p = 1/2: of SGD, exact, and by Hoeffding."""
     shown = np.sort(deviations)
     as_large = np.arange(shown.size, 0, -1) / shown.size
@@ -136,8 +122,8 @@ def picture_of_deviations(xlabel: str, draws: int, deviations: Floats, label: st
         xlabel, "probability of one as large",
         (
             Picture.line("Hoeffding", shown, np.minimum(2 * np.exp(-2 * shown**2 / draws), 1), "bound"),
-            Picture.line("binomial, exact", shown, tail(draws, 0.5, shown - 0.5)),
-            Picture.line(label, shown, as_large, "simulation"),
+            Picture.line("binomial, exact", shown, np.minimum(tail(draws, 0.5, shown - 0.5), 1)),
+            Picture.line("SGD", shown, as_large, "simulation"),
         ),
         xscale="linear", yscale="log",
     )  # fmt: skip

@@ -44,7 +44,7 @@ def time_over(order: Callable[[Floats, float, float], Floats]) -> Measure:
     def measure(instance: Instance) -> Measured:
         values = whole_visits(instance) / order(TARGETS, instance.eta_Y, float(instance.vocab_size))
         # Visits beyond the table are an integral, exact to some 1e-13.
-        return Measured(float(values.max()), at_most=1.0, error=1e-11, where=f"eps = {TARGETS[values.argmax()]:g}")
+        return Measured(float(values.max()), at_most=1.0, error=1e-11)
 
     return measure
 
@@ -80,7 +80,7 @@ def norm_with_h(instance: Instance, lag: float | None = None) -> Measured:
     bound = (5 + np.log(V)) / 4 * ((1 + np.log1p(eta * s)) / 2 if lag is None else lag) / s
     n = int(np.argmax(moved / bound))
     error = float(8 * EPS * (1 + u[n]) / bound[n])
-    return Measured(float(moved[n] / bound[n]), at_most=1.0, error=error, where=f"class {n}")
+    return Measured(float(moved[n] / bound[n]), at_most=1.0, error=error)
 
 
 PRINTED_TIME = Property(

@@ -25,19 +25,14 @@ from snapdyn.validation.visits import log_error, slope_of_h, visits_of
 DELTA = 0.01
 
 
-def deviation_of(N: float, delta: Floats) -> Floats:
-    """D = sqrt(N ln(1/delta)), (deltas, 1)."""
-    return np.asarray(np.sqrt(N * np.log(1 / delta)))
-
-
-def outside_order(instance: Instance, deviation: Floats | None = None) -> Measured:
-    """P(|h(N_n) - h(p_n N)| > h(p_n N) D/(p_n N))/delta, exact, with D = sqrt(N ln(1/delta)) unless given.
+def outside_order(instance: Instance, level: Floats = DELTAS) -> Measured:
+    """P(|h(N_n) - h(p_n N)| > h(p_n N) D/(p_n N))/delta, exact, with D = sqrt(N ln(1/level)).
 
     h rises, so that the counts outside are those below and above two numbers of visits, by (45).
     """
     N, eta, V, p = steps_of(instance), instance.eta_Y, instance.vocab_size, instance.prior
     u = V * analytic.h(p * N, eta, V)
-    allowed = u * (deviation_of(N, DELTAS) if deviation is None else deviation) / (p * N)
+    allowed = u * np.sqrt(N * np.log(1 / level)) / (p * N)
     with np.errstate(over="ignore"):
         high = np.where(u + allowed < 700, visits_of(np.minimum(u + allowed, 700), eta, V), np.inf)
     low = np.where(allowed <= u, visits_of(np.maximum(u - allowed, 0), eta, V), -1.0)
@@ -61,11 +56,11 @@ def over_slope(instance: Instance, end: int = -1) -> Measured:
 def moved_errors(instance: Instance, delta: Floats) -> tuple[Floats, Floats, Floats, Floats, float]:
     """Mean count and D (deltas, classes), ln of the error at p_n N - D and p_n N + D less that at p_n N; rounding."""
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
-    mean, D = np.broadcast_arrays(instance.prior * N, deviation_of(N, delta))
+    mean, D = np.broadcast_arrays(instance.prior * N, np.sqrt(N * np.log(1 / delta)))
     counts = np.stack([mean, np.maximum(mean - D, 0.0), mean + D])
     middle, fewer, more = log_error(V * analytic.h(counts, eta, V), V)
     # Logits of order u have rounding EPS u.
-    return mean, D, fewer - middle, more - middle, float(8 * EPS * np.log(V * (eta * N + 1)))
+    return mean, D, fewer - middle, more - middle, 8 * EPS * np.log(V * (eta * N + 1))
 
 
 def exponent(instance: Instance, late: bool = False) -> Measured:
@@ -145,7 +140,7 @@ CLAIM = Claim(
             conditions=(ONE_STEP,),
             controls={
                 "wrong theory: D = sqrt(N) at every delta": lambda instance: outside_order(
-                    instance, np.sqrt(steps_of(instance)) + 0 * DELTAS
+                    instance, np.exp(-1.0) + 0 * DELTAS
                 )
             },
             evaluations=(200, 20_000),

@@ -63,7 +63,7 @@ CLAIM = Claim(
             replace(ANY_CLASSES, name="any classes, finite sequences", seq_len=(1, 10**9)),
             conditions=(
                 Requirement(
-                    "finite sequences", "T - 1 is given", lambda instance: float(instance.seq_len or 0), at_least=1,
+                    "finite sequences", "T - 1 is given", lambda instance: instance.seq_len or 0, at_least=1,
                     defining=True,
                 ),
             ),
@@ -84,6 +84,6 @@ CLAIM = Claim(
     ),
     proved=("hoeffding-radius",),
     picture=lambda: picture_of_deviations(
-        "|count - P (T-1)|, P = 1/2, T-1 = 100", 100, np.sqrt(squared_deviations(100)[:, 0]), "sequences of SGD"
+        "|count - P (T-1)|, P = 1/2, T-1 = 100", 100, np.sqrt(squared_deviations(100)[:, 0])
     ),
 )  # fmt: skip

@@ -52,9 +52,8 @@ def modified_steps(instance: Instance) -> tuple[Floats, Floats, Ints, Floats]:
         error[own[n]] = -error.sum()
         error[-1] /= max(many[-1], 1)
         Y += instance.eta_Y * np.outer(update[n], error)
-    kept = many > 0
-    labels = V * (own[:, None] == np.arange(many.size)) - 1.0
-    return f, Y[:, kept], np.bincount(drawn, minlength=K).astype(np.int64), labels[:, kept]
+    labels = (V * (own[:, None] == np.arange(many.size)) - 1.0) * (many > 0)
+    return f, Y, np.bincount(drawn, minlength=K).astype(np.int64), labels
 
 
 def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
