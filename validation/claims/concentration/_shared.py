@@ -109,7 +109,7 @@ def mean_in_errors(sample: Callable[..., Floats], expected: Callable[..., Floats
 
         values = sample(case)
         away = np.abs(values.mean(axis=0) - expected(case)) / standard_error(values)
-        return Measured(float(away.max()), at_most=float(-ndtri(SIGNIFICANCE / (2 * comparisons))))
+        return Measured(away.max(), at_most=-ndtri(SIGNIFICANCE / (2 * comparisons)))
 
     return measure
 
@@ -144,6 +144,6 @@ def worst_entry(
 ) -> Measured:
     """Largest entry of `values` (deltas, counts) as a measured number, with its rounding, count and delta."""
     d, n = np.unravel_index(np.argmax(values), values.shape)
-    error = float(np.broadcast_to(rounding, values.shape)[d, n])
+    error = np.broadcast_to(rounding, values.shape)[d, n]
     where = f"count {n} of {draws:.4g} draws, delta = {deltas[d, 0]:.3g}"
     return Measured(float(values[d, n]), at_most=at_most, error=error, where=where)

@@ -38,13 +38,13 @@ def whole_visits(instance: Instance) -> Floats:
     return np.ceil(decoder_of(instance).visits(np.log(np.sqrt(V * (V - 1)) / TARGETS - (V - 1))))
 
 
-def time_over(order: Callable[[Floats, float, float], Floats]) -> Measure:
+def time_over(order: Callable[..., Floats]) -> Measure:
     """Whole visits until |e_n - alpha_n| <= eps over order(eps, eta_Y, V) visits: the largest over TARGETS."""
 
     def measure(instance: Instance) -> Measured:
-        values = whole_visits(instance) / order(TARGETS, instance.eta_Y, float(instance.vocab_size))
+        values = whole_visits(instance) / order(TARGETS, instance.eta_Y, instance.vocab_size)
         # Visits beyond the table are an integral, exact to some 1e-13.
-        return Measured(float(values.max()), at_most=1.0, error=1e-11)
+        return Measured(values.max(), at_most=1.0, error=1e-11)
 
     return measure
 
@@ -59,9 +59,9 @@ def chance_of_late(instance: Instance, surplus: float = 0.5) -> Measured:
     need, p = whole_visits(instance)[::2, None], instance.prior
     a = surplus * np.log(instance.num_classes / DELTAS.T)
     least = p.min()
-    N = np.ceil((((np.sqrt(a) + np.sqrt(a + 4 * least * need)) / (2 * least)) ** 2) * (1 + 4 * EPS))
+    N = np.ceil(((np.sqrt(a) + np.sqrt(a + 4 * least * need)) / (2 * least)) ** 2 * (1 + 4 * EPS))
     late = binom.cdf(need[..., None] - 1, N[..., None], p).sum(axis=-1) / DELTAS.T
-    return Measured(float(late.max()), at_most=1.0)
+    return Measured(late.max(), at_most=1.0)
 
 
 def visited(instance: Instance) -> Floats:

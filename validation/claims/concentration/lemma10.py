@@ -127,7 +127,9 @@ CLAIM = Claim(
             conditions=(ONE_STEP, Requirement("two steps", "N >= 2", steps_of, at_least=2)),
             controls={"wrong theory: a deviation that does not grow with N": without_growth},
             evaluations=(200, 10_000),
-            beyond={"one step, p = 0.001": Instance(np.eye(2), np.zeros(2, int), [0.001, 0.999], 2, 1.0, 1.0, 1.0)},
+            beyond={
+                "one step, p = 0.001": Instance(np.eye(2), np.zeros(2, int), np.array([0.001, 0.999]), 2, 1.0, 1.0, 1.0)
+            },
         ),
         Property(
             "F16: second inequality, left side over right side, x = N ln(2/delta)",

@@ -68,8 +68,8 @@ def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
     # A step solves with G once and reads the logits back through F: eps times the condition number each. The softmax
     # turns an absolute error of the logits into a relative error of the step.
     condition = instance.eigenvalues[-1] / instance.eigenvalues[0]
-    largest = max(1.0, instance.vocab_size * h_star.max())
-    allowed = 8 * EPS * (counts.sum() + instance.num_classes) * condition * largest
+    condition *= max(1.0, instance.vocab_size * h_star.max())
+    allowed = 8 * EPS * (counts.sum() + instance.num_classes) * condition
     distance = float(np.linalg.norm(Y - form) / np.linalg.norm(Y))
     return Measured(distance / allowed, at_most=1.0, where=f"after {counts.sum()} steps")
 
