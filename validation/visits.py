@@ -58,13 +58,6 @@ def visits_of(u: Floats, eta_Y: float | Floats, vocab_size: float | Floats) -> F
     return np.asarray((np.expm1(u) + (vocab_size - 1) * u) / (vocab_size * eta_Y))
 
 
-def visits_to(eps: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
-    """Visits after which |e_n - alpha_n| = eps, eps below sqrt(1-1/V): (V-1+exp(u)) eps = sqrt(V(V-1)) in (45)."""
-    V = vocab_size
-    x = np.sqrt(V * (V - 1)) / eps - (V - 1)  # exp(u)
-    return np.asarray((x - 1 + (V - 1) * np.log(x)) / (V * eta_Y))
-
-
 def single_token_classes(num_classes: int, vocab_size: int) -> SequenceClasses:
     """Return K classes of one token each, all different: E = 0, so that the original flow is the modified one."""
     return SequenceClasses(np.eye(num_classes), np.zeros(num_classes, dtype=int), vocab_size=vocab_size)

@@ -191,6 +191,16 @@ def test_a_box_is_searched_as_a_family_is() -> None:
     assert product({**evidence.counterexample, "arms": evidence.counterexample["arms"] - 1}).holds
 
 
+def test_a_box_contains_what_lies_in_its_ranges() -> None:
+    """Assert the ends, a fixed parameter, and other names."""
+    box = sd.Box(K=(2, 2), x=(0.1, 1.0, "log"))
+    assert box.contains({"K": 2, "x": 0.1})
+    assert box.contains({"K": 2, "x": 1.0})
+    for other in ({"K": 3, "x": 0.1}, {"K": 2, "x": 1.1}, {"K": 2, "x": 0.0}, {"K": 2}, {"K": 2, "x": 0.5, "y": 1}):
+        assert not box.contains(other)
+    assert set(box.draw(1, 2)) == {"K", "x"}
+
+
 def test_the_directed_search_finds_what_no_corner_shows() -> None:
     def peak(parameters) -> sd.Measured:
         return sd.Measured(np.exp(-(((parameters["x"] - 0.3) / 0.1) ** 2)), at_most=0.999)

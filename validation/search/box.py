@@ -117,9 +117,8 @@ class Box:
     def contains(self, instance: Any) -> bool:
         """Whether every parameter lies in its range, up to rounding."""
         return self.speaks_of(instance) and all(
-            -1e-9 <= range_.share(instance[name]) <= 1 + 1e-9
+            range_.low - 1e-9 * abs(range_.low) <= instance[name] <= range_.high + 1e-9 * abs(range_.high)
             for name, range_ in self.ranges.items()
-            if range_.low < range_.high or instance[name] != range_.low
         )
 
     def of_parameters(self, given: Mapping[str, Any]) -> dict[str, float]:

@@ -14,8 +14,8 @@ import scipy
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.validation import CLAIMS
-from snapdyn.validation.claims.concentration import _theorem5_settings, lemma11, lemma12, lemma18, theorem5
-from snapdyn.validation.claims.concentration._shared import MOST_STEPS, hoeffding, tail, trained_counts
+from snapdyn.validation.claims.concentration import _shared, lemma10, lemma11, lemma12, theorem5
+from snapdyn.validation.claims.concentration._shared import DELTAS, MOST_STEPS, hoeffding, order_of_theta, tail
 from snapdyn.validation.claims.decoder import remark2
 from snapdyn.validation.search import Instance
 from snapdyn.validation.verdicts import check_claim
@@ -26,7 +26,6 @@ from snapdyn.validation.visits import (
     log_error,
     single_token_classes,
     visits_of,
-    visits_to,
 )
 
 
@@ -98,23 +97,12 @@ def test_late_gap_is_the_recomputed_law(V: int) -> None:
     assert abs(scaled - 2 * law) > 100 * allowed
 
 
-def test_visits_to_an_error_invert_the_error_norm() -> None:
-    """Assert that the error norm after visits_to(eps) is eps, V = 2..1e7, eps = 0.5..1e-12."""
-    for V in (2, 50, 10_000_000):
-        eps = 0.5 * 10.0 ** -np.arange(0, 12.5, 0.5)
-        assert analytic.error_norm(visits_to(eps, 0.3, V), 0.3, V) == pytest.approx(eps, rel=1e-12)
-
-
 def test_counts_are_read_off_the_logits_of_sgd() -> None:
-    """Assert whole counts that add up to N, and a mean within 5 standard errors of p_n N for unequal priors."""
-    prior, steps, seeds = np.array([0.6, 0.3, 0.1]), 300, 60
-    classes = SequenceClasses(np.eye(3), [0, 0, 0], prior=prior, vocab_size=7)
-    counts, lead = trained_counts(classes, steps, range(seeds))
-    assert (counts.sum(axis=1) == steps).all()
-    table = 7 * analytic.discrete_h(steps, 1.0, 7)
-    assert lead == pytest.approx(table[counts.astype(int)], abs=1e-10)
-    error = np.sqrt(steps * prior * (1 - prior) / seeds)
-    assert (np.abs(counts.mean(axis=0) - steps * prior) < 5 * error).all()
+    """Assert counts that add up to N, and a mean within 5 standard errors of p_n N for unequal priors."""
+    counts = lemma10.trained_counts(1000)
+    assert (counts.sum(axis=1) == 1000).all()
+    error = np.sqrt(1000 * lemma10.PRIOR * (1 - lemma10.PRIOR) / len(counts))
+    assert (np.abs(counts.mean(axis=0) - 1000 * lemma10.PRIOR) < 5 * error).all()
 
 
 @pytest.mark.skipif(
@@ -156,12 +144,12 @@ def _three_classes(eta_Y: float, t_end: float, **other: Any) -> Instance:
 def test_theorem_5_is_exact_with_the_true_counts() -> None:
     """Assert Y = F (I - E')(I + Theta) Wbar after whole modified steps, and that no E' is rejected."""
     instance = _three_classes(0.8, 120.0)
-    Y, counts, _ = theorem5.modified_steps(instance)
+    f, Y, counts, _ = theorem5.modified_steps(instance)
     assert counts.sum() == 120
     assert theorem5.distance_from_form(instance).holds
-    assert not theorem5.without_mixing(instance).holds
+    assert not theorem5.distance_from_form(instance, mixed=False).holds
     # Rows of W = F^T Y are (V-1) h*(N_n) zeta_n, each by a plain loop over its own visits.
-    W = instance.classes.decoder_inputs().toarray() @ Y
+    W = f @ Y
     for n in range(3):
         h_star = 0.0
         for _ in range(int(counts[n])):
@@ -177,15 +165,17 @@ def test_large_rates_overshoot_the_order_of_theta() -> None:
         assert lemma12.theta_at_extremes(instance).holds is holds
 
 
-def test_theta_quantile_holds_with_the_stated_probability() -> None:
-    """Assert by 20,000 draws that |theta_n| exceeds its quantile with probability at most delta/K, and not far less."""
-    K, N, delta, V, eta = 4, 4000, 0.4, 50, 0.5
-    bound = _theorem5_settings.theta_quantile(K, N, delta, eta, V)
+def test_chance_of_theta_is_that_of_drawn_counts() -> None:
+    """Assert P(|theta_n| > 0.005) of four classes by 20,000 draws of the counts, to five standard errors."""
+    K, N, V, eta = 4, 4000, 50, 0.5
+    instance = Instance.of(single_token_classes(K, V), eta, 1.0, N)
+    order = np.full((len(DELTAS), K), 10.0)
+    order[0] = 0.005 / order_of_theta(instance)[0]
+    chance = theorem5.chance_of_theta(instance, order).value * DELTAS[0, 0] / K
     counts = np.random.default_rng(2).binomial(N, 1 / K, size=20_000)
     theta = np.abs(analytic.discrete_h(N, eta, V)[counts] / analytic.h(N / K, eta, V) - 1)
-    # Five standard errors of a share; the lower tail alone has half of it, less one atom of the distribution.
-    assert (theta > bound).mean() <= delta / K + 5 * math.sqrt(delta / K / 20_000)
-    assert (theta > bound).mean() >= delta / K / 4
+    assert 0.01 < chance < 0.5
+    assert (theta > 0.005).mean() == pytest.approx(chance, abs=5 * math.sqrt(chance / 20_000))
 
 
 def test_single_token_classes_do_not_overlap() -> None:
@@ -197,7 +187,7 @@ def test_single_token_classes_do_not_overlap() -> None:
     ("id_", "module", "name", "factor"),
     [
         ("lemma11", lemma11, "slope_of_h", 0.99),
-        ("lemma18", lemma18, "tail", 20.0),
+        ("lemma18", _shared, "tail", 20.0),
         ("remark2", remark2, "leading_lag", 1 + 1e-6),
     ],
 )

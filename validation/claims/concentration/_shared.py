@@ -5,25 +5,24 @@ N counts batch-size-1 steps; s = N_n counts visits of class n.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.assumptions import Condition
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.properties import Measured, Requirement
-from snapdyn.validation.search import Family, Instance
-from snapdyn.validation.statistics import DECISIVE, Order, standard_error
-from snapdyn.validation.visits import FROZEN, Numbers, WholeVisits, own_lead
+from snapdyn.validation import Family, Instance, Measured, Picture, Requirement
+from snapdyn.validation.properties import Measure
+from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.visits import Numbers, WholeVisits
 
-# Shares of seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
+# Gives N and p of binomial counts.
+Trials = Callable[[Instance], tuple[float, Floats]]
+# Means over seeds are compared at this family level: normal quantile of SIGNIFICANCE/(2 number of comparisons).
 SIGNIFICANCE = 1e-4
 # Levels 1 - delta at which a statement "with probability at least 1 - delta" is evaluated. The orders with ln(1/delta)
 # in place of ln(2/delta) need delta <= 1/2.
-DELTAS = np.array([0.5, 1e-2, 1e-6, 1e-12])
+DELTAS = np.array([0.5, 1e-2, 1e-6, 1e-12])[:, None]
 # Floats hold every whole number up to here; later times are measured after so many steps.
 MOST_STEPS = 10**15
 
@@ -66,59 +65,68 @@ def hoeffding(draws: Numbers, delta: Numbers) -> Floats:
     return np.asarray(np.sqrt(draws * np.log(2 / delta) / 2))
 
 
-def at_most_probability(count: Numbers, draws: Numbers, p: Numbers) -> Floats:
-    """P(X <= count) of a binomial X, by the incomplete beta function: N = 1e18 costs as much as N = 10."""
-    from scipy.special import betainc
-
-    count = np.floor(count)
-    inside = (count >= 0) & (count < draws)
-    k = np.where(inside, count, 0)
-    return np.where(inside, betainc(np.where(inside, draws - k, 1.0), k + 1, 1 - np.asarray(p)), count >= draws)
-
-
-def above_probability(count: Numbers, draws: Numbers, p: Numbers) -> Floats:
-    """P(X > count) of a binomial X."""
-    from scipy.special import betainc
-
-    count = np.floor(count)
-    inside = (count >= 0) & (count < draws)
-    k = np.where(inside, count, 0)
-    return np.where(inside, betainc(k + 1, np.where(inside, draws - k, 1.0), np.asarray(p)), count < 0)
-
-
-def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
-    """P(|X - centre| > deviation) of a binomial count X of N draws (default p N).
+def outside(low: Numbers, high: Numbers, draws: Numbers, p: Numbers) -> Floats:
+    """P(X < low or X > high) of a binomial count X of N draws.
 
     With scipy before 1.17 its relative error grows with N, from 2e-8 at 1e9 draws to 0.025 at 1e15.
     """
+    from scipy.stats import binom
+
+    return np.asarray(binom.cdf(np.ceil(low) - 1, draws, p) + binom.sf(high, draws, p))
+
+
+def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
+    """P(|X - centre| > deviation) of a binomial count X of N draws (default p N)."""
     centre = draws * p if centre is None else centre
-    below, above = np.ceil(centre - deviation) - 1, np.floor(centre + deviation)
-    return np.asarray(at_most_probability(below, draws, p) + above_probability(above, draws, p))
+    return outside(centre - deviation, centre + deviation, draws, p)
 
 
-def in_standard_errors(sample: Floats, expected: Numbers) -> Floats:
-    """|mean over the first axis - expected| in standard errors of that mean."""
-    return np.asarray(np.abs(sample.mean(axis=0) - expected) / standard_error(sample))
+def too_far(trials: Trials, radius: Callable[..., Floats]) -> Measure:
+    """P(|count - p N| > radius(N, p, delta))/delta, exact, N and p by `trials`: the largest over counts and delta."""
+
+    def measure(instance: Instance) -> Measured:
+        N, p = trials(instance)
+        return worst_entry(tail(N, p, radius(N, p, DELTAS)) / DELTAS, N)
+
+    return measure
 
 
-def quantile(comparisons: int) -> float:
-    """Largest deviation in standard errors that `comparisons` of them reach with probability SIGNIFICANCE."""
-    from scipy.special import ndtri
+def wrong_radii(trials: Trials, draws: str, of: str) -> dict[str, Measure]:
+    """Wrong theories of how far the counts of `draws` are from their means."""
+    normal = f"wrong theory: the normal law's variance p (1-p) for 1/4, rare {of} too"
+    return {
+        f"wrong theory: {draws}^0.4 for {draws}^0.5": too_far(trials, lambda N, p, d: hoeffding(N, d) * N**-0.1),
+        "wrong theory: without ln(2/delta)": too_far(trials, lambda N, p, delta: np.sqrt(N / 2) + 0 * delta),
+        normal: too_far(trials, lambda N, p, delta: np.sqrt(2 * N * p * (1 - p) * np.log(2 / delta))),
+    }
 
-    return float(-ndtri(SIGNIFICANCE / (2 * comparisons)))
+
+def mean_in_errors(sample: Callable[..., Floats], expected: Callable[..., Floats], comparisons: int) -> Measure:
+    """|mean over seeds - expected| in standard errors, at most what `comparisons` of them reach by chance."""
+
+    def measure(case: Any) -> Measured:
+        from scipy.special import ndtri
+
+        values = sample(case)
+        away = np.abs(values.mean(axis=0) - expected(case)) / standard_error(values)
+        return Measured(away.max(), at_most=-ndtri(SIGNIFICANCE / (2 * comparisons)))
+
+    return measure
 
 
-def trained_counts(classes: SequenceClasses, steps: int, seeds: Sequence[int]) -> tuple[Floats, Floats]:
-    """Visits N_n (seeds, K) of batch-size-1 SGD at eta_Y = 1, read off its logits, and V h* of the logits themselves.
-
-    On classes of one token w_n follows the recursion (33) exactly, which turns logits into whole visits.
-    """
-    V = classes.vocab_size
-    runs = sgd(classes, 1.0, FROZEN, steps, record=[steps], save_decoder=True, seed=seeds)
-    lead = np.array([own_lead(run)[0] for run in runs])
-    table = V * analytic.discrete_h(steps, 1.0, V)
-    # The table's steps are 1/s apart and more; rounding is below 1e-10.
-    return np.searchsorted(table, lead - 1e-9).astype(float), lead
+def picture_of_deviations(xlabel: str, draws: int, deviations: Floats) -> Picture:
+    """Probability of a deviation of a count of p = 1/2: of SGD, exact, and by Hoeffding."""
+    shown = np.sort(deviations)
+    as_large = np.arange(shown.size, 0, -1) / shown.size
+    return Picture(
+        xlabel, "probability of one as large",
+        (
+            Picture.line("Hoeffding", shown, np.minimum(2 * np.exp(-2 * shown**2 / draws), 1), "bound"),
+            Picture.line("binomial, exact", shown, np.minimum(tail(draws, 0.5, shown - 0.5), 1)),
+            Picture.line("SGD", shown, as_large, "simulation"),
+        ),
+        xscale="linear", yscale="log",
+    )  # fmt: skip
 
 
 def decoder_of(instance: Instance) -> WholeVisits:
@@ -128,32 +136,14 @@ def decoder_of(instance: Instance) -> WholeVisits:
 
 def order_of_theta(instance: Instance) -> Floats:
     """(1/(p_n sqrt(N))) sqrt(ln(K/delta)), (deltas, classes): (K/sqrt(N)) sqrt(ln(K/delta)) for equal priors."""
-    ln = np.log(instance.num_classes / DELTAS)[:, None]
-    return np.asarray(np.sqrt(ln / steps_of(instance)) / instance.prior)
-
-
-def many_draws(K: float, N: float) -> Condition:
-    """Return the condition N >> K^2 of Theorem 5, evaluated."""
-    return Condition("many draws", "N/K^2 >= 10 (N >> K^2)", 10.0, N / K**2, N / K**2 >= 10)
+    return np.asarray(np.sqrt(np.log(instance.num_classes / DELTAS) / steps_of(instance)) / instance.prior)
 
 
 def worst_entry(
-    values: Floats,
-    instance: Instance,
-    deltas: Floats = DELTAS,
-    rounding: Floats | float = 0.0,
-    **bound: float,
+    values: Floats, draws: float, deltas: Floats = DELTAS, rounding: Floats | float = 0.0, at_most: float = 1.0
 ) -> Measured:
-    """Largest entry of `values` (deltas, classes) as a measured number, with its rounding, class and delta."""
+    """Largest entry of `values` (deltas, counts) as a measured number, with its rounding, count and delta."""
     d, n = np.unravel_index(np.argmax(values), values.shape)
-    error = float(np.broadcast_to(rounding, values.shape)[d, n])
-    where = f"class {n}, delta = {deltas[d]:.3g}, N = {steps_of(instance):.4g}"
-    return Measured(float(values[d, n]), error=error, where=where, **bound)
-
-
-def hold_order(evidence: Evidence, name: str, rung: str, order: Order, expected: float) -> None:
-    """Add the checks that a fitted order lies within its margin and that the margin is narrow."""
-    evidence.holds(
-        f"{name}: |corrected slope - ({expected:g})|", rung, abs(order.corrected - expected), at_most=order.margin()
-    )
-    evidence.holds(f"{name}: margin of the slope", rung, order.margin(), at_most=DECISIVE)
+    error = np.broadcast_to(rounding, values.shape)[d, n]
+    where = f"count {n} of {draws:.4g} draws, delta = {deltas[d, 0]:.3g}"
+    return Measured(float(values[d, n]), at_most=at_most, error=error, where=where)
