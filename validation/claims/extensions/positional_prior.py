@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._positional_prior_settings import (
-    finite_length,
-    finite_length_map,
-    same_descents,
-    sequences_with_positions,
-)
-from snapdyn.validation.claims.extensions._shared import SAME_PATH, StartedFamily, reweighted, run_error
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measured, Property
-from snapdyn.validation.register import claim
+from snapdyn.validation.claims.extensions._shared import RATE, StartedFamily, alike, order_gap, run_error, run_from
+from snapdyn.validation.dense_algebra import largest_relative, softmax
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
+from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_LENGTH, MEAN_FIELD, SGD
 from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import noise
+from snapdyn.validation.statistics import standard_error
+
+# Largest difference of two paths relative to the movement that counts as none.
+SAME_PATH = 1e-4
+
+# Classes that a theory puts in place of the given ones with a bias z0 (Q, M).
+Reweighting = Callable[[SequenceClasses, Floats], SequenceClasses]
 
 
-def difference(rung: str, reweight: Callable[[SequenceClasses, Floats], SequenceClasses]) -> Callable[
-    [Instance], Measured | None
-]:  # fmt: skip
+def reweighted(classes: SequenceClasses, z0: Floats) -> SequenceClasses:
+    """The classes with P(l|n) exp(z0[psi(n), l]), normalised, in place of P(l|n)."""
+    P = classes.P.toarray() * np.exp(z0[classes.query_index])
+    return SequenceClasses(
+        P / P.sum(axis=1, keepdims=True), classes.query, classes.next_token, classes.prior, classes.vocab_size
+    )
+
+
+WRONG: dict[str, Reweighting] = {
+    "wrong theory: the bias does not matter": lambda classes, z0: classes,
+    "wrong theory: P exp(2 z0), as if squares of attention were reweighted": lambda classes, z0: reweighted(
+        classes, 2 * z0
+    ),
+}
+
+
+def difference(rung: str, reweight: Reweighting = reweighted) -> Callable[[Instance], Measured | None]:
     """Largest |(z - z0) - z~|, z from z0, z~ of `reweight(classes, z0)` from 0, over what counts as no difference.
 
     That is SAME_PATH of the movement, and the error of both runs.
@@ -51,88 +69,195 @@ def difference(rung: str, reweight: Callable[[SequenceClasses, Floats], Sequence
         moved = float(np.abs(plain.z_support).max())
         # On one class no logit moves: what remains is the noise of both runs.
         error = run_error(instance, float(np.abs(biased.z).max()) + moved) + 2 * noise(instance, rung)
-        allowed = SAME_PATH * moved + error
-        return Measured(
-            gaps[i, k] / allowed,
-            at_most=1.0,
-            where=f"token {token[k]}, query {instance.classes.queries[query[k]]} at t = {biased.t[i]:.3g}",
-        )
+        where = f"token {token[k]}, query {instance.classes.queries[query[k]]} at t = {biased.t[i]:.3g}"
+        return Measured(gaps[i, k] / (SAME_PATH * moved + error), at_most=1.0, where=where)
 
     return measure
 
 
-def properties() -> Iterator[Property]:
-    """Property of the mean field and of the modified decoder."""
-    for rung, words in ((MEAN_FIELD, "mean field"), (EXACT, "modified decoder")):
-        modified = rung == EXACT
-        yield Property(
-            "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
-            words,
-            difference(rung, reweighted),
-            StartedFamily(
-                "any classes and bias",
-                "any",
-                uniform=False,
-                num_classes=(1, 6),
-                num_common=(0, 3),
-                num_distinct=(1, 4),
-                vocab_size=(2, 10**9),
-                ratio=(1e-3, 1e2),
-                horizon=(1e-2, 1e6),
-                eta_Y=(1e-6, 1e6),
-                shared_next_tokens=not modified,
-                start=(0.1, 3.0),
-            ),
-            conditions=(INFINITE_LENGTH, *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ())),
-            controls={
-                "wrong theory: the bias does not matter": difference(rung, lambda classes, z0: classes),
-                "wrong theory: P exp(2 z0), as if squares of attention were reweighted": difference(
-                    rung, lambda classes, z0: reweighted(classes, 2 * z0)
-                ),
-            },
-            evaluations=(20, 400),
-            directed=False,
-        )
+def is_a_prior(rung: str, words: str, modified: bool) -> Property:
+    """Property of a rung; the modified decoder needs independent classes with next tokens of their own."""
+    return Property(
+        "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
+        words,
+        difference(rung),
+        StartedFamily(
+            "any classes and bias",
+            "any",
+            uniform=False,
+            num_classes=(1, 6),
+            num_common=(0, 3),
+            num_distinct=(1, 4),
+            vocab_size=(2, 10**9),
+            ratio=(1e-3, 1e2),
+            horizon=(1e-2, 1e6),
+            eta_Y=(1e-6, 1e6),
+            shared_next_tokens=not modified,
+            start=(0.1, 3.0),
+        ),
+        conditions=(INFINITE_LENGTH, *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ())),
+        controls={name: difference(rung, wrong) for name, wrong in WRONG.items()},
+        evaluations=(20, 400),
+        directed=False,
+    )
 
 
-@claim(
+# At named settings: strongly correlated classes of one query, and a bias z0 (1, M).
+CLASSES = random_classes(4, 2, 3, vocab_size=50, correlation="strong", seed=1)
+BIAS = np.random.default_rng(29).normal(size=(1, CLASSES.num_tokens))
+
+
+def gap(setting: Mapping[str, Any], reweight: Reweighting = reweighted, bias: Floats = BIAS) -> float:
+    """Largest |(z - z0) - z~| over the largest |z~| at eta t = 30."""
+    biased = run_from(bias, classes=CLASSES, end=60, **setting)
+    plain = run_from(0 * bias, classes=reweight(CLASSES, bias), end=60, **setting)
+    query, token = CLASSES.z_coordinates
+    return largest_relative(biased.z_support - bias[query, token], plain.z_support)
+
+
+def of_length(length: float) -> dict[str, Any]:
+    """Mean field to second order in 1/T, with T - 1 = length."""
+    return {"rung": FINITE_LENGTH, "seq_len": round(length), "rtol": 1e-11, "atol": 1e-14}
+
+
+def order_in_length(reweight: Reweighting = reweighted) -> Callable[[Floats], Measured | None]:
+    """Distance from 1 of the order in 1/T of the gap, over some lengths."""
+    return lambda lengths: order_gap(1.0, 1 / lengths, [gap(of_length(length), reweight) for length in lengths])
+
+
+# Probabilities of the common and of the distinct tokens of a class, in the early and in the late half of positions.
+Halves = tuple[tuple[float, ...], tuple[float, ...]]
+DEPENDENT, INDEPENDENT = ((0.4, 0.45, 0.15), (0.4, 0.15, 0.45)), ((0.4, 0.3, 0.3), (0.4, 0.3, 0.3))
+LATE_BIAS = 2.0
+
+
+def sgd_with_positions(halves: Halves, length: int, rng: np.random.Generator, batch: int = 32) -> Floats:
+    """z (7,) after 120 steps of SGD by Eqs. (3)-(4) in plain numpy, on sequences whose late half has a bias."""
+    Y, z = np.zeros((7, 7)), np.zeros(7)
+    for _ in range(120):
+        n = rng.integers(3, size=batch)
+        early, late = (rng.multinomial(length // 2, alike(*profile)[n]) for profile in halves)
+        q = (early + np.exp(LATE_BIAS) * late) * np.exp(z)
+        f = q / np.linalg.norm(q, axis=1, keepdims=True)
+        error = np.eye(7)[n] - softmax(f @ Y)
+        g = error @ Y.T
+        Y = Y + RATE * f.T @ error / batch
+        z = z + RATE * (f * (g - f * (f * g).sum(axis=1, keepdims=True))).mean(axis=0)
+    return z
+
+
+@cache
+def trained_with_positions(halves: Halves) -> tuple[Floats, float]:
+    """Mean z (7,) of SGD at T - 1 = 1000 over eight seeds, and its error.
+
+    The bias of finite sequences falls as 1/T: what is left at 1000 is the difference of 500 and 1000.
+    """
+    rng = np.random.default_rng(17)
+    half, z = (np.array([sgd_with_positions(halves, T, rng) for _ in range(8)]) for T in (500, 1000))
+    error = np.abs(z.mean(axis=0) - half.mean(axis=0)) + 5 * standard_error(z)
+    return z.mean(axis=0), float(error[1:].max())
+
+
+def descent_on(halves: Halves, bias: float = LATE_BIAS) -> Floats:
+    """z (7,) after 120 steps of descent on classes whose P(l|n) is the sum of exp(b_i) P(l|n, i) over positions."""
+    early, late = (alike(*profile) for profile in halves)
+    P = (early + np.exp(bias) * late) / (1 + np.exp(bias))
+    return run_from(np.zeros((1, 7)), DESCENT, SequenceClasses(P, [0, 0, 0], vocab_size=7), 120).z[0, 0]
+
+
+def distance_from_descent(bias: float) -> Callable[[Halves], Measured]:
+    """Largest difference of SGD from descent, relative, distinct tokens: the common one falls alike in any theory."""
+
+    def measure(halves: Halves) -> Measured:
+        z, error = trained_with_positions(halves)
+        theory = descent_on(halves, bias)[1:]
+        # SGD's own noise adds eta/batch of z.
+        allowed = error / float(np.abs(theory).max()) + RATE / 32
+        return Measured(largest_relative(z[1:], theory), at_most=allowed)
+
+    return measure
+
+
+def picture() -> Picture:
+    tokens = np.arange(7)
+    return Picture(
+        "token",
+        "z after SGD on sequences with positions",
+        (
+            Picture.line("descent on the reweighted P", tokens, descent_on(DEPENDENT)),
+            Picture.line("SGD with positions", tokens, trained_with_positions(DEPENDENT)[0], "simulation"),
+            Picture.line("descent on plain frequencies", tokens, descent_on(DEPENDENT, 0.0), "control"),
+        ),
+        xscale="linear",
+    )
+
+
+def finite_length_map(level: str) -> Map:
+    """Gap of bias and reweighting over T - 1 and the size of the bias, mean field to second order in 1/T."""
+    count = 11 if level == "full" else 5
+    lengths, sizes = np.unique(np.geomspace(30, 1e5, count).round()), np.geomspace(0.03, 2, count)
+    return Map(
+        "Where a bias is not a reweighted P: strong correlation, eta_Y = eta_Z = 0.5, t = 60",
+        "T - 1, contextual tokens",
+        "standard deviation of the bias",
+        "|(z - z0) - z of the reweighted P|, largest, relative",
+        lengths,
+        sizes,
+        np.array([[gap(of_length(length), bias=size * BIAS) for length in lengths] for size in sizes]),
+        0.01,
+    )
+
+
+CLAIM = Claim(
     "positional-prior",
     source="Section 7 (positional encoding)",
     title="A fixed positional bias acts as a prior on tokens",
-    answer="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T.",
     statement="A fixed bias z0 added to the logits, f ~ P exp(z + z0), gives the dynamics of classes whose P is "
     "reweighted by exp(z0): it acts as a prior.",
     latex=r"f_{nl}\propto P(l|n)e^{z_{l}+z^0_{l}}\ \equiv\ \tilde P(l|n)e^{z_l},\quad "
     r"\tilde P(l|n)\propto\sum_ie^{b_i}P(l|n,i)",
-    expected="conditional",
-    assumptions=(
+    conditions=(
         "T infinite: with finite T the counts scatter as under P, not as under the reweighted P",
         "a bias b_i of positions acts through sum_i exp(b_i) P(l|n, i): a fixed factor per token and class, which is "
         "1 when tokens do not depend on the position",
     ),
-    properties=tuple(properties()),
-)
-def positional_prior(evidence: Evidence) -> None:
-    rng = np.random.default_rng(17)
-    steps = same_descents(evidence, rng)
-    finite, order = finite_length(evidence, rng)
-    trained, references = sequences_with_positions(evidence, rng)
-    evidence.conclusion = (
-        f"Exact for a bias per token with T infinite: in {evidence.tried} instances to the solver's error, by descent "
-        f"and SGD to {steps:.0e}. With finite T the two differ by {finite:.1e} of the largest logit at T - 1 = 500, "
-        f"falling as 1/T ({order}). A bias per position averages to sum_i exp(b_i) P(l|n, i): it drops out when tokens "
-        "do not depend on their position, and is a prior per class, no row of Z, when classes of one query differ in "
-        "how they do."
-    )
-    evidence.picture = Picture(
-        "token",
-        "z after SGD on sequences with positions",
-        (
-            Picture.line("descent on the reweighted P", np.arange(7), references["bias"]),
-            Picture.line("SGD with positions", np.arange(7), trained, "simulation"),
-            Picture.line("descent on plain frequencies", np.arange(7), references["no bias"], "control"),
+    conclusion="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T. At T - 1 = 500 it "
+    "is {T - 1 = 500:.1%} of the largest logit. A bias per position averages to sum_i exp(b_i) P(l|n, i): it drops out "
+    "when tokens do not depend on their position, and is a prior per class, no row of Z, when classes of one query "
+    "differ in how they do.",
+    expected="conditional",
+    properties=(
+        is_a_prior(MEAN_FIELD, "mean field", modified=False),
+        is_a_prior(EXACT, "modified decoder", modified=True),
+        Property(
+            "|z - z0 with the bias z0 - z with reweighted P| over the largest |z|, strong correlation",
+            "flow and training",
+            lambda setting: Measured(gap(setting), at_most=1e-11),
+            conditions=(
+                Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0),
+            ),
+            controls={
+                name: lambda setting, wrong=wrong: Measured(gap(setting, wrong), at_most=1e-11)
+                for name, wrong in WRONG.items()
+            },
+            cases={"descent": {"rung": DESCENT}, "SGD": {"rung": SGD}},
+            beyond={"T - 1 = 500": of_length(500)},
         ),
-        xscale="linear",
-    )
-    evidence.maps = [finite_length_map(evidence.full)]
-    evidence.seeds = [17, 29]
+        Property(
+            "order in 1/T of that difference, less 1",
+            "finite T",
+            order_in_length(),
+            controls={"wrong theory: the bias drops out once T is large": order_in_length(lambda classes, z0: classes)},
+            cases={"T - 1 = 500 to 8000": 500.0 * 2 ** np.arange(5)},
+        ),
+        Property(
+            "SGD on sequences with positions against descent on the reweighted P: z, relative",
+            "SGD",
+            distance_from_descent(LATE_BIAS),
+            controls={"wrong theory: plain frequencies": distance_from_descent(0.0)},
+            cases={"tokens depend on their position": DEPENDENT, "tokens do not": INDEPENDENT},
+        ),
+    ),
+    picture=picture,
+    map=finite_length_map,
+)
