@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,9 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.rungs.run import DESCENT, FINITE_T, SGD, run_on_rung
+from snapdyn.validation.properties import Measure, Property, Requirement
+from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
+from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_T, MEAN_FIELD, SGD, run_on_rung
 from snapdyn.validation.search import Family, Instance
 from snapdyn.validation.statistics import DECISIVE, fit_order
 
@@ -72,3 +75,36 @@ class StartedFamily(Family):
         size = np.exp(rng.uniform(*np.log(self.start)))
         shape = np.unique(instance.query).size, instance.P.shape[1]
         return replace(instance, start=size * rng.normal(size=shape))
+
+
+def on_two_rungs(
+    name: str,
+    measure: Callable[[str, Any], Measure],
+    theory: Any,
+    wrong: Mapping[str, Any],
+    family: str,
+    ranges: Mapping[str, Any],
+    conditions: tuple[Requirement, ...] = (),
+    **options: Any,
+) -> tuple[Property, ...]:
+    """Properties of the mean field and of the modified decoder: ``measure(rung, theory)`` on any classes and start.
+
+    The modified decoder needs independent classes with next tokens of their own.
+    """
+    shared = {"correlation": "any", "uniform": False, "num_classes": (1, 6), "num_common": (0, 3)}
+    spread = {"vocab_size": (2, 10**9), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
+    found = []
+    for rung, words in ((MEAN_FIELD, "mean field"), (EXACT, "modified decoder")):
+        modified = rung == EXACT
+        found.append(
+            Property(
+                name,
+                words,
+                measure(rung, theory),
+                StartedFamily(family, **shared, **spread, **ranges, shared_next_tokens=not modified),
+                (*conditions, INFINITE_LENGTH, *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ())),
+                {key: measure(rung, other) for key, other in wrong.items()},
+                **options,
+            )
+        )
+    return tuple(found)

@@ -9,12 +9,11 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import StartedFamily, alike, run_error, run_from
+from snapdyn.validation.claims.extensions._shared import alike, on_two_rungs, run_error, run_from
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import Claim
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_T, MEAN_FIELD, SGD
 from snapdyn.validation.search import Instance, flow
 
@@ -53,7 +52,7 @@ RIVAL_TOKENS = Requirement(
 )  # fmt: skip
 
 
-def smallest_lead(rung: str, prior: Prior = np.add) -> Callable[[Instance], Measured | None]:
+def smallest_lead(rung: str, prior: Prior) -> Callable[[Instance], Measured | None]:
     """Smallest lead of a token over the next one of its class in the order of a prior, over the prior's lead.
 
     The lead is the difference of ln(P exp(z)) at a saved time; the smallest over times, classes and neighbours.
@@ -96,31 +95,6 @@ WRONG: dict[str, Prior] = {
 }
 
 
-def order_is_kept(rung: str, words: str, modified: bool) -> Property:
-    """Property of a rung; the modified decoder needs independent classes with next tokens of their own."""
-    return Property(
-        "smallest lead of a distinct token over the next one of its class, over the lead in ln(P exp(z(0)))",
-        words,
-        smallest_lead(rung),
-        StartedFamily(
-            "any classes and start",
-            "any",
-            uniform=False,
-            num_classes=(1, 6),
-            num_common=(0, 3),
-            num_distinct=(1, 5),
-            vocab_size=(2, 10**9),
-            ratio=(1e-6, 1e2),
-            horizon=(1e-2, 1e6),
-            eta_Y=(1e-6, 1e6),
-            shared_next_tokens=not modified,
-        ),
-        conditions=(RIVAL_TOKENS, INFINITE_LENGTH, *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ())),
-        controls={name: smallest_lead(rung, prior) for name, prior in WRONG.items()},
-        evaluations=(40, 1500),
-    )
-
-
 # Three classes of one query. Tokens 1 and 2 of class 0 are its rivals, with probabilities in the ratio 6 : 5.
 CLASSES = SequenceClasses(alike(0.4, 0.3, 0.25, 0.05), [0, 0, 0], vocab_size=10)
 # Head start of the rarer rival at which P exp(z(0)) of both are equal.
@@ -144,14 +118,10 @@ def lead_from(head_start: float) -> Callable[[Mapping[str, Any]], Measured]:
     return lambda setting: Measured(abs(final_lead(setting, head_start)), at_most=1e-9)
 
 
-def with_decoder_at(Y: Floats) -> dict[str, Any]:
-    """Descent from the decoder Y."""
+def from_random_decoder(seed: int, size: float) -> dict[str, Any]:
+    """Descent from a decoder Y(0) with entries uniform in +-size."""
+    Y = np.random.default_rng((23, seed)).uniform(-size, size, size=(CLASSES.num_tokens, CLASSES.vocab_size))
     return {"rung": DESCENT, "init": {"Y": Y}}
-
-
-def random_decoders(draws: int) -> Floats:
-    """Decoders Y (draws, M, V) with entries uniform in +-1."""
-    return np.random.default_rng(23).uniform(-1, 1, size=(draws, CLASSES.num_tokens, CLASSES.vocab_size))
 
 
 def picture() -> Picture:
@@ -166,11 +136,11 @@ def picture() -> Picture:
 def decoder_start_map(level: str) -> Map:
     """Share of descents in which P exp(z(0)) does not decide, over its lead and the size of a random Y(0)."""
     count, draws = (11, 50) if level == "full" else (5, 10)
-    sizes, leads, decoders = np.geomspace(1e-2, 3, count), np.geomspace(1e-2, 1, count), random_decoders(draws)
-    share = [
-        [np.mean([final_lead(with_decoder_at(b * Y), CROSSING - a) <= 0 for Y in decoders]) for b in sizes]
-        for a in leads
-    ]
+    sizes, leads = np.geomspace(1e-2, 3, count), np.geomspace(1e-2, 1, count)
+    share = np.empty((count, count))
+    for i, j in np.ndindex(share.shape):
+        starts = [from_random_decoder(seed, sizes[j]) for seed in range(draws)]
+        share[i, j] = np.mean([final_lead(start, CROSSING - leads[i]) <= 0 for start in starts])
     return Map(
         "Where P exp(z(0)) does not decide: descent, 200 steps, Y(0) uniform",
         "largest |Y(0)|",
@@ -178,7 +148,7 @@ def decoder_start_map(level: str) -> Map:
         "share of the starts in which the rival ends ahead",
         sizes,
         leads,
-        np.array(share),
+        share,
         0.05,
         scale="linear",
     )
@@ -198,8 +168,16 @@ CLAIM = Claim(
     "{descent, Y(0) uniform in +-1/sqrt(V):.2f}.",
     expected="conditional",
     properties=(
-        order_is_kept(MEAN_FIELD, "mean field", modified=False),
-        order_is_kept(EXACT, "modified decoder", modified=True),
+        *on_two_rungs(
+            "smallest lead of a distinct token over the next one of its class, over the lead in ln(P exp(z(0)))",
+            smallest_lead,
+            np.add,
+            WRONG,
+            "any classes and start",
+            {"num_distinct": (1, 5), "ratio": (1e-6, 1e2)},
+            (RIVAL_TOKENS,),
+            evaluations=(40, 1500),
+        ),
         Property(
             "final |ln(f_1/f_2)| of two rivals with equal P exp(z(0))",
             "flow and training",
@@ -212,7 +190,7 @@ CLAIM = Claim(
             cases=SETTINGS,
             beyond={
                 "SGD, sequences of 16 tokens": {"rung": FINITE_T, "seq_len": 16, "batch_size": 8, "seed": 0},
-                "descent, Y(0) uniform in +-1/sqrt(V)": with_decoder_at(10**-0.5 * random_decoders(1)[0]),
+                "descent, Y(0) uniform in +-1/sqrt(V)": from_random_decoder(0, 10**-0.5),
             },
         ),
     ),

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, random_classes
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import RATE, StartedFamily, alike, order_gap, run_error, run_from
-from snapdyn.validation.dense_algebra import largest_relative, softmax
+from snapdyn.validation.claims.extensions._shared import alike, on_two_rungs, order_gap, run_error, run_from
+from snapdyn.validation.dense_algebra import largest_relative
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import Claim
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_LENGTH, MEAN_FIELD, SGD
+from snapdyn.validation.rungs.run import DESCENT, FINITE_LENGTH, SGD
 from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import noise
 from snapdyn.validation.statistics import standard_error
@@ -45,7 +43,7 @@ WRONG: dict[str, Reweighting] = {
 }
 
 
-def difference(rung: str, reweight: Reweighting = reweighted) -> Callable[[Instance], Measured | None]:
+def difference(rung: str, reweight: Reweighting) -> Callable[[Instance], Measured | None]:
     """Largest |(z - z0) - z~|, z from z0, z~ of `reweight(classes, z0)` from 0, over what counts as no difference.
 
     That is SAME_PATH of the movement, and the error of both runs.
@@ -75,33 +73,6 @@ def difference(rung: str, reweight: Reweighting = reweighted) -> Callable[[Insta
     return measure
 
 
-def is_a_prior(rung: str, words: str, modified: bool) -> Property:
-    """Property of a rung; the modified decoder needs independent classes with next tokens of their own."""
-    return Property(
-        "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
-        words,
-        difference(rung),
-        StartedFamily(
-            "any classes and bias",
-            "any",
-            uniform=False,
-            num_classes=(1, 6),
-            num_common=(0, 3),
-            num_distinct=(1, 4),
-            vocab_size=(2, 10**9),
-            ratio=(1e-3, 1e2),
-            horizon=(1e-2, 1e6),
-            eta_Y=(1e-6, 1e6),
-            shared_next_tokens=not modified,
-            start=(0.1, 3.0),
-        ),
-        conditions=(INFINITE_LENGTH, *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ())),
-        controls={name: difference(rung, wrong) for name, wrong in WRONG.items()},
-        evaluations=(20, 400),
-        directed=False,
-    )
-
-
 # At named settings: strongly correlated classes of one query, and a bias z0 (1, M).
 CLASSES = random_classes(4, 2, 3, vocab_size=50, correlation="strong", seed=1)
 BIAS = np.random.default_rng(29).normal(size=(1, CLASSES.num_tokens))
@@ -128,65 +99,45 @@ def order_in_length(reweight: Reweighting = reweighted) -> Callable[[Floats], Me
 # Probabilities of the common and of the distinct tokens of a class, in the early and in the late half of positions.
 Halves = tuple[tuple[float, ...], tuple[float, ...]]
 DEPENDENT, INDEPENDENT = ((0.4, 0.45, 0.15), (0.4, 0.15, 0.45)), ((0.4, 0.3, 0.3), (0.4, 0.3, 0.3))
-LATE_BIAS = 2.0
+LATE = np.exp(2.0)  # factor of the bias in the late half
 
 
-def sgd_with_positions(halves: Halves, length: int, rng: np.random.Generator, batch: int = 32) -> Floats:
-    """z (7,) after 120 steps of SGD by Eqs. (3)-(4) in plain numpy, on sequences whose late half has a bias."""
-    Y, z = np.zeros((7, 7)), np.zeros(7)
-    for _ in range(120):
-        n = rng.integers(3, size=batch)
-        early, late = (rng.multinomial(length // 2, alike(*profile)[n]) for profile in halves)
-        q = (early + np.exp(LATE_BIAS) * late) * np.exp(z)
-        f = q / np.linalg.norm(q, axis=1, keepdims=True)
-        error = np.eye(7)[n] - softmax(f @ Y)
-        g = error @ Y.T
-        Y = Y + RATE * f.T @ error / batch
-        z = z + RATE * (f * (g - f * (f * g).sum(axis=1, keepdims=True))).mean(axis=0)
-    return z
-
-
-@cache
-def trained_with_positions(halves: Halves) -> tuple[Floats, float]:
-    """Mean z (7,) of SGD at T - 1 = 1000 over eight seeds, and its error.
-
-    The bias of finite sequences falls as 1/T: what is left at 1000 is the difference of 500 and 1000.
-    """
+def attention_with_positions(halves: Halves) -> Floats:
+    """Attention (2000, 3, 7) of drawn sequences of 4000 tokens whose late half has a bias, at z = 0."""
     rng = np.random.default_rng(17)
-    half, z = (np.array([sgd_with_positions(halves, T, rng) for _ in range(8)]) for T in (500, 1000))
-    error = np.abs(z.mean(axis=0) - half.mean(axis=0)) + 5 * standard_error(z)
-    return z.mean(axis=0), float(error[1:].max())
+    early, late = (rng.multinomial(2000, alike(*profile), size=(2000, 3)) for profile in halves)
+    weights = early + LATE * late
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def descent_on(halves: Halves, bias: float = LATE_BIAS) -> Floats:
-    """z (7,) after 120 steps of descent on classes whose P(l|n) is the sum of exp(b_i) P(l|n, i) over positions."""
+def prior_of_positions(halves: Halves, factor: float) -> Floats:
+    """Sum of exp(b_i) P(l|n, i) over positions, normalised, (3, 7)."""
     early, late = (alike(*profile) for profile in halves)
-    P = (early + np.exp(bias) * late) / (1 + np.exp(bias))
-    return run_from(np.zeros((1, 7)), DESCENT, SequenceClasses(P, [0, 0, 0], vocab_size=7), 120).z[0, 0]
+    return (early + factor * late) / (1 + factor)
 
 
-def distance_from_descent(bias: float) -> Callable[[Halves], Measured]:
-    """Largest difference of SGD from descent, relative, distinct tokens: the common one falls alike in any theory."""
+def scores(factor: float) -> Callable[[Halves], Measured]:
+    """Largest difference of the mean attention from the prior, in standard errors, of 12 tokens that occur."""
 
     def measure(halves: Halves) -> Measured:
-        z, error = trained_with_positions(halves)
-        theory = descent_on(halves, bias)[1:]
-        # SGD's own noise adds eta/batch of z.
-        allowed = error / float(np.abs(theory).max()) + RATE / 32
-        return Measured(largest_relative(z[1:], theory), at_most=allowed)
+        found, prior = attention_with_positions(halves), prior_of_positions(halves, factor)
+        present = prior > 0
+        score = np.abs(found.mean(axis=0) - prior)[present] / standard_error(found)[present]
+        return Measured(score.max(), at_most=4.0)
 
     return measure
 
 
 def picture() -> Picture:
     tokens = np.arange(7)
+    found = attention_with_positions(DEPENDENT).mean(axis=0)
     return Picture(
         "token",
-        "z after SGD on sequences with positions",
+        "attention of class 0 on sequences with positions, z = 0",
         (
-            Picture.line("descent on the reweighted P", tokens, descent_on(DEPENDENT)),
-            Picture.line("SGD with positions", tokens, trained_with_positions(DEPENDENT)[0], "simulation"),
-            Picture.line("descent on plain frequencies", tokens, descent_on(DEPENDENT, 0.0), "control"),
+            Picture.line("reweighted P", tokens, prior_of_positions(DEPENDENT, LATE)[0]),
+            Picture.line("mean over sequences", tokens, found[0], "simulation"),
+            Picture.line("plain frequencies", tokens, prior_of_positions(DEPENDENT, 1.0)[0], "control"),
         ),
         xscale="linear",
     )
@@ -227,8 +178,16 @@ CLAIM = Claim(
     "differ in how they do.",
     expected="conditional",
     properties=(
-        is_a_prior(MEAN_FIELD, "mean field", modified=False),
-        is_a_prior(EXACT, "modified decoder", modified=True),
+        *on_two_rungs(
+            "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
+            difference,
+            reweighted,
+            WRONG,
+            "any classes and bias",
+            {"num_distinct": (1, 4), "ratio": (1e-3, 1e2), "start": (0.1, 3.0)},
+            evaluations=(20, 400),
+            directed=False,
+        ),
         Property(
             "|z - z0 with the bias z0 - z with reweighted P| over the largest |z|, strong correlation",
             "flow and training",
@@ -251,10 +210,10 @@ CLAIM = Claim(
             cases={"T - 1 = 500 to 8000": 500.0 * 2 ** np.arange(5)},
         ),
         Property(
-            "SGD on sequences with positions against descent on the reweighted P: z, relative",
-            "SGD",
-            distance_from_descent(LATE_BIAS),
-            controls={"wrong theory: plain frequencies": distance_from_descent(0.0)},
+            "sequences with positions: |mean attention - P~(l|n)| in standard errors, largest",
+            "Monte Carlo",
+            scores(LATE),
+            controls={"wrong theory: plain frequencies": scores(1.0)},
             cases={"tokens depend on their position": DEPENDENT, "tokens do not": INDEPENDENT},
         ),
     ),
