@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Measure, Property, Requirement
+from snapdyn.validation.pictures import Picture
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_T, MEAN_FIELD, SGD, run_on_rung
 from snapdyn.validation.search import Family, Instance
@@ -20,8 +19,16 @@ from snapdyn.validation.statistics import DECISIVE, fit_order
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.
 RUN_ERROR = 1e-6
-# eta_Y = eta_Z of the runs at named settings.
-RATE = 0.5
+# Rungs with their names, whether classes may share next tokens there, and what a statement needs on them.
+FLOWS = (
+    (MEAN_FIELD, "mean field", True, (INFINITE_LENGTH,)),
+    (EXACT, "modified decoder", False, (INFINITE_LENGTH, OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)),
+)
+# Ranges of a family of any classes.
+WIDE: dict[str, Any] = {
+    "correlation": "any", "uniform": False, "num_classes": (1, 6), "num_common": (0, 3), "vocab_size": (2, 10**9),
+    "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6),
+}  # fmt: skip
 
 
 def run_error(instance: Instance, largest: float) -> float:
@@ -33,11 +40,26 @@ def run_error(instance: Instance, largest: float) -> float:
     return RUN_ERROR * max(1.0, instance.ratio) * largest
 
 
-def run_from(z0: Floats, rung: str, classes: SequenceClasses, end: float, **options: Any) -> Trajectory:
-    """Run or train classes from the logits z0 (Q, M) to the time `end`, at eta_Y = eta_Z = RATE."""
-    trained = rung in (FINITE_T, SGD, DESCENT)
-    start = {"init": options.pop("init", {}) | {"z": z0}} if trained else {"z_initial": z0}
-    return run_on_rung(rung, classes, RATE, RATE, [end], **start, **options)
+def start_by_class(instance: Instance) -> Floats:
+    """z(0) of each class, (S, M)."""
+    return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
+
+
+def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
+    """Run or train an instance on a rung to its last time, from its start logits."""
+    started: dict[str, Any] = {"z_initial": instance.start}
+    if rung in (FINITE_T, SGD, DESCENT):
+        start = {} if instance.start is None else {"z": instance.start}
+        started = {"init": start | options.pop("init", {})}
+    return run_on_rung(rung, instance.classes, *instance.flow_rates, [instance.t_end], **started, **options)
+
+
+def drawn(
+    xlabel: str, ylabel: str, x: ArrayLike, curves: dict[str, tuple[Floats, str]], xscale: Any = "linear"
+) -> Picture:
+    """Picture of curves over one x, by label: their values and kind."""
+    lines = tuple(Picture.line(label, x, y, kind) for label, (y, kind) in curves.items())
+    return Picture(xlabel, ylabel, lines, xscale)
 
 
 def alike(*profile: float) -> Floats:
@@ -75,36 +97,3 @@ class StartedFamily(Family):
         size = np.exp(rng.uniform(*np.log(self.start)))
         shape = np.unique(instance.query).size, instance.P.shape[1]
         return replace(instance, start=size * rng.normal(size=shape))
-
-
-def on_two_rungs(
-    name: str,
-    measure: Callable[[str, Any], Measure],
-    theory: Any,
-    wrong: Mapping[str, Any],
-    family: str,
-    ranges: Mapping[str, Any],
-    conditions: tuple[Requirement, ...] = (),
-    **options: Any,
-) -> tuple[Property, ...]:
-    """Properties of the mean field and of the modified decoder: ``measure(rung, theory)`` on any classes and start.
-
-    The modified decoder needs independent classes with next tokens of their own.
-    """
-    shared = {"correlation": "any", "uniform": False, "num_classes": (1, 6), "num_common": (0, 3)}
-    spread = {"vocab_size": (2, 10**9), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
-    found = []
-    for rung, words in ((MEAN_FIELD, "mean field"), (EXACT, "modified decoder")):
-        modified = rung == EXACT
-        found.append(
-            Property(
-                name,
-                words,
-                measure(rung, theory),
-                StartedFamily(family, **shared, **spread, **ranges, shared_next_tokens=not modified),
-                (*conditions, INFINITE_LENGTH, *((OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION) if modified else ())),
-                {key: measure(rung, other) for key, other in wrong.items()},
-                **options,
-            )
-        )
-    return tuple(found)

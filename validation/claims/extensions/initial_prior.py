@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import alike, on_two_rungs, run_error, run_from
+from snapdyn.validation.claims.extensions._shared import (
+    FLOWS,
+    WIDE,
+    StartedFamily,
+    alike,
+    drawn,
+    run_error,
+    run_of,
+    start_by_class,
+)
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.register import Claim
 from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_T, MEAN_FIELD, SGD
 from snapdyn.validation.search import Instance, flow
@@ -24,26 +33,19 @@ TIE = 1e-3
 Prior = Callable[[Floats, Floats], Floats]
 
 
-def own_tokens(instance: Instance) -> Iterator[tuple[int, Ints]]:
-    """Classes and their tokens that occur in no other class, for classes with at least two of them."""
+def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Ints, Floats]]:
+    """Give each class, its tokens that occur in no other class in the order of a prior, and the prior's leads (L - 1,)."""
+    with np.errstate(divide="ignore"):
+        ahead = prior(np.log(instance.P), start_by_class(instance))
     single = np.count_nonzero(instance.P, axis=0) == 1
     for n in range(instance.num_classes):
         tokens = np.flatnonzero((instance.P[n] > 0) & single)
-        if tokens.size > 1:
-            yield n, tokens
-
-
-def log_priors(instance: Instance) -> tuple[Floats, Floats]:
-    """Return ln P up to a constant per class, and z(0), each (S, M)."""
-    with np.errstate(divide="ignore"):
-        log_P = np.log(instance.P)
-    start = np.zeros_like(log_P) if instance.start is None else instance.start[instance.classes.query_index]
-    return log_P, start
+        tokens = tokens[np.argsort(-ahead[n, tokens], kind="stable")]
+        yield n, tokens, -np.diff(ahead[n, tokens])
 
 
 def _largest_lead(instance: Instance) -> float:
-    ahead = np.add(*log_priors(instance))
-    return max((float(np.ptp(ahead[n, tokens])) for n, tokens in own_tokens(instance)), default=0.0)
+    return max(float(leads.sum()) for _, _, leads in ranked(instance))
 
 
 RIVAL_TOKENS = Requirement(
@@ -52,7 +54,7 @@ RIVAL_TOKENS = Requirement(
 )  # fmt: skip
 
 
-def smallest_lead(rung: str, prior: Prior) -> Callable[[Instance], Measured | None]:
+def smallest_lead(rung: str, prior: Prior) -> Measure:
     """Smallest lead of a token over the next one of its class in the order of a prior, over the prior's lead.
 
     The lead is the difference of ln(P exp(z)) at a saved time; the smallest over times, classes and neighbours.
@@ -67,24 +69,15 @@ def smallest_lead(rung: str, prior: Prior) -> Callable[[Instance], Measured | No
         run = flow(instance, rung)
         if run is None:
             return None
-        log_P, start = log_priors(instance)
-        ranked = prior(log_P, start)
         error = run_error(instance, max(float(np.abs(run.z).max()), 1e-300))
-        worst: Measured | None = None
-        for n, tokens in own_tokens(instance):
-            tokens = tokens[np.argsort(-ranked[n, tokens], kind="stable")]
-            leads = -np.diff(ranked[n, tokens])
-            clear = np.flatnonzero(leads >= TIE)
-            if not clear.size:
-                continue
-            z = run.z[:, instance.classes.query_index[n]][:, tokens]
-            now = -np.diff(log_P[n, tokens] + z, axis=1)[:, clear] / leads[clear]
-            i, k = np.unravel_index(np.argmin(now), now.shape)
-            if worst is None or now[i, k] < worst.value:
-                first = clear[k]
-                where = f"tokens {tokens[first]} and {tokens[first + 1]} of class {n} at t = {run.t[i]:.3g}"
-                worst = Measured(now[i, k], at_least=0.0, error=error / leads[first], where=where)
-        return worst
+        found = []
+        for n, tokens, leads in ranked(instance, prior):
+            paths = np.log(instance.P[n, tokens]) + run.z[:, instance.classes.query_index[n]][:, tokens]
+            for k in np.flatnonzero(leads >= TIE):
+                least = (paths[:, k] - paths[:, k + 1]).min() / leads[k]
+                where = f"tokens {tokens[k]} and {tokens[k + 1]} of class {n}"
+                found.append(Measured(least, at_least=0.0, error=error / leads[k], where=where))
+        return min(found, key=lambda each: each.value, default=None)
 
     return measure
 
@@ -107,51 +100,42 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def final_lead(setting: Mapping[str, Any], head_start: float) -> float:
+def final_lead(setting: dict[str, Any], head_start: float) -> float:
     """ln of the first rival's attention over the rarer one's after 200 steps from a head start of the rarer one."""
-    run = run_from(np.eye(1, CLASSES.num_tokens, 2) * head_start, classes=CLASSES, end=200, **setting)
+    start = np.eye(1, CLASSES.num_tokens, 2) * head_start
+    run = run_of(Instance.of(CLASSES, 0.5, 0.5, 200, start), **setting)
     return float(np.log(run.token_attention(0, 1)[-1] / run.token_attention(0, 2)[-1]))
 
 
-def lead_from(head_start: float) -> Callable[[Mapping[str, Any]], Measured]:
+def lead_from(head_start: float) -> Measure:
     """|Final lead| from a head start at which a theory has no rival ahead; the solver errs by less than 1e-9."""
     return lambda setting: Measured(abs(final_lead(setting, head_start)), at_most=1e-9)
 
 
-def from_random_decoder(seed: int, size: float) -> dict[str, Any]:
-    """Descent from a decoder Y(0) with entries uniform in +-size."""
-    Y = np.random.default_rng((23, seed)).uniform(-size, size, size=(CLASSES.num_tokens, CLASSES.vocab_size))
-    return {"rung": DESCENT, "init": {"Y": Y}}
+def finite(length: float, seed: int = 0) -> dict[str, Any]:
+    """SGD on sequences of `length` tokens."""
+    return {"rung": FINITE_T, "seq_len": int(length), "batch_size": 8, "seed": seed}
 
 
 def picture() -> Picture:
     deltas = np.linspace(CROSSING - 0.3, CROSSING + 0.2, 11)
-    lines = [Picture.line("initial ln(f_1/f_2)", deltas, CROSSING - deltas)]
+    curves = {"initial ln(f_1/f_2)": (CROSSING - deltas, "theory")}
     for name in ("mean field", "SGD"):
-        found = [final_lead(SETTINGS[name], float(delta)) for delta in deltas]
-        lines.append(Picture.line(name, deltas, found, "simulation"))
-    return Picture("head start of the less frequent rival", "final ln(f_1/f_2)", tuple(lines), xscale="linear")
+        curves[name] = np.array([final_lead(SETTINGS[name], delta) for delta in deltas]), "simulation"
+    return drawn("head start of the less frequent rival", "final ln(f_1/f_2)", deltas, curves)
 
 
-def decoder_start_map(level: str) -> Map:
-    """Share of descents in which P exp(z(0)) does not decide, over its lead and the size of a random Y(0)."""
-    count, draws = (11, 50) if level == "full" else (5, 10)
-    sizes, leads = np.geomspace(1e-2, 3, count), np.geomspace(1e-2, 1, count)
+def length_map(level: str) -> Map:
+    """Share of runs of SGD in which P exp(z(0)) does not decide, over its lead and the length of the sequences."""
+    count, seeds = (11, 50) if level == "full" else (5, 10)
+    lengths, leads = np.geomspace(4, 1e4, count), np.geomspace(1e-2, 1, count)
     share = np.empty((count, count))
     for i, j in np.ndindex(share.shape):
-        starts = [from_random_decoder(seed, sizes[j]) for seed in range(draws)]
-        share[i, j] = np.mean([final_lead(start, CROSSING - leads[i]) <= 0 for start in starts])
-    return Map(
-        "Where P exp(z(0)) does not decide: descent, 200 steps, Y(0) uniform",
-        "largest |Y(0)|",
-        "ln of P exp(z(0)) over the rival's",
-        "share of the starts in which the rival ends ahead",
-        sizes,
-        leads,
-        share,
-        0.05,
-        scale="linear",
-    )
+        found = [final_lead(finite(lengths[j], seed), CROSSING - leads[i]) for seed in range(seeds)]
+        share[i, j] = np.mean(np.array(found) <= 0)
+    title = "Where P exp(z(0)) does not decide: SGD, 200 steps"
+    ylabel, quantity = "ln of P exp(z(0)) over the rival's", "share of the runs in which the rival ends ahead"
+    return Map(title, "T", ylabel, quantity, lengths.round(), leads, share, 0.05, scale="linear")
 
 
 CLAIM = Claim(
@@ -168,15 +152,19 @@ CLAIM = Claim(
     "{descent, Y(0) uniform in +-1/sqrt(V):.2f}.",
     expected="conditional",
     properties=(
-        *on_two_rungs(
-            "smallest lead of a distinct token over the next one of its class, over the lead in ln(P exp(z(0)))",
-            smallest_lead,
-            np.add,
-            WRONG,
-            "any classes and start",
-            {"num_distinct": (1, 5), "ratio": (1e-6, 1e2)},
-            (RIVAL_TOKENS,),
-            evaluations=(40, 1500),
+        *(
+            Property(
+                "smallest lead of a distinct token over the next one of its class, over the lead in ln(P exp(z(0)))",
+                words,
+                smallest_lead(rung, np.add),
+                StartedFamily(
+                    "any classes and start", **WIDE, num_distinct=(1, 5), ratio=(1e-6, 1e2), shared_next_tokens=shared
+                ),
+                conditions=(RIVAL_TOKENS, *needed),
+                controls={name: smallest_lead(rung, prior) for name, prior in WRONG.items()},
+                evaluations=(40, 1500),
+            )
+            for rung, words, shared, needed in FLOWS
         ),
         Property(
             "final |ln(f_1/f_2)| of two rivals with equal P exp(z(0))",
@@ -189,11 +177,14 @@ CLAIM = Claim(
             controls={"wrong theory: z(0) counts twice, P exp(2 z(0)) equal": lead_from(CROSSING / 2)},
             cases=SETTINGS,
             beyond={
-                "SGD, sequences of 16 tokens": {"rung": FINITE_T, "seq_len": 16, "batch_size": 8, "seed": 0},
-                "descent, Y(0) uniform in +-1/sqrt(V)": from_random_decoder(0, 10**-0.5),
+                "SGD, sequences of 16 tokens": finite(16),
+                "descent, Y(0) uniform in +-1/sqrt(V)": {
+                    "rung": DESCENT,
+                    "init": {"Y": np.random.default_rng(23).uniform(-1, 1, (10, 10)) / 10**0.5},
+                },
             },
         ),
     ),
     picture=picture,
-    map=decoder_start_map,
+    map=length_map,
 )

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, random_classes
+from snapdyn.dynamics import random_classes
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import alike, on_two_rungs, order_gap, run_error, run_from
+from snapdyn.validation.claims.extensions._shared import (
+    FLOWS,
+    WIDE,
+    StartedFamily,
+    alike,
+    drawn,
+    order_gap,
+    run_error,
+    run_of,
+    start_by_class,
+)
 from snapdyn.validation.dense_algebra import largest_relative
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.register import Claim
 from snapdyn.validation.rungs.run import DESCENT, FINITE_LENGTH, SGD
 from snapdyn.validation.search import Instance, flow
@@ -23,28 +33,20 @@ from snapdyn.validation.statistics import standard_error
 # Largest difference of two paths relative to the movement that counts as none.
 SAME_PATH = 1e-4
 
-# Classes that a theory puts in place of the given ones with a bias z0 (Q, M).
-Reweighting = Callable[[SequenceClasses, Floats], SequenceClasses]
-
-
-def reweighted(classes: SequenceClasses, z0: Floats) -> SequenceClasses:
-    """The classes with P(l|n) exp(z0[psi(n), l]), normalised, in place of P(l|n)."""
-    P = classes.P.toarray() * np.exp(z0[classes.query_index])
-    return SequenceClasses(
-        P / P.sum(axis=1, keepdims=True), classes.query, classes.next_token, classes.prior, classes.vocab_size
-    )
-
-
-WRONG: dict[str, Reweighting] = {
-    "wrong theory: the bias does not matter": lambda classes, z0: classes,
-    "wrong theory: P exp(2 z0), as if squares of attention were reweighted": lambda classes, z0: reweighted(
-        classes, 2 * z0
-    ),
+# Wrong theories by the power of exp(z0) that they put into P.
+WRONG = {
+    "wrong theory: the bias does not matter": 0.0,
+    "wrong theory: P exp(2 z0), as if squares of attention were reweighted": 2.0,
 }
 
 
-def difference(rung: str, reweight: Reweighting) -> Callable[[Instance], Measured | None]:
-    """Largest |(z - z0) - z~|, z from z0, z~ of `reweight(classes, z0)` from 0, over what counts as no difference.
+def reweighted(instance: Instance, power: float = 1.0) -> Instance:
+    """The instance with P(l|n) exp(z0[psi(n), l])^power in place of P(l|n), from the start 0."""
+    return replace(instance, P=instance.P * np.exp(power * start_by_class(instance)), start=None)
+
+
+def difference(rung: str, power: float = 1.0) -> Measure:
+    """Largest |(z - z0) - z~|, z from z0, z~ of the reweighted classes from 0, over what counts as no difference.
 
     That is SAME_PATH of the movement, and the error of both runs.
     """
@@ -53,37 +55,33 @@ def difference(rung: str, reweight: Reweighting) -> Callable[[Instance], Measure
         z0 = instance.start
         if z0 is None or not z0.any():
             return Measured(0.0, at_most=1.0, where="z(0) = 0: no bias to put into P")
-        biased = flow(instance, rung)
-        other = Instance.of(
-            reweight(instance.classes, z0), instance.eta_Y, instance.eta_Z, instance.t_end,
-            seq_len=instance.seq_len, momentum=instance.momentum,
-        )  # fmt: skip
-        plain = flow(other, rung)
+        biased, plain = flow(instance, rung), flow(reweighted(instance, power), rung)
         if biased is None or plain is None:
             return None
-        query, token = instance.classes.z_coordinates
-        gaps = np.abs(biased.z_support - z0[query, token] - plain.z_support)
-        i, k = np.unravel_index(np.argmax(gaps), gaps.shape)
+        largest = np.abs(biased.z_support - z0[instance.classes.z_coordinates] - plain.z_support).max()
         moved = float(np.abs(plain.z_support).max())
         # On one class no logit moves: what remains is the noise of both runs.
         error = run_error(instance, float(np.abs(biased.z).max()) + moved) + 2 * noise(instance, rung)
-        where = f"token {token[k]}, query {instance.classes.queries[query[k]]} at t = {biased.t[i]:.3g}"
-        return Measured(gaps[i, k] / (SAME_PATH * moved + error), at_most=1.0, where=where)
+        return Measured(largest / (SAME_PATH * moved + error), at_most=1.0)
 
     return measure
 
 
-# At named settings: strongly correlated classes of one query, and a bias z0 (1, M).
+# At named settings: strongly correlated classes of one query, with a bias.
 CLASSES = random_classes(4, 2, 3, vocab_size=50, correlation="strong", seed=1)
 BIAS = np.random.default_rng(29).normal(size=(1, CLASSES.num_tokens))
 
 
-def gap(setting: Mapping[str, Any], reweight: Reweighting = reweighted, bias: Floats = BIAS) -> float:
-    """Largest |(z - z0) - z~| over the largest |z~| at eta t = 30."""
-    biased = run_from(bias, classes=CLASSES, end=60, **setting)
-    plain = run_from(0 * bias, classes=reweight(CLASSES, bias), end=60, **setting)
-    query, token = CLASSES.z_coordinates
-    return largest_relative(biased.z_support - bias[query, token], plain.z_support)
+def gap(setting: dict[str, Any], power: float = 1.0, size: float = 1.0) -> float:
+    """Largest |(z - z0) - z~| over the largest |z~| with a bias of the given size."""
+    biased = Instance.of(CLASSES, 0.5, 0.5, 60.0, size * BIAS)
+    z, plain = (run_of(each, **setting).z_support for each in (biased, reweighted(biased, power)))
+    return largest_relative(z - size * BIAS[CLASSES.z_coordinates], plain)
+
+
+def same(power: float = 1.0) -> Measure:
+    """That gap up to rounding."""
+    return lambda setting: Measured(gap(setting, power), at_most=1e-11)
 
 
 def of_length(length: float) -> dict[str, Any]:
@@ -91,72 +89,46 @@ def of_length(length: float) -> dict[str, Any]:
     return {"rung": FINITE_LENGTH, "seq_len": round(length), "rtol": 1e-11, "atol": 1e-14}
 
 
-def order_in_length(reweight: Reweighting = reweighted) -> Callable[[Floats], Measured | None]:
+def order_in_length(power: float = 1.0) -> Measure:
     """Distance from 1 of the order in 1/T of the gap, over some lengths."""
-    return lambda lengths: order_gap(1.0, 1 / lengths, [gap(of_length(length), reweight) for length in lengths])
+    return lambda lengths: order_gap(1.0, 1 / lengths, [gap(of_length(length), power) for length in lengths])
 
 
-# Probabilities of the common and of the distinct tokens of a class, in the early and in the late half of positions.
-Halves = tuple[tuple[float, ...], tuple[float, ...]]
-DEPENDENT, INDEPENDENT = ((0.4, 0.45, 0.15), (0.4, 0.15, 0.45)), ((0.4, 0.3, 0.3), (0.4, 0.3, 0.3))
-LATE = np.exp(2.0)  # factor of the bias in the late half
+def score(late: float) -> Measure:
+    """Largest difference of the mean attention over sequences from a prior, in standard errors, at z = 0.
 
+    P(l|n) of the early and of the late half of 4000 positions are given; the late half has a bias of 2. The prior is
+    their sum with the factor `late` of the late half.
+    """
 
-def attention_with_positions(halves: Halves) -> Floats:
-    """Attention (2000, 3, 7) of drawn sequences of 4000 tokens whose late half has a bias, at z = 0."""
-    rng = np.random.default_rng(17)
-    early, late = (rng.multinomial(2000, alike(*profile), size=(2000, 3)) for profile in halves)
-    weights = early + LATE * late
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-def prior_of_positions(halves: Halves, factor: float) -> Floats:
-    """Sum of exp(b_i) P(l|n, i) over positions, normalised, (3, 7)."""
-    early, late = (alike(*profile) for profile in halves)
-    return (early + factor * late) / (1 + factor)
-
-
-def scores(factor: float) -> Callable[[Halves], Measured]:
-    """Largest difference of the mean attention from the prior, in standard errors, of 12 tokens that occur."""
-
-    def measure(halves: Halves) -> Measured:
-        found, prior = attention_with_positions(halves), prior_of_positions(halves, factor)
-        present = prior > 0
-        score = np.abs(found.mean(axis=0) - prior)[present] / standard_error(found)[present]
-        return Measured(score.max(), at_most=4.0)
+    def measure(halves: list[Floats]) -> Measured:
+        rng = np.random.default_rng(17)
+        counts = [rng.multinomial(2000, P, size=(2000, 3)) for P in halves]
+        attention, prior = (
+            (first + factor * last) / (first + factor * last).sum(-1, keepdims=True)
+            for (first, last), factor in ((counts, np.exp(2.0)), (halves, late))
+        )
+        error = np.where(prior > 0, standard_error(attention), 1.0)
+        return Measured((np.abs(attention.mean(axis=0) - prior) / error).max(), at_most=4.0)
 
     return measure
 
 
 def picture() -> Picture:
-    tokens = np.arange(7)
-    found = attention_with_positions(DEPENDENT).mean(axis=0)
-    return Picture(
-        "token",
-        "attention of class 0 on sequences with positions, z = 0",
-        (
-            Picture.line("reweighted P", tokens, prior_of_positions(DEPENDENT, LATE)[0]),
-            Picture.line("mean over sequences", tokens, found[0], "simulation"),
-            Picture.line("plain frequencies", tokens, prior_of_positions(DEPENDENT, 1.0)[0], "control"),
-        ),
-        xscale="linear",
-    )
+    lengths = np.geomspace(30, 1e5, 8).round()
+    found = np.array([gap(of_length(length)) for length in lengths])
+    curves = {"mean field": (found, "simulation"), "1/T": (found[-1] * lengths[-1] / lengths, "theory")}
+    return drawn("T - 1, contextual tokens", "|(z - z0) - z of the reweighted P|, relative", lengths, curves, "log")
 
 
 def finite_length_map(level: str) -> Map:
     """Gap of bias and reweighting over T - 1 and the size of the bias, mean field to second order in 1/T."""
     count = 11 if level == "full" else 5
     lengths, sizes = np.unique(np.geomspace(30, 1e5, count).round()), np.geomspace(0.03, 2, count)
-    return Map(
-        "Where a bias is not a reweighted P: strong correlation, eta_Y = eta_Z = 0.5, t = 60",
-        "T - 1, contextual tokens",
-        "standard deviation of the bias",
-        "|(z - z0) - z of the reweighted P|, largest, relative",
-        lengths,
-        sizes,
-        np.array([[gap(of_length(length), bias=size * BIAS) for length in lengths] for size in sizes]),
-        0.01,
-    )
+    gaps = np.array([[gap(of_length(length), size=size) for length in lengths] for size in sizes])
+    title = "Where a bias is not a reweighted P: strong correlation, eta_Y = eta_Z = 0.5, t = 60"
+    ylabel, quantity = "standard deviation of the bias", "|(z - z0) - z of the reweighted P|, largest, relative"
+    return Map(title, "T - 1, contextual tokens", ylabel, quantity, lengths, sizes, gaps, 0.01)
 
 
 CLAIM = Claim(
@@ -178,27 +150,34 @@ CLAIM = Claim(
     "differ in how they do.",
     expected="conditional",
     properties=(
-        *on_two_rungs(
-            "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
-            difference,
-            reweighted,
-            WRONG,
-            "any classes and bias",
-            {"num_distinct": (1, 4), "ratio": (1e-3, 1e2), "start": (0.1, 3.0)},
-            evaluations=(20, 400),
-            directed=False,
+        *(
+            Property(
+                "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
+                words,
+                difference(rung),
+                StartedFamily(
+                    "any classes and bias",
+                    **WIDE,
+                    num_distinct=(1, 4),
+                    ratio=(1e-3, 1e2),
+                    shared_next_tokens=shared,
+                    start=(0.1, 3.0),
+                ),
+                conditions=needed,
+                controls={name: difference(rung, power) for name, power in WRONG.items()},
+                evaluations=(20, 400),
+                directed=False,
+            )
+            for rung, words, shared, needed in FLOWS
         ),
         Property(
             "|z - z0 with the bias z0 - z with reweighted P| over the largest |z|, strong correlation",
             "flow and training",
-            lambda setting: Measured(gap(setting), at_most=1e-11),
+            same(),
             conditions=(
                 Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0),
             ),
-            controls={
-                name: lambda setting, wrong=wrong: Measured(gap(setting, wrong), at_most=1e-11)
-                for name, wrong in WRONG.items()
-            },
+            controls={name: same(power) for name, power in WRONG.items()},
             cases={"descent": {"rung": DESCENT}, "SGD": {"rung": SGD}},
             beyond={"T - 1 = 500": of_length(500)},
         ),
@@ -206,15 +185,18 @@ CLAIM = Claim(
             "order in 1/T of that difference, less 1",
             "finite T",
             order_in_length(),
-            controls={"wrong theory: the bias drops out once T is large": order_in_length(lambda classes, z0: classes)},
+            controls={"wrong theory: the bias drops out once T is large": order_in_length(0.0)},
             cases={"T - 1 = 500 to 8000": 500.0 * 2 ** np.arange(5)},
         ),
         Property(
             "sequences with positions: |mean attention - P~(l|n)| in standard errors, largest",
             "Monte Carlo",
-            scores(LATE),
-            controls={"wrong theory: plain frequencies": scores(1.0)},
-            cases={"tokens depend on their position": DEPENDENT, "tokens do not": INDEPENDENT},
+            score(float(np.exp(2.0))),
+            controls={"wrong theory: plain frequencies": score(1.0)},
+            cases={
+                "tokens depend on their position": [alike(0.4, 0.45, 0.15), alike(0.4, 0.15, 0.45)],
+                "tokens do not": 2 * [alike(0.4, 0.3, 0.3)],
+            },
         ),
     ),
     picture=picture,

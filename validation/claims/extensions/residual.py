@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics import SequenceClasses, Trajectory, log_times
+from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import run_error
+from snapdyn.validation.claims.extensions._shared import drawn, run_error, run_of, start_by_class
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import (
     INDEPENDENT,
@@ -25,21 +24,19 @@ from snapdyn.validation.requirements import (
     SEVERAL_CLASSES,
     UNIFORM,
 )
-from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD, run_on_rung
+from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD
 from snapdyn.validation.search import Family, Instance, flow
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3
 
-# Gram matrix (S, S) that a theory gives the decoder inputs of attention vectors f (S, M) with queries (S,).
-Gram = Callable[[Floats, Ints], Floats]
+# Which classes (S, S) share a query, as a theory has it, from the queries (S,) of classes.
+Sharing = Callable[[Ints], Floats]
 
 
 def attention_vectors(instance: Instance) -> Floats:
     """Unit vectors f_n at the start (S, M), by plain linear algebra."""
-    weights = instance.P
-    if instance.start is not None:
-        weights = weights * np.exp(instance.start[instance.classes.query_index])
+    weights = instance.P * np.exp(start_by_class(instance))
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
@@ -48,14 +45,14 @@ def same_query(query: Ints) -> Floats:
     return np.asarray((query[:, None] == query).astype(float))
 
 
-def with_residual(f: Floats, query: Ints) -> Floats:
+def no_query(query: Ints) -> Floats:
+    """Wrong theory: a class shares its query with itself only."""
+    return np.eye(len(query))
+
+
+def gram_of_inputs(instance: Instance, sharing: Sharing = same_query) -> Floats:
     """Gram matrix of u_n = (f_n + e_psi(n))/sqrt(2) where query tokens are not attended."""
-    return (f @ f.T + same_query(query)) / 2
-
-
-def without_query_term(f: Floats, query: Ints) -> Floats:
-    """Wrong theory: only a class with itself shares a query."""
-    return (f @ f.T + np.eye(len(f))) / 2
+    return (instance.gram + sharing(instance.query)) / 2
 
 
 def inverse_overlaps(gram: Floats) -> Floats:
@@ -63,27 +60,25 @@ def inverse_overlaps(gram: Floats) -> Floats:
     return np.asarray(np.eye(len(gram)) - np.linalg.inv(gram))
 
 
-def drift_of(f: Floats, gram: Floats, vocab_size: int) -> Floats:
+def drift_by(gram: Floats, instance: Instance) -> Floats:
     """z' of each class over eta_Z p_n gamma/2, -f_n o sum_{k != n} beta_nk (f_k - f_n (f_n.f_k)), (S, M)."""
-    _, beta = speed_coefficients(inverse_overlaps(gram), vocab_size)
-    return f * (f * (beta * (f @ f.T)).sum(axis=1, keepdims=True) - beta @ f)
+    f = attention_vectors(instance)
+    _, beta = speed_coefficients(inverse_overlaps(gram), instance.vocab_size)
+    return f * (f * (beta * instance.gram).sum(axis=1, keepdims=True) - beta @ f)
 
 
-def full_residual_drift(f: Floats, query: Ints, vocab_size: int) -> Floats:
+def full_residual_drift(instance: Instance) -> Floats:
     """The same by full algebra of the modified flow: Y = F_u (I-E') W, f o (I - f f^T)(I - u u^T) g/|f + e|.
 
     u is over token and query rows. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and what is left is
     Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
     """
-    S, M = f.shape
-    V = float(vocab_size)
-    index = np.unique(query, return_inverse=True)[1]
-    u = np.zeros((S, M + index.max() + 1))
-    u[:, :M], u[np.arange(S), M + index] = f / np.sqrt(2), 1 / np.sqrt(2)
+    f, query, V = attention_vectors(instance), instance.query, float(instance.vocab_size)
+    u = np.hstack([f, query[:, None] == np.unique(query)]) / np.sqrt(2)
     # zeta_n . zeta_k; the factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
-    products = np.where(np.eye(S) == 1, V / (V - 1), -V / (V - 1) ** 2)
+    products = np.where(np.eye(len(f)) == 1, V / (V - 1), -V / (V - 1) ** 2)
     g = products @ np.linalg.solve(u @ u.T, u)
-    g = (g - u * (u * g).sum(axis=1, keepdims=True))[:, :M] * np.sqrt(2)
+    g = (g - u * (u * g).sum(axis=1, keepdims=True))[:, : f.shape[1]] * np.sqrt(2)
     return np.asarray(f * (g - f * (f * g).sum(axis=1, keepdims=True)))
 
 
@@ -93,10 +88,9 @@ def local_pull(instance: Instance) -> Floats:
     By the modified flow with the residual connection. -inf for all tokens but those that are shared only with classes
     of other queries and whose drift without the residual connection is negative.
     """
-    f, query, V = attention_vectors(instance), instance.query, instance.vocab_size
-    drift, without = drift_of(f, with_residual(f, query), V), drift_of(f, f @ f.T, V)
+    drift, without = (drift_by(gram, instance) for gram in (gram_of_inputs(instance), instance.gram))
     occurs = (instance.P > 0).astype(float)
-    shared = (occurs > 0) & (occurs.sum(axis=0) > 1) & (same_query(query) @ occurs == 1)
+    shared = (occurs > 0) & (occurs.sum(axis=0) > 1) & (same_query(instance.query) @ occurs == 1)
     return np.where(shared & (without < 0), drift / max(float(np.abs(drift).max()), 1e-300), -np.inf)
 
 
@@ -109,19 +103,17 @@ def strength(instance: Instance) -> float:
     return instance.correlation / instance.num_classes
 
 
-def _attended_queries(instance: Instance) -> float:
-    attended = instance.P.max(axis=0)
-    queries = np.unique(instance.query)
-    return float(attended[queries[queries < attended.size]].max(initial=0.0))
-
-
 QUERIES_APART = Requirement(
-    "query tokens outside the context", "largest P(query token|n) = 0", _attended_queries, at_most=0, defining=True
+    "query tokens outside the context",
+    "largest P(query token|n) = 0",
+    lambda i: float(i.P[:, i.query[i.query < i.P.shape[1]]].max(initial=0.0)),
+    at_most=0,
+    defining=True,
 )
 INDEPENDENT_INPUTS = Requirement(
     "independent decoder inputs",
     f"smallest eigenvalue of the Gram matrix of f_n + e_psi(n), halved, >= {INDEPENDENT:g}",
-    lambda i: float(np.linalg.eigvalsh((i.gram + same_query(i.query)) / 2)[0]),
+    lambda i: float(np.linalg.eigvalsh(gram_of_inputs(i))[0]),
     at_least=INDEPENDENT,
     defining=True,
 )
@@ -190,23 +182,20 @@ TURNED_TOKENS = TurnedFamily(
 )  # fmt: skip
 
 
-def algebra_gap(gram_of: Gram, factor: float = 1.0) -> Callable[[Instance], Measured]:
+def algebra_gap(sharing: Sharing, factor: float = 1.0) -> Measure:
     """Largest difference of the drift by beta from the full one, over what rounding of the inverses allows."""
 
     def measure(instance: Instance) -> Measured:
-        f, query, V = attention_vectors(instance), instance.query, instance.vocab_size
-        gap = np.abs(full_residual_drift(f, query, V) - factor * drift_of(f, gram_of(f, query), V)).max()
-        inverse = 1 / np.linalg.eigvalsh(with_residual(f, query))[0]
+        by_beta = drift_by(gram_of_inputs(instance, sharing), instance)
+        gap = np.abs(full_residual_drift(instance) - factor * by_beta).max()
         # An inverse errs by eps times condition (at most S/lowest eigenvalue) times its own size.
-        allowed = 16 * EPS * len(f) ** 2 * max(inverse, 1.0) ** 2
-        return Measured(float(gap) / allowed, at_most=1.0)
+        allowed = 16 * EPS * instance.num_classes**2 * max(1 / INDEPENDENT_INPUTS.measure(instance), 1.0) ** 2
+        return Measured(gap / allowed, at_most=1.0)
 
     return measure
 
 
-def distance_from_limit(
-    limit: Callable[[Floats], Floats], gram_of: Gram = with_residual
-) -> Callable[[Instance], Measured]:
+def distance_from_limit(limit: Callable[[Floats], Floats], sharing: Sharing = same_query) -> Measure:
     """Largest |E'_nk - limit [psi(n) = psi(k)]|, n != k, over 2 lambda/(1 - lambda), lambda = |lambda_1(E)|.
 
     Derivation: the Gram matrix of u is A + E/2, A = (I + B)/2 with blocks B of ones. |A^-1| = 2, and
@@ -214,11 +203,10 @@ def distance_from_limit(
     """
 
     def measure(instance: Instance) -> Measured:
-        f, same = attention_vectors(instance), same_query(instance.query)
-        bound = 2 * strength(instance) / (1 - strength(instance))
-        rounding = 16 * EPS * len(f) ** 2
-        distance = inverse_overlaps(gram_of(f, instance.query)) - limit(same.sum(axis=1)) * same
-        largest = float(np.abs(distance * (1 - np.eye(len(f)))).max())
+        same, size, K = same_query(instance.query), strength(instance), instance.num_classes
+        bound, rounding = 2 * size / (1 - size), 16 * EPS * K**2
+        distance = inverse_overlaps(gram_of_inputs(instance, sharing)) - limit(same.sum(axis=1)) * same
+        largest = np.abs(distance * (1 - np.eye(K))).max()
         if bound < 1e4 * rounding:  # no overlap: both sides are rounding
             return Measured(largest / rounding, at_most=1.0)
         return Measured(largest / bound, at_most=1.0, error=rounding / bound)
@@ -226,7 +214,7 @@ def distance_from_limit(
     return measure
 
 
-def final_logit(residual: bool) -> Callable[[Instance], Measured | None]:
+def final_logit(residual: bool) -> Measure:
     """Smallest change of the logit, over the largest |z|, of tokens that the residual connection turns round.
 
     With a clear pull, if there are such tokens, else with the largest.
@@ -238,12 +226,9 @@ def final_logit(residual: bool) -> Callable[[Instance], Measured | None]:
             return None
         pull = local_pull(instance)
         classes, token = np.nonzero(pull >= min(CLEAR_PULL, pull.max()))
-        query = instance.classes.query_index[classes]
-        moved = (run.z[-1] - run.z_initial)[query, token]
-        least = int(np.argmin(moved))
+        moved = (run.z[-1] - run.z_initial)[instance.classes.query_index[classes], token].min()
         largest = max(float(np.abs(run.z).max()), 1e-300)
-        where = f"token {token[least]} of class {classes[least]} at t = {run.t[-1]:.3g}"
-        return Measured(moved[least] / largest, at_least=0.0, error=run_error(instance, 1.0), where=where)
+        return Measured(moved / largest, at_least=0.0, error=run_error(instance, 1.0))
 
     return measure
 
@@ -259,53 +244,41 @@ def two_queries(local: float, across: float) -> SequenceClasses:
     return SequenceClasses(P, [16, 16, 17, 17], vocab_size=1000)
 
 
-CLASSES = two_queries(0.1, 0.05)
-MEAN: dict[str, Any] = {"rung": MEAN_FIELD, "times": [1e6], "rtol": 1e-9, "atol": 1e-14}
+def on_two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> Instance:
+    """Two queries of two classes at eta_Y = eta_Z = 1."""
+    return Instance.of(two_queries(local, across), 1.0, 1.0, end)
 
 
-def run_with(residual: bool, classes: SequenceClasses = CLASSES, **setting: Any) -> Trajectory:
-    """Run or train two queries of two classes at eta_Y = eta_Z = 1, with or without the residual connection."""
-    return run_on_rung(classes=classes, eta_Y=1.0, eta_Z=1.0, residual=residual, **setting)
+def between(run: Trajectory | None) -> Floats:
+    """Mean logit (N,) of the tokens shared between queries of `two_queries`, over the largest |logit|."""
+    assert run is not None
+    return np.asarray(run.z[:, :, 2:4].mean(axis=(1, 2)) / np.abs(run.z).max())
 
 
-def between(run: Trajectory) -> Floats:
-    """Mean logit (N,) of the tokens shared between queries of `two_queries`."""
-    return np.asarray(run.z[:, :, 2:4].mean(axis=(1, 2)))
-
-
-def final_between(residual: bool) -> Callable[[Mapping[str, Any]], Measured]:
-    """Their logit at the end of a setting; over seeds of SGD it scatters by 1e-6."""
-    return lambda setting: Measured(between(run_with(residual, **setting))[-1], at_least=0.0)
+def final_between(residual: bool) -> Measure:
+    """The last of them at a setting; over seeds of SGD it scatters little."""
+    instance = on_two_queries(end=6000)
+    return lambda setting: Measured(between(run_of(instance, residual=residual, **setting))[-1], at_least=0.0)
 
 
 def picture() -> Picture:
-    times = log_times(1e-1, 1e6, 71)
-    lines = [
-        Picture.line(label, times, between(run_with(on, **MEAN | {"times": times})), kind)
-        for label, on, kind in (("with the residual", True, "simulation"), ("without", False, "control"))
-    ]
-    return Picture("t (batch-size-1 steps)", "logit of the tokens shared between queries", tuple(lines))
+    instance = on_two_queries()
+    runs = {on: flow(instance, MEAN_FIELD, residual=on) for on in (True, False)}
+    assert runs[True] is not None
+    curves = {"with the residual": (between(runs[True]), "simulation"), "without": (between(runs[False]), "control")}
+    ylabel = "logit of the tokens shared between queries, over the largest"
+    return drawn("t (batch-size-1 steps)", ylabel, runs[True].t, curves, "log")
 
 
 def locality_map(level: str) -> Map:
-    """Logit of the tokens shared between queries at t = 1e6 with the residual, over both shares."""
+    """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
-    fall = np.empty((count, count))
-    for i, j in np.ndindex(fall.shape):
-        run = run_with(True, two_queries(local[i], across[j]), **MEAN)
-        fall[i, j] = -between(run)[-1] / np.abs(run.z).max()
-    return Map(
-        "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6",
-        "probability of the token shared between queries",
-        "probability of the token shared within a query",
-        "-(its logit)/(largest |logit|): it falls where positive",
-        across,
-        local,
-        fall,
-        0.0,
-        scale="linear",
-    )
+    fall = [[-between(flow(on_two_queries(a, b), MEAN_FIELD, residual=True))[-1] for b in across] for a in local]
+    title = "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6"
+    xlabel, ylabel = (f"probability of the token shared {where}" for where in ("between queries", "within a query"))
+    quantity = "-(its logit)/(largest |logit|)"
+    return Map(title, xlabel, ylabel, quantity, across, local, np.array(fall), 0.0, scale="linear")
 
 
 CLAIM = Claim(
@@ -326,20 +299,21 @@ CLAIM = Claim(
     ),
     conclusion="Holds from the transition on, for tokens whose own query pulls clearly; before it they fall as without "
     "the residual. The limit 2/(m+1) is not the 1/2 of the Gram matrix: the classes of a query are strongly "
-    "correlated. Two queries of two classes: tokens shared between the queries end at {mean field:+.4f} with the "
-    "residual, at {SGD:+.4f} by SGD. Locality comes with the transition: at t = 1 they stand at {two queries of two classes, t = 1:.0%} of the largest logit, since "
-    "beta = 1/V for all pairs at first (F4). It needs a token shared within the query.",
+    "correlated. Two queries of two classes: the logit of tokens shared between the queries ends at {mean field:+.0%} "
+    "of the largest in the mean field, at {SGD:+.0%} by SGD. Locality comes with the transition: at t = 1 it is at "
+    "{two queries of two classes, t = 1:+.0%}, since beta = 1/V for all pairs at first (F4). It needs a token shared "
+    "within the query.",
     expected="conditional",
     properties=(
         Property(
             "|drift by beta of the Gram matrix of u - full linear algebra| over what rounding allows",
             LINEAR_ALGEBRA,
-            algebra_gap(with_residual),
+            algebra_gap(same_query),
             ANY_OVERLAP,
             conditions=(SEVERAL_CLASSES, OWN_NEXT_TOKENS, QUERIES_APART, INDEPENDENT_INPUTS),
             controls={
-                "wrong theory: beta without the term of the query": algebra_gap(without_query_term),
-                "wrong theory: no factor 1/2 of the norm of f + e": algebra_gap(with_residual, 2.0),
+                "wrong theory: beta without the term of the query": algebra_gap(no_query),
+                "wrong theory: no factor 1/2 of the norm of f + e": algebra_gap(same_query, 2.0),
             },
             evaluations=(200, 10_000),
             directed=False,
@@ -351,9 +325,11 @@ CLAIM = Claim(
             ANY_OVERLAP,
             conditions=(SEVERAL_CLASSES, QUERIES_APART, INDEPENDENT_INPUTS, SMALL_OVERLAP),
             controls={
-                "wrong theory: the Gram matrix's 1/2 for classes of one query": distance_from_limit(lambda m: 0 * m + 0.5),
+                "wrong theory: the Gram matrix's 1/2 for classes of one query": distance_from_limit(
+                    lambda m: 0 * m + 0.5
+                ),
                 "wrong theory: beta without the term of the query": distance_from_limit(
-                    lambda m: 2 / (m + 1), without_query_term
+                    lambda m: 2 / (m + 1), no_query
                 ),
             },
             evaluations=(300, 10_000),
@@ -369,17 +345,17 @@ CLAIM = Claim(
             ),
             controls={"wrong theory: the residual changes nothing": final_logit(False)},
             evaluations=(60, 2000),
-            beyond={"two queries of two classes, t = 1": Instance.of(CLASSES, 1.0, 1.0, 1.0)},
+            beyond={"two queries of two classes, t = 1": on_two_queries(end=1.0)},
         ),
         Property(
-            "two queries of two classes: logit of the tokens shared between queries",
+            "two queries of two classes, t = 6000: logit of the tokens shared between queries over the largest",
             "flow and training",
             final_between(True),
             controls={"wrong theory: the residual changes nothing": final_between(False)},
             cases={
-                "mean field": MEAN,
-                "descent": {"rung": DESCENT, "times": [6000]},
-                "SGD": {"rung": SGD, "times": [6000], "batch_size": 4},
+                "mean field": {"rung": MEAN_FIELD},
+                "descent": {"rung": DESCENT},
+                "SGD": {"rung": SGD, "batch_size": 4},
             },
         ),
     ),
