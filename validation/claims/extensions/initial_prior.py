@@ -34,7 +34,7 @@ Prior = Callable[[Floats, Floats], Floats]
 
 
 def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Ints, Floats]]:
-    """Give each class, its tokens that occur in no other class in the order of a prior, and the prior's leads (L - 1,)."""
+    """Give each class, its L tokens that occur in no other one in the order of a prior, and the prior's L - 1 leads."""
     with np.errstate(divide="ignore"):
         ahead = prior(np.log(instance.P), start_by_class(instance))
     single = np.count_nonzero(instance.P, axis=0) == 1

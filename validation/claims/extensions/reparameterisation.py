@@ -170,7 +170,7 @@ CLAIM = Claim(
     conclusion="Exact for fixed orthonormal embeddings and one matrix W_Q W_K^T; if trained, width leaves a gap. In "
     "attention over its movement on Syn-Small at t = 100 it is {one matrix W_Q W_K^T, d = 34:.0e} for one matrix, "
     "{W_Q and W_K apart, s^2 = 320, d = 68:.1e} for W_Q and W_K apart at s^2 = 320, {random U, d = 262144:.1%} for "
-    "random fixed U at d = 262,144. Not closed by width: {W_Q and W_K apart, s^2 = 1, d = 68:.0%} for s^2 = 1, the size "
+    "random fixed U at d = 262,144. Not closed by width: {s^2 = 1, d = 1024:.0%} for s^2 = 1, the size "
     "of entries of variance 1/d, {U trained too, d = 256:.0%} for U trained at the same rate.",
     expected="conditional",
     properties=(
@@ -189,7 +189,7 @@ CLAIM = Claim(
                 "random U, d = 262144": random(262_144),
             },
             beyond=lambda: {
-                "W_Q and W_K apart, s^2 = 1, d = 68": orthonormal(1.0),
+                "s^2 = 1, d = 1024": orthonormal(1.0, 1024),
                 "U trained too, d = 256": trained(),
             },
         ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.claims.extensions._shared import drawn, run_error, run_of, start_by_class
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
@@ -233,20 +233,15 @@ def final_logit(residual: bool) -> Measure:
     return measure
 
 
-def two_queries(local: float, across: float) -> SequenceClasses:
-    """Two queries with two classes each, V = 1000.
+def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> Instance:
+    """Two queries with two classes each, V = 1000, eta_Y = eta_Z = 1.
 
     Tokens 0 and 1, of probability `local`, are shared by the classes of query 0 and of query 1; tokens 2 and 3, of
     probability `across`, by classes 0 and 2 and by classes 1 and 3. Each class has three distinct tokens.
     """
     pair, own = np.eye(2), np.kron(np.eye(4), np.linspace(0.5, 1, 3) / 2.25)
     P = np.hstack([local * np.repeat(pair, 2, axis=0), across * np.tile(pair, (2, 1)), (1 - local - across) * own])
-    return SequenceClasses(P, [16, 16, 17, 17], vocab_size=1000)
-
-
-def on_two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> Instance:
-    """Two queries of two classes at eta_Y = eta_Z = 1."""
-    return Instance.of(two_queries(local, across), 1.0, 1.0, end)
+    return Instance(P, np.array([16, 16, 17, 17]), np.ones(4), 1000, 1.0, 1.0, end)
 
 
 def between(run: Trajectory | None) -> Floats:
@@ -257,12 +252,12 @@ def between(run: Trajectory | None) -> Floats:
 
 def final_between(residual: bool) -> Measure:
     """The last of them at a setting; over seeds of SGD it scatters little."""
-    instance = on_two_queries(end=6000)
+    instance = two_queries(end=6000)
     return lambda setting: Measured(between(run_of(instance, residual=residual, **setting))[-1], at_least=0.0)
 
 
 def picture() -> Picture:
-    instance = on_two_queries()
+    instance = two_queries()
     runs = {on: flow(instance, MEAN_FIELD, residual=on) for on in (True, False)}
     assert runs[True] is not None
     curves = {"with the residual": (between(runs[True]), "simulation"), "without": (between(runs[False]), "control")}
@@ -274,7 +269,7 @@ def locality_map(level: str) -> Map:
     """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
-    fall = [[-between(flow(on_two_queries(a, b), MEAN_FIELD, residual=True))[-1] for b in across] for a in local]
+    fall = [[-between(flow(two_queries(a, b), MEAN_FIELD, residual=True))[-1] for b in across] for a in local]
     title = "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6"
     xlabel, ylabel = (f"probability of the token shared {where}" for where in ("between queries", "within a query"))
     quantity = "-(its logit)/(largest |logit|)"
@@ -345,7 +340,7 @@ CLAIM = Claim(
             ),
             controls={"wrong theory: the residual changes nothing": final_logit(False)},
             evaluations=(60, 2000),
-            beyond={"two queries of two classes, t = 1": on_two_queries(end=1.0)},
+            beyond={"two queries of two classes, t = 1": two_queries(end=1.0)},
         ),
         Property(
             "two queries of two classes, t = 6000: logit of the tokens shared between queries over the largest",
