@@ -16,19 +16,11 @@ FALL = sd.Property(
     lambda instance: change(instance, instance.classes.common_tokens()),
     # Where to search: one common token, one query, slow attention; V, priors and overlaps vary.
     sd.Family(
-        "one common token",
-        "any",
-        uniform=False,
-        num_common=(1, 1),
-        shared_by_all=True,
-        num_queries=(1, 1),
-        ratio=(1e-3, 1e-2),
-        horizon=(1.0, 1e3),
+        "one common token", "any", uniform=False, num_common=(1, 1), shared_by_all=True, num_queries=(1, 1),
+        ratio=(1e-3, 1e-2), horizon=(1.0, 1e3),
     ),
-    controls={
-        "wrong theory: distinct tokens lose attention": lambda i: change(i, i.classes.distinct_tokens()),
-    },
-)
+    controls={"wrong theory: distinct tokens lose attention": lambda i: change(i, i.classes.distinct_tokens())},
+)  # fmt: skip
 
 
 def picture() -> sd.Picture:
