@@ -45,13 +45,14 @@ def start_by_class(instance: Instance) -> Floats:
     return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
 
 
-def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
-    """Run or train an instance on a rung to its last time, from its start logits."""
+def run_of(instance: Instance, rung: str, times: ArrayLike | None = None, **options: Any) -> Trajectory:
+    """Run or train an instance on a rung from its start logits; saved at its last time if no times are given."""
     started: dict[str, Any] = {"z_initial": instance.start}
     if rung in (FINITE_T, SGD, DESCENT):
         start = {} if instance.start is None else {"z": instance.start}
         started = {"init": start | options.pop("init", {})}
-    return run_on_rung(rung, instance.classes, *instance.flow_rates, [instance.t_end], **started, **options)
+    saved = [instance.t_end] if times is None else times
+    return run_on_rung(rung, instance.classes, instance.eta_Y, instance.eta_Z, saved, **started, **options)
 
 
 def drawn(

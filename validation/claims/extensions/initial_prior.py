@@ -128,14 +128,14 @@ def picture() -> Picture:
 def length_map(level: str) -> Map:
     """Share of runs of SGD in which P exp(z(0)) does not decide, over its lead and the length of the sequences."""
     count, seeds = (11, 50) if level == "full" else (5, 10)
-    lengths, leads = np.geomspace(4, 1e4, count), np.geomspace(1e-2, 1, count)
-    share = np.empty((count, count))
-    for i, j in np.ndindex(share.shape):
-        found = [final_lead(finite(lengths[j], seed), CROSSING - leads[i]) for seed in range(seeds)]
-        share[i, j] = np.mean(np.array(found) <= 0)
+    lengths, leads = np.geomspace(4, 1e4, count).round(), np.geomspace(1e-2, 1, count)
+    share = [
+        [np.mean([final_lead(finite(T, seed), CROSSING - a) <= 0 for seed in range(seeds)]) for T in lengths]
+        for a in leads
+    ]
     title = "Where P exp(z(0)) does not decide: SGD, 200 steps"
     ylabel, quantity = "ln of P exp(z(0)) over the rival's", "share of the runs in which the rival ends ahead"
-    return Map(title, "T", ylabel, quantity, lengths.round(), leads, share, 0.05, scale="linear")
+    return Map(title, "T", ylabel, quantity, lengths, leads, np.array(share), 0.05, scale="linear")
 
 
 CLAIM = Claim(

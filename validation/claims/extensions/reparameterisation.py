@@ -152,7 +152,7 @@ def picture() -> Picture:
 def size_map(level: str) -> Map:
     """Gap over s^2 and d, U orthonormal, W_Q and W_K apart."""
     title = "U orthonormal, W_Q and W_K apart: gap in attention over its movement"
-    sizes, widths = 10 * 2.0 ** np.arange(6), V * 2 ** np.arange(1, 8)
+    sizes, widths = np.geomspace(10, 320, 6), np.geomspace(2 * V, 128 * V, 7).round()
     gaps = np.array([[gap(orthonormal(s2, int(d))) for s2 in sizes] for d in widths])
     return Map(title, "s^2", "width d", "gap", sizes, widths, gaps, BROKEN)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics import Trajectory
+from snapdyn.dynamics import Trajectory, log_times
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.claims.extensions._shared import drawn, run_error, run_of, start_by_class
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
@@ -244,9 +244,8 @@ def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> I
     return Instance(P, np.array([16, 16, 17, 17]), np.ones(4), 1000, 1.0, 1.0, end)
 
 
-def between(run: Trajectory | None) -> Floats:
+def between(run: Trajectory) -> Floats:
     """Mean logit (N,) of the tokens shared between queries of `two_queries`, over the largest |logit|."""
-    assert run is not None
     return np.asarray(run.z[:, :, 2:4].mean(axis=(1, 2)) / np.abs(run.z).max())
 
 
@@ -257,19 +256,18 @@ def final_between(residual: bool) -> Measure:
 
 
 def picture() -> Picture:
-    instance = two_queries()
-    runs = {on: flow(instance, MEAN_FIELD, residual=on) for on in (True, False)}
-    assert runs[True] is not None
-    curves = {"with the residual": (between(runs[True]), "simulation"), "without": (between(runs[False]), "control")}
+    times = log_times(1e-1, 1e6, 71)
+    on, off = (between(run_of(two_queries(), MEAN_FIELD, times, residual=each)) for each in (True, False))
+    curves = {"with the residual": (on, "simulation"), "without": (off, "control")}
     ylabel = "logit of the tokens shared between queries, over the largest"
-    return drawn("t (batch-size-1 steps)", ylabel, runs[True].t, curves, "log")
+    return drawn("t (batch-size-1 steps)", ylabel, times, curves, "log")
 
 
 def locality_map(level: str) -> Map:
     """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
-    fall = [[-between(flow(two_queries(a, b), MEAN_FIELD, residual=True))[-1] for b in across] for a in local]
+    fall = [[-between(run_of(two_queries(a, b), MEAN_FIELD, residual=True))[-1] for b in across] for a in local]
     title = "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6"
     xlabel, ylabel = (f"probability of the token shared {where}" for where in ("between queries", "within a query"))
     quantity = "-(its logit)/(largest |logit|)"
