@@ -22,7 +22,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.dense_algebra import softmax
+from snapdyn.validation.dense_algebra import dense_attention, softmax
 
 
 class Embedding(NamedTuple):
@@ -39,19 +39,9 @@ class Embedding(NamedTuple):
         return np.asarray((self.U @ self.W_Q) @ (self.U @ self.W_K).T / np.sqrt(self.U.shape[1]))
 
 
-class Rates(NamedTuple):
-    """Learning rate of each parameter per step; a parameter with rate 0 stays fixed."""
-
-    U: float
-    W_Q: float
-    W_K: float
-    W_V: float
-
-
 def attention(classes: SequenceClasses, Z: Floats) -> Floats:
     """Attention c_n (S, M) of infinitely long sequences at logits Z (V, V)."""
-    weights = classes.P.toarray() * np.exp(Z[classes.query, : classes.num_tokens])
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    return dense_attention(classes, Z[classes.queries, : classes.num_tokens])[0]
 
 
 def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]:
@@ -69,11 +59,9 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
     normalised = summed / norm
     logits = normalised @ W_V.T @ U.T
     alpha = softmax(logits)
-    correct = np.arange(classes.num_classes), classes.next_token
-    error = -alpha
-    error[correct] += 1.0
-    error *= classes.prior[:, None]
-    value = float(classes.prior @ np.log(alpha[correct]))
+    correct = np.eye(len(U))[classes.next_token]
+    error = classes.prior[:, None] * (correct - alpha)
+    value = float(classes.prior @ np.log((correct * alpha).sum(axis=1)))
     # Backpropagate through decoder, norm and softmax. dsummed . summed = 0, so c . dc = 0: the Jacobian of the softmax
     # has no mean to subtract.
     through = error @ U @ W_V
@@ -86,39 +74,12 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
     return value, Embedding(dU, U.T @ B @ K, U.T @ B.T @ Q, U.T @ error.T @ normalised)
 
 
-def ascend(classes: SequenceClasses, start: Embedding, rates: Rates, steps: int) -> Embedding:
-    """Take `steps` steps of gradient ascent on the expected objective, for all parameters at the same time."""
-    at = start
-    for _ in range(steps):
-        _, moved = gradient(classes, at)
-        at = Embedding(*(value + rate * step for value, rate, step in zip(at, rates, moved, strict=True)))
-    return at
+def ascend(classes: SequenceClasses, start: Embedding, rates: tuple[float, ...], steps: int) -> Embedding:
+    """Take `steps` steps of gradient ascent on the expected objective, for all parameters at the same time.
 
-
-def ascend_fixed(
-    classes: SequenceClasses, gram: Floats, Q: Floats, K: Floats, width: int, eta_V: float, eta_QK: float, steps: int
-) -> Floats:
-    """Attention logits Z (V, V) after `steps` steps of gradient ascent with U fixed and W_V = 0 at the start.
-
-    The result depends on Gram matrices only: `gram` = U U^T (V, V), and those of Q = U W_Q and K = U W_K. So Q and K
-    may be any factors (V, d') with the same Q Q^T, K K^T and Q K^T.
+    `rates` are the learning rates of U, W_Q, W_K and W_V per step; a parameter with rate 0 stays fixed.
     """
-    V = gram.shape[0]
-    Y, scale = np.zeros((V, V)), np.sqrt(width)
-    P = np.zeros((classes.num_classes, V))
-    P[:, : classes.num_tokens] = classes.P.toarray()
-    x = np.zeros_like(P)
-    x[np.arange(classes.num_classes), classes.next_token] = 1.0
     for _ in range(steps):
-        c = P * np.exp((Q[classes.query] @ K.T) / scale)
-        c /= c.sum(axis=1, keepdims=True)
-        norm = np.sqrt(np.einsum("nl,lk,nk->n", c, gram, c))[:, None]
-        f = c / norm
-        error = classes.prior[:, None] * (x - softmax(f @ Y))
-        through = error @ Y.T
-        dc = (through - (f @ gram) * (f * through).sum(axis=1, keepdims=True)) / norm
-        B = np.zeros((V, V))
-        np.add.at(B, classes.query, c * dc / scale)
-        Y = Y + eta_V * gram @ f.T @ error @ gram
-        Q, K = Q + eta_QK * gram @ (B @ K), K + eta_QK * gram @ (B.T @ Q)
-    return np.asarray(Q @ K.T / scale)
+        _, moved = gradient(classes, start)
+        start = Embedding(*(value + rate * step for value, rate, step in zip(start, rates, moved, strict=True)))
+    return start

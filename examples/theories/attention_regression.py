@@ -21,6 +21,8 @@ Print (Zhang, Singh, Latham, Saxe 2025, arXiv:2501.16265): sigma(t) and the plat
 - w0 is that of the balanced start. From v = w0, U = 0 the drop is later by ln(4)/(2 sqrt(D)): 0.347 for D = 4.
 """
 
+from functools import cache
+
 import numba
 import numpy as np
 import sympy
@@ -36,9 +38,9 @@ C = 1 + (1 + EIGENVALUES.sum() / EIGENVALUES) / N
 SOURCE = "arXiv:2501.16265, derived here"
 
 
-def sigma(t, rate=2 * D**0.5, c=1 + (1 + D) / N):
-    """Trace of W over D at times t, merged; a control takes another rate or c."""
-    return np.exp(rate * t) / (c * np.expm1(rate * t) + np.sqrt(D) / W0**2)
+def sigma(t, w0=W0, N=N, rate=2 * D**0.5, share=1 + D):
+    """Trace of W over D at times t, merged; c = 1 + share/N. A control takes another rate or share."""
+    return np.exp(rate * t) / ((1 + share / N) * np.expm1(rate * t) + np.sqrt(D) / w0**2)
 
 
 def plateaus(c=C):
@@ -125,61 +127,95 @@ def sgd_sigma(step_size, times, **options):
     return np.einsum("trd,trdd->tr", states[:, :, 0], states[:, :, 1 : D + 1]) / D
 
 
-@sd.claim("attention-sigmoid", source=SOURCE, title="Merged: one drop", statement="sigma(t) is the printed sigmoid.")
-def attention_sigmoid(evidence):
-    times, late = np.linspace(0, 3, 61), np.array([0.5, 1.0, 1.5, 2.0, 2.5])
-    found = sd.integrate(MERGED, times).observable("sigma")
-    half, whole = sgd_sigma(0.00125, late, seed=1), sgd_sigma(0.0025, late)
+def of(name, rung, number, bound, right, wrong, *domain, **options):
+    """Property that |number(law, setting)| is at most `bound`, largest entry, with wrong laws by name as controls."""
+
+    def near(law):
+        return lambda setting: sd.Measured(np.abs(number(law, setting)).max(), at_most=bound)
+
+    controls = {f"wrong theory: {key}": near(law) for key, law in wrong.items()}
+    return sd.Property(name, rung, near(right), *domain, controls=controls, **options)
+
+
+def flow_gap(law, p):
+    return sd.integrate(MERGED.with_parameters(**p), TIMES, rtol=1e-9).observable("sigma") - sigma(TIMES, **p, **law)
+
+
+def sgd_gap(law, late):
+    half, whole = (sgd_sigma(h, late, seed=seed) for h, seed in ((0.00125, 1), (0.0025, 0)))
     mean = 2 * half.mean(1) - whole.mean(1)  # without the term of first order in the step size
-    error = np.sqrt((4 * half.var(1, ddof=1) + whole.var(1, ddof=1)) / half.shape[1])
-    for name, law in {"": {}, "rate 2": {"rate": 2.0}, "c = 1": {"c": 1.0}, "c = 1 + D/N": {"c": 1 + D / N}}.items():
-        add = evidence.control if name else evidence.holds
-        add(f"largest |sigma - closed form| {name}", "flow", abs(found - sigma(times, **law)).max(), at_most=1e-6)
-        add(f"SGD, in standard errors {name}", "SGD", (abs(mean - sigma(late, **law)) / error).max(), at_most=4)
+    return (mean - sigma(late, **law)) / np.sqrt((4 * half.var(1, ddof=1) + whole.var(1, ddof=1)) / half.shape[1])
 
 
-@sd.claim("attention-orders", source=SOURCE, title="Merged: orders", statement="Descent has order 1, SGD 1/2, in h.")
-def attention_orders(evidence):
-    rungs = sd.ladder_of(MERGED, [1.0, 2.0], 0.01, closed_form=lambda t: {"sigma": sigma(t)})
-    evidence.holds("descent has order 1", "descent", float(rungs.orders()["descent"].agrees), at_least=1)
-    sizes = 0.01 * 0.5 ** np.arange(4)
-    for one_prompt, add in ((False, evidence.holds), (True, evidence.control)):
-        spread = [sgd_sigma(h, [1.0], runs=1000, seed=k, one_prompt=one_prompt).std() for k, h in enumerate(sizes)]
-        slope = np.polyfit(np.log(sizes), np.log(spread), 1)[0]
-        add(f"|order of the spread - 1/2|{' on one prompt' * one_prompt}", "SGD", abs(slope - 0.5), at_most=0.25)
+def spread_gap(one_prompt, sizes):
+    runs = [sgd_sigma(h, [1.0], runs=1000, seed=k, one_prompt=one_prompt) for k, h in enumerate(sizes)]
+    return np.polyfit(np.log(sizes), np.log([run.std() for run in runs]), 1)[0] - 0.5
 
 
-@sd.claim("attention-plateaus", source=SOURCE, title="Separate: plateaus", statement="tr L - sum lambda_d/c_d.")
-def attention_plateaus(evidence):
-    best = 1 / (EIGENVALUES * C)
-    run = sd.integrate(separate(np.random.default_rng(2).normal(0, 0.01, (2 * D + 1, D))), np.geomspace(99, 1e5, 9999))
+def descent_order(h):
+    rungs = sd.ladder_of(MERGED, LATE[1::2], h, closed_form=lambda t: {"sigma": sigma(t)})
+    return sd.Measured(rungs.orders()["descent"].agrees, at_least=1)
+
+
+@cache
+def waits(seed):
+    """Losses at which the flow from a random start is slowest: at the start, between two drops, at the end."""
+    run = sd.integrate(
+        separate(np.random.default_rng(seed).normal(0, 0.01, (2 * D + 1, D))), np.geomspace(99, 1e5, 9999)
+    )
     loss = squared_error(run.state)
     pace = -np.gradient(loss, np.log(run.t))
-    peaks = sorted(sorted(find_peaks(pace)[0], key=lambda i: -pace[i])[:D])  # the drops; slowest between two: plateaus
-    slow = [loss[0], *(loss[a + pace[a:b].argmin()] for a, b in np.c_[peaks[:-1], peaks[1:]]), loss[-1]]
-    beta, x, y = prompts(np.random.default_rng(0), 100_000, EIGENVALUES)
-    squares = [(y - (beta * x * best * (np.arange(D) < m)).sum(1)) ** 2 for m in range(D + 1)]
-    for name, law in {"": plateaus(), "N = infinity": plateaus(1.0), "c = 1 + 1/N": plateaus(1 + 1 / N)}.items():
-        add = evidence.control if name else evidence.holds
-        add(f"random start: largest |plateau - law| {name}", "flow", abs(slow - law).max(), at_most=1e-3)
-        scores = [abs(each.mean() - p) / each.std() * len(y) ** 0.5 for each, p in zip(squares, law, strict=True)]
-        add(f"100,000 prompts, largest difference in standard errors {name}", "SGD", max(scores), at_most=4)
+    peaks = sorted(sorted(find_peaks(pace)[0], key=lambda i: -pace[i])[:D])
+    return np.array([loss[0], *(loss[a + pace[a:b].argmin()] for a, b in np.c_[peaks[:-1], peaks[1:]]), loss[-1]])
 
 
-@sd.claim("attention-drops", source=SOURCE, title="Separate: times", expected="conditional", statement="t(u), order.")
-def attention_drops(evidence):
-    t, half = np.geomspace(100, 6e4, 9999), {}
-    for ratio in (1.9, 1.7, 1.5, 1.0):  # start of head 2 over that of the others
-        u = sd.integrate(separate(aligned(0.02 * np.array([1, ratio, 1, 1]))), t).state[:, :D]
-        half[ratio] = t[(u**3 > 0.5 / (EIGENVALUES * C)).argmax(0)]
-    rows = abs(t / half[1][3] - 1) < 0.02  # the last drop, equal starts
-    time = time_of(u[rows, 3], 0.02, EIGENVALUES[3], C[3])
-    evidence.holds("relative error of t(u)", "flow", abs(time / t[rows] - 1).max(), at_most=1e-6)
-    evidence.control("lambda t, not lambda^2 t", "flow", abs(time * EIGENVALUES[3] / t[rows] - 1).max(), at_most=1e-6)
-    evidence.holds("equal starts: ratio of successive times", "flow", (half[1][:-1] / half[1][1:]).max(), at_most=1)
-    evidence.holds("start of head 2 times 1.7: t_1 / t_2", "flow", half[1.7][0] / half[1.7][1], at_most=1)
-    evidence.outside("start of head 2 times 1.9: t_1 / t_2", "flow", half[1.9][0] / half[1.9][1], at_most=1)
-    evidence.control("wrong theory: head 2 first from 1.33", "flow", half[1.5][1] / half[1.5][0], at_most=1)
+def prompt_gap(c, seed):
+    beta, x, y = prompts(np.random.default_rng(seed), 100_000, EIGENVALUES)
+    heads = beta * x / (EIGENVALUES * C)
+    squares = np.array([(y - heads[:, :m].sum(1)) ** 2 for m in range(D + 1)])
+    return (squares.mean(1) - plateaus(c)) / squares.std(1) * len(y) ** 0.5
+
+
+@cache
+def aligned_run(ratio):
+    """Times, heads, and times of half their final values; the second head starts at `ratio` times the others' 0.02."""
+    run = sd.integrate(separate(aligned(0.02 * np.array([1, ratio, 1, 1]))), np.geomspace(100, 6e4, 9999))
+    u = run.state[:, :D]
+    return run.t, u, run.t[(u**3 > 0.5 / (EIGENVALUES * C)).argmax(0)]
+
+
+def time_gap(power, ratio):
+    t, u, half = aligned_run(ratio)
+    rows = abs(t / half[3] - 1) < 0.02  # the last drop
+    return time_of(u[rows, 3], 0.02, EIGENVALUES[3], C[3]) * EIGENVALUES[3] ** (2 - power) / t[rows] - 1
+
+
+def drops(swap, p):
+    """Ratios of the first two times, which a theory swaps from a ratio of the starts on, and of the next ones."""
+    t = aligned_run(p["ratio"])[2]
+    return [t[1] / t[0] if p["ratio"] > swap else t[0] / t[1], t[1] / t[2], t[2] / t[3]]
+
+
+WRONG = {"rate 2": {"rate": 2.0}, "c = 1": {"share": 0}, "c = 1 + D/N": {"share": D}}
+WRONG_C, FLOW = {"N = infinity": 1.0, "c = 1 + 1/N": 1 + 1 / N}, "flow"
+TIMES, LATE = np.linspace(0, 3, 61), np.linspace(0.5, 2.5, 5)
+for claim in (
+    sd.Claim("attention-sigmoid", SOURCE, "Merged: one drop", "sigma(t) is the printed sigmoid.", properties=(
+        of("|sigma - law|", FLOW, flow_gap, 1e-6, {}, WRONG, sd.Box(w0=(0.01, 0.3, "log"), N=(1, 200))),
+        of("in standard errors", "SGD", sgd_gap, 4, {}, WRONG, cases={"400 runs": LATE}))),
+    sd.Claim("attention-orders", SOURCE, "Merged: orders", "Descent has order 1, SGD 1/2, in h.", properties=(
+        sd.Property("descent has order 1", "descent", descent_order, cases={"h = 0.01": 0.01}),
+        of("|order of the spread - 1/2|", "SGD", spread_gap, 0.25, False, {"one prompt": True},
+           cases={"h = 0.01 to 0.00125": 0.01 * 0.5 ** np.arange(4)}))),
+    sd.Claim("attention-plateaus", SOURCE, "Separate: plateaus", "tr L - sum lambda_d/c_d.", properties=(
+        of("|plateau - law|", FLOW, lambda c, seed: waits(seed) - plateaus(c), 1e-3, C, WRONG_C, cases={"random": 2}),
+        of("in standard errors", "SGD", prompt_gap, 4, C, WRONG_C, cases={"100,000 prompts": 0}))),
+    sd.Claim("attention-drops", SOURCE, "Separate: times", "t(u), order.", expected="conditional", properties=(
+        of("relative error of t(u)", FLOW, time_gap, 1e-6, 2, {"lambda t": 1}, cases={"equal starts": 1.0}),
+        of("ratio of successive times", FLOW, drops, 1, 9, {"head 2 first from 1.33": 4 / 3},
+           sd.Box(ratio=(1.0, 1.75)), evaluations=(8, 100), beyond={"start of head 2 times 1.9": {"ratio": 1.9}}))),
+):  # fmt: skip
+    sd.register(claim)
 
 
 def figure():

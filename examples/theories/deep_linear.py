@@ -32,8 +32,7 @@ import snapdyn as sd
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure
 
 BALANCED, UNBALANCED, S, INPUTS, OUTPUTS = (0.25, 0.25), (0.6, 0.1), 1.0, 6, 2
-TIMES, TAUS, SEEDS = np.linspace(0.5, 5.0, 10), np.array([0.05, 0.1, 0.2, 0.3]), {"quick": 300, "full": 3000}
-CLAIM = partial(sd.claim, source="Saxe, McClelland, Ganguli 2014, arXiv:1312.6120")
+TIMES, TAUS, SAXE = np.linspace(0.5, 5.0, 10), np.array([0.05, 0.1, 0.2, 0.3]), "Saxe et al. 2014, arXiv:1312.6120"
 
 a, b, a0, b0, s, q, N, M = sympy.symbols("a b a0 b0 s q N M")
 rate, values, measured = {a: b * (s - a * b), b: a * (s - a * b)}, {a0: 0.25, b0: 0.25, s: S}, {"u": a * b}
@@ -87,81 +86,81 @@ def at_zero_rate(measure, h, steps, **settings):
     return 2 * runs[1].mean(axis=1) - runs[0].mean(axis=1), np.sqrt(variance)
 
 
-def largest(difference):
-    return float(np.abs(difference).max())
+def largest(difference, at_most):
+    return sd.Measured(np.abs(difference).max(), at_most=at_most)
 
 
-@CLAIM(
-    "deep-linear-sigmoid",
-    title="Balanced layers learn along a sigmoid",
-    statement="From a = b, u follows s e^{2st}/(e^{2st} - 1 + s/u0). From a = -b it does not, though lambda = 0.",
-    expected="conditional",
-)
-def follows_sigmoid(evidence):
-    cases = [(c, s) for c in (0.05, 0.25, 1.5) for s in (0.5, 1.0, 2.0)]
-    runs = [sd.integrate(LAYERS.with_parameters(a0=c, b0=c, s=s), TIMES).observable("u") for c, s in cases]
-    for name, law in {"u' = 2u(s - u)": sigmoid, **WRONG}.items():
-        gap = max(largest(u - law(TIMES, c**2, s)) for u, (c, s) in zip(runs, cases, strict=True))
-        (evidence.control if name in WRONG else evidence.holds)(f"{name}: |u - law|", "flow", gap, at_most=1e-6)
-    opposite = sd.integrate(LAYERS.with_parameters(b0=-0.25), TIMES).observable("u")
-    evidence.outside("a = -b: |u - law|", "flow", largest(opposite - sigmoid(TIMES, -0.0625)), at_most=1e-6)
-    evidence.conclusion = f"From a = b a sigmoid; from a = -b u ends at the saddle: {opposite[-1]:.1e} at t = 5."
+def flow(b, a=None, s=S):
+    """Run the flow from a and b; from a = |b| if no a is given."""
+    return sd.integrate(LAYERS.with_parameters(a0=abs(b) if a is None else a, b0=b, s=s), TIMES)
 
 
-@CLAIM(
-    "deep-linear-unbalanced",
-    title="Layers of any start: two Riccati equations",
-    statement="`overlap` solves u' = sqrt(lambda^2 + 4 u^2)(s - u), and the flow conserves lambda.",
-)
-def solves_unbalanced(evidence):
-    gaps = []
-    for a, b in (UNBALANCED, UNBALANCED[::-1], (0.2, 0.7), (1.5, 1.0), (0.3, -0.1), (0.25, -0.25)):
-        run, root = sd.integrate(LAYERS.with_parameters(a0=a, b0=b), TIMES), np.sqrt(abs(a * b))
-        laws = overlap(TIMES, a, b), overlap(TIMES, root, root)
-        gaps.append([largest(run.invariants["lambda"]), *(largest(run.observable("u") - law) for law in laws)])
-    kept, closed, balanced = np.transpose(gaps)
-    evidence.holds("largest |u - closed form|, six starts", "flow", closed.max(), at_most=1e-6)
-    evidence.holds("largest change of lambda", "flow", kept.max(), at_most=1e-6)
-    evidence.control("wrong theory at each start: lambda = 0, same |u0|", "flow", balanced.min(), at_most=1e-6)
-    evidence.conclusion = f"Closed form within {closed.max():.1e} of the flow; lambda changes by {kept.max():.1e}."
+def of_flow(law):
+    """Largest |u - law|."""
+    return lambda start: largest(flow(**start).observable("u") - law(**start), 1e-6)
 
 
-@CLAIM(
-    "deep-linear-sgd",
-    title="SGD on samples follows the closed form",
-    statement="As h -> 0 the mean of u over SGD runs (batch size 1, N = 4, H = 3, M = 2) tends to `overlap`.",
-)
-def sgd_follows(evidence):
-    # 20 comparisons: the largest passes 4 standard errors with a probability of at most 20 * 6.3e-5 = 1.3e-3.
-    for a, b in (BALANCED, UNBALANCED):
-        settings = {"start": (a, b), "seeds": SEEDS[evidence.level]}
-        mean, error = at_zero_rate(lambda run: run[:, 0], 0.02, lambda h: TIMES / h, **settings)
-        title = f"|mean - law|/standard error at a = {a}, b = {b}"
-        evidence.holds(title, "SGD", largest((mean - overlap(TIMES, a, b)) / error), at_most=4)
-        for name, law in {**WRONG, **({} if a == b else {"sigmoid": sigmoid})}.items():
-            evidence.control(f"wrong: {name}; {title}", "SGD", largest((mean - law(TIMES, a * b)) / error), at_most=4)
-    evidence.conclusion = f"The last mean differs by {largest(mean - overlap(TIMES, a, b)):.1e}."
+def of_sgd(law):
+    """|mean - law| over its standard error; 20 of them pass 4 with a probability of at most 20 * 6.3e-5 = 1.3e-3."""
+    runs = {"measure": lambda run: run[:, 0], "h": 0.02, "steps": lambda h: TIMES / h}
+    return lambda start: of_mean(law(TIMES, *start))(at_zero_rate(**runs, start=start))
 
 
-def layer_ratio(seeds=300):
+def of_mean(law):
+    return lambda found: largest((found[0] - law) / found[1], 4)
+
+
+@lru_cache
+def layer_ratio():
     """Ratio q of SGD at TAUS from balanced layers at the minimum, sigma = 0.5, h -> 0, with its standard error."""
-    settings = {"start": (1.0, 1.0), "shape": (INPUTS, 1, OUTPUTS), "noise": 0.5, "seeds": seeds}
+    settings = {"start": (1.0, 1.0), "shape": (INPUTS, 1, OUTPUTS), "noise": 0.5}
     return at_zero_rate(lambda run: run[:, 1] / run[:, 2], 0.02, lambda h: TAUS / (h * 0.5) ** 2, **settings)
 
 
-@CLAIM(
-    "deep-linear-label-noise",
-    source="own derivation",
-    title="Label noise drives q = |W1|^2/|W2|^2 towards N/M",
-    statement="At the minimum the mean of q over SGD runs (N = 6, M = 2, H = 1) follows q' = 2 q (N - M q)/(1 + q).",
-)
-def label_noise(evidence):
-    mean, error = layer_ratio(SEEDS[evidence.level])
-    laws = {"q": (INPUTS, OUTPUTS), "wrong theory: M = N": (4, 4), "wrong theory: N, M exchanged": (OUTPUTS, INPUTS)}
-    for name, (n, m) in laws.items():  # 4 comparisons: 4 standard errors with a probability of at most 2.5e-4
-        gap = largest((mean - sd.integrate(RATIO.with_parameters(N=n, M=m), TAUS).observable("q")) / error)
-        (evidence.control if "wrong" in name else evidence.holds)(f"{name}: |mean - law|/error", "SGD", gap, at_most=4)
-    evidence.conclusion = f"q goes from 1 to {mean[-1]:.2f} +- {error[-1]:.2f}; lambda is conserved by the flow only."
+ALONG = {name: lambda b, s, law=law: law(TIMES, abs(b) * b, s) for name, law in {"sigmoid": sigmoid, **WRONG}.items()}
+PRODUCT = {name: lambda t, a, b, law=law: law(t, a * b) for name, law in {"sigmoid": sigmoid, **WRONG}.items()}
+RATIOS = {key: sd.integrate(RATIO.with_parameters(N=key[0], M=key[1]), TAUS) for key in ((6, 2), (4, 4), (2, 6))}
+LAWS = {key: of_mean(run.observable("q")) for key, run in RATIOS.items()}
+ANY = sd.Box(a=(0.1, 1.5), b=(-1.5, 1.5))
+CLAIMS = (
+    sd.Claim(
+        "deep-linear-sigmoid", SAXE, "Balanced layers learn along a sigmoid",
+        "From a = b, u follows s e^{2st}/(e^{2st} - 1 + s/u0). From a = -b it does not, though lambda = 0.",
+        conclusion="From a = b a sigmoid; from a = -b u ends at the saddle.", expected="conditional",
+        properties=sd.Property(
+            "|u - law|", "flow", of_flow(ALONG["sigmoid"]), sd.Box(b=(0.05, 1.5), s=(0.5, 2.0)),
+            controls={name: of_flow(ALONG[name]) for name in WRONG}, beyond={"a = -b": {"b": -0.25, "s": S}},
+        ),
+    ),
+    sd.Claim(
+        "deep-linear-unbalanced", SAXE, "Layers of any start: two Riccati equations",
+        "`overlap` solves u' = sqrt(lambda^2 + 4 u^2)(s - u), and the flow conserves lambda.",
+        conclusion="Closed form within {|u - law|:.1e} of the flow; lambda changes by {change of lambda:.1e}.",
+        properties=(
+            sd.Property("|u - law|", "flow", of_flow(lambda a, b: overlap(TIMES, a, b)), ANY, controls={
+                "wrong theory: lambda = 0, same |u0|": of_flow(lambda a, b: overlap(TIMES, *[abs(a * b) ** 0.5] * 2))}),
+            sd.Property("change of lambda", "flow", lambda p: largest(flow(**p).invariants["lambda"], 1e-6), ANY),
+        ),
+    ),
+    sd.Claim(
+        "deep-linear-sgd", SAXE, "SGD on samples follows the closed form",
+        "As h -> 0 the mean of u over SGD runs (batch size 1, N = 4, H = 3, M = 2) tends to `overlap`.",
+        conclusion="The mean of 300 runs is within {a = b:.1f} and {a = 6 b:.1f} standard errors of the closed form.",
+        properties=sd.Property(
+            "|mean - law|/standard error", "SGD", of_sgd(overlap), cases={"a = b": BALANCED, "a = 6 b": UNBALANCED},
+            controls={f"wrong theory: {name}": of_sgd(law) for name, law in PRODUCT.items()},
+        ),
+    ),
+    sd.Claim(
+        "deep-linear-label-noise", "own derivation", "Label noise drives q = |W1|^2/|W2|^2 towards N/M",
+        "At the minimum the mean of q over SGD runs (N = 6, M = 2, H = 1) follows q' = 2 q (N - M q)/(1 + q).",
+        conclusion="q leaves 1 along the law; lambda is conserved by the flow only.",
+        properties=sd.Property(
+            "|mean - law|/standard error", "SGD", LAWS[6, 2], cases=lambda: {"sigma = 0.5": layer_ratio()},
+            controls={"wrong theory: M = N": LAWS[4, 4], "wrong theory: N, M exchanged": LAWS[2, 6]},
+        ),
+    ),
+)  # fmt: skip
 
 
 def compute(level):
@@ -189,11 +188,11 @@ def draw(data):
     return figure
 
 
-def check(data):
-    law, wrong = (largest((data.q_sgd - q) / data.q_error) for q in (np.interp(TAUS, data.tau, data.q), 1))
-    return [sd.Check("q", "SGD", law, 4), sd.Check("wrong theory: q = 1", "SGD", wrong, 4, role="control")]
-
-
+DRAWN = sd.Property(
+    "q", "SGD", lambda data: of_mean(np.interp(TAUS, data.tau, data.q))((data.q_sgd, data.q_error)),
+    controls={"wrong theory: q = 1": lambda data: of_mean(1)((data.q_sgd, data.q_error))},
+)  # fmt: skip
 CAPTION = "Left: overlap u of balanced and unbalanced layers, 20 SGD runs each. Right: label noise unbalances layers."
-for entry in (LAYERS, sd.FigureEntry("deep-linear", "Two layers of a linear network", CAPTION, compute, draw, check)):
+FIGURE = sd.FigureEntry("deep-linear", "Two layers of a linear network", CAPTION, compute, draw, properties=(DRAWN,))
+for entry in (LAYERS, *CLAIMS, FIGURE):
     sd.register(entry)

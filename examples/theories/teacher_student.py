@@ -119,52 +119,61 @@ def train(N, eta, times, start, seeds, rng):
 
 
 PARTS = np.array([[0.4, 0.1, 0.5, 0.0], [0.1, 0.3, 0.0, 0.5]])  # two students: along the teacher, and outside
-PRECISE, OWN = {"rtol": 1e-12, "atol": 1e-15}, {"source": "Saad, Solla 1995; own derivation"}
+PRECISE, OWN = {"rtol": 1e-12, "atol": 1e-15}, "Saad, Solla 1995; own derivation"
 
 
-@sd.claim("saad-solla-plateau", title="Plateau", statement="Equal students stop at the plateau's closed form.", **OWN)
-def at_plateau(evidence):
-    for K in (2, 3):
-        run = sd.integrate(student(np.repeat([[0.1] * K + [0.5]], K, axis=0)), [0.0, 200.0], **PRECISE)
-        error, wrong = np.abs(loss(run.state)[1] - [plateau(K)[2], *loss(packed(np.full((K, K), 1 / K))[None])])
-        evidence.holds(f"K = {K}: loss at t = 200 minus closed form", "flow", error, at_most=1e-9)
-        evidence.control(f"wrong theory: K = {K}, linear units: mean of the teacher", "flow", wrong, at_most=1e-9)
+def near(number, bound, law):
+    """The measure |number(law, parameters)| <= bound; a control takes a wrong law."""
+    return lambda p: sd.Measured(abs(number(law, **p)), at_most=bound)
 
 
-@sd.claim("saad-solla-escape", title="Symmetry breaking", statement="The symmetry breaks as e^(lambda t).", **OWN)
-def escape(evidence):
-    for K in (2, 3):
-        J = np.full((K, K), plateau(K)[1]) + 1e-5 * (np.eye(K) - 1 / K)
-        run = sd.integrate(student(J), [0.0, 30.0], **PRECISE)
-        grown = math.log((run.state[1, K * K] - run.state[1, K * K + 1]) / 1e-5) / 30
-        error, wrong = (abs(grown / escape_rate(K, *each) - 1) for each in (plateau(K)[:2], (1 / K, 1 / K)))
-        evidence.holds(f"K = {K}: rate over lambda, minus 1", "flow", error, at_most=1e-4)
-        evidence.control(f"wrong theory: K = {K}, lambda at the plateau of linear units", "flow", wrong, at_most=1e-4)
+def at_plateau(law, K, along, outside):
+    """Loss of equal students at t = 200 less a law; `along` and `outside` are their components."""
+    equal = student(np.repeat([[along] * K + [outside]], K, axis=0))
+    return loss(sd.integrate(equal, [200.0], **PRECISE).state)[0] - law(K)
 
 
-@sd.claim("saad-solla-end", title="Largest rate", statement="Learning ends, or diverges, as the 2 x 2 matrix.", **OWN)
-def end(evidence):
-    for K, share in ((1, 0.9), (1, 1.1), (2, 0.9), (2, 1.1), (3, 0.9), (3, 1.1)):
-        eta, what = share * critical_eta(K), f"K = {K}, eta = {share} eta_c: D_11 at t = 40, relative"
-        run = sd.integrate(student(np.hstack([np.eye(K), 1e-3 * np.eye(K)]), eta), [0.0, 40.0], **PRECISE)
-        found = (run.state[1, 0] - 2 * run.state[1, K * K] + 1) / 1e-6
-        error, wrong = (abs(found / scipy.linalg.expm(40.0 * end_matrix(K, each))[0, 0] - 1) for each in (eta, 0.0))
-        evidence.holds(what, "flow", error, at_most=1e-2)
-        evidence.control(f"wrong theory: no noise term, {what}", "flow", wrong, at_most=1e-2)
+def escape(law, K, t):
+    """Rate of growth of the broken symmetry until t over lambda at a law's Q and R, less 1."""
+    J = np.full((K, K), plateau(K)[1]) + 1e-5 * (np.eye(K) - 1 / K)
+    R = sd.integrate(student(J), [t], **PRECISE).state[0, K * K :]
+    return math.log((R[0] - R[1]) / 1e-5) / t / escape_rate(K, *law(K)) - 1
 
 
-@sd.claim("saad-solla-finite-N", title="Finite N", statement="SGD is within O(N^(-1/2)) of the flow.", **OWN)
-def finite(evidence):
-    N, times, seeds = np.array([50, 100, 200, 400]), [1.0, 2.0, 3.0], 240 if evidence.full else 60
-    flows = [sd.integrate(student(PARTS, eta), times).state[:, None] for eta in (1.0, 0.0)]
-    runs = [train(each, 1.0, times, PARTS, seeds, np.random.default_rng(each)) for each in N]
-    squares = np.array([[((run - flow) ** 2).sum(2).mean(0) for run in runs] for flow in flows])  # (2, N, seeds)
+def end(noise, K, share):
+    """D_11 at t = 40 and eta = share eta_c over that of the 2 x 2 matrix at the rate noise * eta, less 1."""
+    eta = share * critical_eta(K)
+    state = sd.integrate(student(np.hstack([np.eye(K), 1e-3 * np.eye(K)]), eta), [40.0], **PRECISE).state[0]
+    expected = 1e-6 * scipy.linalg.expm(40.0 * end_matrix(K, noise * eta))[0, 0]
+    return (state[0] - 2 * state[K * K] + 1) / expected - 1
+
+
+def finite(eta, N):
+    """Slope over N of the distance of SGD from the flow of eta, log-log, minus -1/2, in standard errors."""
+    flow = sd.integrate(student(PARTS, eta), [1.0, 2.0, 3.0]).state[:, None]
+    runs = [train(each, 1.0, [1.0, 2.0, 3.0], PARTS, 60, np.random.default_rng(each)) for each in N]
+    squares = np.array([((run - flow) ** 2).sum(2).mean(0) for run in runs])  # (N, seeds)
     weights = 0.5 * np.linalg.pinv(np.vander(np.log(N), 2))[0]  # log(distance) = log(squared distance) / 2
-    slope, other = np.log(squares.mean(2)) @ weights
-    errors = np.sqrt((squares.var(2, ddof=1) / squares.mean(2) ** 2 / seeds) @ weights**2)
-    error, wrong = np.abs([slope + 0.5, other + 0.5]) / errors
-    evidence.holds(f"slope {slope:.3f} minus -1/2, standard errors", "SGD", error, at_most=3.5)
-    evidence.control(f"wrong theory: no noise term, slope {other:.3f}", "SGD", wrong, at_most=3.5)
+    error = math.sqrt((squares.var(1, ddof=1) / squares.mean(1) ** 2 / 60) @ weights**2)
+    return (np.log(squares.mean(1)) @ weights + 0.5) / error
+
+
+LINEAR, CLEAN = "wrong theory: linear units", "wrong theory: no noise term"
+CLAIMS = (
+    sd.Claim("saad-solla-plateau", OWN, "Plateau", "Equal students stop at the plateau's loss.",
+        properties=sd.Property("loss minus closed form", "flow", near(at_plateau, 1e-9, lambda K: plateau(K)[2]),
+            sd.Box(K=(2, 4), along=(0.05, 0.2), outside=(0.1, 0.8)),
+            controls={LINEAR: near(at_plateau, 1e-9, lambda K: loss(packed(np.full((K, K), 1 / K))[None])[0])})),
+    sd.Claim("saad-solla-escape", OWN, "Symmetry breaking", "The symmetry breaks as e^(lambda t).",
+        properties=sd.Property("rate over lambda, minus 1", "flow", near(escape, 1e-4, lambda K: plateau(K)[:2]),
+            sd.Box(K=(2, 6), t=(10.0, 30.0)), controls={LINEAR: near(escape, 1e-4, lambda K: (1 / K, 1 / K))})),
+    sd.Claim("saad-solla-end", OWN, "Largest rate", "Learning ends, or diverges, as the matrix.",
+        properties=sd.Property("D_11 at t = 40, relative", "flow", near(end, 1e-2, 1.0),
+            sd.Box(K=(1, 3), share=(0.8, 1.1)), controls={CLEAN: near(end, 1e-2, 0.0)})),
+    sd.Claim("saad-solla-finite-N", OWN, "Finite N", "SGD is within O(N^(-1/2)) of the flow.",
+        properties=sd.Property("slope minus -1/2, standard errors", "SGD", near(finite, 3.5, 1.0),
+            controls={CLEAN: near(finite, 3.5, 0.0)}, cases={"60 seeds": {"N": [50, 100, 200, 400]}})),
+)  # fmt: skip
 
 
 def curves(level):
@@ -188,13 +197,11 @@ def draw(data):
     return figure
 
 
-def check(data):
-    """SGD at N = 200 is nearer to the flow than at N = 50, and the plateau is left."""
-    near, last = np.abs(np.log(data.sgd / data.flow)).mean("time").values, float(data.flow[-1] / data.plateau)
-    nearer = sd.Check("mean gap in log loss, N = 200 over N = 50, one seed each", "SGD", near[1] / near[0], 1.0)
-    return [nearer, sd.Check("wrong theory: no escape", "flow", last, 0.9, ">=", "control")]
-
-
+NEARER = sd.Property("mean gap in log loss, N = 200 over N = 50, one seed each", "SGD",
+    lambda data: sd.Measured(np.divide(*np.abs(np.log(data.sgd / data.flow)).mean("time")[::-1]), at_most=1),
+    controls={"wrong theory: no escape": lambda data: sd.Measured(data.flow[-1] / data.plateau, at_least=0.9)}
+)  # fmt: skip
 CAPTION = "Two students of two erf units leave the plateau; SGD nears the flow as N grows. One seed each."
-sd.register(student(PARTS, 1.0))
-sd.register(sd.FigureEntry("teacher-student", "Online learning of a teacher", CAPTION, curves, draw, check))
+FIGURE = sd.FigureEntry("teacher-student", "Online learning of a teacher", CAPTION, curves, draw, properties=(NEARER,))
+for entry in (student(PARTS, 1.0), *CLAIMS, FIGURE):
+    sd.register(entry)

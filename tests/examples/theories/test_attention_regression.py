@@ -183,7 +183,7 @@ def test_claims(theory: dict[str, Any], id_: str, verdict: str) -> None:
     assert result.verdict == verdict
     controls = [check for check in result.checks if check.role == "control"]
     assert controls
-    assert not any(check.passed for check in controls)
+    assert not any(check.holds for check in controls)
 
 
 def test_figure(theory: dict[str, Any]) -> None:

@@ -136,5 +136,7 @@ def test_claims(theory: dict[str, Any], id_: str) -> None:
 def test_figure(theory: dict[str, Any]) -> None:
     """Assert the figure's check and control on its data, and that it draws."""
     data = theory["curves"]("quick")
-    assert all(check.as_expected for check in theory["check"](data))
+    nearer = theory["NEARER"]
+    assert nearer.measure(data).holds
+    assert not any(wrong(data).holds for wrong in nearer.controls.values())
     assert len(theory["draw"](data).axes) == 1

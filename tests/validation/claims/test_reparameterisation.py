@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses
-from snapdyn.validation import validate
 from snapdyn.validation.claims.extensions import reparameterisation as claim
-from snapdyn.validation.embedding import Embedding, Rates, ascend, ascend_fixed, attention, gradient
+from snapdyn.validation.embedding import Embedding, ascend, gradient
+from snapdyn.validation.verdicts import check_claim
 
 
 def classes_and_parameters(d: int = 5) -> tuple[SequenceClasses, Embedding]:
@@ -62,23 +62,26 @@ def test_what_is_conserved() -> None:
 
 
 def test_only_gram_matrices_matter_while_U_is_fixed() -> None:
-    """Assert that the short recursion, with other factors of the same Gram matrices, follows the full model."""
-    classes, at = classes_and_parameters(d=20)
-    at = at._replace(W_V=np.zeros((20, 20)))
-    full = ascend(classes, at, Rates(0.0, 0.3, 0.3, 0.7), 20)
-    Q, K = at.U @ at.W_Q, at.U @ at.W_K
-    root = np.linalg.cholesky(np.vstack([Q, K]) @ np.hstack([Q.T, K.T]))
-    Z = ascend_fixed(classes, at.U @ at.U.T, root[:8], root[8:], 20, 0.7, 0.3, 20)
-    np.testing.assert_allclose(Z, full.Z, atol=1e-10 * np.abs(full.Z).max())
-    assert np.abs(attention(classes, full.Z) - attention(classes, at.Z)).max() > 1e-3
+    """Assert that short factors of the same Gram matrices follow the full model, and those of another width do not."""
+    rng, d = np.random.default_rng(3), 80
+    U, W_Q, W_K = rng.standard_normal((34, d)) / np.sqrt(d), *(0.3 * rng.standard_normal((2, d, d)))
+    root = np.linalg.cholesky(U @ U.T)
+    short = [np.linalg.solve(root, U @ W) for W in (W_Q, W_K)]
+    full, same, other = (
+        claim.Start(width, *given, s2=40.0).reached
+        for width, given in ((d, (U, W_Q, W_K)), (d, (root, *short)), (2 * d, (root, *short)))
+    )
+    np.testing.assert_allclose(same, full, atol=1e-10)
+    assert np.abs(other - full).max() > 1e-3
 
 
 def test_a_wrong_rate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that the claim is refuted when the decoder of the exact case is trained 1 % too fast."""
 
-    def faster(classes: SequenceClasses, start: Embedding, rates: Rates, steps: int) -> Embedding:
-        exact = Rates(U=0.0, W_Q=1.0, W_K=0.0, W_V=1.0)
-        return ascend(classes, start, rates._replace(W_V=1.01) if rates == exact else rates, steps)
+    def faster(classes: SequenceClasses, start: Embedding, rates: tuple[float, ...], steps: int) -> Embedding:
+        return ascend(classes, start, (*rates[:3], 1.01) if rates == (0.0, 1.0, 0.0, 1.0) else rates, steps)
 
     monkeypatch.setattr(claim, "ascend", faster)
-    assert validate(["reparameterisation"]).claims[0].verdict == "refuted"
+    claim.ONE_MATRIX.__dict__.pop("reached", None)
+    assert check_claim(claim.CLAIM, "quick").verdict == "refuted"
+    claim.ONE_MATRIX.__dict__.pop("reached", None)
