@@ -18,8 +18,6 @@ from snapdyn.errors import list_of
 from snapdyn.validation.register import Verdict
 from snapdyn.validation.results import ClaimResult
 
-LAST = 138
-"""Number of the paper's last displayed equation."""
 NOT_RECOMPUTED = "not recomputed"
 WORST_FIRST: tuple[Verdict, ...] = ("refuted", "corrected", "conditional", "holds")
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import Event, SequenceClasses, State, Trajectory, momentum_clock
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
 
@@ -194,13 +194,6 @@ def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Flo
     xi = np.array([growth_rate(classes, z[i], h[i], beta) for i in range(t.size)])
     rate = eta_Z * classes.prior * xi * t[:, None]
     return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
-
-
-def largest_fall(trajectory: Trajectory, tokens: Ints, query: int = 0) -> float:
-    """Largest drop of a token's logit below its running maximum, over the largest |z| of the run."""
-    z = trajectory.z[:, query]
-    with_start = np.vstack([trajectory.z_initial[query], z])[:, tokens]
-    return float(drop_below_maximum(with_start).max() / np.abs(z).max())
 
 
 def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, number, real_array
-from snapdyn.validation.measured import Measured
 
 # A fit decides between orders only if the margin of its slope is below this: neighbouring orders differ by 1/2.
 DECISIVE = 0.25
@@ -149,19 +148,6 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
         next_term=next_term,
         constant=float(np.exp(constant)),
     )
-
-
-def order_checks(name: str, rung: str, order: Order, expected: float, wrong: float) -> list[Measured]:
-    """Return checks that the order lies within its margin, the margin is narrow, and a wrong order lies outside."""
-    return [
-        Measured(abs(order.corrected - expected), at_most=order.margin()).labelled(
-            "statement", f"{name}: |corrected slope - ({expected:g})|", rung
-        ),
-        Measured(order.margin(), at_most=DECISIVE).labelled("statement", f"{name}: margin of the slope", rung),
-        Measured(abs(order.corrected - wrong), at_most=order.margin()).labelled(
-            "control", f"wrong theory, {name}: order {wrong:g}", rung
-        ),
-    ]
 
 
 def _least_squares(design: Floats, v: Floats) -> Floats:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from snapdyn.errors import InputError
 from snapdyn.validation import fit_order
-from snapdyn.validation.statistics import order_checks
 
 X = 0.2 * 2.0 ** -np.arange(6)
 
@@ -70,13 +69,6 @@ def test_noise_that_hides_the_order_decides_nothing() -> None:
     fitted = fit_order(X, X, 0.9 * X)
     assert fitted.margin() > 0.25
     assert not fitted.agrees(1)
-
-
-def test_checks_of_an_order_can_fail() -> None:
-    """Assert that the checks accept the true order, reject the wrong one, and turn round when they are swapped."""
-    fitted = fit_order(X, X * (1 + X), next_order=1.0)
-    assert [check.holds for check in order_checks("a", "test", fitted, 1.0, 2.0)] == [True, True, False]
-    assert [check.holds for check in order_checks("a", "test", fitted, 2.0, 1.0)] == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.measured import Measured
 from snapdyn.validation.rungs.run import (
     DESCENT,
     EXACT,
@@ -22,7 +21,7 @@ from snapdyn.validation.rungs.run import (
     runs_on_rung,
 )
 from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statistics import DECISIVE, Order, fit_order
+from snapdyn.validation.statistics import Order, fit_order
 
 TIME = 40.0  # eta t at which runs of different rates are compared
 STEP, LENGTH = "descent to mean field, in eta", "bias of finite T, in 1/(T-1)"
@@ -58,19 +57,6 @@ class Fit(NamedTuple):
     def wrong_order(self) -> float:
         """Fitted order of the wrong theory's gaps."""
         return fit_order(self.parameter, self.wrong_gap).slope
-
-    def checks(self) -> list[Measured]:
-        """Checks that the order lies within its margin, the margin is narrow, and the wrong theory's order outside."""
-        order, margin = self.order, self.order.margin()
-        return [
-            Measured(abs(order.corrected - self.expected), at_most=margin).labelled(
-                "statement", f"{self.name}: |corrected slope - ({self.expected:g})|", self.rung
-            ),
-            Measured(margin, at_most=DECISIVE).labelled("statement", f"{self.name}: margin of the slope", self.rung),
-            Measured(abs(self.wrong_order - self.expected), at_most=margin).labelled(
-                "control", f"wrong theory, {self.name}: {self.control}, |slope - ({self.expected:g})|", self.rung
-            ),
-        ]
 
 
 def step_fit(count: int) -> Fit:
