@@ -62,7 +62,7 @@ SERVED_BY = {
     "validation/visits": "validation/claims/test_concentration.py",
     "validation/requirements": "validation/test_properties.py",
     "validation/rungs/*": "validation/rungs/test_build.py",
-    "validation/symbolic_checks": "analytic/symbolic/test_derivation.py",
+    "validation/proofs": "validation/test_evidence.py",
     "experiments/*_sections": "experiments/test_system_sections.py",
     "experiments/figure_files": "figures/test_parameters.py",
     "validation/cells": "experiments/sweep/test_cells.py",
