@@ -1,17 +1,23 @@
-"""What the claims of this chapter share: symmetric classes with one common token, and growth of dominant tokens."""
+"""What the claims of this chapter share: symmetric classes in any number, growth of dominant tokens, entropies."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics import SequenceClasses, Trajectory, sgd, syn_medium
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.growth_bounds import EqualClasses
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Requirement
+from snapdyn.validation.published import figure_6_runs, published_cells
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
+    INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
     ONE_QUERY,
     OVERLAPPING,
@@ -22,6 +28,8 @@ from snapdyn.validation.requirements import (
 )
 from snapdyn.validation.sample_classes import dominant_token
 from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.search.box import Box
+from snapdyn.validation.statistics import standard_error
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12
@@ -58,6 +66,10 @@ DISTINCT_TOKENS = Requirement(
     at_least=1,
     defining=True,
 )
+# What scanning and the readings speak of.
+SCANNING = (SEVERAL_CLASSES, OWN_NEXT_TOKENS, DISTINCT_TOKENS, OVERLAPPING)
+FROM_ZERO = replace(ZERO_START, defining=True)
+LONG = replace(INFINITE_LENGTH, defining=True)
 # Set-up of Theorem 4.
 SYMMETRIC = (
     SEVERAL_CLASSES,
@@ -66,7 +78,7 @@ SYMMETRIC = (
     replace(ONE_COMMON_TOKEN, defining=True),
     DISTINCT_TOKENS,
     replace(UNIFORM, defining=True),
-    replace(ZERO_START, defining=True),
+    FROM_ZERO,
     EQUAL_PROFILES,
     OVERLAPPING,
     INDEPENDENT_ATTENTION,
@@ -84,6 +96,16 @@ SYMMETRIC_FAMILY = Family(
     eta_Y=(1e-6, 1e6),
     equal_profiles=True,
 )
+# Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of
+# the distinct tokens that fall by the factor `steepness` from one to the next.
+MANY_CLASSES = Box(
+    K=(2.0, 1e9, "log"),
+    V_over_K=(1.0, 1e6, "log"),
+    common=(1e-4, 0.7, "log"),
+    ratio=(1e-3, 1e6, "log"),
+    tokens=(1, 6),
+    steepness=(1.0, 100.0, "log"),
+)
 
 
 def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
@@ -93,19 +115,57 @@ def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
     return np.asarray(2 * (trajectory.z[:, m, token] - trajectory.z_initial[m, token]))
 
 
-def transition(classes: SequenceClasses, eta_Y: float) -> tuple[float, float]:
+def transition(classes: SequenceClasses | EqualClasses, eta_Y: float) -> tuple[float, float]:
     """Printed times t0' = K ln V/eta_Y and t0 = 2 (1+omega_1) K ln V/eta_Y, batch-size-1 steps."""
     K, V = classes.num_classes, classes.vocab_size
     start, end = (float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in ("start", "end"))
     return start, end
 
 
-def entropies(runs: list[list[Trajectory]]) -> Floats:
-    """Entropy over distinct tokens at the last time (nats), mean over classes: (settings, seeds)."""
-    return np.array([[float(r.entropy(distinct_only=True)[-1].mean()) for r in each] for each in runs])
+def five_tokens(num_classes: int, common: float, vocab_size: int, eta_Z: float = 1.0) -> EqualClasses:
+    """Classes of `single_common_token` with five distinct tokens, eta_Y = 1."""
+    shares = np.linspace(0.1, 1.0, 5)
+    return EqualClasses(num_classes, vocab_size, (1 - common) * shares / shares.sum(), common, eta_Z=eta_Z)
 
 
-def welch(lower: Floats, higher: Floats) -> float:
-    """Difference of two means over its standard error: positive when `lower` is lower."""
-    error = np.sqrt(lower.var(ddof=1) / lower.size + higher.var(ddof=1) / higher.size)
-    return float((higher.mean() - lower.mean()) / error)
+def equal_classes(given: Instance | Mapping[str, float]) -> EqualClasses:
+    """Equal classes of an instance, or of parameters of `MANY_CLASSES` at eta_Y = 1."""
+    if isinstance(given, Instance):
+        return EqualClasses.of(given)
+    K, common = round(given["K"]), given["common"]
+    shares = given["steepness"] ** -np.arange(given["tokens"])
+    distinct = (1 - common) * shares / shares.sum()
+    return EqualClasses(K, max(4, round(K * given["V_over_K"])), distinct, common, eta_Z=given["ratio"] / K)
+
+
+def entropies(runs: Sequence[Sequence[Trajectory]]) -> Floats:
+    """Entropy over distinct tokens at the last time (nats), mean over classes: (settings, 1, seeds)."""
+    return np.array([[[float(r.entropy(distinct_only=True)[-1].mean()) for r in each]] for each in runs])
+
+
+@cache
+def trained_entropies(*rates: tuple[float, float]) -> dict[str, Floats]:
+    """`entropies` at pairs (eta_Y, eta_Z) of training as in Fig. 6, Syn-Medium Q = 3: descent, and ten seeds."""
+    medium = syn_medium(3)
+    descents = [[sgd(medium, *each, 100, None, None, 0.9, record=[100])] for each in rates]
+    seeds = figure_6_runs([(medium, *each) for each in rates], range(10))
+    return {"descent": entropies(descents), "SGD": entropies(seeds)}
+
+
+def published_entropies() -> Floats:
+    """Published table of Fig. 6: (Q, eta_Z, eta_Y/eta_Z), each increasing."""
+    keys = ("num_queries", "eta_Z", "eta_Y_over_eta_Z")
+    cells = sorted(published_cells(), key=lambda cell: [cell[key] for key in keys])
+    return np.array([cell["entropy_mean"] for cell in cells]).reshape(4, 4, 4)
+
+
+def largest_step(entropy: Floats) -> Measured:
+    """Largest change of the mean over seeds from a setting to the next, `entropy` (settings, cells, seeds).
+
+    It must be a fall, by 3.1 standard errors where there are seeds: a one-sided test of size 1e-3.
+    """
+    steps = np.diff(entropy.mean(axis=2), axis=0)
+    error = standard_error(entropy, axis=2) if entropy.shape[2] > 1 else np.zeros(entropy.shape[:2])
+    at_most = 0 - 3.1 * np.hypot(error[1:], error[:-1])
+    worst = np.unravel_index(np.argmax(steps - at_most), steps.shape)
+    return Measured(float(steps[worst]), at_most=float(at_most[worst]))

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from functools import cache
 
 import numpy as np
 
-from snapdyn import analytic
-from snapdyn.dynamics import sgd, single_common_token, syn_medium
+from snapdyn.dynamics import syn_medium
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
     DISTINCT_TOKENS,
     entropies,
+    largest_step,
     log_growth,
-    welch,
+    published_entropies,
+    trained_entropies,
 )
-from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measured, Property, Requirement
-from snapdyn.validation.published import figure_6_runs, published_cells
-from snapdyn.validation.register import claim
+from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
     OVERLAPPING,
@@ -124,19 +124,54 @@ AFTER = Requirement(
 )
 
 
-@claim(
+@cache
+def entropies_at_larger_rates() -> dict[str, Floats]:
+    """Entropies (nats) at increasing rates of one ratio: (rates, cells, seeds)."""
+    trained = trained_entropies([(2 * rate, rate) for rate in ATTENTION_RATES])
+    runs = [[run_on_rung(MEAN_FIELD, syn_medium(3), 2 * rate, rate, [3000.0])] for rate in (1.0, FACTOR)]
+    return {
+        "mean field, t = 3000": entropies(runs),
+        "descent as in Fig. 6": trained["descent"],
+        "SGD as in Fig. 6": trained["SGD"],
+        "published, 48 pairs": published_entropies().swapaxes(0, 1).reshape(4, 16, 1),
+    }
+
+
+@cache
+def at_larger_decoder_rates() -> Floats:
+    """Entropies of SGD at a larger eta_Y alone."""
+    return trained_entropies([(2.0, 1.0), (4.0, 1.0)])["SGD"]
+
+
+def picture() -> Picture:
+    """Entropies of SGD and published ones over eta_Z."""
+    trained = entropies_at_larger_rates()["SGD as in Fig. 6"].mean(axis=(1, 2))
+    return Picture(
+        "eta_Z",
+        "entropy over distinct tokens (nats), Syn-Medium Q = 3, eta_Y/eta_Z = 2",
+        (
+            Picture.line("SGD", ATTENTION_RATES, trained, "simulation"),
+            Picture.line("published", ATTENTION_RATES, published_entropies()[1, :, 1], "printed"),
+        ),
+        xscale="linear",
+    )
+
+
+CLAIM = Claim(
     "insight-b",
     source="Section 6, reading (b) of Theorem 4; Eqs. (132)-(133)",
     title="Larger rates at fixed eta_Y/eta_Z give a larger B and sparser attention",
-    answer="Holds; in the flows it is a change of clock and nothing else.",
     statement="With eta_Y/eta_Z fixed, larger rates give a larger B and sparser attention at the same step: the flows "
     "with rates c eta at step t are those with rates eta at step c t.",
     latex=r"\nu=\eta_Y/\eta_Z\ \text{fixed},\ \eta_Z\uparrow\ \Rightarrow\ B_n(t)\uparrow",
-    assumptions=(
+    conditions=(
         "sparser: attention gets sparser with time at all",
         "larger B: Eq. (10), weak correlation, equal priors",
         "steps small enough that training follows the flow",
     ),
+    conclusion="Holds; in the flows it is a change of clock and nothing else. Attention at step t with rates c eta is "
+    "that with rates eta at step c t; at the same eta t the rates make no difference. Published entropies fall with "
+    "eta_Z in all 48 pairs (largest step {published, 48 pairs:+.3f}).",
     properties=(
         Property(
             "rates times 3 at t against the old rates at 3 t: |difference of z| over largest |z|",
@@ -170,75 +205,17 @@ AFTER = Requirement(
             controls={"wrong theory: eta_Y alone makes B larger (3 eta_Y, eta_Z as it is)": growth_step(FACTOR, 1.0)},
             evaluations=(40, 2000),
         ),
-    ),
-)
-def insight_b(evidence: Evidence) -> None:
-    K, V, nu = 10, 1000, 2.0
-    t = np.geomspace(1, 1e12, 200)
-    for form in ("printed", "consistent"):
-        step = min(
-            float(np.diff([analytic.growth_exponent(t, ratio * e, e, V, K, 2.0, form=form) for e in ATTENTION_RATES],
-                          axis=0).min())
-            for ratio in (0.1, 1.0, 10.0)
-        )  # fmt: skip
-        evidence.holds(f"smallest step of B to the next larger eta_Z, {form} form, t to 1e12", "closed form", step,
-                       at_least=0)  # fmt: skip
-    one, medium = single_common_token(5, 5, 0.1, 1000), syn_medium(3)
-    when = np.array([3.0, 30.0, 300.0, 3000.0])
-    growth, entropy_step = np.inf, -np.inf
-    for classes in (one, medium):
-        runs = [run_on_rung(MEAN_FIELD, classes, e * nu, e, when, rtol=1e-10, atol=1e-14) for e in (1.0, FACTOR)]
-        growth = min(growth, float((log_growth(runs[1]) - log_growth(runs[0])).min()))
-        gap = runs[1].entropy(distinct_only=True) - runs[0].entropy(distinct_only=True)
-        entropy_step = max(entropy_step, float(gap[-1].max()))
-    evidence.holds("smallest ln chi(3 eta) - ln chi(eta), t = 3..3000", "mean field", growth, at_least=0)
-    evidence.holds("entropy over distinct tokens at 3 eta less that at eta, t = 3000, largest", "mean field",
-                   entropy_step, at_most=0)  # fmt: skip
-    descents = [sgd(medium, nu * e, e, 100, None, None, 0.9, record=[100]) for e in ATTENTION_RATES]
-    evidence.holds("largest step of the entropy to the next larger eta_Z, Syn-Medium as in Fig. 6", "descent",
-                   float(np.diff([d.entropy(distinct_only=True)[-1].mean() for d in descents]).max()),
-                   at_most=0)  # fmt: skip
-    seeds = tuple(range(100 if evidence.full else 10))
-    ratios = (1.0, 2.0, 5.0, 10.0) if evidence.full else (2.0,)
-    measured = {
-        ratio: entropies(figure_6_runs([(medium, ratio * e, e) for e in ATTENTION_RATES], seeds)) for ratio in ratios
-    }
-    sparser = min(welch(values[i + 1], values[i]) for values in measured.values() for i in range(3))
-    evidence.holds("entropy falls from each eta_Z to the next, Fig. 6 with Q = 3: smallest difference over its "
-                   f"standard error, ratios {', '.join(f'{r:g}' for r in ratios)}", "SGD", sparser,
-                   at_least=3.1)  # fmt: skip  # one-sided at 1e-3
-    # Were eta_Y alone what makes attention sparser, it would be sparser at 2 x 2 and eta_Z = 1 than at 2 and 1.
-    alone = entropies(figure_6_runs([(medium, nu, 1.0), (medium, 2 * nu, 1.0)], seeds))
-    evidence.control("wrong theory: eta_Y alone makes attention sparser (2 to 4 at eta_Z = 1), over its error", "SGD",
-                     welch(alone[1], alone[0]), at_least=3.1)  # fmt: skip
-    table = {(r["num_queries"], r["eta_Y_over_eta_Z"], r["eta_Z"]): r["entropy_mean"] for r in published_cells()}
-    published = max(
-        table[Q, r, b] - table[Q, r, a]
-        for Q in (1, 3, 5, 10)
-        for r in (1, 2, 5, 10)
-        for a, b in pairwise(ATTENTION_RATES)
-    )
-    evidence.holds("largest step of the published entropies to the next larger eta_Z, 48 pairs", "published", published,
-                   at_most=0)  # fmt: skip
-    evidence.conclusion = (
-        "Holds. In the flows it is a change of clock and nothing else: attention at step t with rates c eta is that "
-        "with rates eta at step c t; at the same eta t the rates make no difference. Published entropies fall with "
-        f"eta_Z in all 48 pairs (largest step {published:+.3f})."
-    )
-    means: dict[float, Floats] = {ratio: values.mean(axis=1) for ratio, values in measured.items()}
-    evidence.picture = Picture(
-        "eta_Z",
-        "entropy over distinct tokens (nats), Syn-Medium Q = 3",
-        tuple(
-            Picture.line(f"SGD, eta_Y/eta_Z = {ratio:g}", ATTENTION_RATES, values, "simulation")
-            for ratio, values in means.items()
-        )
-        + tuple(
-            Picture.line(
-                f"published, {ratio:g}", ATTENTION_RATES, [table[3, ratio, e] for e in ATTENTION_RATES], "printed"
-            )
-            for ratio in ratios
+        Property(
+            "largest step of the entropy over distinct tokens to the next larger rates",
+            "mean field, training, published",
+            largest_step,
+            controls={
+                "wrong theory: eta_Y alone makes attention sparser (2 to 4 at eta_Z = 1, SGD)": lambda _: largest_step(
+                    at_larger_decoder_rates()
+                )
+            },
+            cases=entropies_at_larger_rates,
         ),
-        xscale="linear",
-    )
-    evidence.seeds = [*seeds]
+    ),
+    picture=picture,
+)

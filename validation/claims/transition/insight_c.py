@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims.transition._insight_c_settings import runs_and_published
-from snapdyn.validation.claims.transition._shared import DISTINCT_TOKENS, log_growth
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.properties import Measured, Property, Requirement
-from snapdyn.validation.register import claim
+from snapdyn.dynamics import log_times, syn_medium
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims.transition._shared import (
+    DISTINCT_TOKENS,
+    entropies,
+    largest_step,
+    log_growth,
+    published_entropies,
+    trained_entropies,
+)
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.properties import Property, Requirement
+from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
     LARGE_VOCABULARY,
@@ -23,10 +33,11 @@ from snapdyn.validation.requirements import (
     WEAK_CORRELATION,
     ZERO_START,
 )
-from snapdyn.validation.rungs.run import EXACT
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.search.box import Box
 
-DECODER_RATES = np.array([0.5, 1.0, 2.0, 5.0])
+RATIOS = (1.0, 2.0, 5.0, 10.0)  # eta_Y/eta_Z of Fig. 6
 # Factor of eta_Y in the searched statement.
 FACTOR = 2.0
 
@@ -40,12 +51,15 @@ WEAK = Family(
 )
 
 
+def slope_of_u(visits: Floats, V: float) -> float:
+    """Largest d ln u/d ln t, u = V h, by the derivative of Eq. (45), eta_Y = 1."""
+    u = V * np.asarray(analytic.h(visits, 1.0, V))
+    return float(((np.expm1(u) + (V - 1) * u) / (u * (np.exp(u) + V - 1))).max())
+
+
 def elasticity(instance: Instance) -> float:
-    """Largest d ln u/d ln t of the classes at t_end, u = V h(p_n t), by the derivative of Eq. (45)."""
-    V = instance.vocab_size
-    u = V * np.asarray(analytic.h(instance.prior * instance.t_end, instance.flow_rates[0], V))
-    visits = np.expm1(u) + (V - 1) * u  # V eta_Y s
-    return float((visits / (u * (np.exp(u) + V - 1))).max())
+    """Largest d ln u/d ln t of the classes at t_end, u = V h(p_n t)."""
+    return slope_of_u(instance.eta_Y * instance.prior * instance.t_end, instance.vocab_size)
 
 
 # With equal priors Eq. (10) moves attention as a function of Gamma alone, and Gamma is proportional to u^2/eta_Y:
@@ -71,7 +85,95 @@ def growth_ratio(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | 
     return measure
 
 
-@claim(
+def slope_at_transition(given: Mapping[str, float]) -> Measured:
+    """d ln u/d ln t at t0: Gamma is proportional to u^2/eta_Y and falls with eta_Y below 1/2."""
+    V = given["V"]
+    return Measured(slope_of_u(2 * analytic.u_plus(V), V), at_most=0.5)
+
+
+def limit(nu_power: float) -> Callable[[Mapping[str, float]], Measured]:
+    """|B - (132)| over its derived bound, with nu to a power in (132).
+
+    With L = ln(V eta_Y s), B - (132) = (1/4) ln(c + (u/L)^2), c = C0 nu/(2 K (1-1/V)^2 L^2). Upwards that is at most
+    c/4, since u <= L. Downwards ln(L/u)/2 <= (L-u)/(2u) with L - u <= -ln(1 - u/s) <= 2 ln(2) u/s for s >= 2 u: at
+    most ln(2)/(eta_Y s). What takes the place of u/s is below 1/2 from t0 on (`theorem4-pieces`).
+    """
+
+    def measure(given: Mapping[str, float]) -> Measured:
+        K, V, nu, rho0 = 10, given["V"], given["nu"], given["rho0"]
+        t = given["later"] * float(analytic.transition_time(K, V, 1.0, kind="end"))
+        B = float(analytic.growth_exponent(t, 1.0, 1 / nu, V, K, rho0, form="printed"))
+        L, scale = np.log(V * t / K), 2 * K * (V - 1) ** 2 / V**2
+        expected = np.log(L) / 2 + np.log(scale / nu**nu_power) / 4
+        c = rho0**4 / K * nu / (scale * L**2)
+        return Measured(abs(B - expected) / (c / 4 + np.log(2) * K / t), at_most=1)
+
+    return measure
+
+
+@dataclass(frozen=True)
+class Order:
+    """Entropies (ratios, cells, seeds) at increasing eta_Y/eta_Z, from `ratio` on."""
+
+    entropy: Floats
+    ratio: float
+    least: float  # eta_Y/eta_Z from which the order is that of (c)
+
+
+def of_mean_field(ratios: Floats, t: Floats) -> Floats:
+    """Entropies (nats) of Syn-Medium Q = 3 at eta_Z = 1, (ratios, times)."""
+    runs = [run_on_rung(MEAN_FIELD, syn_medium(3), ratio, 1.0, t) for ratio in ratios]
+    return np.array([run.entropy(distinct_only=True).mean(axis=1) for run in runs])
+
+
+@cache
+def entropies_of_rungs() -> dict[str, Floats]:
+    """Entropies (ratios, cells, seeds) at `RATIOS`, eta_Z = 1."""
+    published = published_entropies()[1:].reshape(12, 4, 1).swapaxes(0, 1)
+    return trained_entropies([(ratio, 1.0) for ratio in RATIOS]) | {"published, Q >= 3": published}
+
+
+def orders(inside: bool) -> dict[str, Order]:
+    """Steps to the next larger eta_Y/eta_Z from the ratio at which (c) begins on, or the one before."""
+    steps, late = (slice(1, 3), slice(1, 3)) if inside else (slice(0, 2), slice(0, 2))
+    found = {name: Order(entropy[steps], RATIOS[steps][0], 2.0) for name, entropy in entropies_of_rungs().items()}
+    ratios = np.array([10.0, 20.0, 50.0])[late]
+    entropy = of_mean_field(ratios, np.array([1e9]))[:, :, None]
+    return found | {"mean field, t = 1e9": Order(entropy, ratios[0], 20.0)}
+
+
+def map_of_order(level: str) -> Map:
+    """Change of the entropy per unit of ln eta_Y in the mean field: negative where (c) is reversed."""
+    full = level == "full"
+    edges = np.geomspace(0.05, 100, 26 if full else 10)
+    t = log_times(10, 1e9, 33 if full else 9)
+    slope = np.diff(of_mean_field(edges, t), axis=0) / np.diff(np.log(edges))[:, None]
+    ratios = np.sqrt(edges[1:] * edges[:-1])
+    classes = syn_medium(3)
+    printed = 2 * float(analytic.u_plus(classes.vocab_size)) * classes.num_classes / ratios
+    shown = (printed >= t[0]) & (printed <= t[-1])
+    return Map(
+        "Where a larger eta_Y makes attention denser (c): Syn-Medium Q = 3, eta_Z = 1, mean field",
+        "eta_Y/eta_Z",
+        "t (batch-size-1 steps)",
+        "-d(entropy)/d ln eta_Y, nats: (c) fails where positive",
+        ratios,
+        t,
+        -slope.T,
+        0.0,
+        (Picture.line("t0", ratios[shown], printed[shown], "printed"),),
+        scale="linear",
+    )
+
+
+def picture() -> Picture:
+    """Entropies over eta_Y/eta_Z on every rung."""
+    shown = {name: entropy[:, 0].mean(axis=1) for name, entropy in entropies_of_rungs().items()}
+    times = np.array([1e3, 1e5, 1e9])
+    ...
+
+
+CLAIM = Claim(
     "insight-c",
     source="Section 6, reading (c) of Theorem 4; Eqs. (132)-(133), Fig. 6",
     title="A smaller eta_Y at fixed eta_Z gives a larger late B and sparser attention",
@@ -113,59 +215,3 @@ def growth_ratio(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | 
         evaluations=(50, 2000),
     ),
 )
-def insight_c(evidence: Evidence) -> None:
-    K, V = 10, 1000
-    evidence.proved("late-dominance")
-    evidence.misprint("late-dominance", "wrong theory (F14): the printed condition of (132), in sympy")
-    sizes = np.array([5.0, 6.0, *np.round(10.0 ** np.arange(1, 7.01, 0.5))])
-    end = np.array([float(analytic.transition_time(K, v, 1.0, kind="end")) for v in sizes])
-    step = 1e-4
-    # Gamma is proportional to u^2/eta_Y: it falls with eta_Y once d ln u/d ln s < 1/2.
-    at_end = [
-        np.log(float(analytic.h(t * (1 + step), 1.0, v)) / float(analytic.h(t, 1.0, v))) / np.log1p(step)
-        for t, v in zip(end / K, sizes, strict=True)
-    ]
-    name = "d ln u/d ln s at t0, V = {}: Gamma falls with eta_Y below 1/2"
-    evidence.holds(name.format("6..1e7"), "closed form", max(at_end[1:]), at_most=0.5)
-    evidence.outside(name.format("5"), "closed form", at_end[0], at_most=0.5)
-    times = np.geomspace(float(analytic.transition_time(K, V, DECODER_RATES[0], kind="end")), 1e12, 100)
-    for form in ("printed", "consistent"):
-        B = [analytic.growth_exponent(times, r, 0.5, V, K, 2.0, form=form) for r in DECODER_RATES]
-        evidence.holds(f"largest step of B to the next larger eta_Y, {form} form, t0(smallest eta_Y) <= t <= 1e12",
-                       "closed form", float(np.diff(B, axis=0).max()), at_most=0)  # fmt: skip
-    evidence.holds("(132): |B - limit| over its derived bound, t to 1e12, V to 1e7", "closed form",
-                   _limit(evidence.full), at_most=1)  # fmt: skip
-    evidence.holds("4 Gamma/C0 at (K/(V eta_Y)) exp(sqrt(nu C0/(2K))), late piece: |ratio - 1|", "closed form",
-                   abs(_gamma_over_start(10.0) - 1), at_most=1e-9)  # fmt: skip
-    evidence.control("wrong theory: 4 Gamma/C0 at the time with nu inverted: |ratio - 1|", "closed form",
-                     abs(_gamma_over_start(0.1) - 1), at_most=1e-9)  # fmt: skip
-    runs_and_published(evidence)
-
-
-def _limit(full: bool) -> float:
-    """Largest |B - (132)| over its bound.
-
-    With L = ln(V eta_Y s), B - (132) = (1/4) ln(c + (u/L)^2), c = C0 nu/(2 K (1-1/V)^2 L^2). Upwards that is at most
-    c/4, since u <= L. Downwards ln(L/u)/2 <= (L-u)/(2u) with L - u <= -ln(1 - u/s) <= 2 ln(2) u/s for s >= 2 u: at
-    most ln(2)/(eta_Y s). What takes the place of u/s is below 1/2 from t0 on (`theorem4-pieces`).
-    """
-    K = 10
-    worst = 0.0
-    for V in (100, 1000, 10**7):
-        for nu in (1.0, 10.0):
-            for rho0 in (1.0, 3.0):
-                end = float(analytic.transition_time(K, V, 1.0, kind="end"))
-                t = np.geomspace(end, 1e12, 400 if full else 50)
-                B = analytic.growth_exponent(t, 1.0, 1 / nu, V, K, rho0, form="printed")
-                logarithm = np.log(V * t / K)
-                limit = np.log(logarithm) / 2 + np.log(2 * K * (V - 1) ** 2 / (V**2 * nu)) / 4
-                share = rho0**4 / K * nu * V**2 / (2 * K * (V - 1) ** 2 * logarithm**2)
-                worst = max(worst, float(np.max(np.abs(B - limit) / (share / 4 + np.log(2) * K / t))))
-    return worst
-
-
-def _gamma_over_start(nu: float) -> float:
-    """4 Gamma/C0 of the late piece at (K/(V eta_Y)) exp(sqrt(nu C0/(2K))); the run itself has eta_Y/eta_Z = 10."""
-    K, V, C0 = 10, 1000, 5.0**4 / 10
-    t = K / V * np.exp(np.sqrt(nu * C0 / (2 * K)))
-    return float(2 * K / 10.0 * np.log(V * t / K) ** 2 / C0)
