@@ -61,31 +61,25 @@ class EqualClasses:
     vocab_size: int
     distinct: Floats  # probabilities of a class's distinct tokens, (d,)
     common: float  # probability of the common token
-    eta_Y: float = 1.0
-    eta_Z: float = 1.0
+    flow_rates: tuple[float, float] = (1.0, 1.0)  # eta_Y and eta_Z
     t_end: float = 0.0
 
     @staticmethod
     def of(instance: Instance) -> EqualClasses:
         """Those of an instance, whose classes must be symmetric."""
         distinct, common, _ = profile_of(instance)
-        return EqualClasses(
-            instance.num_classes, instance.vocab_size, distinct, common, *instance.flow_rates, instance.t_end
-        )
+        sizes = instance.num_classes, instance.vocab_size
+        return EqualClasses(*sizes, distinct, common, instance.flow_rates, instance.t_end)
 
     @cached_property
     def overlap(self) -> Overlap:
         """Overlap of two classes."""
         return overlap_of(np.append(self.common, self.distinct), self.num_classes)
 
-    def common_growth(self, t: Floats) -> Floats:
-        """Gamma = eta_Z int gamma dt at the times `t`."""
-        return np.asarray(self.eta_Z * analytic.gamma_integral(t, self.eta_Y, self.vocab_size, self.num_classes))
-
     def growth(self, t: Floats, beta: str = "leading") -> Floats:
         """ln chi of the dominant token at the times `t` (N,), by one quadrature."""
         orbit = analytic.single_common_token_orbit(
-            t, self.distinct, self.common, self.num_classes, self.vocab_size, self.eta_Y, self.eta_Z, beta=beta
+            t, self.distinct, self.common, self.num_classes, self.vocab_size, *self.flow_rates, beta=beta
         )
         return np.asarray(2 * orbit.z_distinct[:, int(np.argmax(self.distinct))])
 
@@ -97,10 +91,10 @@ def profile_of(instance: Instance) -> SingleCommonProfile:
     return profile
 
 
-def common_growth(instance: Instance, t: Floats) -> Floats:
-    """Gamma of uniform classes, which need not be symmetric, at the times `t`."""
-    eta_Y, eta_Z = instance.flow_rates
-    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, instance.vocab_size, instance.num_classes))
+def common_growth(classes: Instance | EqualClasses, t: Floats) -> Floats:
+    """Gamma = eta_Z int gamma dt of uniform classes at the times `t`."""
+    eta_Y, eta_Z = classes.flow_rates
+    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, classes.vocab_size, classes.num_classes))
 
 
 def lower_bound(classes: EqualClasses, t: Floats) -> Floats:
@@ -119,9 +113,9 @@ def lower_bound(classes: EqualClasses, t: Floats) -> Floats:
 
 def least_common_growth(classes: EqualClasses, t: Floats) -> Floats:
     """Lower bound of Gamma for t <= t0', see `lower_bound`."""
-    V = classes.vocab_size
+    V, (eta_Y, eta_Z) = classes.vocab_size, classes.flow_rates
     slowest = ((1 - 1 / V) * (1 - OMEGA / np.log(V))) ** 2
-    return np.asarray(slowest * classes.eta_Y * classes.eta_Z * t**2 / (2 * classes.num_classes))
+    return np.asarray(slowest * eta_Y * eta_Z * t**2 / (2 * classes.num_classes))
 
 
 def upper_bound(classes: EqualClasses, t: Floats, too_large: float = 1.0) -> Floats:
@@ -131,5 +125,5 @@ def upper_bound(classes: EqualClasses, t: Floats, too_large: float = 1.0) -> Flo
     A Gamma)/(4 a K), a = (1-x)^2, and chi <= exp(2 B), Eq. (12).
     """
     a = (1 - classes.overlap.x) ** 2
-    x = 4 * a * classes.overlap.most / too_large * classes.common_growth(t)
+    x = 4 * a * classes.overlap.most / too_large * common_growth(classes, t)
     return np.asarray(np.log1p(x) / (2 * a * classes.num_classes))

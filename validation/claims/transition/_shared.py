@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -14,7 +14,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.growth_bounds import EqualClasses
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Requirement
-from snapdyn.validation.published import figure_6_runs, published_cells
+from snapdyn.validation.published import distinct_entropy, figure_6_runs, published_cells
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
     INFINITE_LENGTH,
@@ -26,10 +26,9 @@ from snapdyn.validation.requirements import (
     UNIFORM,
     ZERO_START,
 )
+from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.search import Family, Instance
-from snapdyn.validation.search.box import Box
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.search import Box, Family, Instance, flow
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12
@@ -39,13 +38,9 @@ WHOLE = 1e6
 
 def _profile_spread(instance: Instance) -> float:
     """Largest difference between classes of the common token's probability, or of the sorted distinct ones."""
-    classes = instance.classes
-    P = instance.P / instance.P.sum(axis=1, keepdims=True)
-    common = classes.common_tokens()
-    profiles = np.zeros((instance.num_classes, P.shape[1]))
-    for n in range(instance.num_classes):
-        profiles[n] = np.sort(np.where(np.isin(np.arange(P.shape[1]), common), 0.0, P[n]))
-    return float(max(np.ptp(profiles, axis=0).max(), np.ptp(P[:, common], axis=0).max(initial=0.0)))
+    P, common = instance.P / instance.P.sum(axis=1, keepdims=True), instance.classes.common_tokens()
+    profiles = np.hstack([P[:, common], np.sort(np.delete(P, common, axis=1), axis=1)])
+    return float(np.ptp(profiles, axis=0).max())
 
 
 def _fewest_distinct_tokens(instance: Instance) -> float:
@@ -125,7 +120,7 @@ def transition(classes: SequenceClasses | EqualClasses, eta_Y: float) -> tuple[f
 def five_tokens(num_classes: int, common: float, vocab_size: int, eta_Z: float = 1.0) -> EqualClasses:
     """Classes of `single_common_token` with five distinct tokens, eta_Y = 1."""
     shares = np.linspace(0.1, 1.0, 5)
-    return EqualClasses(num_classes, vocab_size, (1 - common) * shares / shares.sum(), common, eta_Z=eta_Z)
+    return EqualClasses(num_classes, vocab_size, (1 - common) * shares / shares.sum(), common, (1.0, eta_Z))
 
 
 def equal_classes(given: Instance | Mapping[str, float]) -> EqualClasses:
@@ -135,28 +130,23 @@ def equal_classes(given: Instance | Mapping[str, float]) -> EqualClasses:
     K, common = round(given["K"]), given["common"]
     shares = given["steepness"] ** -np.arange(given["tokens"])
     distinct = (1 - common) * shares / shares.sum()
-    return EqualClasses(K, max(4, round(K * given["V_over_K"])), distinct, common, eta_Z=given["ratio"] / K)
-
-
-def entropies(runs: Sequence[Sequence[Trajectory]]) -> Floats:
-    """Entropy over distinct tokens at the last time (nats), mean over classes: (settings, 1, seeds)."""
-    return np.array([[[float(r.entropy(distinct_only=True)[-1].mean()) for r in each]] for each in runs])
+    return EqualClasses(K, max(4, round(K * given["V_over_K"])), distinct, common, (1.0, given["ratio"] / K))
 
 
 @cache
 def trained_entropies(*rates: tuple[float, float]) -> dict[str, Floats]:
-    """`entropies` at pairs (eta_Y, eta_Z) of training as in Fig. 6, Syn-Medium Q = 3: descent, and ten seeds."""
+    """Entropies (nats) at pairs (eta_Y, eta_Z), Syn-Medium Q = 3 as in Fig. 6: (settings, 1, seeds)."""
     medium = syn_medium(3)
-    descents = [[sgd(medium, *each, 100, None, None, 0.9, record=[100])] for each in rates]
-    seeds = figure_6_runs([(medium, *each) for each in rates], range(10))
-    return {"descent": entropies(descents), "SGD": entropies(seeds)}
+    runs = {
+        "descent": [[sgd(medium, *each, 100, None, None, 0.9, record=[100])] for each in rates],
+        "SGD": figure_6_runs([(medium, *each) for each in rates], range(10)),
+    }
+    return {name: np.array([[[*map(distinct_entropy, each)]] for each in found]) for name, found in runs.items()}
 
 
 def published_entropies() -> Floats:
     """Published table of Fig. 6: (Q, eta_Z, eta_Y/eta_Z), each increasing."""
-    keys = ("num_queries", "eta_Z", "eta_Y_over_eta_Z")
-    cells = sorted(published_cells(), key=lambda cell: [cell[key] for key in keys])
-    return np.array([cell["entropy_mean"] for cell in cells]).reshape(4, 4, 4)
+    return np.array([cell["entropy_mean"] for cell in published_cells()]).reshape(4, 4, 4)
 
 
 def largest_step(entropy: Floats) -> Measured:
@@ -165,7 +155,16 @@ def largest_step(entropy: Floats) -> Measured:
     It must be a fall, by 3.1 standard errors where there are seeds: a one-sided test of size 1e-3.
     """
     steps = np.diff(entropy.mean(axis=2), axis=0)
-    error = standard_error(entropy, axis=2) if entropy.shape[2] > 1 else np.zeros(entropy.shape[:2])
+    error = entropy.std(axis=2) / np.sqrt(max(entropy.shape[2] - 1, 1))
     at_most = 0 - 3.1 * np.hypot(error[1:], error[:-1])
     worst = np.unravel_index(np.argmax(steps - at_most), steps.shape)
-    return Measured(float(steps[worst]), at_most=float(at_most[worst]))
+    return Measured(steps[worst], at_most=at_most[worst])
+
+
+def growth_at_other_rates(instance: Instance, eta_Y: float, eta_Z: float) -> Floats | None:
+    """ln chi of the dominant tokens at t_end under Eq. (10), without and with factors of the rates, (2, S)."""
+    changed = replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z)
+    run, other = flow(instance, EXACT), flow(changed, EXACT)
+    if run is None or other is None:
+        return None
+    return np.array([[log_growth(each, n)[-1] for n in range(instance.num_classes)] for each in (run, other)])

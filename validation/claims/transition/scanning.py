@@ -54,8 +54,8 @@ SLOW = Family(
 
 def printed_bound(classes: EqualClasses, t: Floats) -> Floats:
     """ln of the printed [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^{0.5 f_nl0(0)^2}."""
-    start, rates = classes.overlap, classes.eta_Y * classes.eta_Z
-    return np.asarray(0.5 * start.f0**2 * np.log((start.rho0**4 + 2 * rates * t**2) / classes.num_classes))
+    start, (eta_Y, eta_Z) = classes.overlap, classes.flow_rates
+    return np.asarray(0.5 * start.f0**2 * np.log((start.rho0**4 + 2 * eta_Y * eta_Z * t**2) / classes.num_classes))
 
 
 def without_origin(classes: EqualClasses, t: Floats) -> Floats:
@@ -76,7 +76,7 @@ def above(
 
     def measure(given: Instance | Mapping[str, float]) -> Measured | None:
         classes = equal_classes(given)
-        start, _ = transition(classes, classes.eta_Y)
+        start, _ = transition(classes, classes.flow_rates[0])
         if isinstance(given, Instance):
             run = flow(given, EXACT)
             if run is None:
@@ -88,14 +88,9 @@ def above(
         if not t.size or growth.min() <= 0:
             return None
         margins = (growth - bound(classes, t)) / growth
-        return Measured(float(margins.min()), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
+        return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
 
     return measure
-
-
-def printed_start(classes: EqualClasses) -> Measured:
-    """Printed bound on chi at t = 0, where chi = 1."""
-    return Measured(float(np.exp(printed_bound(classes, np.zeros(1))[0])), at_most=1)
 
 
 def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
@@ -130,7 +125,7 @@ def signs(instance: Instance) -> Measured | None:
     rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
     errors = SOLVER + noise(instance, MEAN_FIELD) / scales
     worst = int(np.argmin(rises + errors))
-    return Measured(float(rises[worst]), at_least=0, error=float(errors[worst]))
+    return Measured(rises[worst], at_least=0, error=errors[worst])
 
 
 def without_projection(instance: Instance) -> Measured | None:
@@ -141,7 +136,7 @@ def without_projection(instance: Instance) -> Measured | None:
     z_rate = np.zeros((classes.queries.size, f.shape[1]))
     np.add.at(z_rate, classes.query_index, p[:, None] * f * g)
     paths, scales = _paths(z_rate[None], classes)
-    return Measured(float((paths / scales).min()), at_least=0, error=SOLVER) if scales.size else None
+    return Measured((paths / scales).min(), at_least=0, error=SOLVER) if scales.size else None
 
 
 def signs_of_seeds(classes: SequenceClasses) -> Measured:
@@ -149,23 +144,19 @@ def signs_of_seeds(classes: SequenceClasses) -> Measured:
     steps = round(transition(classes, 0.1)[0])
     runs = sgd(classes, 0.1, 0.1, steps, seed=range(40), record=[steps])
     paths, _ = _paths(np.stack([run.z[-1] for run in runs]), classes)
-    return Measured(float((paths.mean(axis=0) / standard_error(paths)).min()), at_least=3.1)
+    return Measured((paths.mean(axis=0) / standard_error(paths)).min(), at_least=3.1)
 
 
-def early(factor: Callable[[EqualClasses], float]) -> Callable[[EqualClasses], Measured]:
-    """|ln chi in the mean field over its early law times a factor - 1| at eta_Y t/K = EARLY, the next order."""
-
-    def measure(equal: EqualClasses) -> Measured:
-        K, V, start = equal.num_classes, equal.vocab_size, equal.overlap
-        # alpha = 1/V, so Y = (eta_Y t/K) sum_n f_n (e_n - 1/V)^T and beta_nk = eta_Y t/(K V) for all pairs.
-        law = (K - 1) * start.f0**2 * start.x * equal.eta_Z * EARLY**2 / V
-        classes = single_common_token(K, 5, equal.common, V)
-        run = run_on_rung(
-            MEAN_FIELD, classes, 1.0, equal.eta_Z, [EARLY * K], reduce=True, method="compiled", rtol=1e-9, atol=1e-40
-        )
-        return Measured(abs(2 * float(run.of_class(0).z[0, 0, -1]) / (law * factor(equal)) - 1), at_most=3e-3)
-
-    return measure
+def early(equal: EqualClasses, factor: float = 1.0) -> Measured:
+    """|ln chi in the mean field over `factor` times its early law - 1| at eta_Y t/K = EARLY, the next order."""
+    K, V, start, (_, eta_Z) = equal.num_classes, equal.vocab_size, equal.overlap, equal.flow_rates
+    # alpha = 1/V, so Y = (eta_Y t/K) sum_n f_n (e_n - 1/V)^T and beta_nk = eta_Y t/(K V) for all pairs.
+    law = factor * (K - 1) * start.f0**2 * start.x * eta_Z * EARLY**2 / V
+    run = run_on_rung(
+        MEAN_FIELD, single_common_token(K, 5, equal.common, V), 1.0, eta_Z, [EARLY * K],
+        reduce=True, method="compiled", rtol=1e-9, atol=1e-40,
+    )  # fmt: skip
+    return Measured(abs(2 * run.of_class(0).z[0, 0, -1] / law - 1), at_most=3e-3)
 
 
 def to_the_transition(classes: SequenceClasses) -> Instance:
@@ -255,7 +246,7 @@ CLAIM = Claim(
         Property(
             "F1: printed bound on chi at t = 0, where chi = 1, K = 5, V = 1000",
             "closed form",
-            printed_start,
+            lambda equal: Measured(np.exp(printed_bound(equal, np.zeros(1))[0]), at_most=1),
             cases={"rho0 = 12.4": five_tokens(5, 0.04, 1000)},
         ),
         Property(
@@ -276,9 +267,11 @@ CLAIM = Claim(
         Property(
             "early ln chi over (K-1) f0^2 x eta_Y eta_Z t^2/(K^2 V): |ratio - 1| at eta_Y t/K = 1e-3",
             "mean field",
-            early(lambda equal: 1.0),
+            early,
             controls={
-                "wrong theory: beta = f_n.f_k instead of 1/V": early(lambda equal: equal.vocab_size * equal.overlap.x)
+                "wrong theory: beta = f_n.f_k instead of 1/V": lambda equal: early(
+                    equal, equal.vocab_size * equal.overlap.x
+                )
             },
             corrected=True,
             cases={
