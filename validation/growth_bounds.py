@@ -81,7 +81,7 @@ class EqualClasses:
         orbit = analytic.single_common_token_orbit(
             t, self.distinct, self.common, self.num_classes, self.vocab_size, *self.flow_rates, beta=beta
         )
-        return np.asarray(2 * orbit.z_distinct[:, int(np.argmax(self.distinct))])
+        return 2 * orbit.z_distinct[:, int(np.argmax(self.distinct))]
 
 
 def profile_of(instance: Instance) -> SingleCommonProfile:
@@ -94,7 +94,7 @@ def profile_of(instance: Instance) -> SingleCommonProfile:
 def common_growth(classes: Instance | EqualClasses, t: Floats) -> Floats:
     """Gamma = eta_Z int gamma dt of uniform classes at the times `t`."""
     eta_Y, eta_Z = classes.flow_rates
-    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, classes.vocab_size, classes.num_classes))
+    return eta_Z * analytic.gamma_integral(t, eta_Y, classes.vocab_size, classes.num_classes)
 
 
 def lower_bound(classes: EqualClasses, t: Floats) -> Floats:
@@ -108,14 +108,14 @@ def lower_bound(classes: EqualClasses, t: Floats) -> Floats:
     """
     K, start = classes.num_classes, classes.overlap
     x = 4 * (K + 1) / K * start.least * least_common_growth(classes, t)
-    return np.asarray(start.f0**2 / (2 * (K + 1)) * np.log1p(x))
+    return start.f0**2 / (2 * (K + 1)) * np.log1p(x)
 
 
 def least_common_growth(classes: EqualClasses, t: Floats) -> Floats:
     """Lower bound of Gamma for t <= t0', see `lower_bound`."""
     V, (eta_Y, eta_Z) = classes.vocab_size, classes.flow_rates
     slowest = ((1 - 1 / V) * (1 - OMEGA / np.log(V))) ** 2
-    return np.asarray(slowest * eta_Y * eta_Z * t**2 / (2 * classes.num_classes))
+    return slowest * eta_Y * eta_Z * t**2 / (2 * classes.num_classes)
 
 
 def upper_bound(classes: EqualClasses, t: Floats, too_large: float = 1.0) -> Floats:
@@ -126,4 +126,4 @@ def upper_bound(classes: EqualClasses, t: Floats, too_large: float = 1.0) -> Flo
     """
     a = (1 - classes.overlap.x) ** 2
     x = 4 * a * classes.overlap.most / too_large * common_growth(classes, t)
-    return np.asarray(np.log1p(x) / (2 * a * classes.num_classes))
+    return np.log1p(x) / (2 * a * classes.num_classes)

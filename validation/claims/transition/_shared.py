@@ -40,11 +40,7 @@ def _profile_spread(instance: Instance) -> float:
     """Largest difference between classes of the common token's probability, or of the sorted distinct ones."""
     P, common = instance.P / instance.P.sum(axis=1, keepdims=True), instance.classes.common_tokens()
     profiles = np.hstack([P[:, common], np.sort(np.delete(P, common, axis=1), axis=1)])
-    return float(np.ptp(profiles, axis=0).max())
-
-
-def _fewest_distinct_tokens(instance: Instance) -> float:
-    return float(min(instance.classes.distinct_tokens(n).size for n in range(instance.num_classes)))
+    return np.ptp(profiles, axis=0).max()
 
 
 EQUAL_PROFILES = Requirement(
@@ -57,7 +53,7 @@ EQUAL_PROFILES = Requirement(
 DISTINCT_TOKENS = Requirement(
     "distinct tokens",
     "every class has a token of its own",
-    _fewest_distinct_tokens,
+    lambda instance: min(instance.classes.distinct_tokens(n).size for n in range(instance.num_classes)),
     at_least=1,
     defining=True,
 )
@@ -107,7 +103,7 @@ def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
     """ln chi = 2 (z(t) - z(0)) of the dominant token of class n, without the detour over exp, (N,)."""
     classes = trajectory.require_classes()
     m, token = classes.query_index[n], dominant_token(classes, n)
-    return np.asarray(2 * (trajectory.z[:, m, token] - trajectory.z_initial[m, token]))
+    return 2 * (trajectory.z[:, m, token] - trajectory.z_initial[m, token])
 
 
 def transition(classes: SequenceClasses | EqualClasses, eta_Y: float) -> tuple[float, float]:
@@ -161,10 +157,14 @@ def largest_step(entropy: Floats) -> Measured:
     return Measured(steps[worst], at_most=at_most[worst])
 
 
+def changed(instance: Instance, eta_Y: float, eta_Z: float, t_end: float = 1.0) -> Instance:
+    """Instance with its rates and its last time multiplied by factors."""
+    return replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z, t_end=instance.t_end * t_end)
+
+
 def growth_at_other_rates(instance: Instance, eta_Y: float, eta_Z: float) -> Floats | None:
     """ln chi of the dominant tokens at t_end under Eq. (10), without and with factors of the rates, (2, S)."""
-    changed = replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z)
-    run, other = flow(instance, EXACT), flow(changed, EXACT)
+    run, other = flow(instance, EXACT), flow(changed(instance, eta_Y, eta_Z), EXACT)
     if run is None or other is None:
         return None
     return np.array([[log_growth(each, n)[-1] for n in range(instance.num_classes)] for each in (run, other)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
     FROM_ZERO,
     SCANNING,
+    changed,
     growth_at_other_rates,
     largest_step,
     published_entropies,
@@ -57,15 +57,10 @@ WEAK = Family(
 MOVING = Requirement(
     "two classes overlap, so attention moves",
     "largest f_n.f_k >= 1e-6",
-    lambda i: float((i.gram - np.eye(i.num_classes)).max()),
+    lambda i: (i.gram - np.eye(i.num_classes)).max(),
     at_least=1e-6,
     defining=True,
 )
-
-
-def _changed(instance: Instance, eta_Y: float, eta_Z: float, t_end: float = 1.0) -> Instance:
-    """Instance with its rates and its last time multiplied by factors."""
-    return replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z, t_end=instance.t_end * t_end)
 
 
 def clock(eta_Y: float, eta_Z: float, t_end: float) -> Callable[[Instance], Measured | None]:
@@ -73,13 +68,13 @@ def clock(eta_Y: float, eta_Z: float, t_end: float) -> Callable[[Instance], Meas
 
     def measure(instance: Instance) -> Measured | None:
         # The clock is compared at the last time; a looser time grid of the second run leaves it as it is.
-        faster = _changed(instance, FACTOR, FACTOR)
-        run, other = (flow(each, MEAN_FIELD, 2) for each in (faster, _changed(instance, eta_Y, eta_Z, t_end)))
+        faster = changed(instance, FACTOR, FACTOR)
+        run, other = (flow(each, MEAN_FIELD, 2) for each in (faster, changed(instance, eta_Y, eta_Z, t_end)))
         if run is None or other is None:
             return None
         # Smaller logits are rounding.
-        scale = max(float(np.abs(run.z[-1]).max()), noise(instance, MEAN_FIELD) / SOLVER)
-        difference = float(np.abs(run.z[-1] - other.z[-1]).max()) / scale
+        scale = max(np.abs(run.z[-1]).max(), noise(instance, MEAN_FIELD) / SOLVER)
+        difference = np.abs(run.z[-1] - other.z[-1]).max() / scale
         if difference <= SOLVER:
             return Measured(difference, at_most=SOLVER)
         # How much differences grow along the run costs a third run, so it is measured where it decides.
@@ -105,7 +100,7 @@ def growth_step(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | N
 AFTER = Requirement(
     "time after the transition",
     "eta_Y p_n t_end >= 2 ln V for every class",
-    lambda i: float(i.flow_rates[0] * i.prior.min() * i.t_end / np.log(i.vocab_size)),
+    lambda i: i.flow_rates[0] * i.prior.min() * i.t_end / np.log(i.vocab_size),
     at_least=2,
     defining=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,8 @@ from snapdyn.validation.search import Box, Family, Instance
 
 # Factor of eta_Y in the searched statement.
 FACTOR = 2.0
-RATIOS = (1.0, 2.0, 5.0, 10.0)  # eta_Y/eta_Z of Fig. 6
+# eta_Y/eta_Z of Fig. 6, and around the sparsest attention of the mean field at t = 1e9.
+RATIOS, LATE_RATIOS = (1.0, 2.0, 5.0, 10.0), (10.0, 20.0, 50.0)
 WEAK = Family(
     "weak correlation",
     num_common=(1, 3),
@@ -40,15 +41,15 @@ WEAK = Family(
 )
 
 
-def slope_of_u(u: Floats, V: float) -> Floats:
-    """d ln u/d ln t, u = V h, by the derivative of Eq. (45)."""
-    return np.asarray((np.expm1(u) + (V - 1) * u) / (u * (np.exp(u) + V - 1)))
+def slope_of_u(visits: Floats, V: int) -> float:
+    """Largest d ln u/d ln t, u = V h(visits) at eta_Y = 1, by the derivative of Eq. (45)."""
+    u = V * np.asarray(analytic.h(visits, 1.0, V))
+    return ((np.expm1(u) + (V - 1) * u) / (u * (np.exp(u) + V - 1))).max()
 
 
 def elasticity(instance: Instance) -> float:
     """Largest d ln u/d ln t of the classes at t_end, u = V h(p_n t)."""
-    V = instance.vocab_size
-    return float(slope_of_u(V * analytic.h(instance.prior * instance.t_end, instance.flow_rates[0], V), V).max())
+    return slope_of_u(instance.flow_rates[0] * instance.prior * instance.t_end, instance.vocab_size)
 
 
 # With equal priors Eq. (10) moves attention as a function of Gamma alone, and Gamma is proportional to u^2/eta_Y:
@@ -74,7 +75,7 @@ def growth_ratio(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | 
 def slope_at_transition(given: Mapping[str, float]) -> Measured:
     """d ln u/d ln t at t0, where eta_Y t/K = 2 u_+."""
     V = round(given["V"])
-    return Measured(slope_of_u(V * analytic.h(2 * analytic.u_plus(V), 1.0, V), V), at_most=0.5)
+    return Measured(slope_of_u(2 * analytic.u_plus(V), V), at_most=0.5)
 
 
 class Order(NamedTuple):
@@ -84,25 +85,23 @@ class Order(NamedTuple):
     entropy: Floats
 
 
-def of_mean_field(ratios: Floats, t: Floats) -> Floats:
+def of_mean_field(ratios: Iterable[float], t: Floats) -> Floats:
     """Entropies (nats) of Syn-Medium Q = 3 at eta_Z = 1, (ratios, times)."""
     runs = [run_on_rung(MEAN_FIELD, syn_medium(3), ratio, 1.0, t) for ratio in ratios]
     return np.array([run.entropy(distinct_only=True).mean(axis=1) for run in runs])
-
-
-def orders(which: slice) -> dict[str, Order]:
-    """Entropies at `which` of the ratios; attention is sparsest at the second one."""
-    late = np.array([10.0, 20.0, 50.0])[which]
-    found = {"mean field at t = 1e9": Order(late[0] / 20, of_mean_field(late, np.array([1e9]))[..., None])}
-    for name, entropy in entropies_of_figure_6().items():
-        found[name] = Order(RATIOS[which][0] / 2, entropy[which])
-    return found
 
 
 def entropies_of_figure_6() -> dict[str, Floats]:
     """Entropies (ratios, cells, seeds) at `RATIOS` and, in training, eta_Z = 1."""
     published = published_entropies()[1:].reshape(12, 4, 1).swapaxes(0, 1)
     return {**trained_entropies(*((ratio, 1.0) for ratio in RATIOS)), "published, Q >= 3": published}
+
+
+def orders(which: slice) -> dict[str, Order]:
+    """Entropies at `which` of the ratios; attention is sparsest at the second one."""
+    late = of_mean_field(LATE_RATIOS[which], np.array([1e9]))[..., None]
+    found = {name: Order(RATIOS[which][0] / 2, each[which]) for name, each in entropies_of_figure_6().items()}
+    return found | {"mean field at t = 1e9": Order(LATE_RATIOS[which][0] / 20, late)}
 
 
 def picture() -> Picture:

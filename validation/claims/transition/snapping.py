@@ -44,13 +44,13 @@ Given = Instance | Mapping[str, float]
 
 def _transitions(instance: Instance) -> Floats:
     """t0 = 2 u_+/(p_n eta_Y) of every class (S,), batch-size-1 steps."""
-    return 2 * float(analytic.u_plus(instance.vocab_size)) / (instance.flow_rates[0] * instance.prior)
+    return 2 * analytic.u_plus(instance.vocab_size) / (instance.flow_rates[0] * instance.prior)
 
 
 def _common_share(instance: Instance) -> float:
     """Largest f_nc(0)^2 of the common token over the classes; of several, the sum."""
-    f = instance.P / np.linalg.norm(instance.P, axis=1, keepdims=True)
-    return float((np.linalg.norm(f[:, instance.classes.common_tokens()], axis=1) ** 2).max())
+    squares = instance.P**2
+    return (squares[:, instance.classes.common_tokens()].sum(axis=1) / squares.sum(axis=1)).max()
 
 
 LATE = Requirement(
@@ -74,12 +74,12 @@ WEAK_OVERLAP = Requirement(
 
 def slope(V: float, visits: Floats, growth: Floats) -> Floats:
     """d ln chi/d ln ln(V eta_Y p_n t) between saved times, visits = eta_Y p_n t."""
-    return np.asarray(np.diff(growth) / np.diff(np.log(np.log(V * visits))))
+    return np.diff(growth) / np.diff(np.log(np.log(V * visits)))
 
 
 def power(V: float, visits: Floats, growth: Floats) -> Floats:
     """d ln(ln chi)/d ln t between saved times over 4/(1+u_+)."""
-    return np.asarray(np.diff(np.log(growth)) / np.diff(np.log(visits)) * (1 + float(analytic.u_plus(V))) / 4)
+    return np.diff(np.log(growth)) / np.diff(np.log(visits)) * (1 + analytic.u_plus(V)) / 4
 
 
 def late_rate(rate: Rate, rung: str) -> Callable[[Instance], Measured | None]:
@@ -109,7 +109,7 @@ def without_speed_control(rate: Rate) -> Callable[[Instance], Measured | None]:
 
     def measure(instance: Instance) -> Measured | None:
         (eta_Y, eta_Z), K, p = instance.flow_rates, instance.num_classes, instance.prior.max()
-        x = float((instance.gram.sum() - K) / (K * (K - 1)))  # mean overlap
+        x = (instance.gram.sum() - K) / (K * (K - 1))  # mean overlap
         t = np.geomspace(_transitions(instance).max(), instance.t_end, 60)
         growth = np.log1p(4 * (K - 1) * x**2 * p * eta_Y * eta_Z * t**2 / 2) / (2 * K)
         if growth.min() <= 0:
@@ -150,7 +150,7 @@ def share_by_transition(law: Callable[[EqualClasses, Floats], Floats]) -> Callab
 
 def limit_of_many_classes(equal: EqualClasses, x: Floats) -> Floats:
     """Half of ln chi for K -> infinity."""
-    return np.asarray(analytic.growth_exponent_of_many_classes(x, equal.num_classes, equal.overlap.rho0))
+    return analytic.growth_exponent_of_many_classes(x, equal.num_classes, equal.overlap.rho0)
 
 
 def syn_small_at(eta_Y: float) -> Instance:
@@ -188,11 +188,8 @@ def freezing_map(level: str) -> Map:
     """Share of the growth of ln chi to 1e6 t0 that comes after t0, over nu = eta_Y/eta_Z and the common probability."""
     count = 15 if level == "full" else 5
     nu, common = np.geomspace(1e-3, 1e3, count), np.geomspace(0.01, 0.5, count)
-    after = np.empty((count, count))
-    for i, j in np.ndindex(after.shape):
-        equal = five_tokens(5, common[i], 1000, 1 / nu[j])
-        growth = equal.growth(transition(equal, 1.0)[1] * np.array([1.0, WHOLE]), "exact")
-        after[i, j] = 1 - growth[0] / growth[1]
+    t = transition(five_tokens(5, 0.3, 1000), 1.0)[1] * np.array([1.0, WHOLE])
+    growth = np.array([[five_tokens(5, share, 1000, 1 / each).growth(t, "exact") for each in nu] for share in common])
     return Map(
         "Where attention is frozen by t0: K = 5, V = 1000, modified decoder",
         "eta_Y/eta_Z",
@@ -200,7 +197,7 @@ def freezing_map(level: str) -> Map:
         "share of ln chi(1e6 t0) gained after t0",
         nu,
         common,
-        after,
+        1 - growth[..., 0] / growth[..., 1],
         0.5,
         scale="linear",
     )
