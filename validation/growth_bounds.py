@@ -43,14 +43,14 @@ def overlap(classes: SequenceClasses) -> Overlap:
 def overlap_of(P: Floats, num_classes: int) -> Overlap:
     """`Overlap` of equal classes, P (1 + d,) of the common token and then of the distinct ones of a class."""
     K, norm = num_classes, float(np.linalg.norm(P))
-    x = (float(P[0]) / norm) ** 2
+    x = (P[0] / norm) ** 2
 
     def g(x: float) -> float:
         return 1 + (K - 2) * x - (K - 1) * x**2
 
     scale = (K - 1) * x**2
     top = min(x, (K - 2) / (2 * (K - 1)))
-    return Overlap(norm / float(P[0]), x, float(P[1:].max()) / norm, scale / g(top), scale / min(1.0, g(x)))
+    return Overlap(norm / P[0], x, P[1:].max() / norm, scale / g(top), scale / min(1.0, g(x)))
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,13 @@ class EqualClasses:
     distinct: Floats  # probabilities of a class's distinct tokens, (d,)
     common: float  # probability of the common token
     flow_rates: tuple[float, float] = (1.0, 1.0)  # eta_Y and eta_Z
-    t_end: float = 0.0
 
     @staticmethod
     def of(instance: Instance) -> EqualClasses:
         """Those of an instance, whose classes must be symmetric."""
         distinct, common, _ = profile_of(instance)
         sizes = instance.num_classes, instance.vocab_size
-        return EqualClasses(*sizes, distinct, common, instance.flow_rates, instance.t_end)
+        return EqualClasses(*sizes, distinct, common, instance.flow_rates)
 
     @cached_property
     def overlap(self) -> Overlap:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -28,7 +27,7 @@ from snapdyn.validation.requirements import (
 )
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.search import Box, Family, Instance, flow
+from snapdyn.validation.search import Family, Instance, flow
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12
@@ -87,46 +86,24 @@ SYMMETRIC_FAMILY = Family(
     eta_Y=(1e-6, 1e6),
     equal_profiles=True,
 )
-# Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of
-# the distinct tokens that fall by the factor `steepness` from one to the next.
-MANY_CLASSES = Box(
-    K=(2.0, 1e9, "log"),
-    V_over_K=(1.0, 1e6, "log"),
-    common=(1e-4, 0.7, "log"),
-    ratio=(1e-3, 1e6, "log"),
-    tokens=(1, 6),
-    steepness=(1.0, 100.0, "log"),
-)
 
 
 def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
     """ln chi = 2 (z(t) - z(0)) of the dominant token of class n, without the detour over exp, (N,)."""
-    classes = trajectory.require_classes()
-    m, token = classes.query_index[n], dominant_token(classes, n)
-    return 2 * (trajectory.z[:, m, token] - trajectory.z_initial[m, token])
+    classes, gains = trajectory.require_classes(), trajectory.z - trajectory.z_initial
+    return 2 * gains[:, classes.query_index[n], dominant_token(classes, n)]
 
 
 def transition(classes: SequenceClasses | EqualClasses, eta_Y: float) -> tuple[float, float]:
     """Printed times t0' = K ln V/eta_Y and t0 = 2 (1+omega_1) K ln V/eta_Y, batch-size-1 steps."""
     K, V = classes.num_classes, classes.vocab_size
-    start, end = (float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in ("start", "end"))
-    return start, end
+    return K * float(np.log(V)) / eta_Y, 2 * K * float(analytic.u_plus(V)) / eta_Y
 
 
 def five_tokens(num_classes: int, common: float, vocab_size: int, eta_Z: float = 1.0) -> EqualClasses:
     """Classes of `single_common_token` with five distinct tokens, eta_Y = 1."""
     shares = np.linspace(0.1, 1.0, 5)
     return EqualClasses(num_classes, vocab_size, (1 - common) * shares / shares.sum(), common, (1.0, eta_Z))
-
-
-def equal_classes(given: Instance | Mapping[str, float]) -> EqualClasses:
-    """Equal classes of an instance, or of parameters of `MANY_CLASSES` at eta_Y = 1."""
-    if isinstance(given, Instance):
-        return EqualClasses.of(given)
-    K, common = round(given["K"]), given["common"]
-    shares = given["steepness"] ** -np.arange(given["tokens"])
-    distinct = (1 - common) * shares / shares.sum()
-    return EqualClasses(K, max(4, round(K * given["V_over_K"])), distinct, common, (1.0, given["ratio"] / K))
 
 
 @cache
@@ -150,10 +127,10 @@ def largest_step(entropy: Floats) -> Measured:
 
     It must be a fall, by 3.1 standard errors where there are seeds: a one-sided test of size 1e-3.
     """
-    steps = np.diff(entropy.mean(axis=2), axis=0)
+    steps = np.diff(entropy.mean(axis=2), axis=0).ravel()
     error = entropy.std(axis=2) / np.sqrt(max(entropy.shape[2] - 1, 1))
-    at_most = 0 - 3.1 * np.hypot(error[1:], error[:-1])
-    worst = np.unravel_index(np.argmax(steps - at_most), steps.shape)
+    at_most = 0 - 3.1 * np.hypot(error[1:], error[:-1]).ravel()
+    worst = np.argmax(steps - at_most)
     return Measured(steps[worst], at_most=at_most[worst])
 
 

@@ -150,11 +150,6 @@ def early(equal: EqualClasses, factor: float = 1.0) -> Measured:
     return Measured(abs(2 * run.of_class(0).z[0, 0, -1] / law - 1), at_most=3e-3)
 
 
-def to_the_transition(classes: SequenceClasses) -> Instance:
-    """Classes at eta_Y = eta_Z = 1 up to t0'."""
-    return Instance.of(classes, 1.0, 1.0, transition(classes, 1.0)[0])
-
-
 def picture() -> Picture:
     """Both bounds and ln chi under Eq. (10)."""
     classes = five_tokens(5, 0.04, 1000)
@@ -236,8 +231,8 @@ CLAIM = Claim(
             "mean field",
             signs,
             cases=lambda: {
-                "Syn-Small": to_the_transition(syn_small()),
-                "Syn-Medium Q = 10": to_the_transition(syn_medium(10)),
+                name: Instance.of(classes, 1.0, 1.0, transition(classes, 1.0)[0])
+                for name, classes in (("Syn-Small", syn_small()), ("Syn-Medium Q = 10", syn_medium(10)))
             },
         ),
         Property(
