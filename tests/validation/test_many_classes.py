@@ -1,15 +1,13 @@
-"""Equivalent classes in any number: first gaps, eigenvalues of E, drawn classes, turns of distinct tokens."""
+"""Equivalent classes in any number: first gaps, eigenvalues of E, turns of distinct tokens."""
 
 import numpy as np
 import pytest
 
 from snapdyn.analytic import first_ladder_gaps
 from snapdyn.dynamics import ClassKind, MeanField, integrate, symmetric_classes
-from snapdyn.validation import growth_bounds
 from snapdyn.validation.claims.approximations import _slow_attention_settings
 from snapdyn.validation.claims.correlation import _many_classes as kinds_of_classes
 from snapdyn.validation.claims.correlation.assumption2 import best_slack
-from snapdyn.validation.claims.transition import _many_classes as equal_classes
 from snapdyn.validation.many_classes import first_gaps_of_runs, share_of
 from snapdyn.validation.sample_classes import equal_overlap
 
@@ -46,23 +44,6 @@ def test_eigenvalues_of_kinds_are_those_of_the_matrix(seed: int) -> None:
     assert largest == pytest.approx(size.max(), rel=1e-12)
     assert smallest == pytest.approx(size.min(), rel=1e-9, abs=1e-14)
     assert kinds_of_classes.largest_slack(kinds, 1e6) == pytest.approx(best_slack(E, 1e6), rel=1e-9, abs=1e-7)
-
-
-def test_drawn_classes_reach_far_and_agree_with_classes_of_the_search() -> None:
-    """Assert K beyond 1e6, V up to 1e15, and `Overlap` and growth of drawn classes against those of P itself."""
-    drawn = list(equal_classes.draws(60, 0))
-    assert max(each.K for each in drawn) > 1e6
-    assert 1e12 < max(each.V for each in drawn) <= 1e15
-    assert all(each.common + each.distinct.sum() == pytest.approx(1) for each in drawn)
-    small = next(each for each in drawn if each.K < 100)
-    kind = ClassKind([small.common], list(small.distinct), small.K)
-    classes = symmetric_classes([kind], vocab_size=small.V)
-    found = growth_bounds.overlap_of(np.append(small.common, small.distinct), small.K)
-    np.testing.assert_allclose(found, growth_bounds.overlap(classes), rtol=1e-12)
-    t = np.array([0.3 * small.t0])
-    assert growth_bounds.least_gamma(t, 1.0, 2.0, small.K, small.V) == pytest.approx(
-        growth_bounds.least_common_growth(classes, 1.0, 2.0, t)
-    )
 
 
 def test_turns_are_read_from_all_classes_as_from_one_of_each_kind() -> None:

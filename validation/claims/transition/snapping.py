@@ -39,7 +39,7 @@ ANY_LATE = replace(LATE_FAMILY, uniform=True, vocab_size=(4, 10**12), ratio=(1e-
 # Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of
 # the distinct tokens that fall by the factor `steepness` from one to the next.
 MANY_CLASSES = Box(
-    K=(2.0, 1e9, "log"),
+    K=(20.0, 1e9, "log"),
     V_over_K=(2.0, 1e6, "log"),
     common=(1e-4, 0.7, "log"),
     ratio=(1e-3, 1e6, "log"),
