@@ -80,7 +80,7 @@ class EqualClasses:
         orbit = analytic.single_common_token_orbit(
             t, self.distinct, self.common, self.num_classes, self.vocab_size, *self.flow_rates, beta=beta
         )
-        return 2 * orbit.z_distinct[:, int(np.argmax(self.distinct))]
+        return 2 * orbit.z_distinct[:, np.argmax(self.distinct)]
 
 
 def profile_of(instance: Instance) -> SingleCommonProfile:

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, Trajectory, sgd, syn_medium
+from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.growth_bounds import EqualClasses
 from snapdyn.validation.measured import Measured
@@ -107,14 +107,10 @@ def five_tokens(num_classes: int, common: float, vocab_size: int, eta_Z: float =
 
 
 @cache
-def trained_entropies(*rates: tuple[float, float]) -> dict[str, Floats]:
-    """Entropies (nats) at pairs (eta_Y, eta_Z), Syn-Medium Q = 3 as in Fig. 6: (settings, 1, seeds)."""
-    medium = syn_medium(3)
-    runs = {
-        "descent": [[sgd(medium, *each, 100, None, None, 0.9, record=[100])] for each in rates],
-        "SGD": figure_6_runs([(medium, *each) for each in rates], range(10)),
-    }
-    return {name: np.array([[[*map(distinct_entropy, each)]] for each in found]) for name, found in runs.items()}
+def trained_entropies(*rates: tuple[float, float]) -> Floats:
+    """Entropies (nats) at pairs (eta_Y, eta_Z) of SGD as in Fig. 6, Syn-Medium Q = 3: (settings, 1, ten seeds)."""
+    runs = figure_6_runs([(syn_medium(3), *each) for each in rates], range(10))
+    return np.array([[[*map(distinct_entropy, each)]] for each in runs])
 
 
 def published_entropies() -> Floats:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import single_common_token, syn_small
+from snapdyn.dynamics import SequenceClasses, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
     FROM_ZERO,
@@ -39,13 +39,9 @@ ANY_LATE = replace(LATE_FAMILY, uniform=True, vocab_size=(4, 10**12), ratio=(1e-
 # Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of
 # the distinct tokens that fall by the factor `steepness` from one to the next.
 MANY_CLASSES = Box(
-    K=(20.0, 1e9, "log"),
-    V_over_K=(2.0, 1e6, "log"),
-    common=(1e-4, 0.7, "log"),
-    ratio=(1e-3, 1e6, "log"),
-    tokens=(1, 6),
-    steepness=(1.0, 100.0, "log"),
-)
+    K=(20.0, 1e9, "log"), V_over_K=(2.0, 1e6, "log"), common=(1e-4, 0.7, "log"), ratio=(1e-3, 1e6, "log"),
+    tokens=(1, 6), steepness=(1.0, 100.0, "log"),
+)  # fmt: skip
 Rate = Callable[[float, Floats, Floats], Floats]
 
 
@@ -98,7 +94,7 @@ def late_rate(rate: Rate, rung: str) -> Callable[[Instance], Measured | None]:
             t, growth = run.t[run.t >= end], log_growth(run, n)[run.t >= end]
             if t.size > 1 and growth.min() > 0:
                 rates = rate(instance.vocab_size, instance.flow_rates[0] * instance.prior[n] * t, growth)
-                i = int(np.argmax(rates))
+                i = np.argmax(rates)
                 found.append(Measured(rates[i], at_most=1, error=1e-4, where=f"class {n} at t = {t[i]:.3g}"))
         return max(found, key=lambda each: each.value, default=None)
 
@@ -170,9 +166,9 @@ def share_by_transition(
     return Measured(abs(growth[0] / growth[1] - expected[0] / expected[1]), at_most=0.05)
 
 
-def syn_small_at(eta_Y: float) -> Instance:
-    """Syn-Small, of ten common tokens, to 1e6 t0 at eta_Z = 1."""
-    return Instance.of(syn_small(), eta_Y, 1.0, WHOLE * transition(syn_small(), eta_Y)[1])
+def of_the_paper(classes: SequenceClasses, eta_Y: float) -> Instance:
+    """Classes of ten common tokens to 1e6 t0 at eta_Z = 1."""
+    return Instance.of(classes, eta_Y, 1.0, WHOLE * transition(classes, eta_Y)[1])
 
 
 def share_of_path(instance: Instance) -> Measured:
@@ -243,11 +239,12 @@ CLAIM = Claim(
         "for q << 1 and x0 >= r - 2. In the mean field this condition decides nothing",
     ),
     conclusion="Attention does not freeze at the transition: much of its movement can still come, and chi = O(ln t) "
-    "needs one common token of small weight and a large V. On Syn-Small the mean field has done "
-    "{Syn-Small, eta_Y = 1:.0%} (eta_Y = 1) and {Syn-Small, eta_Y = 10:.0%} (eta_Y = 10) of attention's way to 1e6 t0 "
-    "by t0; with its ten common tokens the exponent of ln t reaches {ten common tokens:.1f} in place of 1. chi = "
-    "O(ln t) holds with one common token of f_nc(0)^2 <= 0.25, eta_Z <= eta_Y and V >= 10 K^2. With many classes chi "
-    "itself stays near 1: under Eq. (10) its exponent of ln t is at most 1/(a K), a = (1 - f_n.f_k)^2.",
+    "needs one common token of small weight and a large V. At the paper's settings the mean field has done "
+    "{Syn-Small, eta_Y = 1:.0%} and {Syn-Small, eta_Y = 10:.0%} (Syn-Small, eta_Y = 1 and 10), "
+    "{Syn-Medium, eta_Y = 1:.0%} and {Syn-Medium, eta_Y = 2:.0%} (Syn-Medium, Q = 10, eta_Y = 1 and 2) of attention's "
+    "way to 1e6 t0 by t0; with ten common tokens the exponent of ln t reaches {ten common tokens:.1f} in place of 1. "
+    "chi = O(ln t) holds with one common token of f_nc(0)^2 <= 0.25, eta_Z <= eta_Y and V >= 10 K^2. With many classes "
+    "chi itself stays near 1: under Eq. (10) its exponent of ln t is at most 1/(a K), a = (1 - f_n.f_k)^2.",
     expected="conditional",
     findings=("F3", "F4"),
     properties=(
@@ -259,7 +256,7 @@ CLAIM = Claim(
             conditions=(*ONE_COMMON, ONE_COMMON_TOKEN, SMALL_SHARE, MANY_OUTPUTS, NOT_FASTER),
             controls={WITHOUT: without_speed_control(slope)},
             evaluations=(30, 1000),
-            beyond=lambda: {"ten common tokens": syn_small_at(1.0)},
+            beyond=lambda: {"ten common tokens": of_the_paper(syn_small(), 1.0)},
         ),
         Property(
             "largest power of t in ln chi, t >= t0, over 4/(1+u_+)",
@@ -307,7 +304,12 @@ CLAIM = Claim(
             "mean field",
             share_of_path,
             conditions=(ONE_COMMON_TOKEN,),
-            beyond=lambda: {"Syn-Small, eta_Y = 1": syn_small_at(1.0), "Syn-Small, eta_Y = 10": syn_small_at(10.0)},
+            beyond=lambda: {
+                "Syn-Small, eta_Y = 1": of_the_paper(syn_small(), 1.0),
+                "Syn-Small, eta_Y = 10": of_the_paper(syn_small(), 10.0),
+                "Syn-Medium, eta_Y = 1": of_the_paper(syn_medium(10), 1.0),
+                "Syn-Medium, eta_Y = 2": of_the_paper(syn_medium(10), 2.0),
+            },
         ),
     ),
     picture=picture,
