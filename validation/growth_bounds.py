@@ -36,7 +36,7 @@ class Overlap(NamedTuple):
 
 def overlap(classes: SequenceClasses) -> Overlap:
     """Measure `Overlap`."""
-    P, common = classes.P.toarray()[0], int(classes.common_tokens()[0])
+    P, common = classes.P.toarray()[0], classes.common_tokens()[0]
     return overlap_of(np.append(P[common], np.delete(P, common)), classes.num_classes)
 
 

@@ -117,7 +117,7 @@ def signs(instance: Instance) -> Measured | None:
         return None
     rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
     errors = SOLVER + noise(instance, MEAN_FIELD) / scales
-    worst = int(np.argmin(rises + errors))
+    worst = np.argmin(rises + errors)
     return Measured(rises[worst], at_least=0, error=errors[worst])
 
 
