@@ -5,6 +5,8 @@ Two bounds of ln chi and its value on the orbit. Times are batch-size-1 steps.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,21 +36,51 @@ class Overlap(NamedTuple):
 
 def overlap(classes: SequenceClasses) -> Overlap:
     """Measure `Overlap`."""
-    P, common = classes.P.toarray()[0], int(classes.common_tokens()[0])
+    P, common = classes.P.toarray()[0], classes.common_tokens()[0]
     return overlap_of(np.append(P[common], np.delete(P, common)), classes.num_classes)
 
 
 def overlap_of(P: Floats, num_classes: int) -> Overlap:
     """`Overlap` of equal classes, P (1 + d,) of the common token and then of the distinct ones of a class."""
     K, norm = num_classes, float(np.linalg.norm(P))
-    x = (float(P[0]) / norm) ** 2
+    x = (P[0] / norm) ** 2
 
     def g(x: float) -> float:
         return 1 + (K - 2) * x - (K - 1) * x**2
 
     scale = (K - 1) * x**2
     top = min(x, (K - 2) / (2 * (K - 1)))
-    return Overlap(norm / float(P[0]), x, float(P[1:].max()) / norm, scale / g(top), scale / min(1.0, g(x)))
+    return Overlap(norm / P[0], x, P[1:].max() / norm, scale / g(top), scale / min(1.0, g(x)))
+
+
+@dataclass(frozen=True)
+class EqualClasses:
+    """Equal classes of one query with one common token and zero start, in any number."""
+
+    num_classes: int
+    vocab_size: int
+    distinct: Floats  # probabilities of a class's distinct tokens, (d,)
+    common: float  # probability of the common token
+    flow_rates: tuple[float, float] = (1.0, 1.0)  # eta_Y and eta_Z
+
+    @staticmethod
+    def of(instance: Instance) -> EqualClasses:
+        """Those of an instance, whose classes must be symmetric."""
+        distinct, common, _ = profile_of(instance)
+        sizes = instance.num_classes, instance.vocab_size
+        return EqualClasses(*sizes, distinct, common, instance.flow_rates)
+
+    @cached_property
+    def overlap(self) -> Overlap:
+        """Overlap of two classes."""
+        return overlap_of(np.append(self.common, self.distinct), self.num_classes)
+
+    def growth(self, t: Floats, beta: str = "leading") -> Floats:
+        """ln chi of the dominant token at the times `t` (N,), by one quadrature."""
+        orbit = analytic.single_common_token_orbit(
+            t, self.distinct, self.common, self.num_classes, self.vocab_size, *self.flow_rates, beta=beta
+        )
+        return 2 * orbit.z_distinct[:, np.argmax(self.distinct)]
 
 
 def profile_of(instance: Instance) -> SingleCommonProfile:
@@ -58,13 +90,13 @@ def profile_of(instance: Instance) -> SingleCommonProfile:
     return profile
 
 
-def common_growth(instance: Instance, t: Floats) -> Floats:
+def common_growth(classes: Instance | EqualClasses, t: Floats) -> Floats:
     """Gamma = eta_Z int gamma dt of uniform classes at the times `t`."""
-    eta_Y, eta_Z = instance.flow_rates
-    return np.asarray(eta_Z * analytic.gamma_integral(t, eta_Y, instance.vocab_size, instance.num_classes))
+    eta_Y, eta_Z = classes.flow_rates
+    return eta_Z * analytic.gamma_integral(t, eta_Y, classes.vocab_size, classes.num_classes)
 
 
-def lower_bound(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
+def lower_bound(classes: EqualClasses, t: Floats) -> Floats:
     """Lower bound of ln chi for t <= t0', own.
 
     With x = f_n.f_k: B' = (eta_Z/K) gamma (K-1) x beta and, by conservation, z_c' = -K (1-x) B'. The norms of the
@@ -73,52 +105,24 @@ def lower_bound(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats)
     exp(2 f0^2 B), Eq. (12). And Gamma = eta_Z (K/(2 eta_Y)) ((V-1)/V)^2 u^2 with u/(eta_Y s) falling in s and, at
     eta_Y s = ln V, u >= ln V - OMEGA: from (45), with u = ln V - d, d <= exp(-d).
     """
-    K, start = classes.num_classes, overlap(classes)
-    least = least_common_growth(classes, eta_Y, eta_Z, t)
-    return np.asarray(start.f0**2 / (2 * (K + 1)) * np.log1p(4 * (K + 1) / K * start.least * least))
+    K, start = classes.num_classes, classes.overlap
+    x = 4 * (K + 1) / K * start.least * least_common_growth(classes, t)
+    return start.f0**2 / (2 * (K + 1)) * np.log1p(x)
 
 
-def least_common_growth(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
+def least_common_growth(classes: EqualClasses, t: Floats) -> Floats:
     """Lower bound of Gamma for t <= t0', see `lower_bound`."""
-    return least_gamma(t, eta_Y, eta_Z, classes.num_classes, classes.vocab_size)
+    V, (eta_Y, eta_Z) = classes.vocab_size, classes.flow_rates
+    slowest = ((1 - 1 / V) * (1 - OMEGA / np.log(V))) ** 2
+    return slowest * eta_Y * eta_Z * t**2 / (2 * classes.num_classes)
 
 
-def least_gamma(t: Floats, eta_Y: float, eta_Z: float, num_classes: int, vocab_size: int) -> Floats:
-    """Lower bound of Gamma for t <= t0' and `num_classes` equal classes, see `lower_bound`."""
-    slowest = ((1 - 1 / vocab_size) * (1 - OMEGA / np.log(vocab_size))) ** 2
-    return np.asarray(slowest * eta_Y * eta_Z * t**2 / (2 * num_classes))
-
-
-def upper_bound(x: float, A: float, num_classes: int, Gamma: Floats) -> Floats:
-    """Upper bound of ln chi with leading beta, own, for f_n.f_k = `x` at the start and A = `Overlap.most`.
+def upper_bound(classes: EqualClasses, t: Floats, too_large: float = 1.0) -> Floats:
+    """Upper bound of ln chi with leading beta, own, A = `Overlap.most` over `too_large`.
 
     As in `lower_bound`, from the other side: f_n.f_k falls at least as fast as exp(-2 K (1-x)^2 B), so B <= ln(1 + 4 a
     A Gamma)/(4 a K), a = (1-x)^2, and chi <= exp(2 B), Eq. (12).
     """
-    a = (1 - x) ** 2
-    return np.asarray(np.log1p(4 * a * A * Gamma) / (2 * a * num_classes))
-
-
-def growth_on_orbit(instance: Instance, t: Floats, profile: tuple[Floats, float] | None = None) -> Floats:
-    """ln chi with leading beta at the times `t` (N,), by one quadrature.
-
-    `profile` replaces the probabilities of the distinct tokens and of the common one.
-    """
-    distinct, common = profile or profile_of(instance)[:2]
-    orbit = analytic.single_common_token_orbit(
-        t, distinct, common, instance.num_classes, instance.vocab_size, *instance.flow_rates, beta="leading"
-    )
-    return np.asarray(2 * orbit.z_distinct[:, int(np.argmax(distinct))])
-
-
-def exponent_on_orbit(instance: Instance, t: Floats) -> Floats:
-    """B with leading beta at the times `t` (N,): z_c = -K sigma on the orbit, dB = (1+o) dsigma, o = C/D."""
-    from scipy.integrate import cumulative_simpson
-
-    profile, K = profile_of(instance), instance.num_classes
-    p, common = profile.distinct_probabilities, profile.common_probability
-    eta_Y, eta_Z = instance.flow_rates
-    orbit = analytic.single_common_token_orbit(t, p, common, K, instance.vocab_size, eta_Y, eta_Z, beta="leading")
-    o = common**2 * np.exp(2 * orbit.z_common) / (p**2 * np.exp(2 * orbit.z_distinct)).sum(axis=1)
-    sigma = -orbit.z_common / K
-    return np.asarray(cumulative_simpson(1 + o, x=sigma, initial=0) + (1 + o[0]) * sigma[0])
+    a = (1 - classes.overlap.x) ** 2
+    x = 4 * a * classes.overlap.most / too_large * common_growth(classes, t)
+    return np.log1p(x) / (2 * a * classes.num_classes)

@@ -23,6 +23,7 @@ DERIVATIONS = {derivation.id for derivation in derivations()}
 def _row(number: int) -> equations.EquationRow:
     return next(row for row in ROWS if number in row.numbers)
 
+
 LAST = 138  # the paper's last displayed equation
 
 

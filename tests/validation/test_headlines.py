@@ -35,4 +35,4 @@ def test_wrong_headlines_are_refused() -> None:
     with pytest.raises(InputError, match="recomputed"):
         Headline(1, "a", 2)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="headline"):
-        sd.claim("new", source="own", title="x", statement="x", headline="a")  # type: ignore[arg-type]
+        sd.Claim("new", "own", "x", "x", headline="a")  # type: ignore[arg-type]

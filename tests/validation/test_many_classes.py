@@ -1,13 +1,11 @@
-"""Equivalent classes in any number: first gaps, drawn classes, turns of distinct tokens."""
+"""Equivalent classes in any number: first gaps, turns of distinct tokens."""
 
 import numpy as np
 import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import ClassKind, MeanField, integrate, symmetric_classes
-from snapdyn.validation import growth_bounds
 from snapdyn.validation.claims.approximations.slow_attention import turn
-from snapdyn.validation.claims.transition import _many_classes as equal_classes
 
 
 def first_gaps_of_runs(num_classes: int, vocab_size: int, overlap: float) -> tuple[float, float]:
@@ -40,25 +38,6 @@ def test_first_gaps_of_runs_are_the_closed_form(K: int, rho: float) -> None:
         # The gap falls with t: by the order of u = 1e-4.
         assert modified == pytest.approx(closed.modified, rel=1e-3)
         assert leading == pytest.approx(-closed.leading, rel=1e-3, abs=1e-12)
-
-
-
-
-def test_drawn_classes_reach_far_and_agree_with_classes_of_the_search() -> None:
-    """Assert K beyond 1e6, V up to 1e15, and `Overlap` and growth of drawn classes against those of P itself."""
-    drawn = list(equal_classes.draws(60, 0))
-    assert max(each.K for each in drawn) > 1e6
-    assert 1e12 < max(each.V for each in drawn) <= 1e15
-    assert all(each.common + each.distinct.sum() == pytest.approx(1) for each in drawn)
-    small = next(each for each in drawn if each.K < 100)
-    kind = ClassKind([small.common], list(small.distinct), small.K)
-    classes = symmetric_classes([kind], vocab_size=small.V)
-    found = growth_bounds.overlap_of(np.append(small.common, small.distinct), small.K)
-    np.testing.assert_allclose(found, growth_bounds.overlap(classes), rtol=1e-12)
-    t = np.array([0.3 * small.t0])
-    assert growth_bounds.least_gamma(t, 1.0, 2.0, small.K, small.V) == pytest.approx(
-        growth_bounds.least_common_growth(classes, 1.0, 2.0, t)
-    )
 
 
 @pytest.mark.parametrize("K", [30, 3 * 10**8])

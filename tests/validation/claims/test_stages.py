@@ -13,16 +13,15 @@ from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
 from snapdyn.validation import growth_bounds
 from snapdyn.validation.claims.transition import (
-    _scanning_settings,
-    _snapping_settings,
     insight_a,
     insight_c,
     scanning,
+    snapping,
     theorem4,
 )
-from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, transition
+from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, WHOLE, five_tokens, largest_step, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
-from snapdyn.validation.growth_bounds import overlap
+from snapdyn.validation.growth_bounds import EqualClasses, overlap
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
 from snapdyn.validation.search import Instance, load
@@ -48,11 +47,12 @@ def test_corrected_scanning_bound_lies_below_and_the_printed_one_does_not(ratio:
     start, _ = transition(classes, 1.0)
     times = np.linspace(0.02, 1, 15) * start
     growth = dense_growth(classes, ratio, times)
-    bound = growth_bounds.lower_bound(classes, 1.0, ratio, times)
+    equal = EqualClasses.of(Instance.of(classes, 1.0, ratio, start))
+    bound = growth_bounds.lower_bound(equal, times)
     assert np.all(growth > bound)
     assert np.all(bound > 0)
-    assert np.any(scanning.printed_bound(classes, 1.0, ratio, times) > growth)
-    assert np.any(scanning.without_origin(classes, 1.0, ratio, times) > growth)
+    assert np.any(scanning.printed_bound(equal, times) > growth)
+    assert np.any(scanning.without_origin(equal, times) > growth)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 8])
@@ -101,14 +101,13 @@ def test_scan_sees_a_start_against_the_frequencies() -> None:
     """Assert that scanning has the right sign from zero start, and that a start that favours rare tokens is seen."""
     classes = single_common_token(3, 3, 0.3, 50)
     start, _ = transition(classes, 1.0)
-    times = log_times(0.01 * start, start, 10)
-    right = _scanning_settings.scan(whole_run(MeanField(classes, 1.0, 1.0), times, rtol=1e-10, atol=1e-18))
-    assert right.order > 0
-    assert right.common > 0
     z = np.zeros((1, classes.num_tokens))
     z[0, 1:] = -2 * np.log(classes.P.toarray()[:, 1:].max(axis=0))
-    wrong = _scanning_settings.scan(whole_run(MeanField(classes, 1.0, 1.0, z_initial=z), times))
-    assert wrong.order < 0
+    right, wrong = (scanning.signs(Instance.of(classes, 1.0, 1.0, start, start=each)) for each in (None, z))
+    assert right is not None
+    assert wrong is not None
+    assert right.value > 0
+    assert wrong.value < 0
 
 
 @pytest.mark.parametrize("kind", [MeanField, ModifiedDecoder])
@@ -150,14 +149,43 @@ def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float
 
 
 def test_late_measures_of_a_weak_coupling() -> None:
-    """Assert power 2 at first, and after t0 the power of ln^2(V eta_Y t/K): at most 4/(1+u_+), more than 2/ln."""
+    """Assert the power of ln^2(V eta_Y t/K) after t0, at most 4/(1+u_+) and more than 2/ln; attention moves on."""
     classes = single_common_token(5, 5, 0.02, 1000)
-    measured, run = _snapping_settings.late(EXACT, classes, 1.0, 1e-3)
-    # First saved times: 1e-3 t0', next order eta_Y t/K = 7e-3.
-    assert measured.early_power == pytest.approx(2, abs=0.02)
+    instance = Instance.of(classes, 1.0, 1e-3, WHOLE * transition(classes, 1.0)[1])
+    measured = snapping.late_rate(snapping.power, EXACT)(instance)
+    assert measured is not None
     u_plus = brentq(lambda u: u - np.log(999 * u), 2, 50)
-    assert 2 / np.log(1000 * run.t[-1] / 5) < measured.power <= 4 / (1 + u_plus)
-    assert 0 < measured.share < 0.5
+    assert 2 / np.log(1000 * instance.t_end / 5) < measured.value * 4 / (1 + u_plus) <= 4 / (1 + u_plus)
+    assert 0 < snapping.share_of_path(instance).value < 0.5
+
+
+def test_five_tokens_are_those_of_the_classes() -> None:
+    """Assert profile and growth of `five_tokens` against classes with a table, and the overlap of 1e9 of them."""
+    classes = single_common_token(4, 5, 0.3, 100)
+    found, expected = five_tokens(4, 0.3, 100, 0.5), EqualClasses.of(Instance.of(classes, 1.0, 0.5, 1.0))
+    t = np.array([1.0, 30.0])
+    np.testing.assert_allclose(found.growth(t, "exact"), expected.growth(t, "exact"), rtol=1e-12)
+    np.testing.assert_allclose(found.growth(t, "exact"), dense_growth(classes, 0.5, t), rtol=1e-6)
+    np.testing.assert_allclose(found.overlap, overlap(classes), rtol=1e-12)
+    assert five_tokens(10**9, 0.3, 10**15).overlap.x == pytest.approx(found.overlap.x)
+
+
+def test_equal_classes_of_parameters() -> None:
+    """Assert sizes, rates and a profile that sums to 1 and falls by its steepness."""
+    given = {"K": 1e6, "V_over_K": 2.5, "common": 0.1, "ratio": 3.0, "tokens": 3, "steepness": 2.0}
+    equal = snapping.equal_classes(given)
+    assert (equal.num_classes, equal.vocab_size, equal.flow_rates) == (10**6, 2_500_000, (1.0, 3e-6))
+    np.testing.assert_allclose(equal.distinct, 0.9 * np.array([4, 2, 1]) / 7)
+
+
+def test_largest_step_must_be_a_fall_beyond_its_error() -> None:
+    """Assert the worst step of two cells, and the bound of seeds: 3.1 standard errors of a difference, by hand."""
+    falling = np.array([[[3.0], [5.0]], [[2.0], [4.5]]])
+    assert (largest_step(falling).value, largest_step(falling).bound) == (-0.5, 0)
+    assert not largest_step(falling[::-1]).holds
+    seeds = np.array([[[1.0, 3.0]], [[0.0, 2.0]]])
+    assert largest_step(seeds).value == -1
+    assert largest_step(seeds).bound == pytest.approx(-3.1 * np.sqrt(1 + 1))
 
 
 def test_growth_along_the_orbit_is_the_integral_of_xi() -> None:

@@ -1,17 +1,22 @@
-"""What the claims of this chapter share: symmetric classes with one common token, and growth of dominant tokens."""
+"""What the claims of this chapter share: symmetric classes in any number, growth of dominant tokens, entropies."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.growth_bounds import EqualClasses
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Requirement
+from snapdyn.validation.published import distinct_entropy, figure_6_runs, published_cells
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
+    INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
     ONE_QUERY,
     OVERLAPPING,
@@ -20,8 +25,9 @@ from snapdyn.validation.requirements import (
     UNIFORM,
     ZERO_START,
 )
+from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.search import Family, Instance, flow
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12
@@ -31,17 +37,9 @@ WHOLE = 1e6
 
 def _profile_spread(instance: Instance) -> float:
     """Largest difference between classes of the common token's probability, or of the sorted distinct ones."""
-    classes = instance.classes
-    P = instance.P / instance.P.sum(axis=1, keepdims=True)
-    common = classes.common_tokens()
-    profiles = np.zeros((instance.num_classes, P.shape[1]))
-    for n in range(instance.num_classes):
-        profiles[n] = np.sort(np.where(np.isin(np.arange(P.shape[1]), common), 0.0, P[n]))
-    return float(max(np.ptp(profiles, axis=0).max(), np.ptp(P[:, common], axis=0).max(initial=0.0)))
-
-
-def _fewest_distinct_tokens(instance: Instance) -> float:
-    return float(min(instance.classes.distinct_tokens(n).size for n in range(instance.num_classes)))
+    P, common = instance.P / instance.P.sum(axis=1, keepdims=True), instance.classes.common_tokens()
+    profiles = np.hstack([P[:, common], np.sort(np.delete(P, common, axis=1), axis=1)])
+    return np.ptp(profiles, axis=0).max()
 
 
 EQUAL_PROFILES = Requirement(
@@ -54,10 +52,14 @@ EQUAL_PROFILES = Requirement(
 DISTINCT_TOKENS = Requirement(
     "distinct tokens",
     "every class has a token of its own",
-    _fewest_distinct_tokens,
+    lambda instance: min(instance.classes.distinct_tokens(n).size for n in range(instance.num_classes)),
     at_least=1,
     defining=True,
 )
+# What scanning and the readings speak of.
+SCANNING = (SEVERAL_CLASSES, OWN_NEXT_TOKENS, DISTINCT_TOKENS, OVERLAPPING)
+FROM_ZERO = replace(ZERO_START, defining=True)
+LONG = replace(INFINITE_LENGTH, defining=True)
 # Set-up of Theorem 4.
 SYMMETRIC = (
     SEVERAL_CLASSES,
@@ -66,7 +68,7 @@ SYMMETRIC = (
     replace(ONE_COMMON_TOKEN, defining=True),
     DISTINCT_TOKENS,
     replace(UNIFORM, defining=True),
-    replace(ZERO_START, defining=True),
+    FROM_ZERO,
     EQUAL_PROFILES,
     OVERLAPPING,
     INDEPENDENT_ATTENTION,
@@ -88,24 +90,54 @@ SYMMETRIC_FAMILY = Family(
 
 def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
     """ln chi = 2 (z(t) - z(0)) of the dominant token of class n, without the detour over exp, (N,)."""
-    classes = trajectory.require_classes()
-    m, token = classes.query_index[n], dominant_token(classes, n)
-    return np.asarray(2 * (trajectory.z[:, m, token] - trajectory.z_initial[m, token]))
+    classes, gains = trajectory.require_classes(), trajectory.z - trajectory.z_initial
+    return 2 * gains[:, classes.query_index[n], dominant_token(classes, n)]
 
 
-def transition(classes: SequenceClasses, eta_Y: float) -> tuple[float, float]:
+def transition(classes: SequenceClasses | EqualClasses, eta_Y: float) -> tuple[float, float]:
     """Printed times t0' = K ln V/eta_Y and t0 = 2 (1+omega_1) K ln V/eta_Y, batch-size-1 steps."""
     K, V = classes.num_classes, classes.vocab_size
-    start, end = (float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in ("start", "end"))
-    return start, end
+    return K * float(np.log(V)) / eta_Y, 2 * K * float(analytic.u_plus(V)) / eta_Y
 
 
-def entropies(runs: list[list[Trajectory]]) -> Floats:
-    """Entropy over distinct tokens at the last time (nats), mean over classes: (settings, seeds)."""
-    return np.array([[float(r.entropy(distinct_only=True)[-1].mean()) for r in each] for each in runs])
+def five_tokens(num_classes: int, common: float, vocab_size: int, eta_Z: float = 1.0) -> EqualClasses:
+    """Classes of `single_common_token` with five distinct tokens, eta_Y = 1."""
+    shares = np.linspace(0.1, 1.0, 5)
+    return EqualClasses(num_classes, vocab_size, (1 - common) * shares / shares.sum(), common, (1.0, eta_Z))
 
 
-def welch(lower: Floats, higher: Floats) -> float:
-    """Difference of two means over its standard error: positive when `lower` is lower."""
-    error = np.sqrt(lower.var(ddof=1) / lower.size + higher.var(ddof=1) / higher.size)
-    return float((higher.mean() - lower.mean()) / error)
+@cache
+def trained_entropies(*rates: tuple[float, float]) -> Floats:
+    """Entropies (nats) at pairs (eta_Y, eta_Z) of SGD as in Fig. 6, Syn-Medium Q = 3: (settings, 1, ten seeds)."""
+    runs = figure_6_runs([(syn_medium(3), *each) for each in rates], range(10))
+    return np.array([[[*map(distinct_entropy, each)]] for each in runs])
+
+
+def published_entropies() -> Floats:
+    """Published table of Fig. 6: (Q, eta_Z, eta_Y/eta_Z), each increasing."""
+    return np.array([cell["entropy_mean"] for cell in published_cells()]).reshape(4, 4, 4)
+
+
+def largest_step(entropy: Floats) -> Measured:
+    """Largest change of the mean over seeds from a setting to the next, `entropy` (settings, cells, seeds).
+
+    It must be a fall, by 3.1 standard errors where there are seeds: a one-sided test of size 1e-3.
+    """
+    steps = np.diff(entropy.mean(axis=2), axis=0).ravel()
+    error = entropy.std(axis=2) / np.sqrt(max(entropy.shape[2] - 1, 1))
+    at_most = 0 - 3.1 * np.hypot(error[1:], error[:-1]).ravel()
+    worst = np.argmax(steps - at_most)
+    return Measured(steps[worst], at_most=at_most[worst])
+
+
+def changed(instance: Instance, eta_Y: float, eta_Z: float, t_end: float = 1.0) -> Instance:
+    """Instance with its rates and its last time multiplied by factors."""
+    return replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z, t_end=instance.t_end * t_end)
+
+
+def growth_at_other_rates(instance: Instance, eta_Y: float, eta_Z: float) -> Floats | None:
+    """ln chi of the dominant tokens at t_end under Eq. (10), without and with factors of the rates, (2, S)."""
+    run, other = flow(instance, EXACT), flow(changed(instance, eta_Y, eta_Z), EXACT)
+    if run is None or other is None:
+        return None
+    return np.array([[log_growth(each, n)[-1] for n in range(instance.num_classes)] for each in (run, other)])

@@ -3,91 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, log_times, single_common_token
+from snapdyn import analytic
+from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.assumptions import assumption_2
-from snapdyn.validation.claims.transition._many_classes import scanning_of_many_classes
-from snapdyn.validation.claims.transition._scanning_settings import (
-    early_mean_field,
-    fall_before_the_transition,
-    signs_of_runs,
-    tightness,
-)
 from snapdyn.validation.claims.transition._shared import (
-    DISTINCT_TOKENS,
+    FROM_ZERO,
+    LONG,
+    SCANNING,
     SYMMETRIC,
     SYMMETRIC_FAMILY,
+    five_tokens,
     log_growth,
     transition,
 )
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.growth_bounds import least_common_growth, lower_bound, overlap
+from snapdyn.validation.growth_bounds import EqualClasses, least_common_growth, lower_bound
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measured, Property
-from snapdyn.validation.register import claim
-from snapdyn.validation.requirements import (
-    INFINITE_LENGTH,
-    ONE_COMMON_TOKEN,
-    OVERLAPPING,
-    OWN_NEXT_TOKENS,
-    SEVERAL_CLASSES,
-    ZERO_START,
-)
+from snapdyn.validation.properties import Property
+from snapdyn.validation.register import Claim
+from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.search import Family, Instance, flow, turned_back
 from snapdyn.validation.search.flows import noise
+from snapdyn.validation.statistics import standard_error
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-6
 # A token is more frequent than another from this ratio on: below, their logits differ by less than the solver's error.
 UNLIKE = 1.001
-
-Bound = Callable[[SequenceClasses, float, float, Floats], Floats]
-
-
-def printed_bound(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
-    """ln of the printed [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^{0.5 f_nl0(0)^2}."""
-    start = overlap(classes)
-    return np.asarray(0.5 * start.f0**2 * np.log((start.rho0**4 + 2 * eta_Y * eta_Z * t**2) / classes.num_classes))
-
-
-def without_origin(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
-    """Printed bound with only its origin mended (F1): the exponent stays K times too large (F3)."""
-    zero = np.zeros(1)
-    return printed_bound(classes, eta_Y, eta_Z, t) - printed_bound(classes, eta_Y, eta_Z, zero)
-
-
-def frozen_overlap(classes: SequenceClasses, eta_Y: float, eta_Z: float, t: Floats) -> Floats:
-    """Wrong theory: f_n.f_k stays what it is at t = 0, so B = A Gamma/K for ever."""
-    start = overlap(classes)
-    return 2 * start.f0**2 * start.least * least_common_growth(classes, eta_Y, eta_Z, t) / classes.num_classes
-
-
-def above(bound: Bound) -> Callable[[Instance], Measured | None]:
-    """Smallest (ln chi - bound)/ln chi under Eq. (10), t <= t0'."""
-
-    def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, EXACT)
-        if run is None:
-            return None
-        classes, (eta_Y, eta_Z) = instance.classes, instance.flow_rates
-        before = run.t <= classes.num_classes * np.log(classes.vocab_size) / eta_Y
-        growth = log_growth(run)[before]
-        if not before.any() or growth.min() <= 0:
-            return None
-        margins = (growth - bound(classes, eta_Y, eta_Z, run.t[before])) / growth
-        return Measured(
-            float(margins.min()), at_least=0, error=SOLVER, where=f"t = {run.t[before][margins.argmin()]:.3g}"
-        )
-
-    return measure
-
-
+# eta_Y t/K of the early law.
+EARLY = 1e-3
 SLOW = Family(
     "any classes with one common token",
     "any",
@@ -102,12 +52,46 @@ SLOW = Family(
 )
 
 
-def _paths(gains: Floats, P: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
+def printed_bound(classes: EqualClasses, t: Floats) -> Floats:
+    """ln of the printed [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^{0.5 f_nl0(0)^2}."""
+    start, (eta_Y, eta_Z) = classes.overlap, classes.flow_rates
+    return 0.5 * start.f0**2 * np.log((start.rho0**4 + 2 * eta_Y * eta_Z * t**2) / classes.num_classes)
+
+
+def without_origin(classes: EqualClasses, t: Floats) -> Floats:
+    """Printed bound with only its origin mended (F1): the exponent stays K times too large (F3)."""
+    return printed_bound(classes, t) - printed_bound(classes, np.zeros(1))
+
+
+def frozen_overlap(classes: EqualClasses, t: Floats) -> Floats:
+    """Wrong theory: f_n.f_k stays what it is at t = 0, so B = A Gamma/K for ever."""
+    start = classes.overlap
+    return 2 * start.f0**2 * start.least * least_common_growth(classes, t) / classes.num_classes
+
+
+def above(bound: Callable[[EqualClasses, Floats], Floats]) -> Callable[[Instance], Measured | None]:
+    """Smallest (ln chi - bound)/ln chi under Eq. (10), t <= t0'."""
+
+    def measure(instance: Instance) -> Measured | None:
+        run = flow(instance, EXACT)
+        if run is None:
+            return None
+        before = run.t <= transition(instance.classes, instance.flow_rates[0])[0]
+        t, growth = run.t[before], log_growth(run)[before]
+        if not before.any() or growth.min() <= 0:
+            return None
+        margins = (growth - bound(EqualClasses.of(instance), t)) / growth
+        return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
+
+    return measure
+
+
+def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
     """What should grow (N, L) and its scale (L,): distinct logits, leads of more frequent ones, minus common logits.
 
     `gains` (N, Q, M). The scale of a lead is the largest |z| of the two tokens. What does not move is left out.
     """
-    paths, scales = [], []
+    paths, scales, P = [], [], classes.P.toarray()
     for n in range(classes.num_classes):
         row = gains[:, classes.query_index[n]]
         tokens, common = classes.distinct_tokens(n), classes.common_tokens(n)
@@ -128,13 +112,13 @@ def signs(instance: Instance) -> Measured | None:
         return None
     before = run.t <= np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
     before[0] = True
-    paths, scales = _paths((run.z - run.z_initial)[before], instance.P, instance.classes)
+    paths, scales = _paths((run.z - run.z_initial)[before], instance.classes)
     if not scales.size:
         return None
     rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
     errors = SOLVER + noise(instance, MEAN_FIELD) / scales
-    worst = int(np.argmin(rises + errors))
-    return Measured(float(rises[worst]), at_least=0, error=float(errors[worst]))
+    worst = np.argmin(rises + errors)
+    return Measured(rises[worst], at_least=0, error=errors[worst])
 
 
 def without_projection(instance: Instance) -> Measured | None:
@@ -144,28 +128,75 @@ def without_projection(instance: Instance) -> Measured | None:
     g = p[:, None] * f - (p @ f) / V
     z_rate = np.zeros((classes.queries.size, f.shape[1]))
     np.add.at(z_rate, classes.query_index, p[:, None] * f * g)
-    paths, scales = _paths(z_rate[None], instance.P, classes)
-    return Measured(float((paths / scales).min()), at_least=0, error=SOLVER) if scales.size else None
+    paths, scales = _paths(z_rate[None], classes)
+    return Measured((paths / scales).min(), at_least=0, error=SOLVER) if scales.size else None
 
 
-@claim(
+def signs_of_seeds(classes: SequenceClasses) -> Measured:
+    """Smallest t statistic of what should have grown by t0' along 40 seeds of SGD; a one-sided test of size 1e-3."""
+    steps = round(transition(classes, 0.1)[0])
+    runs = sgd(classes, 0.1, 0.1, steps, seed=range(40), record=[steps])
+    paths, _ = _paths(np.stack([run.z[-1] for run in runs]), classes)
+    return Measured((paths.mean(axis=0) / standard_error(paths)).min(), at_least=3.1)
+
+
+def early(equal: EqualClasses, overlap: bool = False, memory: bool = True) -> Measured:
+    """|z_c in the mean field over its law - 1| at u = eta_Y t/K = EARLY; left out are u, 1/K and K/V.
+
+    The law is that of alpha = 1/V, so that beta_nk = eta_Y t/(K V) for all pairs, and of a decoder that remembers old
+    attention. Wrong theories: beta of the order of `overlap`, as under the modified decoder; no `memory`.
+    """
+    K, V, x, (_, eta_Z) = equal.num_classes, equal.vocab_size, equal.overlap.x, equal.flow_rates
+    if memory:
+        law = float(analytic.early_common_logit_of_many_classes(EARLY * K, 1.0, eta_Z, K, V, x**0.5))
+    else:
+        law = -x * (1 - x) * eta_Z * (EARLY * K) ** 2 / (2 * V)
+    run = run_on_rung(
+        MEAN_FIELD, single_common_token(K, 5, equal.common, V), 1.0, eta_Z, [EARLY * K],
+        reduce=True, method="compiled", rtol=1e-9, atol=1e-40,
+    )  # fmt: skip
+    return Measured(abs(run.of_class(0).z[0, 0, 0] / (law * V * x if overlap else law) - 1), at_most=5e-3)
+
+
+def picture() -> Picture:
+    """Both bounds and ln chi under Eq. (10)."""
+    classes = five_tokens(5, 0.04, 1000)
+    start, _ = transition(classes, 1.0)
+    t = np.geomspace(1e-2, 1, 60) * start
+    return Picture(
+        "t (batch-size-1 steps)",
+        "ln chi of the dominant token, K = 5, V = 1000",
+        (
+            Picture.line("printed bound", t, printed_bound(classes, t), "printed"),
+            Picture.line("corrected bound", t, lower_bound(classes, t), "bound"),
+            Picture.line("Eq. (10), integrated", t, classes.growth(t, "exact"), "simulation"),
+        ),
+        yscale="log",
+        verticals=(("t0'", start),),
+    )
+
+
+CLAIM = Claim(
     "scanning",
     source="Theorem 4, attention scanning; Sections 1 and 6",
     title="Scanning: before the transition attention moves to distinct tokens, with a lower bound",
-    answer="The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is K "
-    "times too large.",
     statement="For t <= t0' = K ln V/eta_Y common tokens lose attention, distinct ones gain it and the more frequent "
     "of them more, at least as chi >= [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^(0.5 f0^2). Corrected: chi >= [1 + 2 kappa "
     "(1+1/K) A eta_Y eta_Z t^2/K]^(f0^2/(2(K+1))), A = (K-1) f_n.f_k E'_nk (its smallest value while f_n.f_k falls "
     "from its start), kappa = ((1-1/V) (1-0.568/ln V))^2.",
     latex=r"\chi\ge\left[\frac{\rho_0^4+2\eta_Y\eta_Zt^2}{K}\right]^{\frac12f_{nl_0}^2(0)}\ \to\ "
     r"\chi\ge\left[1+\frac{2\kappa(K+1)A}{K^2}\eta_Y\eta_Zt^2\right]^{\frac{f_{nl_0}^2(0)}{2(K+1)}}",
-    expected="corrected",
-    assumptions=(
+    conditions=(
         "the bound: one common token, one query, equal profiles, uniform classes, zero start, modified decoder",
         "order and fall: one common token, zero start, xi_n > 0 with frozen attention, little memory by linear "
         "response up to t_end, in the mean field",
     ),
+    conclusion="The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is "
+    "K times too large. At K = 5, V = 1000, rho0 = 12.4 it starts at {rho0 = 12.4:.2f} in place of 1 (F1, F3). In the "
+    "mean field beta = 1/V replaces f_n.f_k early, so attention moves V/rho0^2 times slower (F4). With many classes "
+    "the decoder's memory slows fast attention early on: |z_c| is below (K/V) x^2, by the law with Dawson's function, "
+    "which is a logarithm of t and eta_Z for x >> 1.",
+    expected="corrected",
     findings=("F1", "F3", "F4", "F10"),
     properties=(
         Property(
@@ -174,20 +205,17 @@ def without_projection(instance: Instance) -> Measured | None:
             "mean field",
             signs,
             SLOW,
-            conditions=(
-                SEVERAL_CLASSES,
-                OWN_NEXT_TOKENS,
-                DISTINCT_TOKENS,
-                OVERLAPPING,
-                replace(ZERO_START, defining=True),
-                replace(INFINITE_LENGTH, defining=True),
+            (
+                *SCANNING,
+                FROM_ZERO,
+                LONG,
                 ONE_COMMON_TOKEN,
                 FROZEN_SPEED,
                 LITTLE_MEMORY,
                 LITTLE_MEMORY_COMMON,
             ),
-            controls={"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
-            evaluations=(60, 3000),
+            {"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
+            (60, 3000),
         ),
         Property(
             "smallest (ln chi - ln corrected bound)/ln chi, t <= t0'",
@@ -202,47 +230,43 @@ def without_projection(instance: Instance) -> Measured | None:
             evaluations=(60, 2000),
             corrected=True,
         ),
-    ),
-)
-def scanning(evidence: Evidence) -> None:
-    K, V = 5, 1000
-    shown = single_common_token(K, 5, 0.04, V)
-    start, _ = transition(shown, 1.0)
-    t = log_times(1e-2 * start, start, 60)
-    growth = log_growth(run_on_rung(EXACT, shown, 1.0, 1.0, t, rtol=1e-10, atol=1e-18))
-    printed = printed_bound(shown, 1.0, 1.0, t)
-    rho0 = overlap(shown).rho0
-    origin = float(np.exp(printed_bound(shown, 1.0, 1.0, np.zeros(1))[0]))
-    evidence.holds(f"F1: printed bound on chi at t = 0, where chi = 1, rho0 = {rho0:.1f}", "closed form", origin,
-                   at_most=1)  # fmt: skip
-    evidence.holds("smallest (ln chi - ln printed bound)/ln chi, t <= t0'", "modified decoder",
-                   float(((growth - printed) / growth).min()), at_least=-SOLVER)  # fmt: skip
-    # chi's exponent is 2 f0^2 A Gamma/K at first on both sides: what remains is Gamma's kappa and O(K A Gamma).
-    tight = tightness(0.002)
-    evidence.corrected("the bound is tight: |ln chi/ln bound - 1/kappa| at small overlap, t = 0.1 t0'",
-                       "modified decoder", tight[0], at_most=tight[1])  # fmt: skip
-    early_mean_field(evidence, shown)
-    mean_field = float(np.min(1 - lower_bound(shown, 1.0, 1.0, t) / log_growth(
-        run_on_rung(MEAN_FIELD, shown, 1.0, 1.0, t, rtol=1e-10, atol=1e-18))))  # fmt: skip
-    evidence.outside("corrected bound of the modified decoder, smallest margin, V = 1000 (F4)", "mean field",
-                     mean_field, at_least=-SOLVER)  # fmt: skip
-    signs_of_runs(evidence)
-    fall_before_the_transition(evidence)
-    evidence.conclusion = (
-        "On every run up to t0' common tokens fell and the more frequent distinct token led. The printed bound starts "
-        f"at {origin:.2f} in place of 1 (F1) and keeps an exponent K times too large (F3). In the mean field beta = "
-        f"1/V replaces f_n.f_k early, so chi grows {V / rho0**2:.1f} times slower at V = {V}, rho0 = {rho0:.1f} (F4)."
-    )
-    scanning_of_many_classes(evidence)
-    evidence.picture = Picture(
-        "t (batch-size-1 steps)",
-        "ln chi of the dominant token, K = 5, V = 1000",
-        (
-            Picture.line("printed bound", t, printed, "printed"),
-            Picture.line("corrected bound", t, lower_bound(shown, 1.0, 1.0, t), "bound"),
-            Picture.line("Eq. (10), integrated", t, growth, "simulation"),
+        Property(
+            "F1: printed bound on chi at t = 0, where chi = 1, K = 5, V = 1000",
+            "closed form",
+            lambda equal: Measured(np.exp(printed_bound(equal, np.zeros(1))[0]), at_most=1),
+            cases={"rho0 = 12.4": five_tokens(5, 0.04, 1000)},
         ),
-        yscale="log",
-        verticals=(("t0'", start),),
-    )
-    evidence.conditions = assumption_2(shown)
+        Property(
+            "signs of scanning with ten common tokens, t <= t0'",
+            "mean field",
+            signs,
+            cases=lambda: {
+                # Up to t0'.
+                "Syn-Small": Instance.of(syn_small(), 1.0, 1.0, 7.05),
+                "Syn-Medium Q = 10": Instance.of(syn_medium(10), 1.0, 1.0, 109.6),
+            },
+        ),
+        Property(
+            "smallest t statistic of what should grow, t = t0'",
+            "SGD",
+            signs_of_seeds,
+            cases={"K = 3, V = 10, 40 seeds": single_common_token(3, 4, 0.4, 10)},
+        ),
+        Property(
+            "z_c over -2 (K/V) int_0^x D, D Dawson's function, x^2 = K (eta_Z/eta_Y) u^2 f_c^2 (1-f_c^2)/2: "
+            "|ratio - 1| at u = eta_Y t/K = 1e-3, V = 1e6 K",
+            "mean field",
+            early,
+            controls={
+                "wrong theory: beta = f_n.f_k instead of 1/V": partial(early, overlap=True),
+                "wrong theory: the decoder forgets old attention, z_c = -(K/V) x^2": partial(early, memory=False),
+            },
+            corrected=True,
+            cases={
+                "K = 1e6, K eta_Z/eta_Y = 1": five_tokens(10**6, 0.3, 10**12, 1e-6),
+                "K = 1e9, K eta_Z/eta_Y = 1e8": five_tokens(10**9, 0.3, 10**15, 0.1),
+            },
+        ),
+    ),
+    picture=picture,
+)
