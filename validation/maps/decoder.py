@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.statement import Instance, Map, Picture, Property
 
 # Label of each axis, and its values.
 AXES = {

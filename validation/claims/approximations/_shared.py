@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.pictures import Picture
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
+from snapdyn.validation.statement import Picture
 
 MODIFIED_FLOW = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, OVERLAPPING, INDEPENDENT_ATTENTION)
 

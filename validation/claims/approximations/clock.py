@@ -10,13 +10,10 @@ from snapdyn.dynamics import Trajectory, log_times, single_common_token, whole_r
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.approximations._shared import MODIFIED_FLOW, picture_of
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.rungs import Ladder, ladder
-from snapdyn.validation.rungs.run import EXACT, MODIFIED, SGD, run_on_rung, system_on_rung
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.rungs.run import MODIFIED, system_on_rung
 from snapdyn.validation.search.flows import most_evaluations
+from snapdyn.validation.statement import EXACT, SGD, Claim, Family, Instance, Measured, Property, run_on_rung
 
 DOMAIN = Family(
     "Eq. (10), any priors",

@@ -11,13 +11,23 @@ from snapdyn import analytic
 from snapdyn.dynamics import log_times, single_common_token
 from snapdyn.validation.claims.approximations._shared import MODIFIED_FLOW, picture_of
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import UNIFORM, WEAK_CORRELATION, ZERO_START
 from snapdyn.validation.rungs import ladder
-from snapdyn.validation.rungs.run import CLOSED, DESCENT, EXACT, LEADING, MEAN_FIELD, MODIFIED, ORBIT, REDUCED, SGD
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.rungs.run import CLOSED, MODIFIED, ORBIT
+from snapdyn.validation.statement import (
+    DESCENT,
+    EXACT,
+    LEADING,
+    MEAN_FIELD,
+    REDUCED,
+    SGD,
+    Claim,
+    Family,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+)
 
 # The larger of x and 1/(1+x) is smallest at x = (sqrt 5 - 1)/2; K/V and unequal overlaps take the rest.
 LEAST_GAP = 0.5

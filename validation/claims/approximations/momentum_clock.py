@@ -12,13 +12,22 @@ import numpy as np
 from snapdyn.dynamics import Trajectory, momentum_clock
 from snapdyn.validation.claims.approximations._shared import picture_of
 from snapdyn.validation.maps.momentum import momentum_map
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Measure, Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import ZERO_START
-from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD, run_on_rung, runs_on_rung
 from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.statement import (
+    DESCENT,
+    MEAN_FIELD,
+    SGD,
+    Claim,
+    Family,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+    run_on_rung,
+    runs_on_rung,
+)
 
 # Momentum of the paper's experiments; of an instance without momentum too.
 MOMENTUM = 0.9

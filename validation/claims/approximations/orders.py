@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.rungs.orders import (
     BATCH,
     LENGTH,
@@ -20,7 +16,7 @@ from snapdyn.validation.rungs.orders import (
     spread_fits,
     step_fit,
 )
-from snapdyn.validation.rungs.run import LEADING, MEAN_FIELD, REDUCED, SGD
+from snapdyn.validation.statement import LEADING, MEAN_FIELD, REDUCED, SGD, Claim, Measured, Picture, Property
 from snapdyn.validation.statistics import DECISIVE
 
 

@@ -14,13 +14,23 @@ from snapdyn.validation.claims.approximations._shared import picture_of
 from snapdyn.validation.claims.attention._shared import A_DISTINCT_TOKEN, distinct_tokens, falls, without_normalisation
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY
 from snapdyn.validation.maps.fallen_tokens import slow_attention_map
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, ZERO_START
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, MODIFIED, SGD, run_on_rung, runs_on_rung
+from snapdyn.validation.rungs.run import MODIFIED
 from snapdyn.validation.sample_classes import counterexample
-from snapdyn.validation.search import Box, Family, Instance, load
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    SGD,
+    Box,
+    Claim,
+    Family,
+    Instance,
+    Measured,
+    Property,
+    load,
+    run_on_rung,
+    runs_on_rung,
+)
 from snapdyn.validation.statistics import standard_error
 
 # What decides is (eta_Z/eta_Y) (V h)^2, which grows with ln t.

@@ -12,12 +12,9 @@ from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.approximations._shared import MODIFIED_FLOW, picture_of
 from snapdyn.validation.maps.common_logit import common_logit_maps, common_logit_ratio
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim, Headline
 from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
-from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.statement import Claim, Family, Headline, Instance, Measured, Property, flow
 
 DOMAIN = Family(
     "frozen attention, any overlap",

@@ -11,12 +11,19 @@ from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.claims.approximations._shared import picture_of
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Measure, Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
-from snapdyn.validation.rungs.run import CLOSED, MEAN_FIELD
-from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.rungs.run import CLOSED
+from snapdyn.validation.statement import (
+    MEAN_FIELD,
+    Claim,
+    Family,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+    flow,
+)
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
 CONSTANT = 2.0

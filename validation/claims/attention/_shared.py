@@ -13,14 +13,20 @@ from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
-from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import FALL, drop_below_maximum
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
-from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    Family,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+)
 
 Tokens = Callable[[SequenceClasses], Ints]
 Measure = Callable[[Instance], Measured | None]

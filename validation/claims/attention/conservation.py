@@ -9,14 +9,19 @@ import numpy as np
 from snapdyn.dynamics import log_times, syn_medium
 from snapdyn.validation.claims.attention._shared import FLOWS, Measure
 from snapdyn.validation.dense_algebra import EPS, dense_attention, modified_decoder_gradient
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
-from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import resolution
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    Claim,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    flow,
+    run_on_rung,
+)
 
 DOMAIN = replace(FLOWS, ratio=(1e-6, 1e3), horizon=(1e-2, 1e4), shared_next_tokens=True)
 

@@ -19,13 +19,20 @@ from snapdyn.validation.claims.attention._shared import (
 )
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import ONE_QUERY
-from snapdyn.validation.rungs.run import EXACT, SGD
-from snapdyn.validation.search import Box, Instance, load
+from snapdyn.validation.statement import (
+    EXACT,
+    SGD,
+    Box,
+    Claim,
+    Instance,
+    Map,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    load,
+)
 from snapdyn.validation.statistics import standard_error
 
 

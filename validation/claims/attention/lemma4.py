@@ -11,12 +11,8 @@ from snapdyn.dynamics import ModifiedDecoder
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.search import Instance, load
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, load
 
 # Both routes solve with the Gram matrix: rounding times its condition number, a few hundred operations deep.
 OPERATIONS = 1e3

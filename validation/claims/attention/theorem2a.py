@@ -20,12 +20,8 @@ from snapdyn.validation.claims.attention._shared import (
 )
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, response
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim, Headline
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.sample_classes import counterexample
-from snapdyn.validation.search import Instance, flow, load
+from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Headline, Instance, Measured, Property, flow, load
 
 
 def opposite_sign(instance: Instance) -> Measured:

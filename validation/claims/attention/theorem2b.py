@@ -7,12 +7,9 @@ from dataclasses import replace
 from snapdyn.validation.claims.attention._shared import FLOWS, common_logits_fall, logit_picture
 from snapdyn.validation.maps.rates_and_correlation import rates_map
 from snapdyn.validation.observables import FALL
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
 from snapdyn.validation.sample_classes import dominant_token, weak_instances
-from snapdyn.validation.search import Instance, load
+from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Picture, load
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
 IN_MEAN_FIELD, RATES, UNDER_EQ_10 = common_logits_fall(ONE_COMMON, ONE_COMMON_TOKEN)

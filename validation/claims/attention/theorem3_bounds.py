@@ -23,16 +23,23 @@ from snapdyn.validation.claims.attention._shared import (
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.linear_response import response
 from snapdyn.validation.maps.common_logit import common_logit_maps
-from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import FALL, growth_exponents, growth_integral
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import UNIFORM
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.sample_classes import dominant_token, weak_instances
-from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import noise
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    Claim,
+    Family,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+    run_on_rung,
+)
 
 # rtol 1e-8 per step over some hundred steps, on z and on h.
 SOLVER = 1e-5

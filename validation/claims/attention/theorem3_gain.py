@@ -13,14 +13,19 @@ from snapdyn.validation.claims.attention._shared import FLOWS, OWN, Measure
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.linear_response import gain_memory
 from snapdyn.validation.maps.rates_and_correlation import rates_map
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
-from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import noise
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    Claim,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+)
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-5

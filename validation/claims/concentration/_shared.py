@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Family, Instance, Measured, Picture, Requirement
-from snapdyn.validation.properties import Measure
+from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Requirement
 from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.visits import Numbers, WholeVisits
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Claim, Instance, Measured, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -18,7 +17,7 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
-from snapdyn.validation.properties import Measure
+from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property, Requirement
 from snapdyn.validation.visits import log_error
 
 # Errors to which the time is measured on an instance.

@@ -11,7 +11,6 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Box, Claim, Instance, Map, Measured, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -26,6 +25,7 @@ from snapdyn.validation.claims.concentration._shared import (
     wrong_radii,
 )
 from snapdyn.validation.dense_algebra import EPS
+from snapdyn.validation.statement import Box, Claim, Instance, Map, Measured, Property, Requirement
 from snapdyn.validation.visits import FROZEN, own_lead
 
 # Of the SGD run.

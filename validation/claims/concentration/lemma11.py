@@ -6,7 +6,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Claim, Instance, Measured, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -19,6 +18,7 @@ from snapdyn.validation.claims.concentration._shared import (
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.requirements import LARGE_VOCABULARY
+from snapdyn.validation.statement import Claim, Instance, Measured, Property, Requirement
 from snapdyn.validation.visits import log_error, slope_of_h, visits_of
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.

@@ -6,7 +6,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Claim, Instance, Measured, Property
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -22,6 +21,7 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
+from snapdyn.validation.statement import Claim, Instance, Measured, Property
 from snapdyn.validation.visits import slope_of_h, visits_of
 
 

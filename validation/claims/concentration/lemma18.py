@@ -9,7 +9,6 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Claim, Instance, Property, Requirement
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     hoeffding,
@@ -18,6 +17,7 @@ from snapdyn.validation.claims.concentration._shared import (
     too_far,
     wrong_radii,
 )
+from snapdyn.validation.statement import Claim, Instance, Property, Requirement
 from snapdyn.validation.visits import FROZEN
 
 # P(l|n) of the SGD run.

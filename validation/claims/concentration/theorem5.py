@@ -6,7 +6,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Claim, Instance, Measured, Property
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -23,6 +22,7 @@ from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.search.instance import Ints
+from snapdyn.validation.statement import Claim, Instance, Measured, Property
 from snapdyn.validation.visits import elasticity, single_token_classes
 
 # Steps of the full Y that are made one by one.

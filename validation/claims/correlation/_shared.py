@@ -9,9 +9,8 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.dense_algebra import EPS, spectral_norm
-from snapdyn.validation.properties import Requirement
 from snapdyn.validation.sample_classes import equal_overlap, random_attention
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.statement import Family, Instance, Requirement
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0

@@ -18,12 +18,8 @@ from snapdyn.validation.claims.correlation._shared import (
     with_attention,
 )
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.search import Instance
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, Requirement
 
 # Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.
 LARGEST_QUOTIENT = 1e5

@@ -17,11 +17,7 @@ from snapdyn.validation.claims.correlation._shared import (
     with_attention,
 )
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
-from snapdyn.validation.search import Instance
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property
 
 # Attention vectors of ten classes of which the first two share a token, and no others do.
 ONE_PAIR = np.eye(10, 11)

@@ -17,13 +17,9 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
 )
 from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, e_prime, overlap
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.sample_classes import random_attention
-from snapdyn.validation.search import Instance
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property
 
 Form = Callable[[Floats], Floats]
 

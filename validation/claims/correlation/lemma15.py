@@ -17,12 +17,8 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
 )
 from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, e_prime, overlap, spectral_norm
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.search import Instance
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property
 
 
 def bound_of_the_lemma(largest: Floats) -> Floats:

@@ -29,15 +29,21 @@ from snapdyn.validation.dense_algebra import (
     leading_growth,
     overlap,
 )
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim, Headline
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS, UNIFORM
-from snapdyn.validation.rungs.run import EXACT, ORIGINAL, run_on_rung
+from snapdyn.validation.rungs.run import ORIGINAL
 from snapdyn.validation.sample_classes import star, weak_instances
-from snapdyn.validation.search import Instance
-from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.statement import (
+    EXACT,
+    Claim,
+    Headline,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    load,
+    run_on_rung,
+)
 
 ANY_PRIORS = replace(ANY_OVERLAP, num_classes=(1, 10), shared_next_tokens=False)
 EQUAL_PRIORS = replace(ANY_PRIORS, name="any overlap, equal priors, at any attention", uniform=True)

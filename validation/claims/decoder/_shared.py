@@ -10,10 +10,9 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import sgd
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation import Family, Instance, Measured, Picture
-from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search.flows import limited
+from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Property, Requirement
 from snapdyn.validation.visits import FROZEN, own_lead, single_token_classes
 
 # What some hundred steps make of the solver tolerance of `flow_against`.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
-from snapdyn.validation import Picture, Property
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, flow_against, modified_mixing
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL, run_on_rung
+from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
 from snapdyn.validation.sample_classes import strongly_correlated_classes
+from snapdyn.validation.statement import Claim, Picture, Property, run_on_rung
 
 
 def picture() -> Picture:

@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation import Instance, Measured
 from snapdyn.validation.claims.decoder._shared import (
     OVERLAPS,
     PLAIN_STEPS,
@@ -18,9 +17,8 @@ from snapdyn.validation.claims.decoder._shared import (
     outputs,
     steps_and_flow,
 )
-from snapdyn.validation.properties import Measure, Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
+from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property
 from snapdyn.validation.visits import recursion
 
 # Batch-size-1 steps that are taken on an instance.

@@ -9,10 +9,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Instance, Measured, Picture, Property
 from snapdyn.validation.claims.decoder._shared import PLAIN_STEPS, SCALARS, last_visits, visits_up_to
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.register import Claim
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property
 from snapdyn.validation.visits import discrete_logits, recursion, visits_of
 
 # Most visits that are stepped through on an instance.

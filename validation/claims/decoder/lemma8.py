@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation import Instance, Measured, Picture, Requirement
 from snapdyn.validation.claims.decoder._shared import closed_form
-from snapdyn.validation.register import Claim
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Requirement
 
 # Places between and beyond the roots where the sign is tested, as shares of the way.
 SHARES = np.array([1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6])

@@ -9,11 +9,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Instance, Measured, Picture
 from snapdyn.validation.claims.decoder._shared import closed_form, last_visits
 from snapdyn.validation.maps.decoder import decoder_map
-from snapdyn.validation.properties import Measure, Requirement
-from snapdyn.validation.register import Claim
+from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Picture, Requirement
 
 # Numbers over their bounds along a stage, from V, eta_Y s, u = V h and gamma.
 Quotients = Callable[..., Floats]

@@ -9,11 +9,10 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.synthetic import token_table
-from snapdyn.validation import Family, Instance, Measured, Picture, Property, Requirement
 from snapdyn.validation.claims.decoder._shared import flow_against
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.sample_classes import equal_overlap
+from snapdyn.validation.statement import Claim, Family, Instance, Measured, Picture, Property, Requirement
 
 # Factors of eta_Y in h, and of (V-1) h zeta_n, by rho and K; by default those of the recomputed form.
 Law = Callable[..., tuple[float, float]]

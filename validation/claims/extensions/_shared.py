@@ -10,11 +10,19 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_T, MEAN_FIELD, SGD, run_on_rung
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.rungs.run import FINITE_T
+from snapdyn.validation.statement import (
+    DESCENT,
+    EXACT,
+    MEAN_FIELD,
+    SGD,
+    Family,
+    Instance,
+    Measured,
+    Picture,
+    run_on_rung,
+)
 from snapdyn.validation.statistics import DECISIVE, fit_order
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.

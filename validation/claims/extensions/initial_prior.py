@@ -19,12 +19,22 @@ from snapdyn.validation.claims.extensions._shared import (
     run_of,
     start_by_class,
 )
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Measure, Property, Requirement
-from snapdyn.validation.register import Claim
-from snapdyn.validation.rungs.run import DESCENT, EXACT, FINITE_T, MEAN_FIELD, SGD
-from snapdyn.validation.search import Instance, flow
+from snapdyn.validation.rungs.run import FINITE_T
+from snapdyn.validation.statement import (
+    DESCENT,
+    EXACT,
+    MEAN_FIELD,
+    SGD,
+    Claim,
+    Instance,
+    Map,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+)
 
 # Two tokens whose logarithms of P exp(z(0)) differ by less are a tie.
 TIE = 1e-3

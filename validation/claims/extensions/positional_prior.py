@@ -21,13 +21,21 @@ from snapdyn.validation.claims.extensions._shared import (
     start_by_class,
 )
 from snapdyn.validation.dense_algebra import largest_relative
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Measure, Property, Requirement
-from snapdyn.validation.register import Claim
-from snapdyn.validation.rungs.run import DESCENT, FINITE_LENGTH, SGD
-from snapdyn.validation.search import Instance, flow
 from snapdyn.validation.search.flows import noise
+from snapdyn.validation.statement import (
+    DESCENT,
+    FINITE_LENGTH,
+    SGD,
+    Claim,
+    Instance,
+    Map,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+)
 from snapdyn.validation.statistics import standard_error
 
 # Largest difference of two paths relative to the movement that counts as none.

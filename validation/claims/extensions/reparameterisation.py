@@ -13,11 +13,17 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.extensions._shared import drawn, order_gap
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.embedding import Embedding, ascend, attention
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Measure, Property, Requirement
-from snapdyn.validation.register import Claim
-from snapdyn.validation.rungs.run import DESCENT, run_on_rung
+from snapdyn.validation.statement import (
+    DESCENT,
+    Claim,
+    Map,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    run_on_rung,
+)
 from snapdyn.validation.statistics import standard_error
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %

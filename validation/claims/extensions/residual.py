@@ -12,10 +12,6 @@ from snapdyn.dynamics import Trajectory, log_times
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.claims.extensions._shared import drawn, run_error, run_of, start_by_class
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Measure, Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import (
     INDEPENDENT,
     INDEPENDENT_ATTENTION,
@@ -24,8 +20,21 @@ from snapdyn.validation.requirements import (
     SEVERAL_CLASSES,
     UNIFORM,
 )
-from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, SGD
-from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.statement import (
+    DESCENT,
+    MEAN_FIELD,
+    SGD,
+    Claim,
+    Family,
+    Instance,
+    Map,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+)
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3

@@ -10,12 +10,7 @@ import numpy as np
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, largest_relative, softmax
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
-from snapdyn.validation.rungs.run import SGD
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.statement import SGD, Claim, Family, Instance, Measured, Picture, Property
 
 # Directions in which the gradient is compared on an instance.
 DIRECTIONS = 4

@@ -6,12 +6,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
-from snapdyn.validation.rungs.run import SGD
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.statement import SGD, Claim, Family, Instance, Measured, Picture, Property
 from snapdyn.validation.visits import FROZEN
 
 # Contextual tokens of the sequences that are drawn on an instance: the rarest token, of share 1e-4, occurs 1e8 times.

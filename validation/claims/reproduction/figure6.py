@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation import Measured, Picture, Property
 from snapdyn.validation.published import (
     PUBLISHED_SEEDS,
     Cell,
@@ -20,8 +19,7 @@ from snapdyn.validation.published import (
     published_cells,
     smallest_at_ratio_2,
 )
-from snapdyn.validation.register import Claim
-from snapdyn.validation.rungs.run import SGD
+from snapdyn.validation.statement import SGD, Claim, Measured, Picture, Property
 
 # Numbers of queries Q of the published cells.
 QUERIES = (1, 3, 5, 10)

@@ -11,8 +11,6 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.growth_bounds import EqualClasses
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Requirement
 from snapdyn.validation.published import distinct_entropy, figure_6_runs, published_cells
 from snapdyn.validation.requirements import (
     INDEPENDENT_ATTENTION,
@@ -25,9 +23,8 @@ from snapdyn.validation.requirements import (
     UNIFORM,
     ZERO_START,
 )
-from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.statement import EXACT, Family, Instance, Measured, Requirement, flow
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12

@@ -10,11 +10,7 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics import SingleCommonToken, whole_run
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measure, Property
-from snapdyn.validation.register import Claim
-from snapdyn.validation.search import Box
+from snapdyn.validation.statement import Box, Claim, Measure, Measured, Picture, Property
 
 K, V, ETA_Z, AXIS, T_END = 10, 1000, 0.5, 600.0, 700.0
 RATES = np.array([0.5, 1.0, 2.0, 5.0])

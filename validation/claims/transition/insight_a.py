@@ -10,14 +10,22 @@ from snapdyn import analytic
 from snapdyn.dynamics import Trajectory, log_times, momentum_clock, single_common_token, syn_medium
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.published import FIGURE_6, figure_6_runs
-from snapdyn.validation.register import Claim
-from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
 from snapdyn.validation.sample_classes import equal_overlap
-from snapdyn.validation.search import Family, Instance, flow
+from snapdyn.validation.statement import (
+    MEAN_FIELD,
+    Claim,
+    Family,
+    Instance,
+    Map,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+    run_on_rung,
+)
 
 RATES = np.array([0.5, 1.0, 2.0, 5.0])
 K, V, ETA_Z = 10, 1000, 0.5

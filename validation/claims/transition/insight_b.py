@@ -16,14 +16,19 @@ from snapdyn.validation.claims.transition._shared import (
     published_entropies,
     trained_entropies,
 )
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, UNIFORM, WEAK_CORRELATION
-from snapdyn.validation.rungs.run import MEAN_FIELD
-from snapdyn.validation.search import Family, Instance, flow
 from snapdyn.validation.search.flows import grown_noise, noise
+from snapdyn.validation.statement import (
+    MEAN_FIELD,
+    Claim,
+    Family,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+)
 
 ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)  # of Fig. 6
 # Factor of the rates in the searched statements.

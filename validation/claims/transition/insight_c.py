@@ -19,13 +19,19 @@ from snapdyn.validation.claims.transition._shared import (
     trained_entropies,
     transition,
 )
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, LARGE_VOCABULARY, UNIFORM, WEAK_CORRELATION
-from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.statement import (
+    MEAN_FIELD,
+    Claim,
+    Family,
+    Instance,
+    Map,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    run_on_rung,
+)
 
 # Factor of eta_Y in the searched statement.
 FACTOR = 2.0

@@ -22,14 +22,21 @@ from snapdyn.validation.claims.transition._shared import (
 )
 from snapdyn.validation.growth_bounds import EqualClasses, least_common_growth, lower_bound
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
-from snapdyn.validation.search import Family, Instance, flow, turned_back
 from snapdyn.validation.search.flows import noise
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    Claim,
+    Family,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    flow,
+    run_on_rung,
+    turned_back,
+)
 from snapdyn.validation.statistics import standard_error
 
 # rtol 1e-8 per step over some hundred steps.

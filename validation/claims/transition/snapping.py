@@ -23,13 +23,23 @@ from snapdyn.validation.claims.transition._shared import (
     transition,
 )
 from snapdyn.validation.growth_bounds import EqualClasses, common_growth, upper_bound
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim, Headline
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, LARGE_VOCABULARY, ONE_COMMON_TOKEN, UNIFORM
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
-from snapdyn.validation.search import Box, Family, Instance, flow
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    Box,
+    Claim,
+    Family,
+    Headline,
+    Instance,
+    Map,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+    run_on_rung,
+)
 
 LATE_FAMILY = Family(
     "any classes", "any", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),

@@ -14,12 +14,19 @@ from snapdyn.analytic import DistinctProfile, GrowthAndCommonLogit
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import SYMMETRIC, SYMMETRIC_FAMILY, log_growth
 from snapdyn.validation.growth_bounds import common_growth, overlap, profile_of
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Measure, Property, Requirement
-from snapdyn.validation.register import Claim, Headline
-from snapdyn.validation.rungs.run import EXACT
-from snapdyn.validation.search import Box, Instance, flow
+from snapdyn.validation.statement import (
+    EXACT,
+    Box,
+    Claim,
+    Headline,
+    Instance,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    flow,
+)
 
 # rtol 1e-9 per step over some thousand steps.
 SOLVER = 1e-5

@@ -7,12 +7,8 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.growth_bounds import OMEGA
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Picture
-from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS
-from snapdyn.validation.search import Family, Instance
+from snapdyn.validation.statement import Claim, Family, Instance, Measured, Picture, Property, Requirement
 
 # u = V h has a relative error of some eps.
 ROUNDING = 1e-14
