@@ -140,6 +140,17 @@ def list_of(name: str, values: Iterable[Kind], kind: type[Kind]) -> list[Kind]:
     raise InputError(f"expected {name} to be a list of {kind.__name__}, received {shown(values)}; write [...]")
 
 
+def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:
+    """Return the ids of a register that are asked for (None: all; a string: that one), in the register's order."""
+    known = list(known)
+    wanted = known if only is None else [only] if isinstance(only, str) else list_of(f"{what} ids", only, str)
+    if not wanted:
+        raise InputError(f"expected at least one {what} id, received none; leave them out for all")
+    for id_ in wanted:
+        choice(what, id_, known)
+    return [id_ for id_ in known if id_ in wanted]
+
+
 def pair(name: str, values: Any) -> tuple[Any, Any]:
     """Return the two entries of a list, a tuple or an array after checking that there are two."""
     if isinstance(values, (list, tuple)) and len(values) == 2:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.dynamics.netcdf import read_dataset
 from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.errors import InputError, choice, file_path, optional_function
+from snapdyn.errors import InputError, choice, chosen_ids, file_path, optional_function
 from snapdyn.experiments.toml_files import Section
 from snapdyn.figures.drawing import DATA_OF_ANOTHER_KIND, compute
 from snapdyn.figures.files import DEFAULT_FORMATS, FORMAT, checked_dpi, chosen_formats, file_names, write_figure
@@ -22,7 +22,6 @@ from snapdyn.figures.parameters import listed, value_text
 from snapdyn.figures.register import FIGURES, FigureEntry
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
-from snapdyn.validation.verdicts import chosen_ids
 
 LONGEST_NAME = 80  # characters of a file name, beyond which parameters are shortened to a digest
 

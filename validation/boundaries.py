@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
+from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.instance_checks import InstanceReport, check
 from snapdyn.validation.pictures import Map
-from snapdyn.validation.verdicts import chosen_claims
 
 # Axes that are not parameters of the function that makes the classes.
 RATES = ("eta_Y", "eta_Z", "t_end")

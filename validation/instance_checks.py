@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError, choice, fraction, list_of, optional_function, positive, printable, visible, whole
+from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.measured import REQUIRED, Measured, json_number
 from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim
@@ -21,7 +22,6 @@ from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.flows import FAILURE
 from snapdyn.validation.search.instance import Instance, require_dense
 from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
-from snapdyn.validation.verdicts import chosen_claims
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
 # The most serious first: a claim with several properties has the status of its most serious one.

@@ -15,7 +15,11 @@ from snapdyn.validation.rungs.run import (
     run_on_rung,
     runs_on_rung,
 )
-from snapdyn.validation.search import Box, Family, Instance, flow, load, turned_back
+from snapdyn.validation.search.box import Box
+from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.search.family import Family
+from snapdyn.validation.search.flows import flow, turned_back
+from snapdyn.validation.search.instance import Instance
 
 __all__ = [
     "DESCENT",

@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from snapdyn.dynamics.processes import WorkerPool
 from snapdyn.dynamics.user_files import described
-from snapdyn.errors import InputError, choice, list_of, optional_function, shown, suggest, whole
+from snapdyn.errors import InputError, choice, optional_function, whole
+from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.engine import gathered
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence
 from snapdyn.validation.measured import Measured
@@ -161,47 +162,6 @@ def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, j
         ) from error
     finally:
         pool.shutdown(kill_workers=bool(running))
-
-
-def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:
-    """Ids of a register that are asked for (None: all; a string: that one), in the register's order."""
-    known = list(known)
-    wanted = known if only is None else [only] if isinstance(only, str) else list_of(f"{what} ids", only, str)
-    if not wanted:
-        raise InputError(f"expected at least one {what} id, received none; leave them out for all")
-    for id_ in wanted:
-        choice(what, id_, known)
-    return [id_ for id_ in known if id_ in wanted]
-
-
-def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
-    """Claims that ids and groups name (None: all), in the register's order.
-
-    A name is an id; else a chapter; else what ids begin with.
-    """
-    from snapdyn.validation.claims import CLAIMS
-
-    wanted = None if only is None else {only} if isinstance(only, str) else set(list_of("claim ids", only, str))
-    if wanted is None:
-        return list(CLAIMS.values())
-    if not wanted:
-        raise InputError("expected at least one claim id, received none; leave them out for all")
-    CLAIMS.load_named(wanted)
-    chosen: set[str] = set()
-    for name in sorted(wanted):
-        ids = (
-            [name] if name in CLAIMS
-            else [entry.id for entry in CLAIMS.values() if entry.chapter == name]
-            or [id_ for id_ in CLAIMS if name and id_.startswith(name)]
-        )  # fmt: skip
-        if not ids:
-            known = [*CLAIMS, *dict.fromkeys(entry.chapter for entry in CLAIMS.values() if entry.chapter)]
-            raise InputError(
-                f"expected a claim or a group of claims, received {shown(name)}{suggest(name, known)}; "
-                "snapdyn validate --list shows all"
-            )
-        chosen.update(ids)
-    return [entry for entry in CLAIMS.values() if entry.id in chosen]
 
 
 def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:

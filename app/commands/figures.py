@@ -89,9 +89,9 @@ def _parameters(
 ) -> tuple[list[str] | None, dict[str, dict[str, Any]]]:
     """Return the chosen figures and their parameters: those of the file, then those of --set for every figure."""
     from snapdyn.dynamics.registry import plugin_names
+    from snapdyn.errors import chosen_ids
     from snapdyn.experiments.figure_files import read_figures
     from snapdyn.figures import FIGURES
-    from snapdyn.validation.verdicts import chosen_ids
 
     parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
     FIGURES.load_named([*(ids or []), *parameters])
@@ -119,9 +119,9 @@ def read_setting(setting: str) -> tuple[str, Any]:
 
 
 def _list(ids: list[str] | None) -> int:
+    from snapdyn.errors import chosen_ids
     from snapdyn.figures import FIGURES
     from snapdyn.figures.parameters import describe
-    from snapdyn.validation.verdicts import chosen_ids
 
     FIGURES.load_named(ids or [])
     rows = []

@@ -51,9 +51,10 @@ def validate(
 
     Example: snapdyn validate --load my_claims.py --format latex --output table.tex
     """
+    from snapdyn.validation.claims import chosen_claims
     from snapdyn.validation.evidence import SEED
     from snapdyn.validation.store import FinishedClaims
-    from snapdyn.validation.verdicts import checked, chosen_claims
+    from snapdyn.validation.verdicts import checked
 
     entries = chosen_claims(ids or None)
     if list_:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from snapdyn.report.prose import prose_html
-from snapdyn.validation import InstanceReport
-from snapdyn.validation.instance_checks import InstanceResult
+
+if TYPE_CHECKING:
+    from snapdyn.validation import InstanceReport, InstanceResult
 
 # The most serious answers first.
 ORDER = ("fails", "undecided", "outside", "holds", "not applicable")

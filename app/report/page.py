@@ -24,10 +24,11 @@ from snapdyn.report.formulas import formula_html, glyph_definitions
 from snapdyn.report.pictures import figure_image, page_svg
 from snapdyn.report.prose import prose_html
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
+from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
-from snapdyn.validation.verdicts import checked, chosen_claims
+from snapdyn.validation.verdicts import checked
 
 # Order of the page: claims that differ from the printed statement first. Marks distinguish verdicts without colour.
 VERDICTS = {

@@ -95,7 +95,7 @@ from snapdyn.commands.options import systems_and_observables
 from snapdyn.dynamics.registry import plugin_versions
 from snapdyn.experiments.run_files import read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
-from snapdyn.validation.verdicts import chosen_claims
+from snapdyn.validation.claims import chosen_claims
 
 listed = "PluginDecay" in systems_and_observables()
 chosen_claims(None)

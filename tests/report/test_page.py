@@ -23,10 +23,10 @@ from snapdyn.figures import FIGURES
 from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, render
 from snapdyn.report.prose import prose_html
 from snapdyn.validation import CLAIMS, ClaimResult, Map, Picture, Report
+from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow
 from snapdyn.validation.register import Headline
 from snapdyn.validation.results import VERDICTS
-from snapdyn.validation.verdicts import chosen_claims
 from tests.report.helpers import invented
 from tests.validation.helpers import result_of
 

@@ -20,18 +20,8 @@ from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.properties import Measure, Property
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
-from snapdyn.validation.search import (
-    OUTSIDE,
-    Counterexample,
-    Family,
-    Instance,
-    Violation,
-    load,
-    push,
-    shrink,
-    store,
-    turned_back,
-)
+from snapdyn.validation.search import OUTSIDE, Counterexample, Family, Instance, Violation, load, push, shrink, store
+from snapdyn.validation.search.flows import turned_back
 from snapdyn.validation.search.shrinking import simpler_instances
 
 WEAK = Family("weak correlation, uniform")

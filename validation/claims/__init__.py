@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 
 from snapdyn.dynamics.user_files import load_file
+from snapdyn.errors import InputError, list_of, shown, suggest
 from snapdyn.validation.claims import (
     approximations,
     attention,
@@ -17,9 +19,9 @@ from snapdyn.validation.claims import (
     reproduction,
     transition,
 )
-from snapdyn.validation.register import CLAIMS, claim
+from snapdyn.validation.register import CLAIMS, Claim, claim
 
-__all__ = ["CLAIMS", "claim", "load_claims"]
+__all__ = ["CLAIMS", "chosen_claims", "claim", "load_claims"]
 
 # The order of the register.
 CHAPTERS = (
@@ -38,6 +40,34 @@ CLAIMS.declare(
     for chapter in CHAPTERS
     for module in chapter.MODULES
 )
+
+
+def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
+    """Claims that ids and groups name (None: all), in the register's order.
+
+    A name is an id; else a chapter; else what ids begin with.
+    """
+    wanted = None if only is None else {only} if isinstance(only, str) else set(list_of("claim ids", only, str))
+    if wanted is None:
+        return list(CLAIMS.values())
+    if not wanted:
+        raise InputError("expected at least one claim id, received none; leave them out for all")
+    CLAIMS.load_named(wanted)
+    chosen: set[str] = set()
+    for name in sorted(wanted):
+        ids = (
+            [name] if name in CLAIMS
+            else [entry.id for entry in CLAIMS.values() if entry.chapter == name]
+            or [id_ for id_ in CLAIMS if name and id_.startswith(name)]
+        )  # fmt: skip
+        if not ids:
+            known = [*CLAIMS, *dict.fromkeys(entry.chapter for entry in CLAIMS.values() if entry.chapter)]
+            raise InputError(
+                f"expected a claim or a group of claims, received {shown(name)}{suggest(name, known)}; "
+                "snapdyn validate --list shows all"
+            )
+        chosen.update(ids)
+    return [entry for entry in CLAIMS.values() if entry.id in chosen]
 
 
 def load_claims(path: str | os.PathLike[str]) -> list[str]:

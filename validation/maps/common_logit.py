@@ -8,7 +8,8 @@ from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.maps.rates_and_correlation import boundary
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Line, Map, run_on_rung
+from snapdyn.validation.pictures import Line, Map
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, run_on_rung
 
 SHARE = 0.05  # distance of the ratio from 1 above which the modified decoder is no good approximation
 

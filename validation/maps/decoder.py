@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.statement import Instance, Map, Picture, Property
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.properties import Property
+from snapdyn.validation.search.instance import Instance
 
 # Label of each axis, and its values.
 AXES = {

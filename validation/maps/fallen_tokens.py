@@ -9,8 +9,8 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, log_times
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.maps.rates_and_correlation import boundary, flow_at_ratio, printed_ratio
 from snapdyn.validation.observables import FALL, drop_below_maximum
+from snapdyn.validation.pictures import Map
 from snapdyn.validation.sample_classes import correlated_classes
-from snapdyn.validation.statement import Map
 
 
 def fallen(run: Trajectory) -> Floats:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn.validation.maps.rates_and_correlation import boundary
+from snapdyn.validation.pictures import Map
+from snapdyn.validation.rungs.run import DESCENT, MEAN_FIELD, run_on_rung
 from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statement import DESCENT, MEAN_FIELD, Map, run_on_rung
 
 
 def momentum_map(level: str, points: int | None = None) -> Map:

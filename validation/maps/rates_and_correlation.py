@@ -10,7 +10,10 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.statement import MEAN_FIELD, Line, Map, Picture, Property, load, run_on_rung
+from snapdyn.validation.pictures import Line, Map, Picture
+from snapdyn.validation.properties import Property
+from snapdyn.validation.rungs.run import MEAN_FIELD, run_on_rung
+from snapdyn.validation.search.counterexamples import load
 
 
 def flow_at_ratio(classes: SequenceClasses, ratio: float, times: Floats) -> Trajectory:

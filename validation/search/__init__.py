@@ -4,7 +4,6 @@ from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import Counterexample, load, store, stored_counterexamples
 from snapdyn.validation.search.directed import OUTSIDE, Violation, push
 from snapdyn.validation.search.family import Family
-from snapdyn.validation.search.flows import flow, turned_back
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.search.shrinking import shrink
 
@@ -15,11 +14,9 @@ __all__ = [
     "Family",
     "Instance",
     "Violation",
-    "flow",
     "load",
     "push",
     "shrink",
     "store",
     "stored_counterexamples",
-    "turned_back",
 ]

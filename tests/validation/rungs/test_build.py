@@ -46,7 +46,7 @@ from snapdyn.validation.rungs.run import (
     SGD,
     run_on_rung,
 )
-from snapdyn.validation.search import flow
+from snapdyn.validation.search.flows import flow
 from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, TIMES, K, whole
 
 
