@@ -136,11 +136,11 @@ def __getattr__(name: str) -> Any:
 
 def _attach_plot() -> None:
     """Give trajectories and reports their method `plot`: drawing belongs to a room that theirs may not import."""
-    for room, kind in (("snapdyn.dynamics", "Trajectory"), ("snapdyn.validation", "InstanceReport")):
-        if room in sys.modules and hasattr(sys.modules[room], kind):
-            owner = getattr(sys.modules[room], kind)
-            if not hasattr(owner, "plot"):
-                owner.plot = _plot
+    homes = {"snapdyn.dynamics.trajectory": "Trajectory", "snapdyn.validation.instance_checks": "InstanceReport"}
+    for module, name in homes.items():
+        owner = vars(sys.modules[module]).get(name) if module in sys.modules else None
+        if owner is not None and not hasattr(owner, "plot"):
+            owner.plot = _plot
 
 
 def _plot(self: Any, what: str, ax: Any = None, **options: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from snapdyn import analytic
 from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations
 from snapdyn.dynamics.synthetic import token_table
-from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, equations
+from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Evidence, equations
 from snapdyn.validation.equations import NOT_RECOMPUTED, equation_table, equation_text, expected_verdict
 from snapdyn.validation.results import VERDICTS
 from tests.helpers import ROOT
@@ -105,18 +105,7 @@ def test_each_finding_is_shown() -> None:
 
 
 def _result(id_: str, verdict: str) -> ClaimResult:
-    claim = CLAIMS[id_]
-    return ClaimResult(
-        id=id_,
-        source=claim.source,
-        title=claim.title,
-        statement=claim.statement,
-        latex=claim.latex,
-        assumptions=(),
-        expected=claim.expected,
-        verdict=verdict,  # type: ignore[arg-type]
-        checks=(),
-    )
+    return ClaimResult(CLAIMS[id_], Evidence(), verdict)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def test_a_claim_id_is_registered_once() -> None:
     with pytest.raises(InputError, match="expected a new name for a claim, received 'lemma6'"):
         claim("lemma6", source="", title="", statement="", latex="")(lambda evidence: None)
     with pytest.raises(InputError, match="did you mean 'holds'"):
-        claim("new", source="", title="", statement="", expected="hold")  # type: ignore[arg-type]
+        claim_of("new", expected="hold")
 
 
 @pytest.mark.usefixtures("restored")

@@ -139,7 +139,7 @@ def test_many_classes_take_the_sparse_route(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_allclose(overlap_spectrum(classes), dense, rtol=1e-10)
     few = assumption_2_on(classes)
     assert [c.name for c in few] == ["large vocabulary", "weak correlation"]
-    assert few[1].measured == pytest.approx(conditions[1].measured, rel=1e-10)
+    assert few[1].value == pytest.approx(conditions[1].value, rel=1e-10)
 
 
 def test_a_run_without_classes_is_refused() -> None:
