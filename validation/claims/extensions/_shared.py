@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,22 +23,16 @@ from snapdyn.validation.statement import (
     Instance,
     Measured,
     Picture,
+    Property,
+    Requirement,
     run_on_rung,
 )
 from snapdyn.validation.statistics import DECISIVE, fit_order
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.
 RUN_ERROR = 1e-6
-# Rungs with their names, whether classes may share next tokens there, and what a statement needs on them.
-FLOWS = (
-    (MEAN_FIELD, "mean field", True, (INFINITE_LENGTH,)),
-    (EXACT, "modified decoder", False, (INFINITE_LENGTH, OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)),
-)
-# Ranges of a family of any classes.
-WIDE: dict[str, Any] = {
-    "correlation": "any", "uniform": False, "num_classes": (1, 6), "num_common": (0, 3), "vocab_size": (2, 10**9),
-    "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6),
-}  # fmt: skip
+# Of a setting: a rung with its options.
+INFINITE_T = Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0)
 
 
 def run_error(instance: Instance, largest: float) -> float:
@@ -106,3 +102,33 @@ class StartedFamily(Family):
         size = np.exp(rng.uniform(*np.log(self.start)))
         shape = np.unique(instance.query).size, instance.P.shape[1]
         return replace(instance, start=size * rng.normal(size=shape))
+
+
+WIDE = StartedFamily(
+    "any classes and start", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(1, 5),
+    vocab_size=(2, 10**9), ratio=(1e-6, 1e2), horizon=(1e-2, 1e6), eta_Y=(1e-6, 1e6),
+)  # fmt: skip
+
+
+def on_flows(
+    name: str,
+    measure: Callable[..., Measured | None],
+    wrong: Mapping[str, dict[str, Any]],
+    domain: Family,
+    *conditions: Requirement,
+    **attributes: Any,
+) -> list[Property]:
+    """The property of measure(instance, rung) in the mean field and under Eq. (10), by changed arguments also wrong."""
+    modified_flow = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
+    return [
+        Property(
+            name,
+            words,
+            partial(measure, rung=rung),
+            replace(domain, shared_next_tokens=not needed),
+            conditions=(*conditions, INFINITE_LENGTH, *needed),
+            controls={label: partial(measure, rung=rung, **changes) for label, changes in wrong.items()},
+            **attributes,
+        )
+        for rung, words, needed in ((MEAN_FIELD, "mean field", ()), (EXACT, "modified decoder", modified_flow))
+    ]
