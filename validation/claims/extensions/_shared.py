@@ -22,7 +22,6 @@ from snapdyn.validation.statement import (
     Family,
     Instance,
     Measured,
-    Picture,
     Property,
     Requirement,
     run_on_rung,
@@ -49,22 +48,14 @@ def start_by_class(instance: Instance) -> Floats:
     return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
 
 
-def run_of(instance: Instance, rung: str, times: ArrayLike | None = None, **options: Any) -> Trajectory:
-    """Run or train an instance on a rung from its start logits; saved at its last time if no times are given."""
+def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
+    """Run or train an instance on a rung from its start logits to its last time."""
     started: dict[str, Any] = {"z_initial": instance.start}
     if rung in (FINITE_T, SGD, DESCENT):
         start = {} if instance.start is None else {"z": instance.start}
         started = {"init": start | options.pop("init", {})}
-    saved = [instance.t_end] if times is None else times
-    return run_on_rung(rung, instance.classes, instance.eta_Y, instance.eta_Z, saved, **started, **options)
-
-
-def drawn(
-    xlabel: str, ylabel: str, x: ArrayLike, curves: dict[str, tuple[Floats, str]], xscale: Any = "linear"
-) -> Picture:
-    """Picture of curves over one x, by label: their values and kind."""
-    lines = tuple(Picture.line(label, x, y, kind) for label, (y, kind) in curves.items())
-    return Picture(xlabel, ylabel, lines, xscale)
+    classes, saved = instance.classes, [instance.t_end]
+    return run_on_rung(rung, classes, instance.eta_Y, instance.eta_Z, saved, **started, **options)
 
 
 def alike(*profile: float) -> Floats:

@@ -14,7 +14,6 @@ from snapdyn.validation.claims.extensions._shared import (
     INFINITE_T,
     WIDE,
     alike,
-    drawn,
     on_flows,
     run_error,
     run_of,
@@ -119,10 +118,11 @@ def finite(length: float, seed: int = 0) -> dict[str, Any]:
 
 def picture() -> Picture:
     deltas = np.linspace(CROSSING - 0.3, CROSSING + 0.2, 11)
-    curves = {"initial ln(f_1/f_2)": (CROSSING - deltas, "theory")}
+    lines = [Picture.line("initial ln(f_1/f_2)", deltas, CROSSING - deltas)]
     for name in ("mean field", "SGD"):
-        curves[name] = np.array([final_lead(SETTINGS[name], delta) for delta in deltas]), "simulation"
-    return drawn("head start of the less frequent rival", "final ln(f_1/f_2)", deltas, curves)
+        leads = [final_lead(SETTINGS[name], delta) for delta in deltas]
+        lines.append(Picture.line(name, deltas, leads, "simulation"))
+    return Picture("head start of the less frequent rival", "final ln(f_1/f_2)", tuple(lines), "linear")
 
 
 def length_map(level: str) -> Map:

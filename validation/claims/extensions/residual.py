@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import drawn, run_error, run_of, start_by_class
+from snapdyn.validation.claims.extensions._shared import run_error, run_of, start_by_class
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import (
@@ -32,7 +31,6 @@ from snapdyn.validation.statement import (
     Instance,
     Map,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
@@ -240,33 +238,21 @@ def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> I
     return Instance(P, np.array([16, 16, 17, 17]), np.ones(4), 1000, 1.0, 1.0, end)
 
 
-def between(instance: Instance, rung: str, residual: bool = True, **options: Any) -> Floats:
-    """Mean logit (N,) of the tokens shared between queries of `two_queries`, over the largest |logit|."""
+def between(instance: Instance, rung: str, residual: bool = True, **options: Any) -> float:
+    """Last mean logit of the tokens shared between queries of `two_queries`, over the largest |logit|."""
     z = run_of(instance, rung, residual=residual, **options).z
-    return np.asarray(z[:, :, 2:4].mean(axis=(1, 2)) / np.abs(z).max())
+    return float(z[-1, :, 2:4].mean() / np.abs(z).max())
 
 
 def final_between(setting: dict[str, Any], residual: bool = True) -> Measured:
-    """The last of them at a setting; over seeds of SGD it scatters little."""
-    return Measured(between(two_queries(end=6000), residual=residual, **setting)[-1], at_least=0.0)
-
-
-def picture() -> Picture:
-    times = log_times(1e-1, 1e6, 71)
-    on, off = (between(two_queries(), MEAN_FIELD, each, times=times) for each in (True, False))
-    curves = {"with the residual": (on, "simulation"), "without": (off, "control")}
-    ylabel = "logit of the tokens shared between queries, over the largest"
-    return drawn("t (batch-size-1 steps)", ylabel, times, curves, "log")
+    """That of a setting; over seeds of SGD it scatters little."""
+    return Measured(between(two_queries(end=6000), residual=residual, **setting), at_least=0.0)
 
 
 def locality_map(level: str) -> Map:
     """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
-
-    def fall(local: float, across: float) -> float:
-        return -float(between(two_queries(local, across), MEAN_FIELD)[-1])
-
     return Map(
         "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6",
         "probability of the token shared between queries",
@@ -274,7 +260,7 @@ def locality_map(level: str) -> Map:
         "-(its logit)/(largest |logit|)",
         across,
         local,
-        over_grid(fall, {"local": local, "across": across}),
+        -over_grid(lambda a, b: between(two_queries(a, b), MEAN_FIELD), {"a": local, "b": across}),
         0.0,
         scale="linear",
     )
@@ -357,6 +343,5 @@ CLAIM = Claim(
         ),
     ),
     findings=("F4",),
-    picture=picture,
     map=locality_map,
 )  # fmt: skip
