@@ -50,12 +50,11 @@ def start_by_class(instance: Instance) -> Floats:
 
 def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
     """Run or train an instance on a rung from its start logits to its last time."""
-    started: dict[str, Any] = {"z_initial": instance.start}
-    if rung in (FINITE_T, SGD, DESCENT):
-        start = {} if instance.start is None else {"z": instance.start}
-        started = {"init": start | options.pop("init", {})}
-    classes, saved = instance.classes, [instance.t_end]
-    return run_on_rung(rung, classes, instance.eta_Y, instance.eta_Z, saved, **started, **options)
+    if rung not in (FINITE_T, SGD, DESCENT):
+        options["z_initial"] = instance.start
+    elif instance.start is not None:
+        options["init"] = {"z": instance.start, **options.get("init", {})}
+    return run_on_rung(rung, instance.classes, instance.eta_Y, instance.eta_Z, [instance.t_end], **options)
 
 
 def alike(*profile: float) -> Floats:

@@ -30,7 +30,6 @@ from snapdyn.validation.statement import (
     Instance,
     Map,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
@@ -91,12 +90,6 @@ def smallest_lead(instance: Instance, rung: str, prior: Prior = np.add) -> Measu
 CLASSES = SequenceClasses(alike(0.4, 0.3, 0.25, 0.05), [0, 0, 0], vocab_size=10)
 # Head start of the rarer rival at which P exp(z(0)) of both are equal.
 CROSSING = float(np.log(6 / 5))
-SETTINGS: dict[str, dict[str, Any]] = {
-    "mean field": {"rung": MEAN_FIELD},
-    "modified decoder": {"rung": EXACT},
-    "descent": {"rung": DESCENT},
-    "SGD": {"rung": SGD, "seed": 3},
-}
 
 
 def final_lead(setting: dict[str, Any], head_start: float) -> float:
@@ -114,15 +107,6 @@ def final_difference(setting: dict[str, Any], head_start: float = CROSSING) -> M
 def finite(length: float, seed: int = 0) -> dict[str, Any]:
     """SGD on sequences of `length` tokens."""
     return {"rung": FINITE_T, "seq_len": int(length), "batch_size": 8, "seed": seed}
-
-
-def picture() -> Picture:
-    deltas = np.linspace(CROSSING - 0.3, CROSSING + 0.2, 11)
-    lines = [Picture.line("initial ln(f_1/f_2)", deltas, CROSSING - deltas)]
-    for name in ("mean field", "SGD"):
-        leads = [final_lead(SETTINGS[name], delta) for delta in deltas]
-        lines.append(Picture.line(name, deltas, leads, "simulation"))
-    return Picture("head start of the less frequent rival", "final ln(f_1/f_2)", tuple(lines), "linear")
 
 
 def length_map(level: str) -> Map:
@@ -184,7 +168,12 @@ CLAIM = Claim(
                     final_difference, head_start=CROSSING / 2
                 )
             },
-            cases=SETTINGS,
+            cases={
+                "mean field": {"rung": MEAN_FIELD},
+                "modified decoder": {"rung": EXACT},
+                "descent": {"rung": DESCENT},
+                "SGD": {"rung": SGD, "seed": 3},
+            },
             beyond={
                 "SGD, sequences of 16 tokens": finite(16),
                 "descent, Y(0) uniform in +-1/sqrt(V)": {
@@ -194,6 +183,5 @@ CLAIM = Claim(
             },
         ),
     ),
-    picture=picture,
     map=length_map,
 )
