@@ -43,7 +43,7 @@ def run_error(instance: Instance, largest: float) -> float:
     return RUN_ERROR * max(1.0, instance.ratio) * largest
 
 
-def start_by_class(instance: Instance) -> Floats:
+def starts(instance: Instance) -> Floats:
     """z(0) of each class, (S, M)."""
     return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
 

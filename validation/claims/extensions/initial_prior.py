@@ -10,15 +10,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import (
-    INFINITE_T,
-    WIDE,
-    alike,
-    on_flows,
-    run_error,
-    run_of,
-    start_by_class,
-)
+from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of, starts
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (
@@ -45,7 +37,7 @@ Prior = Callable[[Floats, Floats], Floats]
 def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Ints, Floats]]:
     """Give each class, its L tokens that occur in no other one in the order of a prior, and the prior's L - 1 leads."""
     with np.errstate(divide="ignore"):
-        ahead = prior(np.log(instance.P), start_by_class(instance))
+        ahead = prior(np.log(instance.P), starts(instance))
     single = np.count_nonzero(instance.P, axis=0) == 1
     for n in range(instance.num_classes):
         tokens = np.flatnonzero((instance.P[n] > 0) & single)

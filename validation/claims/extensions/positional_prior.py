@@ -18,7 +18,7 @@ from snapdyn.validation.claims.extensions._shared import (
     order_gap,
     run_error,
     run_of,
-    start_by_class,
+    starts,
 )
 from snapdyn.validation.dense_algebra import largest_relative
 from snapdyn.validation.design import over_grid
@@ -38,7 +38,7 @@ WRONG = {
 
 def reweighted(instance: Instance, power: float = 1.0) -> Instance:
     """The instance with P(l|n) exp(z0[psi(n), l])^power in place of P(l|n), from the start 0."""
-    return replace(instance, P=instance.P * np.exp(power * start_by_class(instance)), start=None)
+    return replace(instance, P=instance.P * np.exp(power * starts(instance)), start=None)
 
 
 def difference(instance: Instance, rung: str, power: float = 1.0) -> Measured | None:
@@ -92,12 +92,14 @@ def score(halves: list[Floats], late: float = 2.0) -> Measured:
     P(l|n) of the early and of the late half of 4000 positions are given; the late half has a bias of 2. The prior is
     their sum with the factor exp(late) of the late half.
     """
+
+    def tilted(first: Floats, last: Floats, bias: float) -> Floats:
+        total = first + np.exp(bias) * last
+        return np.asarray(total / total.sum(-1, keepdims=True))
+
     rng = np.random.default_rng(17)
-    counts = [rng.multinomial(2000, P, size=(2000, 3)) for P in halves]
-    attention, prior = (
-        (first + np.exp(bias) * last) / (first + np.exp(bias) * last).sum(-1, keepdims=True)
-        for (first, last), bias in ((counts, 2.0), (halves, late))
-    )
+    counts = (rng.multinomial(2000, P, size=(2000, 3)) for P in halves)
+    attention, prior = tilted(*counts, 2.0), tilted(*halves, late)
     error = np.where(prior > 0, standard_error(attention), 1.0)
     return Measured((np.abs(attention.mean(axis=0) - prior) / error).max(), at_most=4.0)
 
@@ -126,11 +128,7 @@ CLAIM = Claim(
     "reweighted by exp(z0): it acts as a prior.",
     latex=r"f_{nl}\propto P(l|n)e^{z_{l}+z^0_{l}}\ \equiv\ \tilde P(l|n)e^{z_l},\quad "
     r"\tilde P(l|n)\propto\sum_ie^{b_i}P(l|n,i)",
-    conditions=(
-        "T infinite: with finite T the counts scatter as under P, not as under the reweighted P",
-        "a bias b_i of positions acts through sum_i exp(b_i) P(l|n, i): a fixed factor per token and class, which is "
-        "1 when tokens do not depend on the position",
-    ),
+    conditions=("T infinite: with finite T the counts scatter as under P, not as under the reweighted P",),
     conclusion="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T. At T - 1 = 500 it "
     "is {T - 1 = 500:.1%} of the largest logit. A bias per position averages to sum_i exp(b_i) P(l|n, i): it drops out "
     "when tokens do not depend on their position, and is a prior per class, no row of Z, when classes of one query "

@@ -11,7 +11,7 @@ import numpy as np
 
 from snapdyn.analytic import speed_coefficients
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import run_error, run_of, start_by_class
+from snapdyn.validation.claims.extensions._shared import run_error, run_of, starts
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import (
@@ -42,7 +42,7 @@ CLEAR_PULL = 0.3
 
 def attention_vectors(instance: Instance) -> Floats:
     """Unit vectors f_n at the start (S, M), by plain linear algebra."""
-    weights = instance.P * np.exp(start_by_class(instance))
+    weights = instance.P * np.exp(starts(instance))
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
@@ -277,17 +277,14 @@ CLAIM = Claim(
     latex=r"u_n=\frac{f_n+e_{\psi(n)}}{\|f_n+e_{\psi(n)}\|},\qquad u_n^\top u_k=\frac{f_n^\top f_k+"
     r"[\psi(n)=\psi(k)]}{2},\qquad \left|\beta_{nk}-\frac{2[\psi(n)=\psi(k)]}{m+1}\right|\le\frac{2\lambda}{1-\lambda}",
     conditions=(
-        "query tokens are not among the contextual ones, several classes per query that share a token",
-        "late: in the original flow beta = 1/V for all pairs at first, and locality comes with the transition",
-        f"the pull at the start, by the modified flow, is at least {CLEAR_PULL:g} of the largest drift, |lambda_1(E)| "
-        "<= 0.5, eta_Z/eta_Y <= 0.01, equal priors: measured, not derived",
+        "several classes per query that share a token",
+        "late, with a clear pull at the start, moderate overlaps and slow attention: measured, not derived",
     ),
     conclusion="Holds from the transition on, for tokens whose own query pulls clearly; before it they fall as without "
     "the residual. The limit 2/(m+1) is not the 1/2 of the Gram matrix: the classes of a query are strongly "
-    "correlated. Two queries of two classes: the logit of tokens shared between the queries ends at {mean field:+.0%} "
-    "of the largest in the mean field, at {SGD:+.0%} by SGD. Locality comes with the transition: at t = 1 it is at "
-    "{two queries of two classes, t = 1:+.0%}, since beta = 1/V for all pairs at first (F4). It needs a token shared "
-    "within the query.",
+    "correlated. Two queries of two classes: the logit of tokens shared between the queries is at "
+    "{two queries of two classes, t = 1:+.0%} of the largest at t = 1, since beta = 1/V for all pairs at first (F4). "
+    "It ends at {mean field:+.0%} in the mean field, at {SGD:+.0%} by SGD.",
     expected="conditional",
     properties=(
         Property(

@@ -75,8 +75,7 @@ CLAIM = Claim(
     source="Fig. 6",
     title="Figure 6: entropies of attention on Syn-Medium",
     statement="After 100 steps of SGD with momentum on Syn-Medium the mean entropy over distinct tokens is as "
-    "published, for Q = 1, 3, 5, 10, four rates and four ratios; for Q >= 3 it is smallest at eta_Y/eta_Z = 2. The "
-    "conclusion says which shift of all cells the comparison would have seen.",
+    "published, for Q = 1, 3, 5, 10, four rates and four ratios; for Q >= 3 it is smallest at eta_Y/eta_Z = 2.",
     latex=r"H(\tilde c_n),\quad \arg\min_{\eta_Y/\eta_Z}H=2\ (Q\geq3)",
     conditions=("set-up of the paper and its logs: momentum 0.9, batch 128, T = 128, start uniform in +-1/sqrt(V)",),
     conclusion="All published cells agree with the recomputed ones. With ten seeds each the smallest p is "
