@@ -30,7 +30,7 @@ from snapdyn.validation.statistics import standard_error
 SAME_PATH = 1e-4
 
 # By the power of exp(z0) that they put into P.
-WRONG = {
+WRONG: dict[str, dict[str, Any]] = {
     "wrong theory: the bias does not matter": {"power": 0.0},
     "wrong theory: P exp(2 z0), as if squares of attention were reweighted": {"power": 2.0},
 }
@@ -93,13 +93,13 @@ def score(halves: list[Floats], late: float = 2.0) -> Measured:
     their sum with the factor exp(late) of the late half.
     """
 
-    def tilted(first: Floats, last: Floats, bias: float) -> Floats:
-        total = first + np.exp(bias) * last
+    def tilted(halves: Any, bias: float) -> Floats:
+        total = halves[0] + np.exp(bias) * halves[1]
         return np.asarray(total / total.sum(-1, keepdims=True))
 
     rng = np.random.default_rng(17)
-    counts = (rng.multinomial(2000, P, size=(2000, 3)) for P in halves)
-    attention, prior = tilted(*counts, 2.0), tilted(*halves, late)
+    counts = [rng.multinomial(2000, P, size=(2000, 3)) for P in halves]
+    attention, prior = tilted(counts, 2.0), tilted(halves, late)
     error = np.where(prior > 0, standard_error(attention), 1.0)
     return Measured((np.abs(attention.mean(axis=0) - prior) / error).max(), at_most=4.0)
 
