@@ -51,24 +51,21 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
     norms are equal if K = I.
     """
     U, W_Q, W_K, W_V = at
-    scale = np.sqrt(U.shape[1])
-    c = np.zeros((classes.num_classes, U.shape[0]))
+    c = np.zeros((classes.num_classes, len(U)))
     c[:, : classes.num_tokens] = attention(classes, at.Z)
     summed = c @ U
     norm = np.linalg.norm(summed, axis=1, keepdims=True)
     normalised = summed / norm
-    logits = normalised @ W_V.T @ U.T
-    alpha = softmax(logits)
-    correct = np.eye(len(U))[classes.next_token]
+    alpha = softmax(normalised @ W_V.T @ U.T)
+    one_hot = np.eye(len(U))
+    correct = one_hot[classes.next_token]
     error = classes.prior[:, None] * (correct - alpha)
     value = float(classes.prior @ np.log((correct * alpha).sum(axis=1)))
     # Backpropagate through decoder, norm and softmax. dsummed . summed = 0, so c . dc = 0: the Jacobian of the softmax
     # has no mean to subtract.
     through = error @ U @ W_V
     dsummed = (through - normalised * (normalised * through).sum(axis=1, keepdims=True)) / norm
-    B = np.zeros((U.shape[0], U.shape[0]))
-    np.add.at(B, classes.query, c * (dsummed @ U.T))
-    B /= scale
+    B = one_hot[:, classes.query] @ (c * (dsummed @ U.T)) / np.sqrt(U.shape[1])
     Q, K = U @ W_Q, U @ W_K
     dU = error.T @ normalised @ W_V.T + c.T @ dsummed + B @ K @ W_Q.T + B.T @ Q @ W_K.T
     return value, Embedding(dU, U.T @ B @ K, U.T @ B.T @ Q, U.T @ error.T @ normalised)

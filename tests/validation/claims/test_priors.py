@@ -15,8 +15,6 @@ from snapdyn.validation.rungs.run import MEAN_FIELD, SGD
 from snapdyn.validation.search import Instance
 from snapdyn.validation.search.shrinking import shrink
 
-FREQUENCY = "wrong theory: frequency alone decides, whatever z(0)"
-
 
 def test_reweighting_gives_the_attention_of_the_bias() -> None:
     """Assert c(P exp(z0)) at z equals c(P) at z + z0 by dense algebra, with several queries; another bias differs."""
@@ -45,8 +43,8 @@ def test_the_lead_counts_against_start_and_frequency() -> None:
     classes = initial_prior.CLASSES
     for delta, broken in ((0.0, False), (0.5, True)):
         instance = Instance.of(classes, 1.0, 1.0, 10.0, start=delta * np.eye(1, 10, 2))
-        kept = initial_prior.smallest_lead(MEAN_FIELD, np.add)(instance)
-        by_frequency = initial_prior.smallest_lead(MEAN_FIELD, initial_prior.WRONG[FREQUENCY])(instance)
+        kept = initial_prior.smallest_lead(instance, MEAN_FIELD)
+        by_frequency = initial_prior.smallest_lead(instance, MEAN_FIELD, lambda log_P, start: log_P)
         assert kept is not None
         assert kept.holds
         assert by_frequency is not None
@@ -66,7 +64,7 @@ def test_a_start_is_drawn_with_the_classes_and_simplified_with_them() -> None:
 def test_positions_score_their_own_prior_and_no_other() -> None:
     """Assert that a bias of positions counts by sum_i exp(b_i) P(l|n, i): half of its size or none is noticed."""
     halves = [alike(0.4, 0.45, 0.15), alike(0.4, 0.15, 0.45)]
-    right, half, none = (positional_prior.score(float(np.exp(bias)))(halves) for bias in (2.0, 1.0, 0.0))
+    right, half, none = (positional_prior.score(halves, bias) for bias in (2.0, 1.0, 0.0))
     assert right.holds
     assert not half.holds
     assert none.value > half.value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,23 +22,16 @@ from snapdyn.validation.statement import (
     Family,
     Instance,
     Measured,
-    Picture,
+    Property,
+    Requirement,
     run_on_rung,
 )
 from snapdyn.validation.statistics import DECISIVE, fit_order
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.
 RUN_ERROR = 1e-6
-# Rungs with their names, whether classes may share next tokens there, and what a statement needs on them.
-FLOWS = (
-    (MEAN_FIELD, "mean field", True, (INFINITE_LENGTH,)),
-    (EXACT, "modified decoder", False, (INFINITE_LENGTH, OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)),
-)
-# Ranges of a family of any classes.
-WIDE: dict[str, Any] = {
-    "correlation": "any", "uniform": False, "num_classes": (1, 6), "num_common": (0, 3), "vocab_size": (2, 10**9),
-    "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6),
-}  # fmt: skip
+# Of a setting: a rung with its options.
+INFINITE_T = Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0)
 
 
 def run_error(instance: Instance, largest: float) -> float:
@@ -48,27 +43,18 @@ def run_error(instance: Instance, largest: float) -> float:
     return RUN_ERROR * max(1.0, instance.ratio) * largest
 
 
-def start_by_class(instance: Instance) -> Floats:
+def starts(instance: Instance) -> Floats:
     """z(0) of each class, (S, M)."""
     return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
 
 
-def run_of(instance: Instance, rung: str, times: ArrayLike | None = None, **options: Any) -> Trajectory:
-    """Run or train an instance on a rung from its start logits; saved at its last time if no times are given."""
-    started: dict[str, Any] = {"z_initial": instance.start}
-    if rung in (FINITE_T, SGD, DESCENT):
-        start = {} if instance.start is None else {"z": instance.start}
-        started = {"init": start | options.pop("init", {})}
-    saved = [instance.t_end] if times is None else times
-    return run_on_rung(rung, instance.classes, instance.eta_Y, instance.eta_Z, saved, **started, **options)
-
-
-def drawn(
-    xlabel: str, ylabel: str, x: ArrayLike, curves: dict[str, tuple[Floats, str]], xscale: Any = "linear"
-) -> Picture:
-    """Picture of curves over one x, by label: their values and kind."""
-    lines = tuple(Picture.line(label, x, y, kind) for label, (y, kind) in curves.items())
-    return Picture(xlabel, ylabel, lines, xscale)
+def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
+    """Run or train an instance on a rung from its start logits to its last time."""
+    if rung not in (FINITE_T, SGD, DESCENT):
+        options["z_initial"] = instance.start
+    elif instance.start is not None:
+        options["init"] = {"z": instance.start, **options.get("init", {})}
+    return run_on_rung(rung, instance.classes, instance.eta_Y, instance.eta_Z, [instance.t_end], **options)
 
 
 def alike(*profile: float) -> Floats:
@@ -106,3 +92,33 @@ class StartedFamily(Family):
         size = np.exp(rng.uniform(*np.log(self.start)))
         shape = np.unique(instance.query).size, instance.P.shape[1]
         return replace(instance, start=size * rng.normal(size=shape))
+
+
+WIDE = StartedFamily(
+    "any classes and start", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(1, 5),
+    vocab_size=(2, 10**9), ratio=(1e-6, 1e2), horizon=(1e-2, 1e6), eta_Y=(1e-6, 1e6),
+)  # fmt: skip
+
+
+def on_flows(
+    name: str,
+    measure: Callable[..., Measured | None],
+    wrong: Mapping[str, dict[str, Any]],
+    domain: Family,
+    *conditions: Requirement,
+    **attributes: Any,
+) -> list[Property]:
+    """The property of measure(instance, rung) in the mean field and under Eq. (10), by changed arguments also wrong."""
+    modified_flow = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
+    return [
+        Property(
+            name,
+            words,
+            partial(measure, rung=rung),
+            replace(domain, shared_next_tokens=not needed),
+            conditions=(*conditions, INFINITE_LENGTH, *needed),
+            controls={label: partial(measure, rung=rung, **changes) for label, changes in wrong.items()},
+            **attributes,
+        )
+        for rung, words, needed in ((MEAN_FIELD, "mean field", ()), (EXACT, "modified decoder", modified_flow))
+    ]

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import (
-    FLOWS,
-    WIDE,
-    StartedFamily,
-    alike,
-    drawn,
-    run_error,
-    run_of,
-    start_by_class,
-)
+from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of, starts
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (
     DESCENT,
@@ -28,9 +21,7 @@ from snapdyn.validation.statement import (
     Claim,
     Instance,
     Map,
-    Measure,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
@@ -46,7 +37,7 @@ Prior = Callable[[Floats, Floats], Floats]
 def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Ints, Floats]]:
     """Give each class, its L tokens that occur in no other one in the order of a prior, and the prior's L - 1 leads."""
     with np.errstate(divide="ignore"):
-        ahead = prior(np.log(instance.P), start_by_class(instance))
+        ahead = prior(np.log(instance.P), starts(instance))
     single = np.count_nonzero(instance.P, axis=0) == 1
     for n in range(instance.num_classes):
         tokens = np.flatnonzero((instance.P[n] > 0) & single)
@@ -54,17 +45,16 @@ def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Int
         yield n, tokens, -np.diff(ahead[n, tokens])
 
 
-def _largest_lead(instance: Instance) -> float:
-    return max(float(leads.sum()) for _, _, leads in ranked(instance))
-
-
 RIVAL_TOKENS = Requirement(
-    "rivals", f"two distinct tokens of a class whose ln(P exp(z(0))) differ by {TIE:g}", _largest_lead, at_least=TIE,
+    "rivals",
+    f"two distinct tokens of a class whose ln(P exp(z(0))) differ by {TIE:g}",
+    lambda instance: max(float(leads.sum()) for _, _, leads in ranked(instance)),
+    at_least=TIE,
     defining=True,
-)  # fmt: skip
+)
 
 
-def smallest_lead(rung: str, prior: Prior) -> Measure:
+def smallest_lead(instance: Instance, rung: str, prior: Prior = np.add) -> Measured | None:
     """Smallest lead of a token over the next one of its class in the order of a prior, over the prior's lead.
 
     The lead is the difference of ln(P exp(z)) at a saved time; the smallest over times, classes and neighbours.
@@ -74,40 +64,24 @@ def smallest_lead(rung: str, prior: Prior) -> Measure:
     dt' > 0 if a was ahead: two errors of a class have the product (1 - alpha)(1 - alpha') + sum of alpha_j alpha_j'
     > 0. In the modified flow z_l' depends on l through f_l alone, so paths do not cross.
     """
-
-    def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, rung)
-        if run is None:
-            return None
-        error = run_error(instance, max(float(np.abs(run.z).max()), 1e-300))
-        found = []
-        for n, tokens, leads in ranked(instance, prior):
-            paths = np.log(instance.P[n, tokens]) + run.z[:, instance.classes.query_index[n]][:, tokens]
-            for k in np.flatnonzero(leads >= TIE):
-                least = (paths[:, k] - paths[:, k + 1]).min() / leads[k]
-                where = f"tokens {tokens[k]} and {tokens[k + 1]} of class {n}"
-                found.append(Measured(least, at_least=0.0, error=error / leads[k], where=where))
-        return min(found, key=lambda each: each.value, default=None)
-
-    return measure
-
-
-WRONG: dict[str, Prior] = {
-    "wrong theory: frequency alone decides, whatever z(0)": lambda log_P, start: log_P,
-    "wrong theory: z(0) alone decides, whatever P": lambda log_P, start: start,
-}
+    run = flow(instance, rung)
+    if run is None:
+        return None
+    error = run_error(instance, max(float(np.abs(run.z).max()), 1e-300))
+    found = []
+    for n, tokens, leads in ranked(instance, prior):
+        paths = np.log(instance.P[n, tokens]) + run.z[:, instance.classes.query_index[n]][:, tokens]
+        for k in np.flatnonzero(leads >= TIE):
+            least = (paths[:, k] - paths[:, k + 1]).min() / leads[k]
+            where = f"tokens {tokens[k]} and {tokens[k + 1]} of class {n}"
+            found.append(Measured(least, at_least=0.0, error=error / leads[k], where=where))
+    return min(found, key=lambda each: each.value, default=None)
 
 
 # Three classes of one query. Tokens 1 and 2 of class 0 are its rivals, with probabilities in the ratio 6 : 5.
 CLASSES = SequenceClasses(alike(0.4, 0.3, 0.25, 0.05), [0, 0, 0], vocab_size=10)
 # Head start of the rarer rival at which P exp(z(0)) of both are equal.
 CROSSING = float(np.log(6 / 5))
-SETTINGS: dict[str, dict[str, Any]] = {
-    "mean field": {"rung": MEAN_FIELD},
-    "modified decoder": {"rung": EXACT},
-    "descent": {"rung": DESCENT},
-    "SGD": {"rung": SGD, "seed": 3},
-}
 
 
 def final_lead(setting: dict[str, Any], head_start: float) -> float:
@@ -117,9 +91,9 @@ def final_lead(setting: dict[str, Any], head_start: float) -> float:
     return float(np.log(run.token_attention(0, 1)[-1] / run.token_attention(0, 2)[-1]))
 
 
-def lead_from(head_start: float) -> Measure:
+def final_difference(setting: dict[str, Any], head_start: float = CROSSING) -> Measured:
     """|Final lead| from a head start at which a theory has no rival ahead; the solver errs by less than 1e-9."""
-    return lambda setting: Measured(abs(final_lead(setting, head_start)), at_most=1e-9)
+    return Measured(abs(final_lead(setting, head_start)), at_most=1e-9)
 
 
 def finite(length: float, seed: int = 0) -> dict[str, Any]:
@@ -127,25 +101,25 @@ def finite(length: float, seed: int = 0) -> dict[str, Any]:
     return {"rung": FINITE_T, "seq_len": int(length), "batch_size": 8, "seed": seed}
 
 
-def picture() -> Picture:
-    deltas = np.linspace(CROSSING - 0.3, CROSSING + 0.2, 11)
-    curves = {"initial ln(f_1/f_2)": (CROSSING - deltas, "theory")}
-    for name in ("mean field", "SGD"):
-        curves[name] = np.array([final_lead(SETTINGS[name], delta) for delta in deltas]), "simulation"
-    return drawn("head start of the less frequent rival", "final ln(f_1/f_2)", deltas, curves)
-
-
 def length_map(level: str) -> Map:
     """Share of runs of SGD in which P exp(z(0)) does not decide, over its lead and the length of the sequences."""
     count, seeds = (11, 50) if level == "full" else (5, 10)
     lengths, leads = np.geomspace(4, 1e4, count).round(), np.geomspace(1e-2, 1, count)
-    share = [
-        [np.mean([final_lead(finite(T, seed), CROSSING - a) <= 0 for seed in range(seeds)]) for T in lengths]
-        for a in leads
-    ]
-    title = "Where P exp(z(0)) does not decide: SGD, 200 steps"
-    ylabel, quantity = "ln of P exp(z(0)) over the rival's", "share of the runs in which the rival ends ahead"
-    return Map(title, "T", ylabel, quantity, lengths, leads, np.array(share), 0.05, scale="linear")
+
+    def share(lead: float, length: float) -> float:
+        return float(np.mean([final_lead(finite(length, seed), CROSSING - lead) <= 0 for seed in range(seeds)]))
+
+    return Map(
+        "Where P exp(z(0)) does not decide: SGD, 200 steps",
+        "T",
+        "ln of P exp(z(0)) over the rival's",
+        "share of the runs in which the rival ends ahead",
+        lengths,
+        leads,
+        over_grid(share, {"lead": leads, "length": lengths}),
+        0.05,
+        scale="linear",
+    )
 
 
 CLAIM = Claim(
@@ -162,30 +136,36 @@ CLAIM = Claim(
     "{descent, Y(0) uniform in +-1/sqrt(V):.2f}.",
     expected="conditional",
     properties=(
-        *(
-            Property(
-                "smallest lead of a distinct token over the next one of its class, over the lead in ln(P exp(z(0)))",
-                words,
-                smallest_lead(rung, np.add),
-                StartedFamily(
-                    "any classes and start", **WIDE, num_distinct=(1, 5), ratio=(1e-6, 1e2), shared_next_tokens=shared
-                ),
-                conditions=(RIVAL_TOKENS, *needed),
-                controls={name: smallest_lead(rung, prior) for name, prior in WRONG.items()},
-                evaluations=(40, 1500),
-            )
-            for rung, words, shared, needed in FLOWS
+        *on_flows(
+            "smallest lead of a distinct token over the next one of its class, over the lead in ln(P exp(z(0)))",
+            smallest_lead,
+            {
+                "wrong theory: frequency alone decides, whatever z(0)": {"prior": lambda log_P, start: log_P},
+                "wrong theory: z(0) alone decides, whatever P": {"prior": lambda log_P, start: start},
+            },
+            WIDE,
+            RIVAL_TOKENS,
+            evaluations=(40, 1500),
         ),
         Property(
             "final |ln(f_1/f_2)| of two rivals with equal P exp(z(0))",
             "flow and training",
-            lead_from(CROSSING),
+            final_difference,
             conditions=(
-                Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0),
+                INFINITE_T,
                 Requirement("zero Y(0)", "Y(0) = 0", lambda setting: float("init" in setting), at_most=0),
             ),
-            controls={"wrong theory: z(0) counts twice, P exp(2 z(0)) equal": lead_from(CROSSING / 2)},
-            cases=SETTINGS,
+            controls={
+                "wrong theory: z(0) counts twice, P exp(2 z(0)) equal": partial(
+                    final_difference, head_start=CROSSING / 2
+                )
+            },
+            cases={
+                "mean field": {"rung": MEAN_FIELD},
+                "modified decoder": {"rung": EXACT},
+                "descent": {"rung": DESCENT},
+                "SGD": {"rung": SGD, "seed": 3},
+            },
             beyond={
                 "SGD, sequences of 16 tokens": finite(16),
                 "descent, Y(0) uniform in +-1/sqrt(V)": {
@@ -195,6 +175,5 @@ CLAIM = Claim(
             },
         ),
     ),
-    picture=picture,
     map=length_map,
 )

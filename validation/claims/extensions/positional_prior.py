@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,69 +11,52 @@ import numpy as np
 from snapdyn.dynamics import random_classes
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.extensions._shared import (
-    FLOWS,
+    INFINITE_T,
     WIDE,
-    StartedFamily,
     alike,
-    drawn,
+    on_flows,
     order_gap,
     run_error,
     run_of,
-    start_by_class,
+    starts,
 )
 from snapdyn.validation.dense_algebra import largest_relative
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.search.flows import noise
-from snapdyn.validation.statement import (
-    DESCENT,
-    FINITE_LENGTH,
-    SGD,
-    Claim,
-    Instance,
-    Map,
-    Measure,
-    Measured,
-    Picture,
-    Property,
-    Requirement,
-    flow,
-)
+from snapdyn.validation.statement import DESCENT, FINITE_LENGTH, SGD, Claim, Instance, Map, Measured, Property, flow
 from snapdyn.validation.statistics import standard_error
 
 # Largest difference of two paths relative to the movement that counts as none.
 SAME_PATH = 1e-4
 
-# Wrong theories by the power of exp(z0) that they put into P.
-WRONG = {
-    "wrong theory: the bias does not matter": 0.0,
-    "wrong theory: P exp(2 z0), as if squares of attention were reweighted": 2.0,
+# By the power of exp(z0) that they put into P.
+WRONG: dict[str, dict[str, Any]] = {
+    "wrong theory: the bias does not matter": {"power": 0.0},
+    "wrong theory: P exp(2 z0), as if squares of attention were reweighted": {"power": 2.0},
 }
 
 
 def reweighted(instance: Instance, power: float = 1.0) -> Instance:
     """The instance with P(l|n) exp(z0[psi(n), l])^power in place of P(l|n), from the start 0."""
-    return replace(instance, P=instance.P * np.exp(power * start_by_class(instance)), start=None)
+    return replace(instance, P=instance.P * np.exp(power * starts(instance)), start=None)
 
 
-def difference(rung: str, power: float = 1.0) -> Measure:
+def difference(instance: Instance, rung: str, power: float = 1.0) -> Measured | None:
     """Largest |(z - z0) - z~|, z from z0, z~ of the reweighted classes from 0, over what counts as no difference.
 
     That is SAME_PATH of the movement, and the error of both runs.
     """
-
-    def measure(instance: Instance) -> Measured | None:
-        z0 = instance.start
-        if z0 is None or not z0.any():
-            return Measured(0.0, at_most=1.0, where="z(0) = 0: no bias to put into P")
-        biased, plain = flow(instance, rung), flow(reweighted(instance, power), rung)
-        if biased is None or plain is None:
-            return None
-        largest = np.abs(biased.z_support - z0[instance.classes.z_coordinates] - plain.z_support).max()
-        moved = float(np.abs(plain.z_support).max())
-        # On one class no logit moves: what remains is the noise of both runs.
-        error = run_error(instance, float(np.abs(biased.z).max()) + moved) + 2 * noise(instance, rung)
-        return Measured(largest / (SAME_PATH * moved + error), at_most=1.0)
-
-    return measure
+    z0 = instance.start
+    if z0 is None or not z0.any():
+        return Measured(0.0, at_most=1.0, where="z(0) = 0: no bias to put into P")
+    biased, plain = flow(instance, rung), flow(reweighted(instance, power), rung)
+    if biased is None or plain is None:
+        return None
+    largest = np.abs(biased.z_support - z0[instance.classes.z_coordinates] - plain.z_support).max()
+    moved = float(np.abs(plain.z_support).max())
+    # On one class no logit moves: what remains is the noise of both runs.
+    error = run_error(instance, float(np.abs(biased.z).max()) + moved) + 2 * noise(instance, rung)
+    return Measured(largest / (SAME_PATH * moved + error), at_most=1.0)
 
 
 # At named settings: strongly correlated classes of one query, with a bias.
@@ -87,9 +71,9 @@ def gap(setting: dict[str, Any], power: float = 1.0, size: float = 1.0) -> float
     return largest_relative(z - size * BIAS[CLASSES.z_coordinates], plain)
 
 
-def same(power: float = 1.0) -> Measure:
+def rounding_gap(setting: dict[str, Any], power: float = 1.0) -> Measured:
     """That gap up to rounding."""
-    return lambda setting: Measured(gap(setting, power), at_most=1e-11)
+    return Measured(gap(setting, power), at_most=1e-11)
 
 
 def of_length(length: float) -> dict[str, Any]:
@@ -97,46 +81,43 @@ def of_length(length: float) -> dict[str, Any]:
     return {"rung": FINITE_LENGTH, "seq_len": round(length), "rtol": 1e-11, "atol": 1e-14}
 
 
-def order_in_length(power: float = 1.0) -> Measure:
+def order_in_length(lengths: Floats, power: float = 1.0) -> Measured | None:
     """Distance from 1 of the order in 1/T of the gap, over some lengths."""
-    return lambda lengths: order_gap(1.0, 1 / lengths, [gap(of_length(length), power) for length in lengths])
+    return order_gap(1.0, 1 / lengths, [gap(of_length(length), power) for length in lengths])
 
 
-def score(late: float) -> Measure:
+def score(halves: list[Floats], late: float = 2.0) -> Measured:
     """Largest difference of the mean attention over sequences from a prior, in standard errors, at z = 0.
 
     P(l|n) of the early and of the late half of 4000 positions are given; the late half has a bias of 2. The prior is
-    their sum with the factor `late` of the late half.
+    their sum with the factor exp(late) of the late half.
     """
 
-    def measure(halves: list[Floats]) -> Measured:
-        rng = np.random.default_rng(17)
-        counts = [rng.multinomial(2000, P, size=(2000, 3)) for P in halves]
-        attention, prior = (
-            (first + factor * last) / (first + factor * last).sum(-1, keepdims=True)
-            for (first, last), factor in ((counts, np.exp(2.0)), (halves, late))
-        )
-        error = np.where(prior > 0, standard_error(attention), 1.0)
-        return Measured((np.abs(attention.mean(axis=0) - prior) / error).max(), at_most=4.0)
+    def tilted(halves: Any, bias: float) -> Floats:
+        total = halves[0] + np.exp(bias) * halves[1]
+        return np.asarray(total / total.sum(-1, keepdims=True))
 
-    return measure
-
-
-def picture() -> Picture:
-    lengths = np.geomspace(30, 1e5, 8).round()
-    found = np.array([gap(of_length(length)) for length in lengths])
-    curves = {"mean field": (found, "simulation"), "1/T": (found[-1] * lengths[-1] / lengths, "theory")}
-    return drawn("T - 1, contextual tokens", "|(z - z0) - z of the reweighted P|, relative", lengths, curves, "log")
+    rng = np.random.default_rng(17)
+    counts = [rng.multinomial(2000, P, size=(2000, 3)) for P in halves]
+    attention, prior = tilted(counts, 2.0), tilted(halves, late)
+    error = np.where(prior > 0, standard_error(attention), 1.0)
+    return Measured((np.abs(attention.mean(axis=0) - prior) / error).max(), at_most=4.0)
 
 
 def finite_length_map(level: str) -> Map:
     """Gap of bias and reweighting over T - 1 and the size of the bias, mean field to second order in 1/T."""
     count = 11 if level == "full" else 5
     lengths, sizes = np.unique(np.geomspace(30, 1e5, count).round()), np.geomspace(0.03, 2, count)
-    gaps = np.array([[gap(of_length(length), size=size) for length in lengths] for size in sizes])
-    title = "Where a bias is not a reweighted P: strong correlation, eta_Y = eta_Z = 0.5, t = 60"
-    ylabel, quantity = "standard deviation of the bias", "|(z - z0) - z of the reweighted P|, largest, relative"
-    return Map(title, "T - 1, contextual tokens", ylabel, quantity, lengths, sizes, gaps, 0.01)
+    return Map(
+        "Where a bias is not a reweighted P: strong correlation, eta_Y = eta_Z = 0.5, t = 60",
+        "T - 1, contextual tokens",
+        "standard deviation of the bias",
+        "|(z - z0) - z of the reweighted P|, largest, relative",
+        lengths,
+        sizes,
+        over_grid(lambda size, length: gap(of_length(length), size=size), {"size": sizes, "length": lengths}),
+        0.01,
+    )
 
 
 CLAIM = Claim(
@@ -147,66 +128,47 @@ CLAIM = Claim(
     "reweighted by exp(z0): it acts as a prior.",
     latex=r"f_{nl}\propto P(l|n)e^{z_{l}+z^0_{l}}\ \equiv\ \tilde P(l|n)e^{z_l},\quad "
     r"\tilde P(l|n)\propto\sum_ie^{b_i}P(l|n,i)",
-    conditions=(
-        "T infinite: with finite T the counts scatter as under P, not as under the reweighted P",
-        "a bias b_i of positions acts through sum_i exp(b_i) P(l|n, i): a fixed factor per token and class, which is "
-        "1 when tokens do not depend on the position",
-    ),
+    conditions=("T infinite: with finite T the counts scatter as under P, not as under the reweighted P",),
     conclusion="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T. At T - 1 = 500 it "
     "is {T - 1 = 500:.1%} of the largest logit. A bias per position averages to sum_i exp(b_i) P(l|n, i): it drops out "
     "when tokens do not depend on their position, and is a prior per class, no row of Z, when classes of one query "
     "differ in how they do.",
     expected="conditional",
     properties=(
-        *(
-            Property(
-                "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
-                words,
-                difference(rung),
-                StartedFamily(
-                    "any classes and bias",
-                    **WIDE,
-                    num_distinct=(1, 4),
-                    ratio=(1e-3, 1e2),
-                    shared_next_tokens=shared,
-                    start=(0.1, 3.0),
-                ),
-                conditions=needed,
-                controls={name: difference(rung, power) for name, power in WRONG.items()},
-                evaluations=(20, 400),
-                directed=False,
-            )
-            for rung, words, shared, needed in FLOWS
+        *on_flows(
+            "|z - z0 with the bias z0 - z with reweighted P|, over 1e-4 of the largest |z| and the runs' error",
+            difference,
+            WRONG,
+            replace(WIDE, name="any classes and bias", num_distinct=(1, 4), ratio=(1e-3, 1e2), start=(0.1, 3.0)),
+            evaluations=(20, 400),
+            directed=False,
         ),
         Property(
             "|z - z0 with the bias z0 - z with reweighted P| over the largest |z|, strong correlation",
             "flow and training",
-            same(),
-            conditions=(
-                Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0),
-            ),
-            controls={name: same(power) for name, power in WRONG.items()},
+            rounding_gap,
+            conditions=(INFINITE_T,),
+            controls={name: partial(rounding_gap, **wrong) for name, wrong in WRONG.items()},
             cases={"descent": {"rung": DESCENT}, "SGD": {"rung": SGD}},
             beyond={"T - 1 = 500": of_length(500)},
         ),
         Property(
             "order in 1/T of that difference, less 1",
             "finite T",
-            order_in_length(),
-            controls={"wrong theory: the bias drops out once T is large": order_in_length(0.0)},
+            order_in_length,
+            controls={"wrong theory: the bias drops out once T is large": partial(order_in_length, power=0.0)},
             cases={"T - 1 = 500 to 8000": 500.0 * 2 ** np.arange(5)},
         ),
         Property(
             "sequences with positions: |mean attention - P~(l|n)| in standard errors, largest",
             "Monte Carlo",
-            score(float(np.exp(2.0))),
-            controls={"wrong theory: plain frequencies": score(1.0)},
+            score,
+            controls={"wrong theory: plain frequencies": partial(score, late=0.0)},
             cases={
                 "tokens depend on their position": [alike(0.4, 0.45, 0.15), alike(0.4, 0.15, 0.45)],
                 "tokens do not": 2 * [alike(0.4, 0.3, 0.3)],
             },
         ),
     ),
-    picture=picture,
     map=finite_length_map,
 )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics import Trajectory, log_times
-from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import drawn, run_error, run_of, start_by_class
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims.extensions._shared import run_error, run_of, starts
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
+from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import (
     INDEPENDENT,
     INDEPENDENT_ATTENTION,
@@ -28,9 +30,7 @@ from snapdyn.validation.statement import (
     Family,
     Instance,
     Map,
-    Measure,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
@@ -39,29 +39,24 @@ from snapdyn.validation.statement import (
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3
 
-# Which classes (S, S) share a query, as a theory has it, from the queries (S,) of classes.
-Sharing = Callable[[Ints], Floats]
-
 
 def attention_vectors(instance: Instance) -> Floats:
     """Unit vectors f_n at the start (S, M), by plain linear algebra."""
-    weights = instance.P * np.exp(start_by_class(instance))
+    weights = instance.P * np.exp(starts(instance))
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
-def same_query(query: Ints) -> Floats:
+def same_query(instance: Instance) -> Floats:
     """1 for classes of one query, else 0, (S, S)."""
-    return np.asarray((query[:, None] == query).astype(float))
+    return np.asarray((instance.query[:, None] == instance.query).astype(float))
 
 
-def no_query(query: Ints) -> Floats:
-    """Wrong theory: a class shares its query with itself only."""
-    return np.eye(len(query))
+def gram_of_inputs(instance: Instance, shared: bool = True) -> Floats:
+    """Gram matrix of u_n = (f_n + e_psi(n))/sqrt(2) where query tokens are not attended.
 
-
-def gram_of_inputs(instance: Instance, sharing: Sharing = same_query) -> Floats:
-    """Gram matrix of u_n = (f_n + e_psi(n))/sqrt(2) where query tokens are not attended."""
-    return (instance.gram + sharing(instance.query)) / 2
+    The wrong theory, not `shared`: a class shares its query with itself only.
+    """
+    return (instance.gram + (same_query(instance) if shared else np.eye(instance.num_classes))) / 2
 
 
 def inverse_overlaps(gram: Floats) -> Floats:
@@ -82,8 +77,8 @@ def full_residual_drift(instance: Instance) -> Floats:
     u is over token and query rows. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and what is left is
     Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
     """
-    f, query, V = attention_vectors(instance), instance.query, float(instance.vocab_size)
-    u = np.hstack([f, query[:, None] == np.unique(query)]) / np.sqrt(2)
+    f, V = attention_vectors(instance), float(instance.vocab_size)
+    u = np.hstack([f, instance.query[:, None] == np.unique(instance.query)]) / np.sqrt(2)
     # zeta_n . zeta_k; the factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
     products = np.where(np.eye(len(f)) == 1, V / (V - 1), -V / (V - 1) ** 2)
     g = products @ np.linalg.solve(u @ u.T, u)
@@ -99,7 +94,7 @@ def local_pull(instance: Instance) -> Floats:
     """
     drift, without = (drift_by(gram, instance) for gram in (gram_of_inputs(instance), instance.gram))
     occurs = (instance.P > 0).astype(float)
-    shared = (occurs > 0) & (occurs.sum(axis=0) > 1) & (same_query(instance.query) @ occurs == 1)
+    shared = (occurs > 0) & (occurs.sum(axis=0) > 1) & (same_query(instance) @ occurs == 1)
     return np.where(shared & (without < 0), drift / max(float(np.abs(drift).max()), 1e-300), -np.inf)
 
 
@@ -191,55 +186,45 @@ TURNED_TOKENS = TurnedFamily(
 )  # fmt: skip
 
 
-def algebra_gap(sharing: Sharing, factor: float = 1.0) -> Measure:
+def algebra_gap(instance: Instance, shared: bool = True, factor: float = 1.0) -> Measured:
     """Largest difference of the drift by beta from the full one, over what rounding of the inverses allows."""
-
-    def measure(instance: Instance) -> Measured:
-        by_beta = drift_by(gram_of_inputs(instance, sharing), instance)
-        gap = np.abs(full_residual_drift(instance) - factor * by_beta).max()
-        # An inverse errs by eps times condition (at most S/lowest eigenvalue) times its own size.
-        allowed = 16 * EPS * instance.num_classes**2 * max(1 / INDEPENDENT_INPUTS.measure(instance), 1.0) ** 2
-        return Measured(gap / allowed, at_most=1.0)
-
-    return measure
+    by_beta = drift_by(gram_of_inputs(instance, shared), instance)
+    gap = np.abs(full_residual_drift(instance) - factor * by_beta).max()
+    # An inverse errs by eps times condition (at most S/lowest eigenvalue) times its own size.
+    allowed = 16 * EPS * instance.num_classes**2 * max(1 / INDEPENDENT_INPUTS.measure(instance), 1.0) ** 2
+    return Measured(gap / allowed, at_most=1.0)
 
 
-def distance_from_limit(limit: Callable[[Floats], Floats], sharing: Sharing = same_query) -> Measure:
+def distance_from_limit(
+    instance: Instance, shared: bool = True, limit: Callable[[Floats], Floats | float] = lambda m: 2 / (m + 1)
+) -> Measured:
     """Largest |E'_nk - limit [psi(n) = psi(k)]|, n != k, over 2 lambda/(1 - lambda), lambda = |lambda_1(E)|.
 
     Derivation: the Gram matrix of u is A + E/2, A = (I + B)/2 with blocks B of ones. |A^-1| = 2, and
     A^-1 = 2 (I - B/(m+1)), so |(A + E/2)^-1 - A^-1| <= |A^-1|^2 |E/2|/(1 - |A^-1| |E/2|) = 2 lambda/(1 - lambda).
     """
-
-    def measure(instance: Instance) -> Measured:
-        same, size, K = same_query(instance.query), strength(instance), instance.num_classes
-        bound, rounding = 2 * size / (1 - size), 16 * EPS * K**2
-        distance = inverse_overlaps(gram_of_inputs(instance, sharing)) - limit(same.sum(axis=1)) * same
-        largest = np.abs(distance * (1 - np.eye(K))).max()
-        if bound < 1e4 * rounding:  # no overlap: both sides are rounding
-            return Measured(largest / rounding, at_most=1.0)
-        return Measured(largest / bound, at_most=1.0, error=rounding / bound)
-
-    return measure
+    same, size, K = same_query(instance), strength(instance), instance.num_classes
+    bound, rounding = 2 * size / (1 - size), 16 * EPS * K**2
+    distance = inverse_overlaps(gram_of_inputs(instance, shared)) - limit(same.sum(axis=1)) * same
+    largest = np.abs(distance * (1 - np.eye(K))).max()
+    if bound < 1e4 * rounding:  # no overlap: both sides are rounding
+        return Measured(largest / rounding, at_most=1.0)
+    return Measured(largest / bound, at_most=1.0, error=rounding / bound)
 
 
-def final_logit(residual: bool) -> Measure:
+def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
     """Smallest change of the logit, over the largest |z|, of tokens that the residual connection turns round.
 
     With a clear pull, if there are such tokens, else with the largest.
     """
-
-    def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, MEAN_FIELD, residual=residual)
-        if run is None:
-            return None
-        pull = local_pull(instance)
-        classes, token = np.nonzero(pull >= min(CLEAR_PULL, pull.max()))
-        moved = (run.z[-1] - run.z_initial)[instance.classes.query_index[classes], token].min()
-        largest = max(float(np.abs(run.z).max()), 1e-300)
-        return Measured(moved / largest, at_least=0.0, error=run_error(instance, 1.0))
-
-    return measure
+    run = flow(instance, MEAN_FIELD, residual=residual)
+    if run is None:
+        return None
+    pull = local_pull(instance)
+    classes, token = np.nonzero(pull >= min(CLEAR_PULL, pull.max()))
+    moved = (run.z[-1] - run.z_initial)[instance.classes.query_index[classes], token].min()
+    largest = max(float(np.abs(run.z).max()), 1e-300)
+    return Measured(moved / largest, at_least=0.0, error=run_error(instance, 1.0))
 
 
 def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> Instance:
@@ -253,34 +238,32 @@ def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> I
     return Instance(P, np.array([16, 16, 17, 17]), np.ones(4), 1000, 1.0, 1.0, end)
 
 
-def between(run: Trajectory) -> Floats:
-    """Mean logit (N,) of the tokens shared between queries of `two_queries`, over the largest |logit|."""
-    return np.asarray(run.z[:, :, 2:4].mean(axis=(1, 2)) / np.abs(run.z).max())
+def between(instance: Instance, rung: str, residual: bool = True, **options: Any) -> float:
+    """Last mean logit of the tokens shared between queries of `two_queries`, over the largest |logit|."""
+    z = run_of(instance, rung, residual=residual, **options).z
+    return float(z[-1, :, 2:4].mean() / np.abs(z).max())
 
 
-def final_between(residual: bool) -> Measure:
-    """The last of them at a setting; over seeds of SGD it scatters little."""
-    instance = two_queries(end=6000)
-    return lambda setting: Measured(between(run_of(instance, residual=residual, **setting))[-1], at_least=0.0)
-
-
-def picture() -> Picture:
-    times = log_times(1e-1, 1e6, 71)
-    on, off = (between(run_of(two_queries(), MEAN_FIELD, times, residual=each)) for each in (True, False))
-    curves = {"with the residual": (on, "simulation"), "without": (off, "control")}
-    ylabel = "logit of the tokens shared between queries, over the largest"
-    return drawn("t (batch-size-1 steps)", ylabel, times, curves, "log")
+def final_between(setting: dict[str, Any], residual: bool = True) -> Measured:
+    """That of a setting; over seeds of SGD it scatters little."""
+    return Measured(between(two_queries(end=6000), residual=residual, **setting), at_least=0.0)
 
 
 def locality_map(level: str) -> Map:
     """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
-    fall = [[-between(run_of(two_queries(a, b), MEAN_FIELD, residual=True))[-1] for b in across] for a in local]
-    title = "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6"
-    xlabel, ylabel = (f"probability of the token shared {where}" for where in ("between queries", "within a query"))
-    quantity = "-(its logit)/(largest |logit|)"
-    return Map(title, xlabel, ylabel, quantity, across, local, np.array(fall), 0.0, scale="linear")
+    return Map(
+        "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6",
+        "probability of the token shared between queries",
+        "probability of the token shared within a query",
+        "-(its logit)/(largest |logit|)",
+        across,
+        local,
+        -over_grid(lambda a, b: between(two_queries(a, b), MEAN_FIELD), {"a": local, "b": across}),
+        0.0,
+        scale="linear",
+    )
 
 
 CLAIM = Claim(
@@ -294,28 +277,25 @@ CLAIM = Claim(
     latex=r"u_n=\frac{f_n+e_{\psi(n)}}{\|f_n+e_{\psi(n)}\|},\qquad u_n^\top u_k=\frac{f_n^\top f_k+"
     r"[\psi(n)=\psi(k)]}{2},\qquad \left|\beta_{nk}-\frac{2[\psi(n)=\psi(k)]}{m+1}\right|\le\frac{2\lambda}{1-\lambda}",
     conditions=(
-        "query tokens are not among the contextual ones, several classes per query that share a token",
-        "late: in the original flow beta = 1/V for all pairs at first, and locality comes with the transition",
-        f"the pull at the start, by the modified flow, is at least {CLEAR_PULL:g} of the largest drift, |lambda_1(E)| "
-        "<= 0.5, eta_Z/eta_Y <= 0.01, equal priors: measured, not derived",
+        "several classes per query that share a token",
+        "late, with a clear pull at the start, moderate overlaps and slow attention: measured, not derived",
     ),
     conclusion="Holds from the transition on, for tokens whose own query pulls clearly; before it they fall as without "
     "the residual. The limit 2/(m+1) is not the 1/2 of the Gram matrix: the classes of a query are strongly "
-    "correlated. Two queries of two classes: the logit of tokens shared between the queries ends at {mean field:+.0%} "
-    "of the largest in the mean field, at {SGD:+.0%} by SGD. Locality comes with the transition: at t = 1 it is at "
-    "{two queries of two classes, t = 1:+.0%}, since beta = 1/V for all pairs at first (F4). It needs a token shared "
-    "within the query.",
+    "correlated. Two queries of two classes: the logit of tokens shared between the queries is at "
+    "{two queries of two classes, t = 1:+.0%} of the largest at t = 1, since beta = 1/V for all pairs at first (F4). "
+    "It ends at {mean field:+.0%} in the mean field, at {SGD:+.0%} by SGD.",
     expected="conditional",
     properties=(
         Property(
             "|drift by beta of the Gram matrix of u - full linear algebra| over what rounding allows",
             LINEAR_ALGEBRA,
-            algebra_gap(same_query),
+            algebra_gap,
             ANY_OVERLAP,
             conditions=(SEVERAL_CLASSES, OWN_NEXT_TOKENS, QUERIES_APART, INDEPENDENT_INPUTS),
             controls={
-                "wrong theory: beta without the term of the query": algebra_gap(no_query),
-                "wrong theory: no factor 1/2 of the norm of f + e": algebra_gap(same_query, 2.0),
+                "wrong theory: beta without the term of the query": partial(algebra_gap, shared=False),
+                "wrong theory: no factor 1/2 of the norm of f + e": partial(algebra_gap, factor=2.0),
             },
             evaluations=(200, 10_000),
             directed=False,
@@ -323,37 +303,35 @@ CLAIM = Claim(
         Property(
             "|beta_nk - 2/(m+1) [one query of m classes]| over 2 lambda/(1-lambda), lambda = |lambda_1(E)|",
             LINEAR_ALGEBRA,
-            distance_from_limit(lambda m: 2 / (m + 1)),
+            distance_from_limit,
             ANY_OVERLAP,
             conditions=(SEVERAL_CLASSES, QUERIES_APART, INDEPENDENT_INPUTS, SMALL_OVERLAP),
             controls={
-                "wrong theory: the Gram matrix's 1/2 for classes of one query": distance_from_limit(
-                    lambda m: 0 * m + 0.5
+                "wrong theory: the Gram matrix's 1/2 for classes of one query": partial(
+                    distance_from_limit, limit=lambda m: 0.5
                 ),
-                "wrong theory: beta without the term of the query": distance_from_limit(
-                    lambda m: 2 / (m + 1), no_query
-                ),
+                "wrong theory: beta without the term of the query": partial(distance_from_limit, shared=False),
             },
             evaluations=(300, 10_000),
         ),
         Property(
             "logit of tokens shared only between queries with the residual, over the largest",
             "mean field",
-            final_logit(True),
+            final_logit,
             TURNED_TOKENS,
             conditions=(
                 SEVERAL_CLASSES, OWN_NEXT_TOKENS, QUERIES_APART, INDEPENDENT_ATTENTION, TURNED, CLEAR, MODERATE_OVERLAP,
                 SLOW_ATTENTION, LATE, UNIFORM, INFINITE_LENGTH,
             ),
-            controls={"wrong theory: the residual changes nothing": final_logit(False)},
+            controls={"wrong theory: the residual changes nothing": partial(final_logit, residual=False)},
             evaluations=(60, 2000),
             beyond={"two queries of two classes, t = 1": two_queries(end=1.0)},
         ),
         Property(
             "two queries of two classes, t = 6000: logit of the tokens shared between queries over the largest",
             "flow and training",
-            final_between(True),
-            controls={"wrong theory: the residual changes nothing": final_between(False)},
+            final_between,
+            controls={"wrong theory: the residual changes nothing": partial(final_between, residual=False)},
             cases={
                 "mean field": {"rung": MEAN_FIELD},
                 "descent": {"rung": DESCENT},
@@ -362,6 +340,5 @@ CLAIM = Claim(
         ),
     ),
     findings=("F4",),
-    picture=picture,
     map=locality_map,
 )  # fmt: skip
