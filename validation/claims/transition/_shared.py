@@ -57,7 +57,7 @@ DISTINCT_TOKENS = Requirement(
 # What scanning and the readings speak of.
 SCANNING = (SEVERAL_CLASSES, OWN_NEXT_TOKENS, DISTINCT_TOKENS, OVERLAPPING)
 FROM_ZERO = replace(ZERO_START, defining=True)
-LONG = replace(INFINITE_LENGTH, defining=True)
+ONE_COMMON = (*SCANNING, FROM_ZERO, replace(INFINITE_LENGTH, defining=True), ONE_COMMON_TOKEN)
 # Set-up of Theorem 4.
 SYMMETRIC = (
     *SCANNING,

@@ -58,8 +58,7 @@ CLAIM = Claim(
     source="Fig. 3, Theorem 4, Eq. (14)",
     title="Figure 3: the growth factor reaches 600",
     statement="Fig. 3 (K = 10, V = 1000, eta_Z = 0.5, t <= 700) draws chi on an axis that reaches 600. Corrected: no "
-    "rho0 >= 1 gives that: from its own start exp(2 B) as printed grows sqrt(1 + 4 K Gamma/rho0^4) times, most at "
-    "rho0 = 1; the order of the curves and the transition times are as drawn.",
+    "rho0 >= 1 gives that: from its own start exp(2 B) as printed grows sqrt(1 + 4 K Gamma/rho0^4) times.",
     latex=r"\frac{e^{2B(t)}}{e^{2B(0)}}=\sqrt{1+\frac{4K\Gamma}{\rho_0^4}}\le\sqrt{1+4K\Gamma},\qquad"
     r"\rho_0=\frac{\|\tilde c\|}{P(l_c)}\ge1",
     expected="corrected",

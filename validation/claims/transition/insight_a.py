@@ -27,7 +27,7 @@ from snapdyn.validation.statement import (
 )
 
 RATES = np.array([0.5, 1.0, 2.0, 5.0])
-K, V, ETA_Z = 10, 1000, 0.5
+ETA_Z = 0.5
 # The factor of a rate in the searched statement.
 FACTOR = 2.0
 
@@ -98,7 +98,7 @@ def fastest_time(run: Trajectory) -> float:
 
 def attention_times() -> Floats:
     """Times at which the attention on common tokens falls fastest in the mean field, one per rate."""
-    classes = single_common_token(K, 5, 0.1, V)
+    classes = single_common_token(10, 5, 0.1, 1000)
     times = [log_times(1e-2 / rate, 1e5 / rate, 2801) for rate in RATES]
     return np.array([fastest_time(run_on_rung(MEAN_FIELD, classes, 1e-2 / t[0], ETA_Z, t)) for t in times])
 

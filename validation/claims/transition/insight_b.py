@@ -97,9 +97,8 @@ CLAIM = Claim(
         "larger B: Eq. (10), weak correlation, equal priors",
         "steps small enough that training follows the flow",
     ),
-    conclusion="Holds; in the flows it is a change of clock and nothing else. Attention at step t with rates c eta is "
-    "that with rates eta at step c t; at the same eta t the rates make no difference. Published entropies fall with "
-    "eta_Z in all 48 pairs (largest step {published, 48 pairs:+.3f}).",
+    conclusion="Holds; in the flows it is a change of clock and nothing else. At the same eta t the rates make no "
+    "difference. Published entropies fall with eta_Z in all 48 pairs (largest step {published, 48 pairs:+.3f}).",
     properties=(
         Property(
             "rates times 3 at t against the old rates at 3 t: |difference of z| over largest |z|",
