@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.validation.rungs.closed_forms import SingleCommonProfile, single_common_profile
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.rungs.closed_forms import single_common_profile
 from snapdyn.validation.search import Instance
 
 # Solution of x exp(x) = 1: u >= eta_Y s (1 - OMEGA/ln V) as long as eta_Y s <= ln V, see `lower_bound`.
@@ -34,25 +34,6 @@ class Overlap(NamedTuple):
     most: float
 
 
-def overlap(classes: SequenceClasses) -> Overlap:
-    """Measure `Overlap`."""
-    P, common = classes.P.toarray()[0], classes.common_tokens()[0]
-    return overlap_of(np.append(P[common], np.delete(P, common)), classes.num_classes)
-
-
-def overlap_of(P: Floats, num_classes: int) -> Overlap:
-    """`Overlap` of equal classes, P (1 + d,) of the common token and then of the distinct ones of a class."""
-    K, norm = num_classes, float(np.linalg.norm(P))
-    x = (P[0] / norm) ** 2
-
-    def g(x: float) -> float:
-        return 1 + (K - 2) * x - (K - 1) * x**2
-
-    scale = (K - 1) * x**2
-    top = min(x, (K - 2) / (2 * (K - 1)))
-    return Overlap(norm / P[0], x, P[1:].max() / norm, scale / g(top), scale / min(1.0, g(x)))
-
-
 @dataclass(frozen=True)
 class EqualClasses:
     """Equal classes of one query with one common token and zero start, in any number."""
@@ -66,32 +47,35 @@ class EqualClasses:
     @staticmethod
     def of(instance: Instance) -> EqualClasses:
         """Those of an instance, whose classes must be symmetric."""
-        distinct, common, _ = profile_of(instance)
-        sizes = instance.num_classes, instance.vocab_size
-        return EqualClasses(*sizes, distinct, common, instance.flow_rates)
+        profile = single_common_profile(instance.classes)
+        assert profile is not None
+        return EqualClasses(instance.num_classes, instance.vocab_size, *profile[:2], instance.flow_rates)
 
     @cached_property
     def overlap(self) -> Overlap:
         """Overlap of two classes."""
-        return overlap_of(np.append(self.common, self.distinct), self.num_classes)
+        K, norm = self.num_classes, float(np.linalg.norm([self.common, *self.distinct]))
+        x = (self.common / norm) ** 2
+
+        def g(x: float) -> float:
+            return 1 + (K - 2) * x - (K - 1) * x**2
+
+        scale = (K - 1) * x**2
+        top = min(x, (K - 2) / (2 * (K - 1)))
+        return Overlap(norm / self.common, x, self.distinct.max() / norm, scale / g(top), scale / min(1.0, g(x)))
+
+    def orbit(self, t: Floats, beta: str = "leading") -> analytic.Orbit:
+        """Logits at the times `t` (N,), by one quadrature."""
+        sizes = self.num_classes, self.vocab_size
+        return analytic.single_common_token_orbit(t, self.distinct, self.common, *sizes, *self.flow_rates, beta=beta)
 
     def growth(self, t: Floats, beta: str = "leading") -> Floats:
-        """ln chi of the dominant token at the times `t` (N,), by one quadrature."""
-        orbit = analytic.single_common_token_orbit(
-            t, self.distinct, self.common, self.num_classes, self.vocab_size, *self.flow_rates, beta=beta
-        )
-        return 2 * orbit.z_distinct[:, np.argmax(self.distinct)]
+        """ln chi of the dominant token at the times `t` (N,)."""
+        return 2 * self.orbit(t, beta).z_distinct[:, np.argmax(self.distinct)]
 
 
-def profile_of(instance: Instance) -> SingleCommonProfile:
-    """Profile of the classes, which must be symmetric."""
-    profile = single_common_profile(instance.classes)
-    assert profile is not None
-    return profile
-
-
-def common_growth(classes: Instance | EqualClasses, t: Floats) -> Floats:
-    """Gamma = eta_Z int gamma dt of uniform classes at the times `t`."""
+def common_growth(classes: EqualClasses, t: Floats) -> Floats:
+    """Gamma = eta_Z int gamma dt at the times `t`."""
     eta_Y, eta_Z = classes.flow_rates
     return eta_Z * analytic.gamma_integral(t, eta_Y, classes.vocab_size, classes.num_classes)
 

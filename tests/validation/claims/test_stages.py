@@ -21,10 +21,15 @@ from snapdyn.validation.claims.transition import (
 )
 from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, WHOLE, five_tokens, largest_step, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
-from snapdyn.validation.growth_bounds import EqualClasses, overlap
+from snapdyn.validation.growth_bounds import EqualClasses, Overlap
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
 from snapdyn.validation.search import Instance, load
+
+
+def overlap(classes: SequenceClasses) -> Overlap:
+    """Overlap of symmetric classes with a table."""
+    return EqualClasses.of(Instance.of(classes, 1.0, 1.0, 1.0)).overlap
 
 
 def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> np.ndarray:
@@ -132,7 +137,7 @@ def test_attention_sets_the_time_where_only_it_tells_classes_apart() -> None:
     """Assert that twice either rate takes 1/sqrt(2) of the time, to 3 %, and that both halve it: no 1/2, no 1."""
     instance = load("insight-a-overlap").instance
     for factors, expected in (((2.0, 1.0), 0.5**0.5), ((1.0, 2.0), 0.5**0.5), ((2.0, 2.0), 0.5)):
-        measured = insight_a.time_ratio(*factors)(instance)
+        measured = insight_a.time_ratio(instance, *factors)
         assert measured is not None
         assert measured.value == pytest.approx(expected, rel=0.03)
 
@@ -152,7 +157,7 @@ def test_late_measures_of_a_weak_coupling() -> None:
     """Assert the power of ln^2(V eta_Y t/K) after t0, at most 4/(1+u_+) and more than 2/ln; attention moves on."""
     classes = single_common_token(5, 5, 0.02, 1000)
     instance = Instance.of(classes, 1.0, 1e-3, WHOLE * transition(classes, 1.0)[1])
-    measured = snapping.late_rate(snapping.power, EXACT)(instance)
+    measured = snapping.late_rate(instance, snapping.power, EXACT)
     assert measured is not None
     u_plus = brentq(lambda u: u - np.log(999 * u), 2, 50)
     assert 2 / np.log(1000 * instance.t_end / 5) < measured.value * 4 / (1 + u_plus) <= 4 / (1 + u_plus)

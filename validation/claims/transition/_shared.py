@@ -21,10 +21,11 @@ from snapdyn.validation.requirements import (
     OWN_NEXT_TOKENS,
     SEVERAL_CLASSES,
     UNIFORM,
+    WEAK_CORRELATION,
     ZERO_START,
 )
 from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.statement import EXACT, Family, Instance, Measured, Requirement, flow
+from snapdyn.validation.statement import EXACT, Family, Instance, Measure, Measured, Property, Requirement, flow
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12
@@ -56,18 +57,13 @@ DISTINCT_TOKENS = Requirement(
 # What scanning and the readings speak of.
 SCANNING = (SEVERAL_CLASSES, OWN_NEXT_TOKENS, DISTINCT_TOKENS, OVERLAPPING)
 FROM_ZERO = replace(ZERO_START, defining=True)
-LONG = replace(INFINITE_LENGTH, defining=True)
+ONE_COMMON = (*SCANNING, FROM_ZERO, replace(INFINITE_LENGTH, defining=True), ONE_COMMON_TOKEN)
 # Set-up of Theorem 4.
 SYMMETRIC = (
-    SEVERAL_CLASSES,
-    OWN_NEXT_TOKENS,
-    replace(ONE_QUERY, defining=True),
-    replace(ONE_COMMON_TOKEN, defining=True),
-    DISTINCT_TOKENS,
-    replace(UNIFORM, defining=True),
+    *SCANNING,
+    *(replace(each, defining=True) for each in (ONE_QUERY, ONE_COMMON_TOKEN, UNIFORM)),
     FROM_ZERO,
     EQUAL_PROFILES,
-    OVERLAPPING,
     INDEPENDENT_ATTENTION,
 )
 SYMMETRIC_FAMILY = Family(
@@ -85,13 +81,44 @@ SYMMETRIC_FAMILY = Family(
 )
 
 
+def of_symmetric_classes(
+    name: str,
+    measure: Measure,
+    controls: dict[str, Measure],
+    *more: Requirement,
+    leading: bool = False,
+    domain: Family = SYMMETRIC_FAMILY,
+    corrected: bool = True,
+) -> Property:
+    """Property of symmetric classes under Eq. (10), with exact or `leading` beta; `more` conditions."""
+    rung = "modified decoder, leading beta" if leading else "modified decoder"
+    conditions = (*SYMMETRIC, *more)
+    return Property(name, rung, measure, domain, conditions, controls, (60, 2000), corrected)
+
+
+ANY_CLASSES = Family(
+    "any classes",
+    "any",
+    uniform=False,
+    vocab_size=(2, 10**6),
+    ratio=(1e-6, 10.0),
+    horizon=(1e-1, 1e4),
+    eta_Y=(1e-6, 1e6),
+)
+# Set-up of readings (b) and (c) under Eq. (10).
+WEAKLY_CORRELATED = (*SCANNING, INDEPENDENT_ATTENTION, FROM_ZERO, WEAK_CORRELATION, UNIFORM)
+WEAK_FAMILY = Family(
+    "weak correlation", vocab_size=(2, 10**12), ratio=(1e-6, 1e3), horizon=(1e-2, 1e6), eta_Y=(1e-6, 1e6)
+)
+
+
 def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
     """ln chi = 2 (z(t) - z(0)) of the dominant token of class n, without the detour over exp, (N,)."""
     classes, gains = trajectory.require_classes(), trajectory.z - trajectory.z_initial
     return 2 * gains[:, classes.query_index[n], dominant_token(classes, n)]
 
 
-def transition(classes: SequenceClasses | EqualClasses, eta_Y: float) -> tuple[float, float]:
+def transition(classes: SequenceClasses | EqualClasses, eta_Y: float = 1.0) -> tuple[float, float]:
     """Printed times t0' = K ln V/eta_Y and t0 = 2 (1+omega_1) K ln V/eta_Y, batch-size-1 steps."""
     K, V = classes.num_classes, classes.vocab_size
     return K * float(np.log(V)) / eta_Y, 2 * K * float(analytic.u_plus(V)) / eta_Y

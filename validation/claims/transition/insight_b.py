@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
-    FROM_ZERO,
-    SCANNING,
+    ANY_CLASSES,
+    WEAK_FAMILY,
+    WEAKLY_CORRELATED,
     changed,
     growth_at_other_rates,
     largest_step,
     published_entropies,
     trained_entropies,
 )
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, UNIFORM, WEAK_CORRELATION
 from snapdyn.validation.search.flows import grown_noise, noise
 from snapdyn.validation.statement import (
     MEAN_FIELD,
     Claim,
-    Family,
     Instance,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
@@ -36,29 +35,6 @@ FACTOR = 3.0
 # Solvers of relative tolerance 1e-8 on both sides, over up to some thousand steps, and a growing solution.
 SOLVER = 1e-3
 
-ANY_CLASSES = Family(
-    "any classes",
-    "any",
-    uniform=False,
-    num_classes=(2, 6),
-    num_common=(1, 3),
-    num_distinct=(0, 4),
-    vocab_size=(2, 10**6),
-    ratio=(1e-6, 10.0),
-    horizon=(1e-1, 1e4),
-    eta_Y=(1e-6, 1e6),
-    shared_next_tokens=True,
-)
-WEAK = Family(
-    "weak correlation",
-    num_common=(1, 3),
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e3),
-    horizon=(1e-2, 1e6),
-    eta_Y=(1e-6, 1e6),
-)
-
-
 MOVING = Requirement(
     "two classes overlap, so attention moves",
     "largest f_n.f_k >= 1e-6",
@@ -68,38 +44,28 @@ MOVING = Requirement(
 )
 
 
-def clock(eta_Y: float, eta_Z: float, t_end: float) -> Callable[[Instance], Measured | None]:
+def clock(instance: Instance, eta_Y: float = 1.0, eta_Z: float = 1.0, t_end: float = 1.0) -> Measured | None:
     """|z at the rates 3 eta and t_end - z at other rates and another time| over the largest |z|, mean field."""
-
-    def measure(instance: Instance) -> Measured | None:
-        # The clock is compared at the last time; a looser time grid of the second run leaves it as it is.
-        faster = changed(instance, FACTOR, FACTOR)
-        run, other = (flow(each, MEAN_FIELD, 2) for each in (faster, changed(instance, eta_Y, eta_Z, t_end)))
-        if run is None or other is None:
-            return None
-        # Smaller logits are rounding.
-        scale = max(np.abs(run.z[-1]).max(), noise(instance, MEAN_FIELD) / SOLVER)
-        difference = np.abs(run.z[-1] - other.z[-1]).max() / scale
-        if difference <= SOLVER:
-            return Measured(difference, at_most=SOLVER)
-        # How much differences grow along the run costs a third run, so it is measured where it decides.
-        grown = grown_noise(faster)
-        return None if grown is None else Measured(difference, at_most=SOLVER, error=grown / scale)
-
-    return measure
+    # The clock is compared at the last time; a looser time grid of the second run leaves it as it is.
+    faster = changed(instance, FACTOR, FACTOR)
+    run, other = (flow(each, MEAN_FIELD, 2) for each in (faster, changed(instance, eta_Y, eta_Z, t_end)))
+    if run is None or other is None:
+        return None
+    # Smaller logits are rounding.
+    scale = max(np.abs(run.z[-1]).max(), noise(instance, MEAN_FIELD) / SOLVER)
+    difference = np.abs(run.z[-1] - other.z[-1]).max() / scale
+    # How much differences grow along the run costs a third run, so it is measured where it decides.
+    grown = grown_noise(faster) if difference > SOLVER else 0.0
+    return None if grown is None else Measured(difference, at_most=SOLVER, error=grown / scale)
 
 
-def growth_step(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | None]:
+def growth_step(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = FACTOR) -> Measured | None:
     """Smallest change of ln chi of a dominant token by factors of the rates, over the largest ln chi; Eq. (10)."""
-
-    def measure(instance: Instance) -> Measured | None:
-        growth = growth_at_other_rates(instance, eta_Y, eta_Z)
-        if growth is None:
-            return None
-        steps = (growth[1] - growth[0]) / np.abs(growth).max(axis=0)
-        return Measured(steps.min(), at_least=0, error=1e-6, where=f"class {steps.argmin()}")
-
-    return measure
+    growth = growth_at_other_rates(instance, eta_Y, eta_Z)
+    if growth is None:
+        return None
+    steps = (growth[1] - growth[0]) / np.abs(growth).max(axis=0)
+    return Measured(steps.min(), at_least=0, error=1e-6, where=f"class {steps.argmin()}")
 
 
 AFTER = Requirement(
@@ -119,24 +85,6 @@ def entropies_at_larger_rates() -> dict[str, Floats]:
     }
 
 
-def at_larger_decoder_rates(_: Floats) -> Measured:
-    """Wrong theory: eta_Y alone makes attention sparser."""
-    return largest_step(trained_entropies((2.0, 1.0), (4.0, 1.0)))
-
-
-def picture() -> Picture:
-    """Mean entropies over eta_Z."""
-    return Picture(
-        "eta_Z",
-        "entropy over distinct tokens (nats), mean",
-        tuple(
-            Picture.line(name, ATTENTION_RATES, entropy.mean(axis=(1, 2)))
-            for name, entropy in entropies_at_larger_rates().items()
-        ),
-        xscale="linear",
-    )
-
-
 CLAIM = Claim(
     "insight-b",
     source="Section 6, reading (b) of Theorem 4; Eqs. (132)-(133)",
@@ -149,19 +97,18 @@ CLAIM = Claim(
         "larger B: Eq. (10), weak correlation, equal priors",
         "steps small enough that training follows the flow",
     ),
-    conclusion="Holds; in the flows it is a change of clock and nothing else. Attention at step t with rates c eta is "
-    "that with rates eta at step c t; at the same eta t the rates make no difference. Published entropies fall with "
-    "eta_Z in all 48 pairs (largest step {published, 48 pairs:+.3f}).",
+    conclusion="Holds; in the flows it is a change of clock and nothing else. At the same eta t the rates make no "
+    "difference. Published entropies fall with eta_Z in all 48 pairs (largest step {published, 48 pairs:+.3f}).",
     properties=(
         Property(
             "rates times 3 at t against the old rates at 3 t: |difference of z| over largest |z|",
             "mean field",
-            clock(1.0, 1.0, FACTOR),
-            ANY_CLASSES,
+            partial(clock, t_end=FACTOR),
+            replace(ANY_CLASSES, num_distinct=(0, 4), shared_next_tokens=True),
             conditions=(MOVING,),
             controls={
-                "wrong theory: only eta_Z sets the clock (3 eta_Z in place of 3 t)": clock(1.0, FACTOR, 1.0),
-                "wrong theory: only eta_Y sets the clock (3 eta_Y in place of 3 t)": clock(FACTOR, 1.0, 1.0),
+                "wrong theory: only eta_Z sets the clock (3 eta_Z in place of 3 t)": partial(clock, eta_Z=FACTOR),
+                "wrong theory: only eta_Y sets the clock (3 eta_Y in place of 3 t)": partial(clock, eta_Y=FACTOR),
             },
             evaluations=(30, 1000),
             directed=False,
@@ -169,17 +116,12 @@ CLAIM = Claim(
         Property(
             "smallest (ln chi(3 eta) - ln chi(eta))/ln chi of a dominant token at t_end",
             "modified decoder",
-            growth_step(FACTOR, FACTOR),
-            WEAK,
-            conditions=(
-                *SCANNING,
-                INDEPENDENT_ATTENTION,
-                FROM_ZERO,
-                AFTER,
-                WEAK_CORRELATION,
-                UNIFORM,
-            ),
-            controls={"wrong theory: eta_Y alone makes B larger (3 eta_Y, eta_Z as it is)": growth_step(FACTOR, 1.0)},
+            growth_step,
+            WEAK_FAMILY,
+            conditions=(*WEAKLY_CORRELATED, AFTER),
+            controls={
+                "wrong theory: eta_Y alone makes B larger (3 eta_Y, eta_Z as it is)": partial(growth_step, eta_Z=1.0)
+            },
             evaluations=(40, 2000),
         ),
         Property(
@@ -187,10 +129,11 @@ CLAIM = Claim(
             "as in Fig. 6",
             largest_step,
             controls={
-                "wrong theory: eta_Y alone makes attention sparser (2 to 4 at eta_Z = 1)": at_larger_decoder_rates
+                "wrong theory: eta_Y alone makes attention sparser (2 to 4 at eta_Z = 1)": lambda _: largest_step(
+                    trained_entropies((2.0, 1.0), (4.0, 1.0))
+                )
             },
             cases=entropies_at_larger_rates,
         ),
     ),
-    picture=picture,
 )

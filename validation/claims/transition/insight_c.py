@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -11,19 +12,18 @@ from snapdyn import analytic
 from snapdyn.dynamics import syn_medium
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
-    FROM_ZERO,
-    SCANNING,
+    WEAK_FAMILY,
+    WEAKLY_CORRELATED,
     growth_at_other_rates,
     largest_step,
     published_entropies,
     trained_entropies,
     transition,
 )
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, LARGE_VOCABULARY, UNIFORM, WEAK_CORRELATION
+from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.statement import (
     MEAN_FIELD,
     Claim,
-    Family,
     Instance,
     Map,
     Measured,
@@ -38,14 +38,6 @@ FACTOR = 2.0
 # eta_Y/eta_Z of Fig. 6, and around the sparsest attention of the mean field at t = 1e9.
 RATIOS = [1.0, 2.0, 5.0, 10.0]
 LATE_RATIOS = [10.0, 20.0, 50.0]
-WEAK = Family(
-    "weak correlation",
-    num_common=(1, 3),
-    vocab_size=(4, 10**12),
-    ratio=(1e-6, 1e3),
-    horizon=(1e1, 1e8),
-    eta_Y=(1e-6, 1e6),
-)
 
 
 def elasticity(instance: Instance) -> float:
@@ -63,23 +55,12 @@ AFTER = Requirement(
 )
 
 
-def growth_ratio(eta_Y: float, eta_Z: float) -> Callable[[Instance], Measured | None]:
+def growth_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) -> Measured | None:
     """Largest ratio of ln chi of a dominant token at t_end with factors of the rates to that without, Eq. (10)."""
-
-    def measure(instance: Instance) -> Measured | None:
-        growth = growth_at_other_rates(instance, eta_Y, eta_Z)
-        if growth is None or not np.isfinite(ratio := growth[1] / growth[0]).all():
-            return None
-        return Measured(ratio.max(), at_most=1, error=1e-6, where=f"class {ratio.argmax()}")
-
-    return measure
-
-
-class Order(NamedTuple):
-    """Entropies (ratios, cells, seeds) at increasing eta_Y/eta_Z, and the first ratio over the sparsest one."""
-
-    start: float
-    entropy: Floats
+    growth = growth_at_other_rates(instance, eta_Y, eta_Z)
+    if growth is None or not np.isfinite(ratio := growth[1] / growth[0]).all():
+        return None
+    return Measured(ratio.max(), at_most=1, error=1e-6, where=f"class {ratio.argmax()}")
 
 
 def of_mean_field(ratios: Iterable[float], t: Floats) -> Floats:
@@ -88,15 +69,15 @@ def of_mean_field(ratios: Iterable[float], t: Floats) -> Floats:
     return np.array([run.entropy(distinct_only=True).mean(axis=1) for run in runs])
 
 
-def orders(which: slice) -> dict[str, Order]:
-    """Entropies at `which` of the ratios, of SGD at eta_Z = 1; attention is sparsest at the second one."""
+def orders(which: slice) -> dict[str, tuple[float, Floats]]:
+    """First of `which` ratios over the sparsest one, and entropies (ratios, cells, seeds), of SGD at eta_Z = 1."""
     late = of_mean_field(LATE_RATIOS[which], np.array([1e9]))[..., None]
     trained = trained_entropies(*((ratio, 1.0) for ratio in RATIOS))[which]
     published = published_entropies()[1:].reshape(12, 4, 1).swapaxes(0, 1)[which]
     return {
-        "mean field at t = 1e9": Order(LATE_RATIOS[which][0] / 20, late),
-        "SGD": Order(RATIOS[which][0] / 2, trained),
-        "published, Q >= 3": Order(RATIOS[which][0] / 2, published),
+        "mean field at t = 1e9": (LATE_RATIOS[which][0] / 20, late),
+        "SGD": (RATIOS[which][0] / 2, trained),
+        "published, Q >= 3": (RATIOS[which][0] / 2, published),
     }
 
 
@@ -144,32 +125,26 @@ CLAIM = Claim(
         Property(
             "largest ratio of ln chi of a dominant token at 2 eta_Y to that at eta_Y, t_end",
             "modified decoder",
-            growth_ratio(FACTOR, 1.0),
-            WEAK,
-            conditions=(
-                *SCANNING,
-                INDEPENDENT_ATTENTION,
-                LARGE_VOCABULARY,
-                FROM_ZERO,
-                AFTER,
-                WEAK_CORRELATION,
-                UNIFORM,
-            ),
+            growth_ratio,
+            replace(WEAK_FAMILY, vocab_size=(4, 10**12), horizon=(1e1, 1e8)),
+            conditions=(*WEAKLY_CORRELATED, LARGE_VOCABULARY, AFTER),
             controls={
-                "wrong theory: larger rates are denser (both rates doubled)": growth_ratio(FACTOR, FACTOR),
-                "wrong theory: a larger eta_Z is denser (2 eta_Z in place of 2 eta_Y)": growth_ratio(1.0, FACTOR),
+                "wrong theory: larger rates are denser (both rates doubled)": partial(growth_ratio, eta_Z=FACTOR),
+                "wrong theory: a larger eta_Z is denser (2 eta_Z in place of 2 eta_Y)": partial(
+                    growth_ratio, eta_Y=1.0, eta_Z=FACTOR
+                ),
             },
             evaluations=(50, 2000),
         ),
         Property(
             "largest step of the entropy over distinct tokens to the next smaller eta_Y/eta_Z",
             "mean field and as in Fig. 6",
-            lambda order: largest_step(order.entropy[::-1]),
+            lambda order: largest_step(order[1][::-1]),
             conditions=(
                 Requirement(
                     "eta_Y/eta_Z large for the time",
                     "eta_Y/eta_Z >= 2 as in Fig. 6, >= 20 in the mean field at t = 1e9",
-                    lambda order: order.start,
+                    lambda order: order[0],
                     at_least=1,
                 ),
             ),

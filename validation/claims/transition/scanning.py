@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,24 +13,20 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
-    FROM_ZERO,
-    LONG,
-    SCANNING,
-    SYMMETRIC,
-    SYMMETRIC_FAMILY,
+    ANY_CLASSES,
+    ONE_COMMON,
     five_tokens,
     log_growth,
+    of_symmetric_classes,
     transition,
 )
 from snapdyn.validation.growth_bounds import EqualClasses, least_common_growth, lower_bound
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
-from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.search.flows import noise
 from snapdyn.validation.statement import (
     EXACT,
     MEAN_FIELD,
     Claim,
-    Family,
     Instance,
     Measured,
     Picture,
@@ -45,18 +43,6 @@ SOLVER = 1e-6
 UNLIKE = 1.001
 # eta_Y t/K of the early law.
 EARLY = 1e-3
-SLOW = Family(
-    "any classes with one common token",
-    "any",
-    uniform=False,
-    num_common=(1, 1),
-    num_distinct=(1, 4),
-    num_queries=(1, 4),
-    vocab_size=(2, 10**6),
-    ratio=(1e-6, 10.0),
-    horizon=(1e-2, 1e2),
-    eta_Y=(1e-6, 1e6),
-)
 
 
 def printed_bound(classes: EqualClasses, t: Floats) -> Floats:
@@ -76,21 +62,17 @@ def frozen_overlap(classes: EqualClasses, t: Floats) -> Floats:
     return 2 * start.f0**2 * start.least * least_common_growth(classes, t) / classes.num_classes
 
 
-def above(bound: Callable[[EqualClasses, Floats], Floats]) -> Callable[[Instance], Measured | None]:
+def above(instance: Instance, bound: Callable[[EqualClasses, Floats], Floats] = lower_bound) -> Measured | None:
     """Smallest (ln chi - bound)/ln chi under Eq. (10), t <= t0'."""
-
-    def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, EXACT)
-        if run is None:
-            return None
-        before = run.t <= transition(instance.classes, instance.flow_rates[0])[0]
-        t, growth = run.t[before], log_growth(run)[before]
-        if not before.any() or growth.min() <= 0:
-            return None
-        margins = (growth - bound(EqualClasses.of(instance), t)) / growth
-        return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
-
-    return measure
+    run = flow(instance, EXACT)
+    if run is None:
+        return None
+    before = run.t <= transition(instance.classes, instance.flow_rates[0])[0]
+    t, growth = run.t[before], log_growth(run)[before]
+    if not before.any() or growth.min() <= 0:
+        return None
+    margins = (growth - bound(EqualClasses.of(instance), t)) / growth
+    return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
 
 
 def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
@@ -100,14 +82,14 @@ def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
     """
     paths, scales, P = [], [], classes.P.toarray()
     for n in range(classes.num_classes):
-        row = gains[:, classes.query_index[n]]
-        tokens, common = classes.distinct_tokens(n), classes.common_tokens(n)
+        tokens = classes.distinct_tokens(n)
         ranked = tokens[np.argsort(-P[n, tokens], kind="stable")]
-        unlike = np.flatnonzero(P[n, ranked][:-1] > P[n, ranked][1:] * UNLIKE)
-        more, less = ranked[unlike], ranked[unlike + 1]
-        largest = np.abs(row).max(axis=0)
-        paths += [row[:, ranked], row[:, more] - row[:, less], -row[:, common]]
-        scales += [largest[ranked], np.maximum(largest[more], largest[less]), largest[common]]
+        # Pairs of tokens: logits of the first should gain on the second. The last token is none, and stays at 0.
+        pairs = [(token, -1) for token in ranked] + [(-1, token) for token in classes.common_tokens(n)]
+        pairs += [(more, less) for more, less in pairwise(ranked) if P[n, more] > P[n, less] * UNLIKE]
+        row = np.pad(gains[:, classes.query_index[n]], ((0, 0), (0, 1)))
+        paths.append(row[:, pairs] @ [1, -1])
+        scales.append(np.abs(row).max(axis=0)[pairs].max(axis=1))
     scale = np.concatenate(scales)
     return np.concatenate(paths, axis=1)[:, scale > 0], scale[scale > 0]
 
@@ -117,12 +99,12 @@ def signs(instance: Instance) -> Measured | None:
     run = flow(instance, MEAN_FIELD)
     if run is None:
         return None
-    before = run.t <= np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
-    before[0] = True
+    end = np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
+    before = run.t <= max(end, run.t[0])
     paths, scales = _paths((run.z - run.z_initial)[before], instance.classes)
     if not scales.size:
         return None
-    rises = np.array([-turned_back(path[:, None] / scale, 1.0) for path, scale in zip(paths.T, scales, strict=True)])
+    rises = np.array([-turned_back(path[:, None], 1.0) for path in (paths / scales).T])
     errors = SOLVER + noise(instance, MEAN_FIELD) / scales
     worst = np.argmin(rises + errors)
     return Measured(rises[worst], at_least=0, error=errors[worst])
@@ -168,7 +150,7 @@ def early(equal: EqualClasses, overlap: bool = False, memory: bool = True) -> Me
 def picture() -> Picture:
     """Both bounds and ln chi under Eq. (10)."""
     classes = five_tokens(5, 0.04, 1000)
-    start, _ = transition(classes, 1.0)
+    start, _ = transition(classes)
     t = np.geomspace(1e-2, 1, 60) * start
     return Picture(
         "t (batch-size-1 steps)",
@@ -211,31 +193,23 @@ CLAIM = Claim(
             "common one, over the path's largest |z|, t <= t0'",
             "mean field",
             signs,
-            SLOW,
-            (
-                *SCANNING,
-                FROM_ZERO,
-                LONG,
-                ONE_COMMON_TOKEN,
-                FROZEN_SPEED,
-                LITTLE_MEMORY,
-                LITTLE_MEMORY_COMMON,
+            replace(
+                ANY_CLASSES,
+                name="any classes with one common token",
+                num_common=(1, 1),
+                num_queries=(1, 4),
+                horizon=(1e-2, 1e2),
             ),
-            {"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
-            (60, 3000),
+            conditions=(*ONE_COMMON, FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON),
+            controls={"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
         ),
-        Property(
+        of_symmetric_classes(
             "smallest (ln chi - ln corrected bound)/ln chi, t <= t0'",
-            "modified decoder",
-            above(lower_bound),
-            SYMMETRIC_FAMILY,
-            conditions=SYMMETRIC,
-            controls={
-                "wrong theory (F3): printed exponent with its origin mended": above(without_origin),
-                "wrong theory: the overlap stays that of t = 0": above(frozen_overlap),
+            above,
+            {
+                "wrong theory (F3): printed exponent with its origin mended": partial(above, bound=without_origin),
+                "wrong theory: the overlap stays that of t = 0": partial(above, bound=frozen_overlap),
             },
-            evaluations=(60, 2000),
-            corrected=True,
         ),
         Property(
             "F1: printed bound on chi at t = 0, where chi = 1, K = 5, V = 1000",

@@ -9,17 +9,15 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics import SequenceClasses, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.transition._shared import (
-    FROM_ZERO,
-    LONG,
-    SCANNING,
-    SYMMETRIC,
-    SYMMETRIC_FAMILY,
+    ANY_CLASSES,
+    ONE_COMMON,
     WHOLE,
     five_tokens,
     log_growth,
+    of_symmetric_classes,
     transition,
 )
 from snapdyn.validation.growth_bounds import EqualClasses, common_growth, upper_bound
@@ -29,22 +27,19 @@ from snapdyn.validation.statement import (
     MEAN_FIELD,
     Box,
     Claim,
-    Family,
     Headline,
     Instance,
     Map,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
     run_on_rung,
 )
 
-LATE_FAMILY = Family(
-    "any classes", "any", uniform=False, num_common=(1, 2), num_distinct=(1, 4), num_queries=(1, 4),
-    vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7), eta_Y=(1e-6, 1e6),
-)  # fmt: skip
+LATE_FAMILY = replace(
+    ANY_CLASSES, num_common=(1, 2), num_queries=(1, 4), vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7)
+)
 ANY_LATE = replace(LATE_FAMILY, uniform=True, vocab_size=(4, 10**12), ratio=(1e-6, 1e6), horizon=(1e2, 1e12))
 # Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of
 # the distinct tokens that fall by the factor `steepness` from one to the next.
@@ -52,6 +47,7 @@ MANY_CLASSES = Box(
     K=(20.0, 1e9, "log"), V_over_K=(2.0, 1e6, "log"), common=(1e-4, 0.7, "log"), ratio=(1e-3, 1e6, "log"),
     tokens=(1, 6), steepness=(1.0, 100.0, "log"),
 )  # fmt: skip
+Given = Instance | Mapping[str, float]
 Rate = Callable[[float, Floats, Floats], Floats]
 
 
@@ -70,7 +66,7 @@ LATE = Requirement(
     "time after the transition", "t_end >= 2 t0 of the rarest class", lambda i: i.t_end / _transitions(i).max(),
     at_least=2, defining=True,
 )  # fmt: skip
-ONE_COMMON = (*SCANNING, LARGE_VOCABULARY, FROM_ZERO, LONG, LATE)
+AFTER = (*ONE_COMMON, LARGE_VOCABULARY, LATE)
 # Under Eq. (10) two classes that overlap only each other have d ln chi/d ln ln = 2/((2 - f_1c^2 - f_2c^2) S), S the sum
 # of 1 - f_nc^2: at most 1 for f_nc^2 <= 1 - 1/sqrt(2) = 0.29, if f is small on the dominant token; f_nc falls in time.
 SMALL_SHARE = Requirement(
@@ -92,41 +88,32 @@ def power(V: float, visits: Floats, growth: Floats) -> Floats:
     return np.diff(np.log(growth)) / np.diff(np.log(visits)) * (1 + analytic.u_plus(V)) / 4
 
 
-def late_rate(rate: Rate, rung: str) -> Callable[[Instance], Measured | None]:
+def late_rate(instance: Instance, rate: Rate, rung: str) -> Measured | None:
     """Largest rate of the dominant token's ln chi over the classes and the times t >= t0 of the class, at most 1."""
-
-    def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, rung)
-        if run is None:
-            return None
-        found = []
-        for n, end in enumerate(_transitions(instance)):
-            t, growth = run.t[run.t >= end], log_growth(run, n)[run.t >= end]
-            if t.size > 1 and growth.min() > 0:
-                rates = rate(instance.vocab_size, instance.flow_rates[0] * instance.prior[n] * t, growth)
-                i = np.argmax(rates)
-                found.append(Measured(rates[i], at_most=1, error=1e-4, where=f"class {n} at t = {t[i]:.3g}"))
-        return max(found, key=lambda each: each.value, default=None)
-
-    return measure
+    run, found = flow(instance, rung), []
+    if run is None:
+        return None
+    for n, end in enumerate(_transitions(instance)):
+        t, growth = run.t[run.t >= end], log_growth(run, n)[run.t >= end]
+        if t.size > 1 and growth.min() > 0:
+            rates = rate(instance.vocab_size, instance.flow_rates[0] * instance.prior[n] * t, growth)
+            i = np.argmax(rates)
+            found.append(Measured(rates[i], at_most=1, error=1e-4, where=f"class {n} at t = {t[i]:.3g}"))
+    return max(found, key=lambda each: each.value, default=None)
 
 
 WITHOUT = "wrong theory: without the speed control (gamma = eta_Y p_n t for ever)"
 
 
-def without_speed_control(rate: Rate) -> Callable[[Instance], Measured | None]:
+def without_speed_control(instance: Instance, rate: Rate) -> Measured | None:
     """Wrong theory: gamma = eta_Y p_n t for ever; ln chi = ln(1 + 4 A Gamma)/(2K), Gamma = p_n eta_Y eta_Z t^2/2."""
-
-    def measure(instance: Instance) -> Measured | None:
-        (eta_Y, eta_Z), K, p = instance.flow_rates, instance.num_classes, instance.prior.max()
-        x = (instance.gram.sum() - K) / (K * (K - 1))  # mean overlap
-        t = np.geomspace(_transitions(instance).max(), instance.t_end, 60)
-        growth = np.log1p(4 * (K - 1) * x**2 * p * eta_Y * eta_Z * t**2 / 2) / (2 * K)
-        if growth.min() <= 0:
-            return None
-        return Measured(rate(instance.vocab_size, eta_Y * p * t, growth).max(), at_most=1)
-
-    return measure
+    (eta_Y, eta_Z), K, p = instance.flow_rates, instance.num_classes, instance.prior.max()
+    x = (instance.gram.sum() - K) / (K * (K - 1))  # mean overlap
+    t = np.geomspace(_transitions(instance).max(), instance.t_end, 60)
+    growth = np.log1p(4 * (K - 1) * x**2 * p * eta_Y * eta_Z * t**2 / 2) / (2 * K)
+    if growth.min() <= 0:
+        return None
+    return Measured(rate(instance.vocab_size, eta_Y * p * t, growth).max(), at_most=1)
 
 
 def over_upper_bound(instance: Instance, alone: bool = False) -> Measured:
@@ -137,15 +124,14 @@ def over_upper_bound(instance: Instance, alone: bool = False) -> Measured:
     equal = EqualClasses.of(instance)
     _, end = transition(equal, equal.flow_rates[0])
     t = np.geomspace(end, max(WHOLE * end, instance.t_end), 20)
-    bound = upper_bound(equal, t)
+    bound = upper_bound(equal, t, equal.num_classes**2 if alone else 1.0)
     if alone:
         share = 1 / (1 + np.sqrt(equal.overlap.rho0**2 - 1))
-        bound = upper_bound(equal, t, equal.num_classes**2)
         equal = replace(equal, distinct=np.array([1 - share]), common=share)
     return Measured(np.max(equal.growth(t) / bound), at_most=1, error=1e-9)
 
 
-def equal_classes(given: Instance | Mapping[str, float]) -> EqualClasses:
+def equal_classes(given: Given) -> EqualClasses:
     """Equal classes of an instance, or of parameters of `MANY_CLASSES` at eta_Y = 1."""
     if isinstance(given, Instance):
         return EqualClasses.of(given)
@@ -166,7 +152,7 @@ def limit_of_many_classes(equal: EqualClasses, x: Floats) -> Floats:
 
 
 def share_by_transition(
-    given: Instance | Mapping[str, float], law: Callable[[EqualClasses, Floats], Floats] = limit_of_many_classes
+    given: Given, law: Callable[[EqualClasses, Floats], Floats] = limit_of_many_classes
 ) -> Measured:
     """|share of ln chi(1e6 t0) gained by t0 - that of a law of 4 A Gamma|, Eq. (10), leading beta."""
     equal = equal_classes(given)
@@ -190,28 +176,11 @@ def share_of_path(instance: Instance) -> Measured:
     return Measured(steps[: np.searchsorted(t, end)].sum() / steps.sum(), at_least=0.5)
 
 
-def picture() -> Picture:
-    """ln chi of two rungs through the transition."""
-    classes = single_common_token(5, 5, 0.3, 1000)
-    start, end = transition(classes, 1.0)
-    t = np.geomspace(1e-3 * start, WHOLE * end, 121)
-    run = run_on_rung(MEAN_FIELD, classes, 1.0, 1.0, t, rtol=1e-9, atol=1e-16)
-    return Picture(
-        "t (batch-size-1 steps)",
-        "ln chi, K = 5, V = 1000, common token 0.3",
-        (
-            Picture.line("Eq. (10), integrated", t, five_tokens(5, 0.3, 1000).growth(t, "exact")),
-            Picture.line("mean field", t, log_growth(run), "simulation"),
-        ),
-        verticals=(("t0'", start), ("t0", end)),
-    )
-
-
 def freezing_map(level: str) -> Map:
     """Share of the growth of ln chi to 1e6 t0 that comes after t0, over nu = eta_Y/eta_Z and the common probability."""
     count = 15 if level == "full" else 5
     nu, common = np.geomspace(1e-3, 1e3, count), np.geomspace(0.01, 0.5, count)
-    t = transition(five_tokens(5, 0.3, 1000), 1.0)[1] * np.array([1.0, WHOLE])
+    t = transition(five_tokens(5, 0.3, 1000))[1] * np.array([1.0, WHOLE])
     growth = np.array([[five_tokens(5, share, 1000, 1 / each).growth(t, "exact") for each in nu] for share in common])
     return Map(
         "Where attention is frozen by t0: K = 5, V = 1000, modified decoder",
@@ -243,7 +212,7 @@ CLAIM = Claim(
     r"\frac{d\ln\ln\chi}{d\ln t}\le\frac{4}{1+u_+}\quad(t\ge t_0)",
     conditions=(
         "one common token, K >= 2 classes with distinct tokens, zero start",
-        "the exponent of ln t: f_nc(0)^2 <= 0.25 on the common token in every class, eta_Z <= eta_Y, V >= 10 K^2",
+        "the exponent of ln t: a small share of the common token in every class, eta_Z <= eta_Y, many outputs",
         "the power: modified decoder, equal priors (a rarer class that still learns lets xi of the others rise)",
         "the share by t0: modified decoder with leading beta, equal profiles and priors, rho0^2 >= 100; at least half "
         "for q << 1 and x0 >= r - 2. In the mean field this condition decides nothing",
@@ -261,40 +230,37 @@ CLAIM = Claim(
         Property(
             "largest d ln chi/d ln ln(V eta_Y p_n t), t >= t0",
             "mean field",
-            late_rate(slope, MEAN_FIELD),
+            partial(late_rate, rate=slope, rung=MEAN_FIELD),
             LATE_FAMILY,
-            conditions=(*ONE_COMMON, ONE_COMMON_TOKEN, SMALL_SHARE, MANY_OUTPUTS, NOT_FASTER),
-            controls={WITHOUT: without_speed_control(slope)},
+            conditions=(*AFTER, SMALL_SHARE, MANY_OUTPUTS, NOT_FASTER),
+            controls={WITHOUT: partial(without_speed_control, rate=slope)},
             evaluations=(30, 1000),
             beyond=lambda: {"ten common tokens": of_the_paper(syn_small(), 1.0)},
         ),
         Property(
             "largest power of t in ln chi, t >= t0, over 4/(1+u_+)",
             "modified decoder",
-            late_rate(power, EXACT),
+            partial(late_rate, rate=power, rung=EXACT),
             ANY_LATE,
-            conditions=(*ONE_COMMON, INDEPENDENT_ATTENTION, ONE_COMMON_TOKEN, UNIFORM),
-            controls={WITHOUT: without_speed_control(power)},
+            conditions=(*AFTER, INDEPENDENT_ATTENTION, UNIFORM),
+            controls={WITHOUT: partial(without_speed_control, rate=power)},
             evaluations=(60, 2000),
         ),
-        Property(
+        of_symmetric_classes(
             "largest ln chi over ln(1 + 4 a A Gamma)/(2 a K), a = (1-x)^2, so chi = O((ln t)^(1/(a K)))",
-            "modified decoder, leading beta",
             over_upper_bound,
-            SYMMETRIC_FAMILY,
-            conditions=(*SYMMETRIC, LARGE_VOCABULARY),
-            controls={"wrong theory: A without its K, one distinct token": partial(over_upper_bound, alone=True)},
-            evaluations=(60, 2000),
-            corrected=True,
+            {"wrong theory: A without its K, one distinct token": partial(over_upper_bound, alone=True)},
+            LARGE_VOCABULARY,
+            leading=True,
         ),
-        Property(
+        of_symmetric_classes(
             "|share of ln chi(1e6 t0) gained by t0 - L(x0)/L(r x0)|",
-            "modified decoder, leading beta",
             share_by_transition,
-            SYMMETRIC_FAMILY,
-            conditions=(*SYMMETRIC, LARGE_VOCABULARY, WEAK_OVERLAP),
-            controls={"wrong theory: ln chi proportional to Gamma": partial(share_by_transition, law=lambda _, x: x)},
-            evaluations=(60, 2000),
+            {"wrong theory: ln chi proportional to Gamma": partial(share_by_transition, law=lambda _, x: x)},
+            LARGE_VOCABULARY,
+            WEAK_OVERLAP,
+            leading=True,
+            corrected=False,
         ),
         Property(
             "|share of ln chi(1e6 t0) of many classes gained by t0 - L(x0)/L(r x0)|",
@@ -315,13 +281,14 @@ CLAIM = Claim(
             share_of_path,
             conditions=(ONE_COMMON_TOKEN,),
             beyond=lambda: {
-                "Syn-Small, eta_Y = 1": of_the_paper(syn_small(), 1.0),
-                "Syn-Small, eta_Y = 10": of_the_paper(syn_small(), 10.0),
-                "Syn-Medium, eta_Y = 1": of_the_paper(syn_medium(10), 1.0),
-                "Syn-Medium, eta_Y = 2": of_the_paper(syn_medium(10), 2.0),
+                f"{name}, eta_Y = {eta_Y}": of_the_paper(classes, eta_Y)
+                for name, classes, rates in (
+                    ("Syn-Small", syn_small(), (1, 10)),
+                    ("Syn-Medium", syn_medium(10), (1, 2)),
+                )
+                for eta_Y in rates
             },
         ),
     ),
-    picture=picture,
     map=freezing_map,
 )

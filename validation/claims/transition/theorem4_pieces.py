@@ -8,7 +8,7 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.growth_bounds import OMEGA
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS
-from snapdyn.validation.statement import Claim, Family, Instance, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import Claim, Family, Instance, Measured, Property, Requirement
 
 # u = V h has a relative error of some eps.
 ROUNDING = 1e-14
@@ -69,20 +69,6 @@ def of_both(instance: Instance) -> Floats:
     return np.append(early(instance)[1], late(instance)[1] if reached else [])
 
 
-def picture() -> Picture:
-    V = 1000
-    before, after = np.geomspace(0.1, np.log(V), 60), np.geomspace(2 * analytic.u_plus(V), 1e11, 60)
-    return Picture(
-        "eta_Y t/K",
-        "4 Gamma of (14) over the exact one - 1, V = 1000",
-        (
-            Picture.line("early piece, until t0'", before, error(before, before, V), "printed"),
-            Picture.line("late piece, from t0", after, error(np.log(V * after), after, V), "printed"),
-        ),
-        yscale="log",
-    )
-
-
 LATE = Requirement(
     "time after the transition",
     "t_end >= t0 = 2 u_+/(p_n eta_Y) of the most frequent class",
@@ -107,7 +93,6 @@ CLAIM = Claim(
     "For V = 1000 the bounds are 19 % at t0' and 16 % at t0.",
     proved=("growth-exponent-in-h", "early-piece", "late-piece", "early-h", "late-h"),
     certified=("early-piece-bound", "late-piece-bound"),
-    picture=picture,
     properties=(
         Property(
             "early 4 Gamma over the exact one - 1, largest over its bound, t <= t0'",
