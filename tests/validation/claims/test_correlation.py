@@ -60,7 +60,7 @@ def test_printed_sign_fails_below_an_overlap_of_one_over_V(r: float, positive: b
     K = 2: r (q1 r/(1-r^2) + q0 (1 - r^2/(1-r^2))) > 0 iff r > (1 - 2 r^2)/(V-1), at V = 100 r = 0.010099.
     """
     pair = with_attention(star(2, r), 100)
-    printed, right = (theorem1a.over_leading(form, pair) for form in ("printed", "exact"))
+    printed, right = (theorem1a.over_leading(pair, form) for form in ("printed", "exact"))
     assert printed is not None
     assert printed.holds == positive
     # xi_n/(-gamma q1 E'_nn) = 1 + 1/((V-1) r) with the right sign.
@@ -73,7 +73,7 @@ def test_xi_of_a_star_changes_its_sign_at_the_limit(K: int, factor: float) -> No
     """Assert |lambda_1| of `star_of`, and the sign of the smallest xi_n on both sides of 1/sqrt(K-2)."""
     instance = theorem1a.star_of(K, factor / np.sqrt(K - 2))
     assert spectral_norm(overlaps(instance)) == pytest.approx(factor / np.sqrt(K - 2), rel=1e-3)
-    xi = theorem1a.over_leading("exact", instance)
+    xi = theorem1a.over_leading(instance, "exact")
     assert xi is not None
     assert xi.holds == (factor < 1)
 

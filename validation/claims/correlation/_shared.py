@@ -37,15 +37,10 @@ OVERLAPPING_CLASSES = replace(
 NEAR_ONE = 1e-6
 
 
-def largest_eigenvalue(E: Floats) -> float:
-    """|lambda_1(E)| of one matrix."""
-    return float(spectral_norm(E))
-
-
 FINITE_BOUND = Requirement(
     "|lambda_1| below 1",
     f"|lambda_1(E)| <= 1 - {NEAR_ONE:g}",
-    lambda instance: largest_eigenvalue(overlaps(instance)),
+    lambda instance: float(spectral_norm(overlaps(instance))),
     at_most=1 - NEAR_ONE,
     defining=True,
 )
@@ -53,9 +48,8 @@ FINITE_BOUND = Requirement(
 
 def attention(instance: Instance) -> Floats:
     """Attention vectors f_n of an instance at its start, (K, M)."""
-    weights = instance.P
-    if instance.start is not None:
-        weights = weights * np.exp(instance.start[instance.classes.query_index])
+    logits = 0.0 if instance.start is None else instance.start[instance.classes.query_index]
+    weights = instance.P * np.exp(logits)
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
@@ -64,10 +58,23 @@ def overlaps(instance: Instance) -> Floats:
     return np.asarray(instance.gram - np.eye(instance.num_classes))
 
 
-def inverse_rounding(E: Floats) -> Floats:
-    """Rounding of the entries of a dense inverse of G = I+E, K eps |G| |G^{-1}|^2, (...)."""
+def root_mean_square(E: Floats) -> float:
+    """Root mean square of the eigenvalues of E."""
+    return float(np.linalg.norm(E) / np.sqrt(len(E)))
+
+
+def inverse_rounding(E: Floats, columns: int = 0) -> float:
+    """Rounding of the entries of a dense inverse of G = I+E, (K + columns) eps |G| |G^{-1}|^2.
+
+    Singular vectors of M `columns` err by K+M units of rounding where an inverse has K.
+    """
     values = np.linalg.eigvalsh(E)
-    return np.asarray(E.shape[-1] * EPS * (1 + values[..., -1]) / (1 + values[..., 0]) ** 2)
+    return float((len(E) + columns) * EPS * (1 + values[-1]) / (1 + values[0]) ** 2)
+
+
+def product_rounding(E: Floats, power: int = 1) -> float:
+    """Rounding of products with G^{-1}, relative to their bound, K eps cond(G)^`power` times `UNITS`."""
+    return UNITS * len(E) * EPS * float(np.linalg.cond(np.eye(len(E)) + E)) ** power
 
 
 def with_attention(f: Floats, vocab_size: int | None = None) -> Instance:
