@@ -12,11 +12,12 @@ from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
+    CORRELATION,
     UNITS,
     attention,
     inverse_rounding,
     overlaps,
-    with_attention,
+    star_of,
 )
 from snapdyn.validation.dense_algebra import (
     EPS,
@@ -27,12 +28,11 @@ from snapdyn.validation.dense_algebra import (
     e_prime,
     growth_over_gamma,
     overlap,
-    spectral_norm,
     zeta_products,
 )
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, ONE_COMMON_TOKEN, OWN_NEXT_TOKENS, UNIFORM
+from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.rungs.run import ORIGINAL
-from snapdyn.validation.sample_classes import star, weak_instances
+from snapdyn.validation.sample_classes import weak_instances
 from snapdyn.validation.statement import (
     EXACT,
     Claim,
@@ -41,7 +41,6 @@ from snapdyn.validation.statement import (
     Measured,
     Picture,
     Property,
-    Requirement,
     load,
     run_on_rung,
 )
@@ -58,25 +57,6 @@ WEAK = {
     f"{each.num_classes} weakly correlated classes": Instance.of(each, 1.0, 1.0, 1.0)
     for each in weak_instances(3, vocab_size=100, num_common=3, first_seed=900)
 }
-
-
-def star_of(num_classes: int, largest: float) -> Instance:
-    """Classes, V = K, of which the last overlaps the centre of a star a little; |lambda_1| = `largest`.
-
-    Class 0 overlaps K-2 others by r each, |lambda_1| = sqrt(K-2) r, and the last class n by little: there
-    G_{-n}^{-1} 1 is negative at class 0 as soon as (K-2) r > 1.
-    """
-    r = largest / np.sqrt(num_classes - 2)
-    outer = max(0.5 * abs((num_classes - 2) * r - 1) / (num_classes - 1), 1e-4)
-    return with_attention(star(num_classes, r, outer))
-
-
-def needed(instance: Instance) -> float:
-    """|lambda_1| sqrt(K-2) max p/min p; 0 where xi_n > 0 for any overlaps."""
-    K, prior = instance.num_classes, instance.prior
-    if K <= 2 or ONE_COMMON_TOKEN.on(instance).holds or (K == 3 and instance.uniform):
-        return 0.0
-    return float(spectral_norm(overlaps(instance)) * np.sqrt(K - 2) * prior.max() / prior.min())
 
 
 def growth_at(instance: Instance) -> Floats:
@@ -179,12 +159,6 @@ def picture() -> Picture:
     )  # fmt: skip
 
 
-CORRELATION = Requirement(
-    "correlation",
-    "|lambda_1(E)| sqrt(K-2) max p/min p <= 1 (any with K = 2, one common token, or K = 3 and equal priors)",
-    needed,
-    at_most=1.0,
-)
 UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
 SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
 COEFFICIENTS = Property(
