@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.decoder_speed import class_logits
 from snapdyn.dynamics.trajectory import Trajectory
 
@@ -34,17 +34,21 @@ def largest_relative(measured: Floats, reference: Floats) -> float:
     return float(np.max(np.abs(measured - reference)) / np.max(np.abs(reference)))
 
 
+def zeta_products(num_classes: int, vocab_size: float) -> Floats:
+    """zeta_n . zeta_k, (K, K): V/(V-1) for n = k, else -V/(V-1)^2."""
+    V = vocab_size
+    return np.where(np.eye(num_classes) == 1, V / (V - 1), -V / (V - 1) ** 2)
+
+
 def modified_decoder_gradient(classes: SequenceClasses, z: Floats, h: Floats) -> Floats:
     """g_n = Y (e_n - alpha_n) under the modified flow by dense linear algebra, (S, M).
 
     Y = F (I - E') W with rows (V-1) h_n zeta_n of W (Lemmas 3, 5), e_n - alpha_n = (V-1)/(V-1+exp(V h_n)) zeta_n.
     """
-    S, V = classes.num_classes, float(classes.vocab_size)
+    V = float(classes.vocab_size)
     _, f = dense_attention(classes, z)
-    # zeta_n . zeta_k: V/(V-1) for n = k, else -V/(V-1)^2; no array of V entries is needed.
-    products = np.where(np.eye(S) == 1, V / (V - 1), -V / (V - 1) ** 2)
     left = (V - 1) * np.exp(-V * h) / ((V - 1) * np.exp(-V * h) + 1)
-    weights = left[:, None] * products * (V - 1) * h  # (e_n - alpha_n) . W_k
+    weights = left[:, None] * zeta_products(classes.num_classes, V) * (V - 1) * h  # (e_n - alpha_n) . W_k
     return weights @ np.linalg.solve(f @ f.T, f)
 
 
@@ -67,6 +71,16 @@ def growth_rate(classes: SequenceClasses, z: Floats, h: Floats, form: str = "exa
     return gamma * (beta * G).sum(axis=1)
 
 
+def output_errors(logits: Floats, count: Floats, own: Ints) -> Floats:
+    """e_n - alpha_n (..., S, O) of logits of outputs, each there `count` (O,) times; `own` (S,) are the next tokens."""
+    weight = count * np.exp(logits - logits.max(axis=-1, keepdims=True))
+    error = -weight / weight.sum(axis=-1, keepdims=True)
+    n = np.arange(len(own))
+    error[..., n, own] = 0.0
+    error[..., n, own] = -error.sum(axis=-1)  # 1 - alpha_n without cancellation
+    return np.asarray(error)
+
+
 def coefficients_of_run(run: Trajectory) -> Floats:
     """a[n, k] of g_n = Y (e_n - alpha_n) = sum_k a[n, k] f_k, iota on the diagonal, -beta off it, (N, S, S).
 
@@ -74,13 +88,23 @@ def coefficients_of_run(run: Trajectory) -> Floats:
     """
     classes = run.require_classes()
     W = class_logits(classes, run.attention_entries, *run.require_decoder()).logits
-    own, count = (np.arange(classes.num_classes), classes.next_index), np.ones(W.shape[2])
+    count = np.ones(W.shape[2])
     count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
-    weight = count * np.exp(W - W.max(axis=2, keepdims=True))
-    error = -weight / weight.sum(axis=2, keepdims=True)  # e_n - alpha_n, the other outputs taken together
-    error[:, *own] = 0.0
-    error[:, *own] = -error.sum(axis=2)
+    error = output_errors(W, count, classes.next_index)
     return np.asarray(error @ np.linalg.solve(classes.gram(), W).transpose(0, 2, 1))  # Y = F G^-1 W
+
+
+def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
+    """a[n, k] of g_n = sum_k a[n, k] f_k for attention vectors f (K, M) and h (K,): gamma_n times iota_n, or -beta_nk.
+
+    From the decoder itself, by least squares: Y with F^T Y = W, rows (V-1) h_n zeta_n of W; softmax;
+    g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
+    """
+    K = len(f)
+    W = vocab_size * h[:, None] * np.eye(K, K + 1) - h[:, None]
+    Y = np.linalg.lstsq(f, W, rcond=None)[0]
+    error = output_errors(f @ Y, np.append(np.ones(K), vocab_size - K), np.arange(K))
+    return np.asarray(np.linalg.lstsq(f.T, Y @ error.T, rcond=None)[0].T)
 
 
 def overlap(f: Floats) -> Floats:
@@ -112,8 +136,3 @@ def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = 
     h = np.ones(E.shape[:2]) if h is None else h
     others = np.einsum("bnk,bk->bn", H, h) / h - diagonal
     return np.asarray(V / (V - 1) * (diagonal - 1 - others / (V - 1)))
-
-
-def leading_growth(E: Floats) -> Floats:
-    """-E'_nn, the leading order of xi_n/gamma, (B, K)."""
-    return -np.einsum("bii->bi", e_prime(E))

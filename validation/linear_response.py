@@ -16,11 +16,13 @@ U_n = int w_n dt', with f, a, U and D0 of the decoder under frozen attention (th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
 
@@ -37,22 +39,20 @@ STEP = 0.25
 MOST_MULTIPLICATIONS = 2e10
 
 
-@dataclass(frozen=True)
+@dataclass
 class Response:
-    """Linear response of the mean field about frozen attention, up to `t`.
+    """Linear response of the mean field about frozen attention, up to t_end or where the law leaves its range.
 
     Attributes
     ----------
-    t : float
-        Time up to which the law was followed, batch-size-1 steps: t_end, or where it leaves its range.
     whole : bool
-        Whether that is t_end.
+        Whether the law was followed up to t_end.
     speed : float
         Smallest xi_n over the size of its terms, frozen attention, over times and classes with distinct tokens.
     lost : float
         Largest share of xi_n that memory takes, 1 - D/xi, over times and distinct tokens.
     onset : float
-        First time at which memory takes all of some xi_n, so that a distinct token falls; inf: not up to `t`.
+        First time at which memory takes all of some xi_n, so that a distinct token falls; inf: not in this time.
     fall : float
         Largest 1 - D/xi + ALLOWANCE times the change: below 1 no distinct token falls.
     rise : float
@@ -63,15 +63,14 @@ class Response:
         Largest error of (11) over 1 + |r(0)|.
     """
 
-    t: float
-    whole: bool
-    speed: float
-    lost: float
-    onset: float
-    fall: float
-    rise: float
-    change: float
-    gain_error: float
+    whole: bool = True
+    speed: float = np.inf
+    lost: float = -np.inf
+    onset: float = np.inf
+    fall: float = -np.inf
+    rise: float = -np.inf
+    change: float = 0.0
+    gain_error: float = 0.0
 
 
 def response(instance: Instance) -> Response:
@@ -98,9 +97,8 @@ class _Law:
         query = np.asarray(classes.query_index)[self.n]
         _, self.logit = np.unique(query * self.F.shape[1] + self.token, return_inverse=True)
         self.logits = int(self.logit.max()) + 1
-        owners = np.asarray(classes.omega_size)[self.token]
-        self.distinct, self.common = owners == 1, np.zeros(self.logits, dtype=bool)
-        self.common[self.logit[owners > 1]] = True
+        self.distinct = np.asarray(classes.omega_size)[self.token] == 1
+        self.common = np.bincount(self.logit, ~self.distinct, self.logits) > 0
         outputs = classes.next_tokens.size
         self.hit = np.zeros((len(self.F), outputs + (classes.vocab_size > outputs)), dtype=bool)
         self.hit[np.arange(len(self.F)), classes.next_index] = True
@@ -127,18 +125,17 @@ class _Law:
         size = (np.abs(products) * self.G).sum(axis=1)
         return error, miss, own, drive, size
 
-    def rates(self, t: float, A: Floats, lost: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
-        """Derivatives in ln t of A, lost, z and the path of (11); D0; and the fastest relative rate."""
+    def rates(self, t: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], float]:
+        """Derivatives in ln t of A, lost, z and the path of (11), and the fastest relative rate."""
+        A, lost, *_ = state
         error, miss, own, drive, _ = self.frozen(A)
         rate = self.eta_Z * self.p * miss * t
         moved = rate[self.n] * (drive - lost)
         dz: Floats = np.bincount(self.logit, self.f**2 * moved, self.logits).astype(float)
         dA = self.eta_Y * t * (self.p * miss)[:, None] * error / self.multiplicity
-        dphi = self.ln_f(dz)
-        fastest = max(
-            self.strength * self.eta_Y * t * float((self.p * miss).max()), len(self.p) * float((own * rate).max())
-        )
-        return dA, own[self.n] * dphi, dz, moved, drive, fastest
+        decoder = self.strength * self.eta_Y * t * float((self.p * miss).max())
+        memory = len(self.p) * float((own * rate).max())
+        return (dA, own[self.n] * self.ln_f(dz), dz, moved), max(decoder, memory)
 
     def ln_f(self, z: Floats) -> Floats:
         """Change of ln f_nj, first order in z."""
@@ -148,106 +145,71 @@ class _Law:
     def follow(self) -> Response:
         t = 1e-3 * min(1 / self.eta_Y, self.t_end)
         # While A is small, a is constant: A, D0 and U grow like t, z like t^2, what memory takes like t^3.
-        error, miss, *_ = self.frozen(np.zeros(self.hit.shape))
-        A = self.eta_Y * t * (self.p * miss)[:, None] * error / self.multiplicity
-        lost = np.zeros(self.n.size)
-        _, dlost, z, path, _, fastest = self.rates(t, A, lost)
-        lost, z, path = dlost / 3, z / 2, path / 2
-        found: dict[str, float] = {
-            "speed": np.inf,
-            "lost": -np.inf,
-            "onset": np.inf,
-            "fall": -np.inf,
-            "rise": -np.inf,
-            "change": 0.0,
-            "gain_error": 0.0,
-        }
-        self.record(t, A, lost, z, path, found)
+        zero = [np.zeros(size) for size in (self.hit.shape, self.n.size, self.logits, self.n.size)]
+        (A, *_), _ = self.rates(t, zero)
+        (_, lost, z, path), fastest = self.rates(t, (A, *zero[1:]))
+        state: Sequence[Floats] = (A, lost / 3, z / 2, path / 2)
+        found = Response()
+        self.record(state, found)
         work = len(self.p) ** 2 * (self.F.shape[1] + self.hit.shape[1])
         step = max(STEP, 4 * work * np.log(self.t_end / t) / MOST_MULTIPLICATIONS)
-        inside = True
-        while inside and t < self.t_end * (1 - 1e-12):
+        while found.whole and t < self.t_end * (1 - 1e-12):
             s = min(step, 1.5 / max(fastest, 1e-300), float(np.log(self.t_end / t)))
-            (A, lost, z, path), fastest = self.advance(t, s, (A, lost, z, path))
-            before, t = (t, found["lost"]), t * float(np.exp(s))
-            memory = self.record(t, A, lost, z, path, found)
-            if before[1] < 1 <= found["lost"]:
-                found["onset"] = before[0] * float(np.exp(s * (1 - before[1]) / (found["lost"] - before[1])))
-            inside = found["change"] < LARGEST_CHANGE and memory < LARGEST_MEMORY
-        return Response(t, inside, **found)
+            state, fastest = self.advance(t, s, state)
+            start, before, t = t, found.lost, t * float(np.exp(s))
+            memory = self.record(state, found)
+            if before < 1 <= found.lost:
+                found.onset = start * float(np.exp(s * (1 - before) / (found.lost - before)))
+            found.whole = found.change < LARGEST_CHANGE and memory < LARGEST_MEMORY
+        return found
 
-    def advance(self, t: float, s: float, state: tuple[Floats, ...]) -> tuple[tuple[Floats, ...], float]:
+    def advance(self, t: float, s: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], float]:
         """One Runge-Kutta step of fourth order of size s in ln t."""
-        stages: list[tuple[Floats, ...]] = []
-        fastest = 0.0
+        slope, slopes = state, []
         for part in (0.0, 0.5, 0.5, 1.0):
-            at = [x + part * s * stages[-1][i] if stages else x for i, x in enumerate(state)]
-            *slope, _, speed = self.rates(t * float(np.exp(part * s)), at[0], at[1])
-            stages.append(tuple(slope))
-            fastest = speed
-        first, second, third, last = stages
-        new = tuple(
-            x + s / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip(state, first, second, third, last, strict=True)
-        )
-        return new, fastest
+            at = [x + part * s * dx for x, dx in zip(state, slope, strict=True)]
+            slope, fastest = self.rates(t * float(np.exp(part * s)), at)
+            slopes.append(slope)
+        return [x + s / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip(state, *slopes, strict=True)], fastest
 
-    def record(self, t: float, A: Floats, lost: Floats, z: Floats, path: Floats, found: dict[str, float]) -> float:
-        """Update what was found with the state at t; returns (eta_Z/eta_Y) U^2, U about V h."""
+    def record(self, state: Sequence[Floats], found: Response) -> float:
+        """Update what was found with the state; returns (eta_Z/eta_Y) U^2, U about V h."""
+        A, lost, z, path = state
         _, miss, own, drive, size = self.frozen(A)
-        found["change"] = max(found["change"], float(np.abs(self.ln_f(z)).max()))
+        found.change = max(found.change, float(np.abs(self.ln_f(z)).max()))
         # An isolated class does not move.
-        moving = size[self.n] > 1e-300
+        moving = self.distinct & (size[self.n] > 1e-300)
         share = drive / np.where(moving, size[self.n], 1.0)
-        told = self.distinct & moving & (share > 1e-9)
-        if (self.distinct & moving).any():
-            found["speed"] = min(found["speed"], float(share[self.distinct & moving].min()))
-        if told.any():
-            taken = float((lost[told] / drive[told]).max())
-            found["lost"] = max(found["lost"], taken)
-            found["fall"] = max(found["fall"], taken + ALLOWANCE * found["change"])
+        found.speed = min(found.speed, float(share[moving].min(initial=np.inf)))
+        told = moving & (share > 1e-9)
+        taken = float((lost[told] / drive[told]).max(initial=-np.inf))
+        found.lost = max(found.lost, taken)
+        found.fall = max(found.fall, taken + ALLOWANCE * found.change)
         rate = (self.p * miss)[self.n] * self.f**2
-        falling = -np.bincount(self.logit, rate * drive, self.logits)[self.common]
-        taken_back = -np.bincount(self.logit, rate * lost, self.logits)[self.common]
-        if (falling > 0).any():
-            part = float((taken_back[falling > 0] / falling[falling > 0]).max())
-            found["rise"] = max(found["rise"], part + ALLOWANCE * found["change"])
-        for tokens in _groups(self.n, self.distinct):
+        falling, taken_back = (-np.bincount(self.logit, rate * by, self.logits) for by in (drive, lost))
+        told = self.common & (falling > 0)
+        taken = float((taken_back[told] / falling[told]).max(initial=-np.inf))
+        found.rise = max(found.rise, taken + ALLOWANCE * found.change)
+        for n in range(len(self.p)):
+            tokens = self.distinct & (self.n == n)
             f, grown = self.f[tokens], path[tokens]
             wrong = 2 * f[:, None] ** 2 * np.abs(grown[:, None] - grown) / (1 + np.abs((f[:, None] / f) ** 2 - 1))
-            found["gain_error"] = max(found["gain_error"], float(wrong.max()))
+            found.gain_error = max(found.gain_error, float(wrong.max(initial=0.0)))
         return self.eta_Z / self.eta_Y * float(own.max()) ** 2
 
 
-def _groups(n: Ints, distinct: Ints) -> list[Ints]:
-    """Entries of each class's distinct tokens, for classes with two or more."""
-    entries = np.flatnonzero(distinct)
-    cuts = np.flatnonzero(np.diff(n[entries])) + 1
-    return [group for group in np.split(entries, cuts) if group.size > 1]
-
-
-def _outside(value: float, found: Response) -> float:
-    """`value`, at least 2 where the law was left before t_end; 0 where it speaks of no token or nothing moves."""
+def _within(name: str, instance: Instance) -> float:
+    """Number of the response; at least 2 where the law was left before t_end, 0 where it speaks of no token."""
+    found = response(instance)
+    value: float = getattr(found, name)
     if not found.whole and found.change > 0:
         return max(value, 2.0)
     return value if np.isfinite(value) else 0.0
 
 
-def memory_of_distinct(instance: Instance) -> float:
-    """Share of xi_n that memory takes by the law, with the allowance for what the law leaves out."""
-    found = response(instance)
-    return _outside(found.fall, found)
-
-
-def memory_of_common(instance: Instance) -> float:
-    """Share of a common token's fall that memory takes by the law, with the same allowance."""
-    found = response(instance)
-    return _outside(found.rise, found)
-
-
 def gain_memory(instance: Instance) -> float:
     """Error of (11) by the law, over 1 + |r(0)|; at least 2 beyond the law's range."""
-    found = response(instance)
-    return _outside(found.gain_error, found)
+    return _within("gain_error", instance)
 
 
 def frozen_speed(instance: Instance) -> float:
@@ -256,17 +218,14 @@ def frozen_speed(instance: Instance) -> float:
     return value if np.isfinite(value) else 1.0
 
 
-LITTLE_MEMORY = Requirement(
-    "little memory",
-    f"share of xi_n that memory takes + {ALLOWANCE:g} max |change of ln f| < 1 (linear response)",
-    memory_of_distinct,
-    at_most=float(np.nextafter(1, 0)),
-)
-LITTLE_MEMORY_COMMON = Requirement(
-    "little memory",
-    f"share of the common logit's rate that memory takes + {ALLOWANCE:g} max |change of ln f| < 1 (linear response)",
-    memory_of_common,
-    at_most=float(np.nextafter(1, 0)),
+LITTLE_MEMORY, LITTLE_MEMORY_COMMON = (
+    Requirement(
+        "little memory",
+        f"share of {rate} that memory takes + {ALLOWANCE:g} max |change of ln f| < 1 (linear response)",
+        partial(_within, name),
+        at_most=float(np.nextafter(1, 0)),
+    )
+    for rate, name in (("xi_n", "fall"), ("the common logit's rate", "rise"))
 )
 FROZEN_SPEED = Requirement(
     "positive speed",

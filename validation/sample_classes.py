@@ -12,16 +12,10 @@ from snapdyn.validation.dense_algebra import overlap, spectral_norm
 def weak_instances(
     count: int, vocab_size: int = 1000, num_common: int = 1, first_seed: int = 0
 ) -> list[SequenceClasses]:
-    """Random weakly correlated classes of one query, K cycling through 3, 5, 8; seeds first_seed, ..."""
+    """The first `count` of three random sets of weakly correlated classes of one query, K = 3, 5, 8."""
     return [
-        random_classes(
-            num_classes=(3, 5, 8)[i % 3],
-            num_common=num_common,
-            num_distinct=4,
-            vocab_size=vocab_size,
-            seed=first_seed + i,
-        )
-        for i in range(count)
+        random_classes(K, num_common=num_common, num_distinct=4, vocab_size=vocab_size, seed=first_seed + i)
+        for i, K in enumerate((3, 5, 8)[:count])
     ]
 
 
@@ -101,23 +95,15 @@ def correlated_classes(correlation: float, seed: int, num_classes: int = 5, voca
 def equal_overlap(num_classes: int, vocab_size: int, overlap: float) -> SequenceClasses:
     """Classes of one query with f_n.f_k = overlap for every pair: one common and one distinct token each."""
     odds = np.sqrt(overlap / (1 - overlap))  # P(common)/P(distinct)
-    P = np.zeros((num_classes, num_classes + 1))
-    P[:, 0] = odds / (1 + odds)
-    P[np.arange(num_classes), np.arange(num_classes) + 1] = 1 / (1 + odds)
+    P = token_table(*(np.full((num_classes, 1), share / (1 + odds)) for share in (odds, 1)))
     return SequenceClasses(P, np.zeros(num_classes, dtype=int), vocab_size=vocab_size)
 
 
 def counterexample() -> SequenceClasses:
     """Three classes of one query, V = 173, in which a distinct token falls in the mean field (finding F10)."""
-    profiles = [
-        (0.141, (0.301, 0.292, 0.131, 0.134)),
-        (0.12, (0.227, 0.073, 0.272, 0.309)),
-        (0.402, (0.041, 0.225, 0.268, 0.064)),
-    ]
-    P = np.zeros((3, 13))
-    for n, (common, distinct) in enumerate(profiles):
-        P[n, 0] = common
-        P[n, 1 + 4 * n : 5 + 4 * n] = distinct
+    common = np.array([[0.141], [0.12], [0.402]])
+    distinct = np.array([[0.301, 0.292, 0.131, 0.134], [0.227, 0.073, 0.272, 0.309], [0.041, 0.225, 0.268, 0.064]])
+    P = token_table(common, distinct)
     return SequenceClasses(P / P.sum(axis=1, keepdims=True), [0, 0, 0], vocab_size=173)
 
 

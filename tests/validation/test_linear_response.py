@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, log_times, whole_run
-from snapdyn.validation.linear_response import memory_of_distinct, response
+from snapdyn.validation.linear_response import LITTLE_MEMORY, response
 from snapdyn.validation.sample_classes import correlated_classes, counterexample
 from snapdyn.validation.search import Instance, load
 
@@ -38,9 +38,9 @@ def test_slow_attention_has_no_onset_and_the_shares_scale() -> None:
     slow, slower = response(instance), response(replace(instance, eta_Z=1e-7))
     assert slow.onset == np.inf
     assert slow.lost == pytest.approx(10 * slower.lost, rel=1e-3)
-    assert memory_of_distinct(instance) < 0.1
+    assert LITTLE_MEMORY.measure(instance) < 0.1
 
 
 @pytest.mark.parametrize("name", ["theorem2a-memory", "theorem2a-late", "theorem2a-strong-slow"])
 def test_stored_falls_are_outside(name: str) -> None:
-    assert memory_of_distinct(load(name).instance) > 1
+    assert not LITTLE_MEMORY.on(load(name).instance).holds

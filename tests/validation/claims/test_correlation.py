@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17, theorem1a
-from snapdyn.validation.claims.correlation._shared import fifty_classes, of_equal_overlaps, overlaps, with_attention
+from snapdyn.validation.claims.correlation._shared import (
+    correlation_over_limit,
+    fifty_classes,
+    of_equal_overlaps,
+    overlaps,
+    star_of,
+    with_attention,
+)
 from snapdyn.validation.claims.correlation.assumption2 import best_slack, in_pairs, needed
 from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
@@ -60,7 +67,7 @@ def test_printed_sign_fails_below_an_overlap_of_one_over_V(r: float, positive: b
     K = 2: r (q1 r/(1-r^2) + q0 (1 - r^2/(1-r^2))) > 0 iff r > (1 - 2 r^2)/(V-1), at V = 100 r = 0.010099.
     """
     pair = with_attention(star(2, r), 100)
-    printed, right = (theorem1a.over_leading(form, pair) for form in ("printed", "exact"))
+    printed, right = (theorem1a.over_leading(pair, form) for form in ("printed", "exact"))
     assert printed is not None
     assert printed.holds == positive
     # xi_n/(-gamma q1 E'_nn) = 1 + 1/((V-1) r) with the right sign.
@@ -71,9 +78,9 @@ def test_printed_sign_fails_below_an_overlap_of_one_over_V(r: float, positive: b
 @pytest.mark.parametrize(("K", "factor"), [(4, 0.98), (4, 1.02), (30, 0.98), (30, 1.02)])
 def test_xi_of_a_star_changes_its_sign_at_the_limit(K: int, factor: float) -> None:
     """Assert |lambda_1| of `star_of`, and the sign of the smallest xi_n on both sides of 1/sqrt(K-2)."""
-    instance = theorem1a.star_of(K, factor / np.sqrt(K - 2))
+    instance = star_of(K, factor / np.sqrt(K - 2))
     assert spectral_norm(overlaps(instance)) == pytest.approx(factor / np.sqrt(K - 2), rel=1e-3)
-    xi = theorem1a.over_leading("exact", instance)
+    xi = theorem1a.over_leading(instance, "exact")
     assert xi is not None
     assert xi.holds == (factor < 1)
 
@@ -124,9 +131,9 @@ def test_correlation_that_xi_needs() -> None:
     P[:, :2], P[np.arange(4), 2 + np.arange(4)] = 0.1, 0.8
     instance = Instance(P, np.zeros(4, dtype=int), np.array([1.0, 1.0, 1.0, 2.0]), 100, 1.0, 0.1, 10.0)
     rho = 0.02 / 0.66
-    assert theorem1a.needed(instance) == pytest.approx(3 * rho * np.sqrt(2) * 2)
-    assert theorem1a.needed(replace(instance, P=np.delete(P, 1, axis=1))) == 0
-    assert theorem1a.needed(replace(instance, P=P[:2], query=np.zeros(2, dtype=int), weights=np.ones(2))) == 0
+    assert correlation_over_limit(instance) == pytest.approx(3 * rho * np.sqrt(2) * 2)
+    assert correlation_over_limit(replace(instance, P=np.delete(P, 1, axis=1))) == 0
+    assert correlation_over_limit(replace(instance, P=P[:2], query=np.zeros(2, dtype=int), weights=np.ones(2))) == 0
 
 
 def test_needed_vocabulary_is_where_the_conditions_become_possible() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.dense_algebra import EPS, spectral_norm
-from snapdyn.validation.sample_classes import equal_overlap, random_attention
+from snapdyn.validation.requirements import ONE_COMMON_TOKEN
+from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
 from snapdyn.validation.statement import Family, Instance, Requirement
 
 # Units of rounding that dense factorisations of Gram matrices may need.
@@ -37,15 +38,10 @@ OVERLAPPING_CLASSES = replace(
 NEAR_ONE = 1e-6
 
 
-def largest_eigenvalue(E: Floats) -> float:
-    """|lambda_1(E)| of one matrix."""
-    return float(spectral_norm(E))
-
-
 FINITE_BOUND = Requirement(
     "|lambda_1| below 1",
     f"|lambda_1(E)| <= 1 - {NEAR_ONE:g}",
-    lambda instance: largest_eigenvalue(overlaps(instance)),
+    lambda instance: float(spectral_norm(overlaps(instance))),
     at_most=1 - NEAR_ONE,
     defining=True,
 )
@@ -53,9 +49,8 @@ FINITE_BOUND = Requirement(
 
 def attention(instance: Instance) -> Floats:
     """Attention vectors f_n of an instance at its start, (K, M)."""
-    weights = instance.P
-    if instance.start is not None:
-        weights = weights * np.exp(instance.start[instance.classes.query_index])
+    logits = 0.0 if instance.start is None else instance.start[instance.classes.query_index]
+    weights = instance.P * np.exp(logits)
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
@@ -64,16 +59,56 @@ def overlaps(instance: Instance) -> Floats:
     return np.asarray(instance.gram - np.eye(instance.num_classes))
 
 
-def inverse_rounding(E: Floats) -> Floats:
-    """Rounding of the entries of a dense inverse of G = I+E, K eps |G| |G^{-1}|^2, (...)."""
+def correlation_over_limit(instance: Instance) -> float:
+    """|lambda_1| sqrt(K-2) max p/min p; 0 where xi_n > 0 for any overlaps."""
+    K, prior = instance.num_classes, instance.prior
+    if K <= 2 or ONE_COMMON_TOKEN.on(instance).holds or (K == 3 and instance.uniform):
+        return 0.0
+    return float(spectral_norm(overlaps(instance)) * np.sqrt(K - 2) * prior.max() / prior.min())
+
+
+CORRELATION = Requirement(
+    "correlation",
+    "|lambda_1(E)| sqrt(K-2) max p/min p <= 1 (any with K = 2, one common token, or K = 3 and equal priors)",
+    correlation_over_limit,
+    at_most=1.0,
+)
+
+
+def root_mean_square(E: Floats) -> float:
+    """Root mean square of the eigenvalues of E."""
+    return float(np.linalg.norm(E) / np.sqrt(len(E)))
+
+
+def inverse_rounding(E: Floats, columns: int = 0) -> float:
+    """Rounding of the entries of a dense inverse of G = I+E, (K + columns) eps |G| |G^{-1}|^2.
+
+    Singular vectors of M `columns` err by K+M units of rounding where an inverse has K.
+    """
     values = np.linalg.eigvalsh(E)
-    return np.asarray(E.shape[-1] * EPS * (1 + values[..., -1]) / (1 + values[..., 0]) ** 2)
+    return float((len(E) + columns) * EPS * (1 + values[-1]) / (1 + values[0]) ** 2)
+
+
+def product_rounding(E: Floats, power: int = 1) -> float:
+    """Rounding of products with G^{-1}, relative to their bound, K eps cond(G)^`power` times `UNITS`."""
+    return UNITS * len(E) * EPS * float(np.linalg.cond(np.eye(len(E)) + E)) ** power
 
 
 def with_attention(f: Floats, vocab_size: int | None = None) -> Instance:
     """Classes of one query with attention vectors proportional to the rows of `f` (K, M)."""
     K = len(f)
     return Instance(f, np.zeros(K, dtype=int), np.ones(K), vocab_size or K, 1.0, 1.0, 1.0)
+
+
+def star_of(num_classes: int, largest: float) -> Instance:
+    """Classes, V = K, of which the last overlaps the centre of a star a little; |lambda_1| = `largest`.
+
+    Class 0 overlaps K-2 others by r each, |lambda_1| = sqrt(K-2) r, and the last class n by little: there
+    G_{-n}^{-1} 1 is negative at class 0 as soon as (K-2) r > 1.
+    """
+    r = largest / np.sqrt(num_classes - 2)
+    outer = max(0.5 * abs((num_classes - 2) * r - 1) / (num_classes - 1), 1e-4)
+    return with_attention(star(num_classes, r, outer))
 
 
 def of_equal_overlaps(num_classes: int, vocab_size: int | None = None) -> Instance:

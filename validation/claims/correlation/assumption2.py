@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from snapdyn.validation.claims.correlation._shared import (
     with_attention,
 )
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
+from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import star
 from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, Requirement
 
@@ -59,9 +61,11 @@ def slack(instance: Instance, share: Callable[[int], float] | None = None) -> Me
     return Measured(best_slack(E, V), at_least=1 - UNITS * len(E) * EPS * LARGEST_QUOTIENT)
 
 
-def over_least_quotient(least: Callable[[int, int], float], instance: Instance) -> Measured:
+def over_least_quotient(
+    instance: Instance, least: Callable[[float, float], float] = lambda K, c: max(1.0, (K - c) / c)
+) -> Measured:
     """A least value of |lambda_1|/min|lambda| in K and the number of common tokens, over its value, at most 1."""
-    K, c = instance.num_classes, int((np.count_nonzero(instance.P, axis=0) > 1).sum())
+    K, c = instance.num_classes, ONE_COMMON_TOKEN.measure(instance)
     quotient = least(K, c) / condition_number(instance) if c else 0.0
     return Measured(quotient, at_most=1 + UNITS * K * EPS * max(quotient, 1.0))
 
@@ -89,11 +93,11 @@ def picture() -> Picture:
 
 def data_sets() -> dict[str, Instance]:
     """Classes that miss Assumption 2: two whose V is one below what they need, and default data sets."""
-    data = {"syn_small()": syn_small(), "syn_medium(1)": syn_medium(1), "syn_medium(10)": syn_medium(10)}
     return {
         "10 equal overlaps, V = 291,599": of_equal_overlaps(10, 291_599),
         "10 classes in pairs, V = 3,599": in_pairs(3599),
-        **{name: Instance.of(classes, 1.0, 1.0, 1.0) for name, classes in data.items()},
+        "syn_small()": Instance.of(syn_small(), 1.0, 1.0, 1.0),
+        **{f"syn_medium({Q})": Instance.of(syn_medium(Q), 1.0, 1.0, 1.0) for Q in (1, 10)},
     }
 
 
@@ -106,6 +110,27 @@ ENOUGH = Requirement(
     lambda instance: instance.vocab_size / needed(instance), at_least=float(np.nextafter(1, 2)),
 )  # fmt: skip
 
+POSSIBLE = Property(
+    "factor by which a multiple of E satisfies both bounds on |lambda|",
+    LINEAR_ALGEBRA,
+    slack,
+    OVERLAPPING_CLASSES,
+    conditions=(ENOUGH,),
+    controls={
+        "wrong theory: V > 36 K^2 is enough for any classes, as for pairs": partial(slack, share=lambda K: 36 * K**2),
+        "wrong theory: V > 36 K^2 (K-1)^2 is enough for any classes": partial(
+            slack, share=lambda K: 36 * K**2 * (K - 1) ** 2
+        ),
+    },
+    evaluations=(400, 40_000),
+    corrected=True,
+    cases={
+        "10 equal overlaps, V = 291,601": of_equal_overlaps(10, 291_601),
+        "10 classes in pairs, V = 3,601": in_pairs(3601),
+    },
+    beyond=data_sets,
+)
+
 CLAIM = Claim(
     "assumption2",
     source="Assumption 2, Eq. (93)",
@@ -113,7 +138,7 @@ CLAIM = Claim(
     statement="V >> K^2 (taken as V = 10 K^2), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) can hold together. "
     "Corrected: they need V > 36 K^2 (|lambda_1|/min|lambda|)^2, and then a multiple of E satisfies both bounds; that "
     "is at least 36 K^2 for any classes, 36 K^2 ((K-c)/c)^2 with c < K/2 common tokens, and 36 K^2 (K-1)^2 for equal "
-    "overlaps or a single common token. The lower bound is not needed for Theorem 1(a). (Its purpose, the last step of "
+    "overlaps or a single common token. (The purpose, the last step of "
     "(93), needs sqrt(6/V) only; then 36 becomes 6.)",
     latex=r"V\gg K^2\ \to\ V>36K^2\left(\frac{|\lambda_1|}{\min_i|\lambda_i|}\right)^2"
     r"\ge 36K^2\left(\frac{K-c}{c}\right)^2",
@@ -123,45 +148,24 @@ CLAIM = Claim(
     expected="corrected",
     findings=("F6",),
     properties=(
-        Property(
-            "V >= 10 K^2: factor by which a multiple of E satisfies both bounds on |lambda|",
-            LINEAR_ALGEBRA,
-            slack,
-            OVERLAPPING_CLASSES,
+        replace(
+            POSSIBLE,
+            name=f"V >= 10 K^2: {POSSIBLE.name}",
             conditions=(LARGE,),
-            evaluations=(400, 40_000),
+            controls={},
+            corrected=False,
             cases={"50 equal overlaps, V = 25,000": of_equal_overlaps(50, 25_000)},
+            beyond={},
         ),
-        Property(
-            "factor by which a multiple of E satisfies both bounds on |lambda|",
-            LINEAR_ALGEBRA,
-            slack,
-            OVERLAPPING_CLASSES,
-            conditions=(ENOUGH,),
-            controls={
-                "wrong theory: V > 36 K^2 is enough for any classes, as for pairs": partial(
-                    slack, share=lambda K: 36 * K**2
-                ),
-                "wrong theory: V > 36 K^2 (K-1)^2 is enough for any classes": partial(
-                    slack, share=lambda K: 36 * K**2 * (K - 1) ** 2
-                ),
-            },
-            evaluations=(400, 40_000),
-            corrected=True,
-            cases={
-                "10 equal overlaps, V = 291,601": of_equal_overlaps(10, 291_601),
-                "10 classes in pairs, V = 3,601": in_pairs(3601),
-            },
-            beyond=data_sets,
-        ),
+        POSSIBLE,
         Property(
             "max(1, (K-c)/c) min|lambda|/|lambda_1|, c common tokens",
             LINEAR_ALGEBRA,
-            partial(over_least_quotient, lambda K, c: max(1.0, (K - c) / c)),
+            over_least_quotient,
             OVERLAPPING_CLASSES,
             controls={
                 "wrong theory: max(1, K/c), which counts K negative eigenvalues in place of K-c": partial(
-                    over_least_quotient, lambda K, c: max(1.0, K / c)
+                    over_least_quotient, least=lambda K, c: max(1.0, K / c)
                 )
             },
             evaluations=(400, 40_000),

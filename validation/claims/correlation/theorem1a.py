@@ -12,26 +12,27 @@ from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
+    CORRELATION,
     UNITS,
     attention,
     inverse_rounding,
-    largest_eigenvalue,
     overlaps,
-    with_attention,
+    star_of,
 )
 from snapdyn.validation.dense_algebra import (
     EPS,
     LINEAR_ALGEBRA,
     coefficients_of_run,
+    decoder_coefficients,
     dense_attention,
     e_prime,
     growth_over_gamma,
-    leading_growth,
     overlap,
+    zeta_products,
 )
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.rungs.run import ORIGINAL
-from snapdyn.validation.sample_classes import star, weak_instances
+from snapdyn.validation.sample_classes import weak_instances
 from snapdyn.validation.statement import (
     EXACT,
     Claim,
@@ -40,7 +41,6 @@ from snapdyn.validation.statement import (
     Measured,
     Picture,
     Property,
-    Requirement,
     load,
     run_on_rung,
 )
@@ -59,61 +59,12 @@ WEAK = {
 }
 
 
-def star_of(num_classes: int, largest: float) -> Instance:
-    """Classes, V = K, of which the last overlaps the centre of a star a little; |lambda_1| = `largest`.
-
-    Class 0 overlaps K-2 others by r each, |lambda_1| = sqrt(K-2) r, and the last class n by little: there
-    G_{-n}^{-1} 1 is negative at class 0 as soon as (K-2) r > 1.
-    """
-    r = largest / np.sqrt(num_classes - 2)
-    outer = max(0.5 * abs((num_classes - 2) * r - 1) / (num_classes - 1), 1e-4)
-    return with_attention(star(num_classes, r, outer))
-
-
-def needed(instance: Instance) -> float:
-    """|lambda_1| sqrt(K-2) max p/min p; 0 where xi_n > 0 for any overlaps."""
-    K, prior = instance.num_classes, instance.prior
-    single = np.count_nonzero(np.count_nonzero(instance.P, axis=0) > 1) <= 1
-    if K <= 2 or single or (K == 3 and instance.uniform):
-        return 0.0
-    return largest_eigenvalue(overlaps(instance)) * np.sqrt(K - 2) * float(prior.max() / prior.min())
-
-
-CORRELATION = Requirement(
-    "correlation",
-    "|lambda_1(E)| sqrt(K-2) max p/min p <= 1 (any with K = 2, one common token, or K = 3 and equal priors)",
-    needed,
-    at_most=1.0,
-)
-UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
-SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
-GROWTH = "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap"
-
-
-def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
-    """a[n, k] of g_n = sum_k a[n, k] f_k for attention vectors f (K, M) and h (K,): gamma_n times iota_n, or -beta_nk.
-
-    From the decoder itself, by least squares: Y with F^T Y = W, rows (V-1) h_n zeta_n of W; softmax;
-    g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
-    """
-    K = f.shape[0]
-    W = np.concatenate([vocab_size * np.diag(h), np.zeros((K, 1))], axis=1) - h[:, None]
-    Y = np.linalg.lstsq(f, W, rcond=None)[0]
-    logits = f @ Y
-    weight = np.append(np.ones(K), vocab_size - K) * np.exp(logits - logits.max(axis=1, keepdims=True))
-    error = -weight / weight.sum(axis=1, keepdims=True)
-    own = np.arange(K)
-    error[own, own] = 0.0
-    error[own, own] = -error.sum(axis=1)  # 1 - alpha_n without cancellation
-    return np.asarray(np.linalg.lstsq(f.T, Y @ error.T, rcond=None)[0].T)
-
-
 def growth_at(instance: Instance) -> Floats:
     """h_n at t_end, s = p_n t visits, (K,)."""
     return analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size)
 
 
-def coefficient_error(form: str, instance: Instance) -> Measured:
+def coefficient_error(instance: Instance, form: str = "own") -> Measured:
     """Coefficients of g_n/gamma_n at t_end against the decoder itself, in units of rounding.
 
     `form` is one of `analytic.speed_coefficients`, for equal priors; "own" is v_n^T G^{-1}, v_n = (h_k/h_n)
@@ -125,18 +76,17 @@ def coefficient_error(form: str, instance: Instance) -> Measured:
     f, K = attention(instance), instance.num_classes
     gamma = (V - 1) ** 2 * h / (V - 1 + np.exp(V * h))
     measured = decoder_coefficients(f, V, h) / gamma[:, None]
-    unit = (1 + f.shape[1] / K) * inverse_rounding(E) * (1 + V * h.max()) * h.max() / h.min()
-    error = 0.0
+    errors = []
     if form == "own":
-        zeta = np.where(np.eye(K) == 1, V / (V - 1), -V / (V - 1) ** 2)
-        own = (zeta * h / h[:, None]) @ np.linalg.inv(np.eye(K) + E)
+        own = (zeta_products(K, V) * h / h[:, None]) @ np.linalg.inv(np.eye(K) + E)
         xi = growth_over_gamma(E[None], float(V), h[None])[0]
-        error = max(np.abs(measured - own).max(), np.abs((measured * E).sum(axis=1) + xi).max())
+        errors = [measured - own, (measured * E).sum(axis=1) + xi]
     if form != "own" or instance.uniform:
         Ep = e_prime(E)
         iota, beta = analytic.speed_coefficients((Ep + Ep.T) / 2, V, form="exact" if form == "own" else form)
-        error = max(error, np.abs(measured - np.diag(iota) + beta).max())
-    return Measured(float(error / unit), at_most=UNITS)
+        errors.append(measured - np.diag(iota) + beta)
+    unit = inverse_rounding(E, columns=f.shape[1]) * (1 + V * h.max()) * h.max() / h.min()
+    return Measured(max(np.abs(error).max() for error in errors) / unit, at_most=UNITS)
 
 
 def growth(instance: Instance) -> Measured:
@@ -148,31 +98,30 @@ def growth(instance: Instance) -> Measured:
     differs most from 1, and at t_end.
     """
     E, K = overlaps(instance), instance.num_classes
+    rows = np.flatnonzero(E.any(axis=1))
+    if not rows.size:
+        return Measured(1.0, at_least=0.0, where="no class overlaps another: xi = 0")
     G = np.eye(K) + E
     inverse = np.linalg.inv(G)
-    own = np.diag(inverse)[:, None]
-    overlapping = np.asarray(E.any(axis=1))
-    if not overlapping.any():
-        return Measured(1.0, at_least=0.0, where="no class overlaps another: xi = 0")
+    own = np.diag(inverse)[rows, None]
     h = np.column_stack([instance.prior, growth_at(instance)])
-    scale = np.where(overlapping[:, None], own * (E @ h), 1.0)
-    values = np.where(overlapping[:, None], -(inverse @ h - own * h) / scale, np.inf)
-    n, late = (int(i) for i in np.unravel_index(values.argmin(), values.shape))
-    rounding = UNITS * K * EPS * (np.abs(inverse) @ np.abs(G) @ np.abs(inverse) @ h) / scale
+    scale = own * (E @ h)[rows]
+    values = (own * h[rows] - (inverse @ h)[rows]) / scale
+    n, late = np.unravel_index(values.argmin(), values.shape)
+    rounding = UNITS * K * EPS * (np.abs(inverse) @ np.abs(G) @ np.abs(inverse) @ h)[rows] / scale
     when = f"t = {instance.t_end:.3g}" if late else "early times"
-    return Measured(values[n, late], at_least=0.0, error=rounding[n, late], where=f"class {n}, {when}")
+    return Measured(values[n, late], at_least=0.0, error=rounding[n, late], where=f"class {rows[n]}, {when}")
 
 
-def over_leading(form: str, instance: Instance) -> Measured | None:
+def over_leading(instance: Instance, form: str) -> Measured | None:
     """Smallest xi_n/(-gamma q1 E'_nn) with beta in a form of `analytic.speed_coefficients`, equal priors."""
     E, V = overlaps(instance), instance.vocab_size
-    leading = leading_growth(E[None])[0]
+    leading = -np.diag(e_prime(E))
     visible = leading > 1e4 * inverse_rounding(E)
     if not visible.any() or not instance.uniform:
         return None
-    _, beta = analytic.speed_coefficients(e_prime(E), V, form)
-    xi = (beta * E).sum(axis=1)[visible]
-    return Measured((xi * (V - 1) / V / leading[visible]).min(), at_least=0.0)
+    xi = (analytic.speed_coefficients(e_prime(E), V, form).beta * E).sum(axis=1)
+    return Measured(((V - 1) / V * xi / leading)[visible].min(), at_least=0.0)
 
 
 def smallest_share(coefficients: Floats, E: Floats) -> Measured:
@@ -199,19 +148,40 @@ def of_the_original_flow(instance: Instance) -> Measured:
 def picture() -> Picture:
     """xi_n of a star of four classes with both signs, over its |lambda_1|."""
     size = np.linspace(0.1, 0.95, 86)
-    xi = {
-        form: [found.value for each in size if (found := over_leading(form, star_of(4, each)))]
+    printed, right = (
+        [found.value for each in size if (found := over_leading(star_of(4, each), form))]
         for form in ("printed", "exact")
-    }
+    )
     return Picture(
         "|lambda_1|, K = V = 4", "smallest xi_n/(-gamma q1 E'_nn)",
-        (
-            Picture.line("printed sign of (88)", size, xi["printed"], "printed"),
-            Picture.line("right sign", size, xi["exact"]),
-        ),
+        (Picture.line("printed sign of (88)", size, printed, "printed"), Picture.line("right sign", size, right)),
         xscale="linear", yscale="symlog", verticals=(("1/K", 1 / 4), ("1/sqrt(K-2)", 1 / np.sqrt(2))),
     )  # fmt: skip
 
+
+UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
+SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
+COEFFICIENTS = Property(
+    f"coefficients of g_n with the sign corrected against the decoder itself, {UNIT}",
+    LINEAR_ALGEBRA,
+    coefficient_error,
+    EQUAL_PRIORS,
+    conditions=SHAPE,
+    controls={"wrong theory: iota_n = 1 - E'_nn, beta_nk = E'_nk exactly": partial(coefficient_error, form="leading")},
+    evaluations=(100, 10_000),
+    directed=False,
+    corrected=True,
+)
+GROWTH = Property(
+    "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap",
+    LINEAR_ALGEBRA,
+    growth,
+    EQUAL_PRIORS,
+    conditions=(*SHAPE, CORRELATION),
+    controls={"wrong theory (F5): xi_n > 0 with the printed sign of (88)": partial(over_leading, form="printed")},
+    evaluations=(400, 40_000),
+    corrected=True,
+)
 
 CLAIM = Claim(
     "theorem1a",
@@ -225,9 +195,8 @@ CLAIM = Claim(
     statement="g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k) with iota, beta of (86)-(88), and "
     "xi_n = gamma sum_{k != n} beta_nk f_n.f_k > 0 for every class that overlaps another. Corrected: (88) reads "
     "beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj); then xi_n >= -gamma q1 E'_nn > 0 for every V and at all times "
-    "where |lambda_1(E)| <= 1/sqrt(K-2), with unequal priors |lambda_1(E)| <= (min p/max p)/sqrt(K-2): neither "
-    "|lambda_1| < 1/K nor the lower bound of Assumption 2 is needed. It holds for any E with K = 2, with a single "
-    "common token, and with K = 3 and equal priors. Beyond, xi_n can be negative.",
+    "where |lambda_1(E)| <= (min p/max p)/sqrt(K-2), and for any E with K = 2, with a single common token, and with "
+    "K = 3 and equal priors.",
     latex=r"\beta_{nk}=q_1E'_{kn}+q_0\bigl(1+\textstyle\sum_{j\ne n}E'_{kj}\bigr)\ \to\ "
     r"q_1E'_{kn}-q_0\bigl(1-\textstyle\sum_{j\ne n}E'_{kj}\bigr),\qquad \xi_n\ge-\gamma q_1E'_{nn}>0"
     r"\quad\bigl(|\lambda_1|\le\tfrac{\min p}{\max p}/\sqrt{K-2}\bigr)",
@@ -237,54 +206,23 @@ CLAIM = Claim(
     "1/sqrt(K-2), and not Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. "
     "Eliminating class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = G_(-n)^-1 (e + 1/(V-1)), e the overlaps of n; where "
     "row sums of E without n are at most 1 the Neumann series of G_(-n)^-1 1 is positive, and they are at most "
-    "sqrt(K-2) |lambda_1|. Beyond, xi_n falls to {strong correlation} of "
-    "the largest at strong correlation, to {priors 100, 1, 1} with priors 100, 1, 1 (not under the original flow).",
+    "sqrt(K-2) |lambda_1|. Beyond, xi_n falls to {strong correlation} of the largest at strong correlation, to "
+    "{priors 100, 1, 1} with priors 100, 1, 1 (not under the original flow).",
     findings=("F5", "F13"),
     properties=(
-        Property(
-            f"iota, beta as printed against the decoder itself, {UNIT}",
-            LINEAR_ALGEBRA,
-            partial(coefficient_error, "printed"),
-            EQUAL_PRIORS,
+        replace(
+            COEFFICIENTS,
+            name=f"iota, beta as printed against the decoder itself, {UNIT}",
+            measure=partial(coefficient_error, form="printed"),
             conditions=(*SHAPE, replace(UNIFORM, defining=True)),
+            controls={},
             evaluations=(100, 5000),
-            directed=False,
+            corrected=False,
         ),
-        Property(
-            GROWTH,
-            LINEAR_ALGEBRA,
-            growth,
-            EQUAL_PRIORS,
-            conditions=(*SHAPE, CORRELATION),
-            controls={"wrong theory (F5): xi_n > 0 with the printed sign of (88)": partial(over_leading, "printed")},
-            evaluations=(400, 40_000),
-            corrected=True,
-        ),
-        Property(
-            GROWTH,
-            LINEAR_ALGEBRA,
-            growth,
-            ANY_PRIORS,
-            conditions=(*SHAPE, CORRELATION),
-            evaluations=(400, 40_000),
-            corrected=True,
-        ),
-        *(
-            Property(
-                f"coefficients of g_n with the sign corrected against the decoder itself, {UNIT}",
-                LINEAR_ALGEBRA,
-                partial(coefficient_error, "own"),
-                family,
-                conditions=SHAPE,
-                controls={
-                    "wrong theory: iota_n = 1 - E'_nn, beta_nk = E'_nk exactly": partial(coefficient_error, "leading")
-                },
-                evaluations=(100, 10_000),
-                directed=False,
-                corrected=True,
-            )
-            for family in (EQUAL_PRIORS, ANY_PRIORS)
-        ),
+        GROWTH,
+        replace(GROWTH, domain=ANY_PRIORS, controls={}),
+        COEFFICIENTS,
+        replace(COEFFICIENTS, domain=ANY_PRIORS),
         Property(
             "smallest xi_n over the largest, along Eq. (10)",
             "modified decoder",
