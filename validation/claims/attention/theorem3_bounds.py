@@ -21,6 +21,7 @@ from snapdyn.validation.claims.attention._shared import (
 )
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.linear_response import response
+from snapdyn.validation.maps.common_logit import common_logit_maps
 from snapdyn.validation.observables import FALL, growth_exponents, growth_integral
 from snapdyn.validation.requirements import UNIFORM
 from snapdyn.validation.sample_classes import dominant_token, weak_instances
@@ -197,4 +198,5 @@ CLAIM = Claim(
         bounds(EXACT, WITH_DISTINCT, 0.0, (40, 2000)),
     ),
     picture=picture,
+    map=lambda level: common_logit_maps(level)[0],
 )
