@@ -11,12 +11,4 @@ from snapdyn.validation.claims.approximations import (
 )
 
 # In the order of the register.
-MODULES = (
-    theorem1b,
-    theorem1_form,
-    clock,
-    momentum_clock,
-    orders,
-    ladder,
-    slow_attention,
-)
+MODULES = (theorem1b, theorem1_form, clock, momentum_clock, orders, ladder, slow_attention)

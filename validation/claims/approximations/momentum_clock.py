@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import Trajectory, momentum_clock
-from snapdyn.validation.claims.approximations._shared import picture_of
+from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.maps.momentum import momentum_map
 from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.sample_classes import strongly_correlated_classes
@@ -19,7 +19,6 @@ from snapdyn.validation.statement import (
     MEAN_FIELD,
     SGD,
     Claim,
-    Family,
     Instance,
     Measure,
     Measured,
@@ -29,15 +28,9 @@ from snapdyn.validation.statement import (
     runs_on_rung,
 )
 
-# Momentum of the paper's experiments; of an instance without momentum too.
-MOMENTUM = 0.9
-DOMAIN = Family(
-    "descent at small rates",
-    "any",
-    uniform=False,
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
+DOMAIN = replace(
+    FLOWS,
+    name="descent at small rates",
     vocab_size=(2, 10**6),
     ratio=(1e-3, 1.0),
     horizon=(1e-3, 1e-1),
@@ -48,7 +41,7 @@ DOMAIN = Family(
 
 def momentum_of(instance: Instance) -> float:
     """Momentum of the instance; without one, that of the paper's experiments."""
-    return instance.momentum or MOMENTUM
+    return instance.momentum or 0.9
 
 
 def steps_of(instance: Instance) -> int:
@@ -103,11 +96,6 @@ def error_of(clock: Callable[[int, float], Any], bound: Callable[[Instance], flo
     return measure
 
 
-first_order_clock = error_of(lambda i, mu: i / (1 - mu))
-no_clock = error_of(lambda i, mu: i)
-build_up_clock = error_of(momentum_clock, change)
-
-
 def attention_of_sgd(clock: float) -> Measured:
     """Relative difference of z between the mean of SGD at step 2000, at momentum 0.9, and the flow at `clock` 2000."""
     arguments = strongly_correlated_classes(), 5e-6, 5e-6
@@ -117,11 +105,7 @@ def attention_of_sgd(clock: float) -> Measured:
     return Measured(np.abs(flow - z).max() / np.abs(z).max(), at_most=0.05)
 
 
-def at(step: float) -> Instance:
-    """Three strongly correlated classes, to a step with momentum 0.9."""
-    return Instance.of(strongly_correlated_classes(), 1e-6, 1e-6, 10 * step, momentum=0.9)
-
-
+FIRST_STEP = Instance.of(strongly_correlated_classes(), 1e-6, 1e-6, 10.0, momentum=0.9)
 CONDITIONS = (replace(ZERO_START, defining=True), SMALL_RATES, FEW_STEPS)
 
 CLAIM = Claim(
@@ -141,21 +125,21 @@ CLAIM = Claim(
         Property(
             "clock i/(1-mu), fall of the loss: error over D/(i-D) (1+x)/(1-x), D = mu/(1-mu), x = eta t",
             DESCENT,
-            first_order_clock,
+            error_of(lambda i, mu: i / (1 - mu)),
             DOMAIN,
             conditions=(*CONDITIONS, LATE),
-            controls={"wrong theory: t = i": no_clock},
+            controls={"wrong theory: t = i": error_of(lambda i, mu: i)},
             evaluations=(40, 1500),
-            beyond={"step 1": at(1)},
+            beyond={"step 1": FIRST_STEP},
         ),
         Property(
             "build-up clock, fall of the loss: error over eta t",
             DESCENT,
-            build_up_clock,
+            error_of(momentum_clock, change),
             DOMAIN,
             conditions=CONDITIONS,
             evaluations=(20, 500),
-            cases={"step 1, build-up clock": at(1)},
+            cases={"step 1, build-up clock": FIRST_STEP},
         ),
         Property(
             "clock i/(1-mu), z of the mean of SGD: relative error",
@@ -164,13 +148,6 @@ CLAIM = Claim(
             controls={"wrong theory: t = i in SGD": lambda clock: attention_of_sgd(1.0)},
             cases={"step 2000 of SGD": 10.0},
         ),
-    ),
-    picture=lambda: picture_of(
-        "step i",
-        np.geomspace(1, 1000, 13).round(),
-        "error of the fall of the loss over D/(i-D)",
-        {"t = i/(1-mu)": first_order_clock, "t = i": no_clock},
-        at,
     ),
     map=momentum_map,
 )

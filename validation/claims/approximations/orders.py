@@ -45,11 +45,6 @@ def distance(name: str, wrong: bool = False) -> Measured:
     return Measured(abs(order - fit.expected), at_most=min(fit.order.margin(), DECISIVE))
 
 
-def picture() -> Picture:
-    lines = (Picture.line(fit.name, fit.parameter, fit.gap, "simulation") for fit in fits().values())
-    return Picture("small parameter", "gap", tuple(lines), yscale="log")
-
-
 # Rung, wrong theories of its fits, names of the fits.
 FITTED = (
     (MEAN_FIELD, "one seed for descent", (STEP,)),
@@ -88,5 +83,10 @@ CLAIM = Claim(
         )
         for rung, wrong, names in FITTED
     ),
-    picture=picture,
+    picture=lambda: Picture(
+        "small parameter",
+        "gap",
+        tuple(Picture.line(fit.name, fit.parameter, fit.gap, "simulation") for fit in fits().values()),
+        yscale="log",
+    ),
 )

@@ -10,11 +10,10 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import ClassKind, symmetric_classes
-from snapdyn.validation.claims.approximations._shared import picture_of
-from snapdyn.validation.claims.attention._shared import A_DISTINCT_TOKEN, distinct_tokens, falls, without_normalisation
-from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY
+from snapdyn.validation.claims.attention._shared import FLOWS, distinct_tokens, falls, one_way
+from snapdyn.validation.linear_response import LITTLE_MEMORY
 from snapdyn.validation.maps.fallen_tokens import slow_attention_map
-from snapdyn.validation.requirements import OWN_NEXT_TOKENS, ZERO_START
+from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.rungs.run import MODIFIED
 from snapdyn.validation.sample_classes import counterexample
 from snapdyn.validation.statement import (
@@ -23,7 +22,6 @@ from snapdyn.validation.statement import (
     SGD,
     Box,
     Claim,
-    Family,
     Instance,
     Measured,
     Property,
@@ -34,18 +32,7 @@ from snapdyn.validation.statement import (
 from snapdyn.validation.statistics import standard_error
 
 # What decides is (eta_Z/eta_Y) (V h)^2, which grows with ln t.
-DOMAIN = Family(
-    "slow attention",
-    "any",
-    uniform=False,
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
-    vocab_size=(2, 10**6),
-    ratio=(1e-6, 1e-1),
-    horizon=(1e-2, 1e6),
-    eta_Y=(1e-6, 1e6),
-)
+DOMAIN = replace(FLOWS, name="slow attention", vocab_size=(2, 10**6), ratio=(1e-6, 1e-1))
 FIRST = 1e-3  # u at which tokens of the law turn: it is the limit of small u
 
 
@@ -61,8 +48,8 @@ def turn(smaller: float, larger: float, num_classes: int) -> tuple[float, float]
     eta_Z, shares = law / FIRST**2 / K, c / (c + np.sqrt(1 - c**2))
     classes = symmetric_classes([ClassKind([x], [1 - x], K // 2) for x in shares], vocab_size=10**5 * K)
     # Y is of order 1/V, and the last logits are of order eta_Z u^2/V or more.
-    options = {"rtol": 1e-9, "atol": 1e-8 * min(1.0, eta_Z) * FIRST**2 / classes.vocab_size}
-    run = run_on_rung(MEAN_FIELD, classes, 1.0, eta_Z, K * u, reduce=True, method="compiled", **options)
+    atol = 1e-8 * min(1.0, eta_Z) * FIRST**2 / classes.vocab_size
+    run = run_on_rung(MEAN_FIELD, classes, 1.0, eta_Z, K * u, reduce=True, method="compiled", rtol=1e-9, atol=atol)
     return K * eta_Z * u[run.of_class(1).z[:, 0, 1].argmax()] ** 2, law
 
 
@@ -80,12 +67,9 @@ def fall_in_sgd(instance: Instance) -> Measured:
     return Measured(fall.mean() / standard_error(fall), at_most=3.0)
 
 
-def f10(ratio: float = 0.3) -> Instance:
-    """The instance of F10 up to t = 120/eta_Y."""
-    return Instance.of(counterexample(), 0.1, 0.1 * ratio, 1200.0)
-
-
-SETTINGS = {"theorem2a-strong-slow": load("theorem2a-strong-slow").instance, "F10": f10()}
+# The instance of F10 up to t = 120/eta_Y.
+F10 = Instance.of(counterexample(), 0.1, 0.03, 1200.0)
+SETTINGS = {"theorem2a-strong-slow": load("theorem2a-strong-slow").instance, "F10": F10}
 
 CLAIM = Claim(
     "slow-attention",
@@ -108,34 +92,14 @@ CLAIM = Claim(
     "standard errors), and rises under Eq. (10).",
     expected="conditional",
     properties=(
-        Property(
-            "largest fall of a distinct logit over the largest |z|",
-            MEAN_FIELD,
-            falls(MEAN_FIELD, distinct_tokens),
-            DOMAIN,
-            conditions=(
-                A_DISTINCT_TOKEN,
-                replace(OWN_NEXT_TOKENS, defining=False),
-                ZERO_START,
-                FROZEN_SPEED,
-                LITTLE_MEMORY,
-            ),
-            controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(distinct_tokens)},
-            evaluations=(30, 1500),
-            beyond=SETTINGS,
-        ),
-        Property(
-            "the same under Eq. (10)",
-            MODIFIED,
-            falls(EXACT, distinct_tokens),
-            cases=SETTINGS,
-        ),
+        one_way(MEAN_FIELD, distinct_tokens, DOMAIN, ZERO_START, evaluations=(30, 1500), beyond=SETTINGS),
+        Property("the same under Eq. (10)", MODIFIED, falls(EXACT, distinct_tokens), cases=SETTINGS),
         Property(
             "fall of the token of F10 in the mean of SGD, in standard errors",
             SGD,
             fall_in_sgd,
             conditions=(LITTLE_MEMORY,),
-            beyond={"F10 in SGD": f10()},
+            beyond={"F10 in SGD": F10},
         ),
         Property(
             "K (eta_Z/eta_Y) u^2 at which tokens of unequal profiles turn and fall, against its law 2 x^2/b",
@@ -146,13 +110,6 @@ CLAIM = Claim(
             evaluations=(20, 400),
             corrected=True,
         ),
-    ),
-    picture=lambda: picture_of(
-        "eta_Z/eta_Y",
-        np.geomspace(0.01, 10, 13),
-        "largest fall over the largest |z|, F10",
-        {rung: falls(rung, distinct_tokens) for rung in (MEAN_FIELD, EXACT)},
-        f10,
     ),
     map=slow_attention_map,
     findings=("F10",),

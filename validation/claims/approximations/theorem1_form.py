@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,11 +11,11 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.approximations._shared import MODIFIED_FLOW, picture_of
+from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.maps.common_logit import common_logit_maps, common_logit_ratio
 from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
-from snapdyn.validation.statement import Claim, Family, Headline, Instance, Measured, Property, flow
+from snapdyn.validation.statement import Claim, Family, Headline, Instance, Measure, Measured, Property, flow
 
 DOMAIN = Family(
     "frozen attention, any overlap",
@@ -75,13 +76,21 @@ def original_flow(instance: Instance) -> OriginalFlow | None:
     return OriginalFlow(run.t, C[:, np.arange(K), next_index], spread, beta)
 
 
-def largest(values: Floats, run: OriginalFlow, at_most: float) -> Measured:
-    """Largest of values (N, ...), with its time."""
-    at = np.unravel_index(int(values.argmax()), values.shape)
-    return Measured(values[at], at_most=at_most, where=f"t = {run.t[at[0]]:.3g}")
+def largest(of: Callable[[Instance, OriginalFlow], Floats], at_most: float = 1.0) -> Measure:
+    """Largest of(instance, flow) (N, ...), with its time."""
+
+    def measure(instance: Instance) -> Measured | None:
+        run = original_flow(instance)
+        if run is None:
+            return None
+        values = of(instance, run)
+        at = np.unravel_index(values.argmax(), values.shape)
+        return Measured(values[at], at_most=at_most, where=f"t = {run.t[at[0]]:.3g}")
+
+    return measure
 
 
-def excess(instance: Instance, run: OriginalFlow, ratio: Floats) -> Measured:
+def excess(instance: Instance, run: OriginalFlow, ratio: Floats) -> Floats:
     """Distance from 1 of `ratio`, beta_nk (V-1) U_n/(iota_n U_k), over what the spread of wrong logits allows.
 
     All shares of wrong outputs lie in exp(+-S)/(V-1), at any one time and on average over the past, and beta_nk is
@@ -94,42 +103,33 @@ def excess(instance: Instance, run: OriginalFlow, ratio: Floats) -> Measured:
     least /= 1 + np.where(least > 0, up, down) * rest
     most = (2 * up - down + rest) / (1 + down * rest)
     share = np.where(ratio >= 1, (ratio - 1) / (most - 1 + SOLVER), (1 - ratio) / (1 - least + SOLVER))
-    return largest(share * (1 - np.eye(instance.num_classes)), run, 1.0)
+    return np.asarray(share * (1 - np.eye(instance.num_classes)))
 
 
-def beta_of_original_flow(instance: Instance) -> Measured | None:
+def beta_of_original_flow(instance: Instance, run: OriginalFlow) -> Floats:
     """beta_nk (V-1) U_n/(iota_n U_k) against 1, for every pair of classes and every time."""
-    run = original_flow(instance)
-    if run is None:
-        return None
     return excess(instance, run, run.beta * (instance.vocab_size - 1) * run.U[:, :, None] / run.U[:, None, :])
 
 
-def modified_beta(instance: Instance) -> Measured | None:
+def modified_beta(instance: Instance, run: OriginalFlow) -> Floats:
     """Wrong theory: beta_nk/iota_n of the modified flow, from E', against the same bound."""
-    run, V = original_flow(instance), instance.vocab_size
-    E_prime = np.eye(instance.num_classes) - np.linalg.inv(instance.gram)
+    V, E_prime = instance.vocab_size, np.eye(instance.num_classes) - np.linalg.inv(instance.gram)
     iota, beta = analytic.speed_coefficients(E_prime, V, form="exact")
-    return None if run is None else excess(instance, run, beta / iota[:, None] * (V - 1))
+    return excess(instance, run, beta / iota[:, None] * (V - 1))
 
 
-def spread_by_overlap(instance: Instance) -> Measured | None:
+def spread_by_overlap(instance: Instance, run: OriginalFlow) -> Floats:
     """S over its bound: largest G_kj U_j, j != k, plus exp(S) sum_m G_km U_m/(V-1)."""
-    run, G = original_flow(instance), instance.gram
-    if run is None:
-        return None
+    G = instance.gram
     pairs = ((G - np.eye(len(G))) * run.U[:, None, :]).max(axis=(1, 2))
     rest = np.exp(np.minimum(run.S, 300.0)) * (run.U @ G).max(axis=1) / (instance.vocab_size - 1)
-    return largest(run.S / (pairs + rest), run, 1 + 1e-6)
+    return np.asarray(run.S / (pairs + rest))
 
 
-def printed_size(instance: Instance) -> Measured | None:
+def printed_size(instance: Instance, run: OriginalFlow) -> Floats:
     """|ln| of xi_n/iota_n = sum_k beta_nk G_nk/iota_n under the original flow over -E'_nn, the printed order."""
-    run = original_flow(instance)
-    if run is None:
-        return None
     original = np.maximum((run.beta * instance.gram).sum(axis=2), 1e-300)
-    return largest(np.abs(np.log(original / (np.diag(np.linalg.inv(instance.gram)) - 1))), run, np.log(2))
+    return np.abs(np.log(original / (np.diag(np.linalg.inv(instance.gram)) - 1)))
 
 
 def ratio_of_common_logits(vocab_size: int) -> Measured:
@@ -157,7 +157,7 @@ CLAIM = Claim(
         Property(
             "|ln| of xi_n/iota_n of the original flow over -E'_nn",
             ORIGINAL,
-            printed_size,
+            largest(printed_size, np.log(2)),
             DOMAIN,
             conditions=CONDITIONS,
             evaluations=(20, 200),
@@ -165,16 +165,16 @@ CLAIM = Claim(
         Property(
             "|beta_nk (V-1) U_n/(iota_n U_k) - 1| over what the spread S of wrong logits allows",
             ORIGINAL,
-            beta_of_original_flow,
+            largest(beta_of_original_flow),
             DOMAIN,
             conditions=CONDITIONS,
-            controls={"wrong theory: beta from E', as under the modified flow": modified_beta},
+            controls={"wrong theory: beta from E', as under the modified flow": largest(modified_beta)},
             corrected=True,
         ),
         Property(
             "S over the largest overlap times U, plus exp(S) sum_k G_nk U_k/(V-1)",
             ORIGINAL,
-            spread_by_overlap,
+            largest(spread_by_overlap, 1 + 1e-6),
             DOMAIN,
             conditions=CONDITIONS,
             corrected=True,
@@ -185,13 +185,6 @@ CLAIM = Claim(
             ratio_of_common_logits,
             cases={"V = 1,000": 1000, "V = 100,000": 100_000},
         ),
-    ),
-    picture=lambda: picture_of(
-        "V",
-        np.geomspace(100, 1e6, 9),
-        "common logit under (10) over the mean field's",
-        {"K = 10, one common token": ratio_of_common_logits},
-        round,
     ),
     map=lambda level: common_logit_maps(level)[0],
     findings=("F4",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,13 +11,12 @@ from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.validation.claims.approximations._shared import picture_of
+from snapdyn.validation.claims.attention._shared import FLOWS, STATES
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
 from snapdyn.validation.rungs.run import CLOSED
 from snapdyn.validation.statement import (
     MEAN_FIELD,
     Claim,
-    Family,
     Instance,
     Measure,
     Measured,
@@ -27,23 +27,18 @@ from snapdyn.validation.statement import (
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
 CONSTANT = 2.0
-SCALARS = Family(
-    "decoder, late times",
-    "any",
-    uniform=False,
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    vocab_size=(4, 10**12),
-    ratio=(1e-6, 1e6),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
+SCALARS = replace(
+    FLOWS,
+    name="decoder, late times",
+    num_distinct=(1, 4),
     shared_next_tokens=True,
+    **(STATES | {"vocab_size": (4, 10**12)}),
 )
-RUNS = Family(
-    "mean field, late times",
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
+RUNS = replace(
+    FLOWS,
+    name="mean field, late times",
+    correlation="weak",
+    uniform=True,
     vocab_size=(4, 10**6),
     ratio=(1e-6, 1e-1),
     horizon=(1e2, 1e6),
@@ -64,34 +59,25 @@ LATE = Requirement(
 )
 
 
-def scaled_gamma(instance: Instance) -> tuple[Floats, Floats]:
-    """gamma_n eta_Y s and eta_Y s, s = p_n t, from the start of late times to t_end in 40 steps; at t_end if before."""
-    V, start = instance.vocab_size, start_of_late_times(instance.vocab_size)
-    ends = instance.prior * instance.horizon
-    ends = ends[ends >= start] if ends.max() >= start else ends.max(keepdims=True)
-    x = np.concatenate([np.geomspace(min(start, end), end, 40) for end in ends])
-    # gamma depends on eta_Y and s through eta_Y s only.
-    return analytic.gamma(x, 1.0, V, 1) * x, x
-
-
 def gamma_over(logarithm: Callable[[Floats, int], Floats | float]) -> Measure:
-    """Largest gamma_n eta_Y p_n t over a logarithm of x = eta_Y p_n t and V, over classes and late times."""
+    """Largest gamma_n eta_Y p_n t over a logarithm of x = eta_Y p_n t and V, over classes and late times.
+
+    40 times from the start of late times to t_end; where that is before, t_end.
+    """
 
     def measure(instance: Instance) -> Measured:
-        scaled, x = scaled_gamma(instance)
-        return Measured((scaled / logarithm(x, instance.vocab_size)).max(), at_most=CONSTANT)
+        V, start = instance.vocab_size, start_of_late_times(instance.vocab_size)
+        ends = instance.prior * instance.horizon
+        ends = ends[ends >= start] if ends.max() >= start else ends.max(keepdims=True)
+        x = np.concatenate([np.geomspace(min(start, end), end, 40) for end in ends])
+        # gamma depends on eta_Y and s = p_n t through eta_Y s only.
+        return Measured((analytic.gamma(x, 1.0, V, 1) * x / logarithm(x, V)).max(), at_most=CONSTANT)
 
     return measure
 
 
-printed_order = gamma_over(lambda x, V: np.maximum(np.log(x), 1.0))
-# ln(1 + V x) is ln(V x) up to 1/(V x) and stays positive at early times, where the statement is measured as well.
-corrected_order = gamma_over(lambda x, V: np.log1p(V * x))
-no_logarithm = gamma_over(lambda x, V: 1.0)
-
-
 def order_of_run(instance: Instance) -> Measured | None:
-    """`corrected_order` with gamma_n = w_n[n] (1 - alpha_n[n]) measured in the mean field, attention moving."""
+    """The same over ln(1 + V x), gamma_n = w_n[n] (1 - alpha_n[n]) measured in the mean field, attention moving."""
     # Y alone decides gamma: logits that are rounding (no overlap, say) need no relative accuracy.
     run = flow(instance, MEAN_FIELD, save_decoder=True, method="compiled", atol=1e-12)
     if run is None:
@@ -102,9 +88,8 @@ def order_of_run(instance: Instance) -> Measured | None:
     return Measured(ratio.max(), at_most=CONSTANT, error=1e-6)
 
 
-def at(vocab_size: float) -> Instance:
+def at(V: int) -> Instance:
     """Five classes with one common token, slow attention, from t0 to 1e5 t0."""
-    V = round(vocab_size)
     end = 1e5 * float(analytic.transition_time(5, V, 1.0, kind="end"))
     return Instance.of(single_common_token(5, 4, 0.03, V), 1.0, 1e-6, end)
 
@@ -130,19 +115,20 @@ CLAIM = Claim(
         Property(
             "gamma_n eta_Y p_n t over the printed ln(eta_Y p_n t)",
             CLOSED,
-            printed_order,
+            gamma_over(lambda x, V: np.maximum(np.log(x), 1.0)),
             SCALARS,
             conditions=(LARGE_VOCABULARY, LATE),
             evaluations=(100, 1000),
-            cases={"V = 100": at(100), "V = 1e12": at(1e12)},
+            cases={"V = 100": at(100), "V = 1e12": at(10**12)},
         ),
         Property(
             "gamma_n eta_Y p_n t over ln(V eta_Y p_n t)",
             CLOSED,
-            corrected_order,
+            # ln(1 + V x) is ln(V x) up to 1/(V x), and positive at early times, where it is measured as well.
+            gamma_over(lambda x, V: np.log1p(V * x)),
             SCALARS,
             conditions=(LARGE_VOCABULARY, LATE),
-            controls={"wrong theory: no logarithm": no_logarithm},
+            controls={"wrong theory: no logarithm": gamma_over(lambda x, V: 1.0)},
             evaluations=(400, 40000),
             corrected=True,
         ),
@@ -157,12 +143,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("late-gamma",),
-    picture=lambda: picture_of(
-        "V",
-        np.geomspace(100, 1e12, 11),
-        "largest gamma eta_Y t/K over its logarithm",
-        {"ln(V eta_Y t/K)": corrected_order, "ln(eta_Y t/K), as printed": printed_order},
-        at,
-    ),
     findings=("F8",),
 )

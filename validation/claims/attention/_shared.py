@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
-from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY_COMMON
+from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
 from snapdyn.validation.search.flows import noise
@@ -21,27 +21,26 @@ from snapdyn.validation.statement import (
     MEAN_FIELD,
     Family,
     Instance,
+    Measure,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
 )
 
 Tokens = Callable[[SequenceClasses], Ints]
-Measure = Callable[[Instance], Measured | None]
 WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}
-MODIFIED = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING)
+MODIFIED_FLOW = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLAPPING)
 # The mean field exists for classes that share next tokens, too.
 OWN = replace(OWN_NEXT_TOKENS, defining=False)
 
 # Rates and times of flows, as wide as float64 and the solvers allow, and those of statements about one state.
 RANGES: dict[str, Any] = {"vocab_size": (2, 10**12), "ratio": (1e-6, 1e2), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
-WIDE: dict[str, Any] = {"num_classes": (2, 12), "ratio": (1e-6, 1e6), "horizon": (1e-2, 1e12)}
+STATES = RANGES | {"ratio": (1e-6, 1e6), "horizon": (1e-2, 1e12)}
 FLOWS = Family(
     "any classes", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(0, 4), **RANGES
 )
-SCALARS = replace(FLOWS, name="any state of Eq. (10)", **(WIDE | {"num_classes": (1, 12), "num_common": (0, 4)}))
+SCALARS = replace(FLOWS, name="any state of Eq. (10)", num_classes=(1, 12), num_common=(0, 4), **STATES)
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def row_sum(instance: Instance) -> float:
         return 0.0
     p = instance.prior
     terms = (instance.gram * np.maximum(1.0, p / p[:, None]))[~np.eye(K, dtype=bool)].reshape(K, K - 1)
-    return float((terms.sum(axis=1) - terms.min(axis=1)).max())
+    return np.asarray(terms.sum(axis=1) - terms.min(axis=1)).max()
 
 
 SMALL_OVERLAPS = Requirement(
@@ -131,20 +130,19 @@ def falls(rung: str, tokens: Tokens, sign: float = 1.0) -> Measure:
         query, token = query[moved], token[moved]
         rounding = noise(instance, rung)
         change = run.z - np.asarray(run.z_initial)
-        paths = np.vstack([np.zeros(token.size), sign * change[:, query, token]])
-        drop = drop_below_maximum(paths)
-        if drop.max(initial=0.0) > rounding:
+        paths = sign * change[:, query, token]
+        drop = drop_below_maximum(np.vstack([np.zeros(token.size), paths]))[1:] - rounding
+        if drop.max(initial=0.0) > 0:
             i, j = np.unravel_index(drop.argmax(), drop.shape)
-            scale = max(float(np.abs(change).max()), rounding)
-            where = f"token {token[j]} of query {query[j]}, t = {run.t[i - 1]:.3g}"
-            return Measured((float(drop[i, j]) - rounding) / scale, at_most=FALL, where=where)
+            where = f"token {token[j]} of query {query[j]}, t = {run.t[i]:.3g}"
+            return Measured(drop[i, j] / max(np.abs(change).max(), rounding), at_most=FALL, where=where)
         paths = paths[:, paths.max(axis=0) > rounding]
         if not paths.size:
             return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
-        gains = np.diff(paths, axis=0)
-        late = np.arange(gains.shape[0])[:, None] >= gains.argmax(axis=0)
+        gains = np.diff(paths, axis=0, prepend=0.0)
+        late = np.arange(len(gains))[:, None] >= gains.argmax(axis=0)
         least = np.where(late, gains, np.inf).min(axis=0) / paths.max(axis=0)
-        return Measured(min(-float(least.min()), 0.0), at_most=FALL)
+        return Measured(min(-least.min(), 0.0), at_most=FALL)
 
     return measure
 
@@ -157,7 +155,7 @@ def early_gradient(instance: Instance) -> tuple[Floats, Floats]:
     return f, (same - 1.0 / instance.vocab_size) @ (classes.prior[:, None] * f)
 
 
-def without_normalisation(tokens: Tokens, sign: float = 1.0) -> Measure:
+def without_normalisation(tokens: Tokens, sign: float) -> Measure:
     """Wrong theory: attention without the division by |q|, z' = c o (g - c.g): fall of `tokens` at early times."""
 
     def measure(instance: Instance) -> Measured | None:
@@ -166,9 +164,9 @@ def without_normalisation(tokens: Tokens, sign: float = 1.0) -> Measure:
         c = f / f.sum(axis=1, keepdims=True)
         rates = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
         drift = (classes.query_index == np.arange(classes.queries.size)[:, None]) @ rates
-        largest = float(np.abs(drift).max())
+        largest = np.abs(drift).max()
         moved = sign * drift[logits_of(classes, tokens(classes))]
-        return None if largest == 0 or not moved.size else Measured(-float(moved.min()) / largest, at_most=FALL)
+        return None if largest == 0 or not moved.size else Measured(-moved.min() / largest, at_most=FALL)
 
     return measure
 
@@ -192,8 +190,8 @@ def speed(instance: Instance) -> Measured:
     shares = terms.sum(axis=(0, 2)) / np.abs(terms).sum(axis=(0, 2))
     n = int(shares.argmin())
     # An inverse loses eps times the condition number.
-    error = 16 * len(G) * EPS / float(instance.eigenvalues[0])
-    return Measured(float(shares[n]), at_least=0.0, error=error, where=f"class {n}, t = {instance.t_end:.3g}")
+    error = 16 * len(G) * EPS / instance.eigenvalues[0]
+    return Measured(shares[n], at_least=0.0, error=error, where=f"class {n}, t = {instance.t_end:.3g}")
 
 
 def drift_at_end(instance: Instance) -> tuple[Floats, Floats]:
@@ -207,49 +205,44 @@ def common_rate(instance: Instance) -> Measured:
     """Largest rate of a common logit at z(0) and t_end under Eq. (10), over the largest rate."""
     drift, g = drift_at_end(instance)
     query, token = logits_of(instance.classes, common_tokens(instance.classes))
-    largest = float(np.abs(drift).max())
+    largest = np.abs(drift).max()
     moved = drift[query, token] / largest
     # g_n loses digits where f_n.g_n is taken off, which is 1/overlap times larger, and in the solve.
-    error = 1e3 * EPS * float(np.linalg.norm(g, axis=1).max()) / float(instance.eigenvalues[0]) / largest
-    return Measured(float(moved.max()), at_most=0.0, error=error, where=f"token {token[moved.argmax()]}")
+    error = 1e3 * EPS * np.linalg.norm(g, axis=1).max() / instance.eigenvalues[0] / largest
+    return Measured(moved.max(), at_most=0.0, error=error, where=f"token {token[moved.argmax()]}")
 
 
-def no_division(tokens: Tokens, sign: float = 1.0) -> dict[str, Measure]:
-    """The control of falls and rises."""
-    return {"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(tokens, sign)}
+# What must not happen to the logits of tokens, with its sign for `falls`, conditions, and that of the mean field.
+TURNS: dict[Tokens, Any] = {
+    distinct_tokens: ("fall of a distinct", 1.0, (A_DISTINCT_TOKEN,), LITTLE_MEMORY),
+    common_tokens: ("rise of a common", -1.0, (A_COMMON_TOKEN, A_DISTINCT_TOKEN), LITTLE_MEMORY_COMMON),
+}
 
 
-def common_logits_fall(domain: Family, *conditions: Requirement, directed: bool = True) -> tuple[Property, ...]:
-    """Properties: no common logit rises in the mean field; none has a positive rate, or rises, under Eq. (10)."""
-    of_rungs = {MEAN_FIELD: (OWN, FROZEN_SPEED, LITTLE_MEMORY_COMMON), EXACT: MODIFIED}
-    mean_field, modified = (
-        Property(
-            "largest rise of a common logit over the largest |z|",
-            WORDS[rung],
-            falls(rung, common_tokens, -1.0),
-            domain,
-            conditions=(A_COMMON_TOKEN, A_DISTINCT_TOKEN, *of_rung, *conditions),
-            controls=no_division(common_tokens, -1.0),
-            evaluations=(40, 1500),
-            directed=directed,
-        )
-        for rung, of_rung in of_rungs.items()
+def one_way(rung: str, tokens: Tokens, domain: Family, *conditions: Requirement, **facts: Any) -> Property:
+    """Property: on a rung no distinct logit falls, or no common one rises."""
+    turn, sign, present, memory = TURNS[tokens]
+    of_rung = (OWN, FROZEN_SPEED, memory) if rung == MEAN_FIELD else MODIFIED_FLOW
+    return Property(
+        f"largest {turn} logit over the largest |z|",
+        WORDS[rung],
+        falls(rung, tokens, sign),
+        domain,
+        conditions=(*present, *of_rung, *conditions),
+        controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(tokens, sign)},
+        **({"evaluations": (40, 1500)} | facts),
     )
+
+
+def common_under_eq_10(domain: Family, *conditions: Requirement, **facts: Any) -> tuple[Property, Property]:
+    """Properties: no common logit has a positive rate, or rises, under Eq. (10)."""
+    modified = one_way(EXACT, common_tokens, domain, *conditions, **facts)
     rates = replace(
         modified,
         name="largest rate of a common logit over the largest rate",
         measure=common_rate,
-        domain=replace(domain, **WIDE),
+        domain=replace(domain, num_classes=(2, 12), **STATES),
         evaluations=(400, 40_000),
+        beyond={},
     )
-    return mean_field, rates, modified
-
-
-def logit_picture(ylabel: str, shown: Mapping[str, tuple[Instance, str, int, str]], **scale: Any) -> Picture:
-    """Picture of logits over eta_Z: by the label of each line the instance, rung, token of the first query and kind."""
-    lines = []
-    for label, (instance, rung, token, kind) in shown.items():
-        run = flow(instance, rung)
-        assert run is not None
-        lines.append(Picture.line(label, run.t, run.z[:, 0, token] / instance.eta_Z, kind))
-    return Picture("t (batch-size-1 steps)", ylabel, tuple(lines), **scale)
+    return rates, modified

@@ -11,17 +11,17 @@ from snapdyn.dynamics import sgd
 from snapdyn.validation.claims.attention._shared import (
     RANGES,
     Reshaped,
-    common_logits_fall,
     common_tokens,
+    common_under_eq_10,
     drift_at_end,
-    logit_picture,
+    one_way,
     start_of,
 )
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import ONE_QUERY
 from snapdyn.validation.statement import (
-    EXACT,
+    MEAN_FIELD,
     SGD,
     Box,
     Claim,
@@ -41,12 +41,13 @@ def spread_of_profiles(instance: Instance) -> float:
     weights = instance.P * np.exp(start_of(instance)[instance.classes.query_index])
     common = weights[:, common_tokens(instance.classes)]
     shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1e-300)
-    return float((np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0))
+    return np.asarray(np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0)
 
 
 PROPORTIONAL = Requirement(
     "common parts proportional", "P(l|n) = rho_l tau_n for every common l, to 1e-9", spread_of_profiles, at_most=1e-9
 )
+CONDITIONS = (ONE_QUERY, PROPORTIONAL)
 SHARED = Reshaped(
     "proportional common parts",
     "any",
@@ -76,7 +77,7 @@ def trained(instance: Instance) -> Measured:
     """Common logits after 2000 steps on single sequences: largest mean over seeds plus three standard errors."""
     runs = sgd(instance.classes, 0.2, 0.2, 2000, seed=range(8), record=[2000])
     last = np.array([run.z[-1, 0, common_tokens(instance.classes)] for run in runs])
-    return Measured(float((last.mean(axis=0) + 3 * standard_error(last)).max()), at_most=0.0)
+    return Measured((last.mean(axis=0) + 3 * standard_error(last)).max(), at_most=0.0)
 
 
 def two_classes(ratio: float, overlap: float) -> float:
@@ -113,7 +114,6 @@ def where_it_grows(level: str) -> Map:
     )
 
 
-IN_MEAN_FIELD, RATES, UNDER_EQ_10 = common_logits_fall(SHARED, ONE_QUERY, PROPORTIONAL, directed=False)
 CLAIM = Claim(
     "corollary2",
     source="Corollary 2, Eqs. (10), (101)-(107)",
@@ -138,13 +138,18 @@ CLAIM = Claim(
     "size by {two queries of unequal size:.0%}.",
     expected="conditional",
     properties=(
-        replace(
-            IN_MEAN_FIELD,
+        one_way(
+            MEAN_FIELD,
+            common_tokens,
+            SHARED,
+            *CONDITIONS,
+            directed=False,
             beyond={"two queries of unequal size, eta_Z/eta_Y = 0.01": replace(UNEQUAL, eta_Z=0.01)},
         ),
-        RATES,
-        replace(
-            UNDER_EQ_10,
+        *common_under_eq_10(
+            SHARED,
+            *CONDITIONS,
+            directed=False,
             beyond=lambda: {
                 "P(l|n) depends on n": load("theorem2b-two-common").instance,
                 "two queries of unequal size": UNEQUAL,
@@ -164,13 +169,6 @@ CLAIM = Claim(
             controls={"wrong theory: growth where f_1l/f_2l > 1/(f_1.f_2)": lambda p: grows(**p, mean=p["ratio"])},
             evaluations=(200, 20_000),
         ),
-    ),
-    picture=lambda: logit_picture(
-        "z of common token 1, Eq. (10)",
-        {
-            "as in Corollary 2": (PERMUTED, EXACT, 1, "theory"),
-            "two queries of unequal size": (UNEQUAL, EXACT, 1, "simulation"),
-        },
     ),
     map=where_it_grows,
 )

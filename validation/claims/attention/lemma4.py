@@ -12,7 +12,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, load
+from snapdyn.validation.statement import Claim, Instance, Measured, Property
 
 # Both routes solve with the Gram matrix: rounding times its condition number, a few hundred operations deep.
 OPERATIONS = 1e3
@@ -28,25 +28,20 @@ def moved(instance: Instance) -> Instance:
 def compared(at: Instance, drift: Floats) -> Measured:
     """`drift` against the rates of the logits by dense linear algebra, over what rounding allows."""
     expected, g = drift_at_end(at)
-    size = float((at.prior * np.linalg.norm(g, axis=1)).max())
-    allowed = OPERATIONS * EPS * float(np.linalg.cond(at.gram)) * size
-    return Measured(float(np.abs(drift - expected).max()) / allowed, at_most=1.0)
+    size = (at.prior * np.linalg.norm(g, axis=1)).max()
+    allowed = OPERATIONS * EPS * np.linalg.cond(at.gram) * size
+    return Measured(np.abs(drift - expected).max() / allowed, at_most=1.0)
 
 
-def kernel_drift(at: Instance) -> Floats:
-    """Eq. (10) with exact beta as the system of `sd.ModifiedDecoder` has it, over eta_Z, (Q, M)."""
+def kernel(instance: Instance) -> Measured:
+    """Eq. (10) with exact beta as the system of `sd.ModifiedDecoder` has it, compared."""
+    at = moved(instance)
     drift = start_of(at) * 0.0
     system = ModifiedDecoder(at.classes, at.eta_Y, at.eta_Z, z_initial=at.start)
     values = system.initial_state()
     values[system.layout.num_slots :] = heights(at) * at.vocab_size
     drift[at.classes.z_coordinates] = system.z_support(system.derivative(0.0, values)) / at.eta_Z
-    return drift
-
-
-def kernel(instance: Instance) -> Measured:
-    """The system's rates of z, compared."""
-    at = moved(instance)
-    return compared(at, kernel_drift(at))
+    return compared(at, drift)
 
 
 def per_round(instance: Instance) -> Measured:
@@ -65,21 +60,6 @@ def printed_sign(instance: Instance) -> Measured:
     h = heights(at)[0]
     decay = (V - 1) * np.exp(-V * h)
     return compared(at, attention_drift(at.classes, start_of(at), (1 - V) * h * decay / (decay + 1) * beta @ f, 1.0))
-
-
-def picture() -> Picture:
-    """Rates of the logits of one instance by both routes."""
-    at = moved(load("theorem2a-strong").instance)
-    index, expected = np.arange(start_of(at).size), drift_at_end(at)[0].ravel()
-    return Picture(
-        "attention logit",
-        "dz/dt over eta_Z",
-        (
-            Picture.line("dense linear algebra", index, expected),
-            Picture.line("compiled kernel of (10)", index, kernel_drift(at).ravel(), "simulation"),
-        ),
-        xscale="linear",
-    )
 
 
 CLAIM = Claim(
@@ -107,7 +87,6 @@ CLAIM = Claim(
         ),
     ),
     proved=("attention-gradient", "iota", "beta"),
-    picture=picture,
     findings=("F5", "F7"),
     grade="proved",
 )

@@ -6,22 +6,29 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims.attention._shared import (
-    A_DISTINCT_TOKEN,
     FLOWS,
-    MODIFIED,
-    OWN,
+    MODIFIED_FLOW,
     SCALARS,
     SMALL_OVERLAPS,
     distinct_tokens,
-    falls,
-    logit_picture,
-    no_division,
+    one_way,
     speed,
 )
-from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, response
+from snapdyn.validation.linear_response import response
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map
 from snapdyn.validation.sample_classes import counterexample
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Headline, Instance, Measured, Property, flow, load
+from snapdyn.validation.statement import (
+    EXACT,
+    MEAN_FIELD,
+    Claim,
+    Headline,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    flow,
+    load,
+)
 
 
 def opposite_sign(instance: Instance) -> Measured:
@@ -29,7 +36,7 @@ def opposite_sign(instance: Instance) -> Measured:
     E_prime = np.linalg.inv(instance.gram) - np.eye(instance.num_classes)
     _, beta = analytic.speed_coefficients(E_prime, instance.vocab_size)
     xi = (beta * instance.gram).sum(axis=1)
-    return Measured(float(xi.min() / np.abs(xi).max()), at_least=0.0)
+    return Measured(xi.min() / np.abs(xi).max(), at_least=0.0)
 
 
 def onset_error(instance: Instance) -> Measured | None:
@@ -44,6 +51,20 @@ def onset_error(instance: Instance) -> Measured | None:
 def of_f10(ratio: float, t_end: float = 1e4) -> Instance:
     """The F10 instance at eta_Z/eta_Y = `ratio`."""
     return Instance.of(counterexample(), 1.0, ratio, t_end)
+
+
+def picture() -> Picture:
+    """Logit of the token of F10 that falls, over eta_Z."""
+    lines = []
+    for label, ratio, rung, kind in (
+        ("Eq. (10)", 0.3, EXACT, "theory"),
+        ("mean field, eta_Z/eta_Y = 0.001", 1e-3, MEAN_FIELD, "simulation"),
+        ("mean field, eta_Z/eta_Y = 0.3", 0.3, MEAN_FIELD, "control"),
+    ):
+        run = flow(of_f10(ratio), rung)
+        assert run is not None
+        lines.append(Picture.line(label, run.t, run.z[:, 0, 9] / ratio, kind))
+    return Picture("t (batch-size-1 steps)", "z of the .041 token / eta_Z", tuple(lines), yscale="symlog")
 
 
 CLAIM = Claim(
@@ -67,14 +88,10 @@ CLAIM = Claim(
     "overlaps and priors; at strong correlation or unequal priors it can fail.",
     expected="conditional",
     properties=(
-        Property(
-            "largest fall of a distinct logit over the largest |z|",
-            "mean field",
-            falls(MEAN_FIELD, distinct_tokens),
+        one_way(
+            MEAN_FIELD,
+            distinct_tokens,
             FLOWS,
-            conditions=(A_DISTINCT_TOKEN, OWN, FROZEN_SPEED, LITTLE_MEMORY),
-            controls=no_division(distinct_tokens),
-            evaluations=(40, 1500),
             cases={"F10, eta_Z/eta_Y = 0.001": of_f10(1e-3)},
             beyond={"F10, eta_Z/eta_Y = 0.3": of_f10(0.3)},
         ),
@@ -83,7 +100,7 @@ CLAIM = Claim(
             "modified decoder",
             speed,
             SCALARS,
-            conditions=(*MODIFIED, SMALL_OVERLAPS),
+            conditions=(*MODIFIED_FLOW, SMALL_OVERLAPS),
             controls={"wrong theory: E' with the sign of appendix D.1": opposite_sign},
             evaluations=(400, 40_000),
             beyond=lambda: {
@@ -91,15 +108,7 @@ CLAIM = Claim(
                 "strong correlation": load("theorem2a-strong").instance,
             },
         ),
-        Property(
-            "largest fall of a distinct logit over the largest |z|",
-            "modified decoder",
-            falls(EXACT, distinct_tokens),
-            FLOWS,
-            conditions=(A_DISTINCT_TOKEN, *MODIFIED, SMALL_OVERLAPS),
-            controls=no_division(distinct_tokens),
-            evaluations=(30, 1500),
-        ),
+        one_way(EXACT, distinct_tokens, FLOWS, SMALL_OVERLAPS, evaluations=(30, 1500)),
         Property(
             "time at which a token falls by linear response against the run's, |ln|",
             "mean field",
@@ -112,15 +121,7 @@ CLAIM = Claim(
         ),
     ),
     proved=("distinct-rate",),
-    picture=lambda: logit_picture(
-        "z of the .041 token / eta_Z",
-        {
-            "Eq. (10)": (of_f10(0.3), EXACT, 9, "theory"),
-            "mean field, eta_Z/eta_Y = 0.001": (of_f10(1e-3), MEAN_FIELD, 9, "simulation"),
-            "mean field, eta_Z/eta_Y = 0.3": (of_f10(0.3), MEAN_FIELD, 9, "control"),
-        },
-        yscale="symlog",
-    ),
+    picture=picture,
     map=distinct_fall_map,
     findings=("F10",),
     headline=Headline(

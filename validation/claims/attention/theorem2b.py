@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from snapdyn.validation.claims.attention._shared import FLOWS, common_logits_fall, logit_picture
+from snapdyn.validation.claims.attention._shared import FLOWS, common_tokens, common_under_eq_10, one_way
 from snapdyn.validation.maps.rates_and_correlation import rates_map
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
-from snapdyn.validation.sample_classes import dominant_token, weak_instances
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Picture, load
+from snapdyn.validation.statement import MEAN_FIELD, Claim, load
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
-IN_MEAN_FIELD, RATES, UNDER_EQ_10 = common_logits_fall(ONE_COMMON, ONE_COMMON_TOKEN)
-
-
-def picture() -> Picture:
-    """Logits of one instance under Eq. (10) and in the mean field."""
-    (classes,) = weak_instances(1, first_seed=200)
-    instance = Instance.of(classes, 1.0, 1e-3, 1e5)
-    shown = {
-        "common token, Eq. (10)": (instance, EXACT, 0, "theory"),
-        "dominant distinct token of class 0, Eq. (10)": (instance, EXACT, dominant_token(classes), "bound"),
-        "common token, mean field": (instance, MEAN_FIELD, 0, "simulation"),
-    }
-    return logit_picture("z / eta_Z, eta_Z/eta_Y = 0.001", shown)
-
-
+IN_MEAN_FIELD = one_way(
+    MEAN_FIELD,
+    common_tokens,
+    ONE_COMMON,
+    ONE_COMMON_TOKEN,
+    beyond=lambda: {"eta_Z/eta_Y = 10": load("theorem2b-fast").instance},
+)
 CLAIM = Claim(
     "theorem2b",
     source="Theorem 2(b), Eq. (100)",
@@ -46,15 +38,14 @@ CLAIM = Claim(
     "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries.",
     expected="conditional",
     properties=(
-        replace(IN_MEAN_FIELD, beyond=lambda: {"eta_Z/eta_Y = 10": load("theorem2b-fast").instance}),
-        RATES,
-        replace(
-            UNDER_EQ_10,
+        IN_MEAN_FIELD,
+        *common_under_eq_10(
+            ONE_COMMON,
+            ONE_COMMON_TOKEN,
             evaluations=(30, 1500),
             beyond=lambda: {"two common tokens": load("theorem2b-two-common").instance},
         ),
     ),
     proved=("common-rate",),
-    picture=picture,
-    map=lambda level: rates_map(level, IN_MEAN_FIELD, "theorem2b-fast", FALL),
+    map=partial(rates_map, prop=IN_MEAN_FIELD, name="theorem2b-fast", threshold=FALL),
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import Trajectory, random_classes
-from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.attention._shared import FLOWS, OWN, Measure
+from snapdyn.dynamics import random_classes
+from snapdyn.validation.claims.attention._shared import FLOWS, OWN
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.linear_response import gain_memory
 from snapdyn.validation.maps.rates_and_correlation import rates_map
@@ -20,8 +20,8 @@ from snapdyn.validation.statement import (
     MEAN_FIELD,
     Claim,
     Instance,
+    Measure,
     Measured,
-    Picture,
     Property,
     Requirement,
     flow,
@@ -34,14 +34,12 @@ PERCENT = 1e-2
 TWO_OR_MORE = replace(FLOWS, num_distinct=(2, 4))
 
 
-def most_distinct(instance: Instance) -> float:
-    """Largest number of distinct tokens of a class."""
-    classes = instance.classes
-    return float(max(classes.distinct_tokens(n).size for n in range(classes.num_classes)))
-
-
 TWO_DISTINCT = Requirement(
-    "two distinct tokens of a class", "distinct tokens of some class >= 2", most_distinct, at_least=2, defining=True
+    "two distinct tokens of a class",
+    "distinct tokens of some class >= 2",
+    lambda instance: max(instance.classes.distinct_tokens(n).size for n in range(instance.num_classes)),
+    at_least=2,
+    defining=True,
 )
 # While no ln f has changed by more than 1, errors of up to 1.47 times the law were found by a directed search.
 SMALL_MEMORY = Requirement(
@@ -50,18 +48,6 @@ SMALL_MEMORY = Requirement(
     gain_memory,
     at_most=PERCENT / 2,
 )
-
-
-def gains(run: Trajectory, instance: Instance, n: int, exponent: float) -> tuple[Floats, Floats]:
-    """r and r(0) chi (N, d, d) of all pairs of the d distinct tokens of class n; chi = exp(exponent dz)."""
-    tokens, m, start = instance.classes.distinct_tokens(n), instance.classes.query_index[n], np.asarray(run.z_initial)
-    weight = np.log(instance.P[n, tokens]) + start[m, tokens]
-    growth = run.z[:, m, tokens] - start[m, tokens]
-    odds = weight[:, None] - weight
-    r = np.expm1(2 * (odds + growth[:, :, None] - growth[:, None, :]))
-    # An r(0) that rounds to -1 is above it.
-    first = np.maximum(np.expm1(2 * odds), EPS - 1)
-    return r, analytic.relative_gain(first, np.minimum(exponent * growth, 300.0)[:, :, None] / 2)
 
 
 def gain_error(rung: str, allowed: float, exponent: float = 2.0) -> Measure:
@@ -73,12 +59,19 @@ def gain_error(rung: str, allowed: float, exponent: float = 2.0) -> Measure:
             return None
         worst, where = 0.0, "no distinct pair"
         for n in range(instance.num_classes):
-            r, predicted = gains(run, instance, n, exponent)
+            tokens, m = instance.classes.distinct_tokens(n), instance.classes.query_index[n]
+            start = np.asarray(run.z_initial)[m, tokens]
+            weight, growth = np.log(instance.P[n, tokens]) + start, run.z[:, m, tokens] - start
+            odds = weight[:, None] - weight
+            r = np.expm1(2 * (odds + growth[:, :, None] - growth[:, None, :]))
+            # An r(0) that rounds to -1 is above it.
+            first = np.maximum(np.expm1(2 * odds), EPS - 1)
+            predicted = analytic.relative_gain(first, np.minimum(exponent * growth, 300.0)[:, :, None] / 2)
             error = np.abs(r - predicted) / (1 + np.abs(r))
             if error.max(initial=0.0) > worst:
                 i, *pair = np.unravel_index(error.argmax(), error.shape)
-                a, b = instance.classes.distinct_tokens(n)[pair]
-                worst, where = float(error.max()), f"tokens {a}, {b} of class {n}, t = {run.t[i]:.3g}"
+                a, b = tokens[pair]
+                worst, where = error.max(), f"tokens {a}, {b} of class {n}, t = {run.t[i]:.3g}"
         return Measured(worst, at_most=allowed, error=noise(instance, rung), where=where)
 
     return measure
@@ -87,14 +80,6 @@ def gain_error(rung: str, allowed: float, exponent: float = 2.0) -> Measure:
 def strong(ratio: float) -> Instance:
     """Classes of strong correlation, whose logits move far, at eta_Z/eta_Y = `ratio`."""
     return Instance.of(random_classes(3, 1, 3, vocab_size=500, correlation="strong", seed=60), 1.0, ratio, 1e5)
-
-
-def picture() -> Picture:
-    """Error of (11) against the ratio of the rates."""
-    ratios = [1e-5, 1e-4, 1e-3, 1e-1, 1.0]
-    errors = [found.value for ratio in ratios if (found := IN_MEAN_FIELD.measure(strong(ratio)))]
-    line = Picture.line("mean field, strong correlation", ratios, errors, "simulation")
-    return Picture("eta_Z/eta_Y", "largest error of (11) over 1 + |r|", (line,), yscale="log")
 
 
 IN_MEAN_FIELD = Property(
@@ -147,7 +132,6 @@ CLAIM = Claim(
         ),
     ),
     proved=("relative-gain", "relative-gain-rate", "companion-growth"),
-    picture=picture,
-    map=lambda level: rates_map(level, IN_MEAN_FIELD, "theorem3-gain-memory", PERCENT),
+    map=partial(rates_map, prop=IN_MEAN_FIELD, name="theorem3-gain-memory", threshold=PERCENT),
     findings=("F9", "F10"),
 )
