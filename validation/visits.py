@@ -1,4 +1,4 @@
-"""Decoder logits by visits of a class: h, the recursion (33), its lead over h, and SGD on classes without overlap."""
+"""Decoder logits by visits of a class: h, the recursion (33), its lead over h, logits and errors of classes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, Trajectory
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.compilation import cached_njit
+from snapdyn.validation.search.instance import Instance
 
 Numbers = float | NDArray[Any]
 
@@ -72,6 +73,30 @@ def own_lead(run: Trajectory) -> Floats:
     return np.asarray(W[:, own, own] - W[:, :, -1])
 
 
+def outputs(instance: Instance) -> tuple[Ints, Floats]:
+    """Column of each class's next token (S,), and how many outputs each column stands for; the rest last."""
+    classes = instance.classes
+    own = classes.next_tokens.size
+    copies = np.append(np.ones(own), instance.vocab_size - own)
+    return classes.next_index, copies[copies > 0]
+
+
+def logits_of(instance: Instance, u: Floats) -> Floats:
+    """w_n = (V-1) h_n zeta_n (S, columns) of u_n = V h_n: (1 - 1/V) u_n at the next token, -u_n/V at other outputs."""
+    column, copies = outputs(instance)
+    return np.asarray(u[:, None] * ((column[:, None] == np.arange(copies.size)) - 1 / instance.vocab_size))
+
+
+def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
+    """e_n - alpha_n of each class from its logits W (S, columns), per output of a column; at n minus all others."""
+    own = np.arange(len(W)), column
+    weight = copies * np.exp(W - W.max(axis=1, keepdims=True))
+    error = -weight / weight.sum(axis=1, keepdims=True)
+    error[own] = 0.0
+    error[own] = -error.sum(axis=1)
+    return error / copies
+
+
 def slope_of_h(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
     """h'(s) = eta_Y/(V-1+exp(V h(s))), at s = 0 where s is negative."""
     h = analytic.h(np.maximum(s, 0.0), eta_Y, vocab_size)
@@ -112,9 +137,11 @@ class WholeVisits:
     table: Floats
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def of(eta_Y: float, vocab_size: float) -> WholeVisits:
         """Decoder of a rate and V; the last ones are kept."""
-        return _whole_visits(float(eta_Y), float(vocab_size))
+        table = discrete_logits(vocab_size, eta_Y, np.arange(WHOLE_VISITS + 1))
+        return WholeVisits(float(eta_Y), float(vocab_size), table)
 
     def lag(self, u: Floats) -> Floats:
         """X at u = V h* at or beyond the end of the table, any shape."""
@@ -158,8 +185,3 @@ class WholeVisits:
 @lru_cache(maxsize=1)
 def _gauss_legendre() -> tuple[Floats, Floats]:
     return np.polynomial.legendre.leggauss(100)
-
-
-@lru_cache(maxsize=64)
-def _whole_visits(eta_Y: float, vocab_size: float) -> WholeVisits:
-    return WholeVisits(eta_Y, vocab_size, discrete_logits(vocab_size, eta_Y, np.arange(WHOLE_VISITS + 1)))

@@ -144,7 +144,7 @@ def _three_classes(eta_Y: float, t_end: float, **other: Any) -> Instance:
 def test_theorem_5_is_exact_with_the_true_counts() -> None:
     """Assert Y = F (I - E')(I + Theta) Wbar after whole modified steps, and that no E' is rejected."""
     instance = _three_classes(0.8, 120.0)
-    f, Y, counts, _ = theorem5.modified_steps(instance)
+    f, Y, counts = theorem5.modified_steps(instance)
     assert counts.sum() == 120
     assert theorem5.distance_from_form(instance).holds
     assert not theorem5.distance_from_form(instance, mixed=False).holds

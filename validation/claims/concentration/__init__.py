@@ -3,11 +3,4 @@
 from snapdyn.validation.claims.concentration import corollary1, lemma10, lemma11, lemma12, lemma18, theorem5
 
 # In the order of the register.
-MODULES = (
-    lemma10,
-    lemma11,
-    lemma12,
-    lemma18,
-    theorem5,
-    corollary1,
-)
+MODULES = (lemma10, lemma11, lemma12, lemma18, theorem5, corollary1)

@@ -3,15 +3,13 @@
 N counts batch-size-1 steps; s = N_n counts visits of class n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Requirement
+from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Property, Requirement
 from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.visits import Numbers, WholeVisits
 
@@ -39,6 +37,12 @@ ANY_CLASSES = Family(
     shared_next_tokens=True,
 )
 
+
+def steps_of(instance: Instance) -> float:
+    """N, the number of batch-size-1 steps until t_end, at most MOST_STEPS."""
+    return float(min(round(instance.t_end), MOST_STEPS))
+
+
 # The first step from Y(0) = 0 moves V h* by eta_Y, for which the flow needs about exp(eta_Y)/(V eta_Y) visits: a lag of
 # up to exp(eta_Y)/eta_Y^2 visits, which must stay below the deviation of the counts, of the order of sqrt(N). Measured
 # with V = 2..1e12: the first to fail are V = 2, K = 1, at eta_Y = 3.155 for N = 1 (exp(u) + u = 2 eta_Y + 1 with
@@ -50,13 +54,8 @@ RATE_OF_LARGE_STEPS = Requirement(
     at_most=3,
 )
 
-ONE_STEP = Requirement("at least one step", "N >= 1", lambda instance: steps_of(instance), at_least=1, defining=True)
+ONE_STEP = Requirement("at least one step", "N >= 1", steps_of, at_least=1, defining=True)
 NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
-
-
-def steps_of(instance: Instance) -> float:
-    """N, the number of batch-size-1 steps until t_end, at most MOST_STEPS."""
-    return float(min(round(instance.t_end), MOST_STEPS))
 
 
 def hoeffding(draws: Numbers, delta: Numbers) -> Floats:
@@ -80,42 +79,53 @@ def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None 
     return outside(centre - deviation, centre + deviation, draws, p)
 
 
-def too_far(trials: Trials, radius: Callable[..., Floats]) -> Measure:
-    """P(|count - p N| > radius(N, p, delta))/delta, exact, N and p by `trials`: the largest over counts and delta."""
-
-    def measure(instance: Instance) -> Measured:
-        N, p = trials(instance)
-        return worst_entry(tail(N, p, radius(N, p, DELTAS)) / DELTAS, N)
-
-    return measure
+def of_counts(
+    name: str, measure: Measure, *conditions: Requirement, rung: str = "closed form", **facts: Any
+) -> Property:
+    """Property of the counts after one step or more."""
+    return Property(name, rung, measure, ANY_CLASSES, (ONE_STEP, *conditions), **facts)
 
 
-def wrong_radii(trials: Trials, draws: str, of: str) -> dict[str, Measure]:
-    """Wrong theories of how far the counts of `draws` are from their means."""
+def by_hoeffding(name: str, trials: Trials, draws: str, of: str, **facts: Any) -> Property:
+    """P(|count - p N| > d)/delta, exact, N and p by `trials`: the largest over counts and delta; d by Hoeffding."""
+
+    def beyond(radius: Callable[..., Numbers]) -> Measure:
+        def measure(instance: Instance) -> Measured:
+            N, p = trials(instance)
+            return worst_entry(tail(N, p, radius(N, p)), N)
+
+        return measure
+
     normal = f"wrong theory: the normal law's variance p (1-p) for 1/4, rare {of} too"
-    return {
-        f"wrong theory: {draws}^0.4 for {draws}^0.5": too_far(trials, lambda N, p, d: hoeffding(N, d) * N**-0.1),
-        "wrong theory: without ln(2/delta)": too_far(trials, lambda N, p, delta: np.sqrt(N / 2) + 0 * delta),
-        normal: too_far(trials, lambda N, p, delta: np.sqrt(2 * N * p * (1 - p) * np.log(2 / delta))),
+    controls = {
+        f"wrong theory: {draws}^0.4 for {draws}^0.5": beyond(lambda N, p: hoeffding(N, DELTAS) * N**-0.1),
+        "wrong theory: without ln(2/delta)": beyond(lambda N, p: np.sqrt(N / 2)),
+        normal: beyond(lambda N, p: hoeffding(4 * N * p * (1 - p), DELTAS)),
     }
+    return Property(name, "closed form", beyond(lambda N, p: hoeffding(N, DELTAS)), controls=controls, **facts)
 
 
-def mean_in_errors(sample: Callable[..., Floats], expected: Callable[..., Floats], comparisons: int) -> Measure:
-    """|mean over seeds - expected| in standard errors, at most what `comparisons` of them reach by chance."""
+def variance_of_sgd(
+    name: str, counts: Callable[[int], Floats], p: Floats, wrong: str, variance: Numbers, cases: dict[str, int]
+) -> Property:
+    """Mean over seeds of (counts(N) - p N)^2 against p (1-p) N, in standard errors, at most what chance reaches."""
 
-    def measure(case: Any) -> Measured:
-        from scipy.special import ndtri
+    def against(of_draw: Numbers) -> Measure:
+        def measure(draws: int) -> Measured:
+            from scipy.special import ndtri
 
-        values = sample(case)
-        away = np.abs(values.mean(axis=0) - expected(case)) / standard_error(values)
-        return Measured(away.max(), at_most=-ndtri(SIGNIFICANCE / (2 * comparisons)))
+            values = (counts(draws) - p * draws) ** 2
+            away = np.abs(values.mean(axis=0) - of_draw * draws) / standard_error(values)
+            return Measured(away.max(), at_most=-ndtri(SIGNIFICANCE / (4 * p.size * len(cases))))
 
-    return measure
+        return measure
+
+    return Property(name, "SGD", against(p * (1 - p)), controls={wrong: against(variance)}, cases=cases)
 
 
-def picture_of_deviations(xlabel: str, draws: int, deviations: Floats) -> Picture:
+def picture_of_deviations(xlabel: str, draws: int, counts: Floats) -> Picture:
     """Probability of a deviation of a count of p = 1/2: of SGD, exact, and by Hoeffding."""
-    shown = np.sort(deviations)
+    shown = np.sort(np.abs(counts - draws / 2))
     as_large = np.arange(shown.size, 0, -1) / shown.size
     return Picture(
         xlabel, "probability of one as large",
@@ -139,10 +149,15 @@ def order_of_theta(instance: Instance) -> Floats:
 
 
 def worst_entry(
-    values: Floats, draws: float, deltas: Floats = DELTAS, rounding: Floats | float = 0.0, at_most: float = 1.0
+    values: Floats,
+    draws: float,
+    bounds: Floats = DELTAS,
+    rounding: Numbers = 0.0,
+    deltas: Floats = DELTAS,
+    at_most: float = 1.0,
 ) -> Measured:
-    """Largest entry of `values` (deltas, counts) as a measured number, with its rounding, count and delta."""
+    """Largest entry (deltas, counts) of values over bounds as a measured number, with rounding, count and delta."""
+    values = values / bounds
     d, n = np.unravel_index(np.argmax(values), values.shape)
-    error = np.broadcast_to(rounding, values.shape)[d, n]
     where = f"count {n} of {draws:.4g} draws, delta = {deltas[d, 0]:.3g}"
-    return Measured(float(values[d, n]), at_most=at_most, error=error, where=where)
+    return Measured(values[d, n], at_most, error=np.broadcast_to(rounding / bounds, values.shape)[d, n], where=where)

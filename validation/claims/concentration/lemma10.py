@@ -1,8 +1,5 @@
 """Lemma 10: counts of batch-size-1 steps concentrate."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from functools import cache
 from operator import itemgetter
 
@@ -15,18 +12,18 @@ from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
     ONE_STEP,
+    by_hoeffding,
     hoeffding,
-    mean_in_errors,
+    of_counts,
     picture_of_deviations,
     steps_of,
     tail,
-    too_far,
+    variance_of_sgd,
     worst_entry,
-    wrong_radii,
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.statement import Box, Claim, Instance, Map, Measured, Property, Requirement
-from snapdyn.validation.visits import FROZEN, own_lead
+from snapdyn.validation.visits import FROZEN, Numbers, own_lead
 
 # Of the SGD run.
 PRIOR = np.array([0.5, 0.3, 0.2])
@@ -50,18 +47,18 @@ def printed_end(instance: Instance) -> Measured:
     delta = 2 * np.exp(-(k**2) / N)
     # p_n N that is whole up to rounding is its own ceiling.
     chance = tail(N, p, k - 0.5, np.ceil(N * p * (1 - 1e-15)))
-    return worst_entry(chance / delta, N, delta)
+    return worst_entry(chance, N, delta, deltas=delta)
 
 
 def without_growth(instance: Instance) -> Measured:
     """Wrong theory: the count deviates by sqrt(ln(2/delta)/2) + 1, whatever the number of steps."""
     N, p = counts_of(instance)
-    return worst_entry(tail(N, p, hoeffding(1.0, DELTAS) + 1, np.ceil(N * p)) / DELTAS, N)
+    return worst_entry(tail(N, p, hoeffding(1.0, DELTAS) + 1, np.ceil(N * p)), N)
 
 
-def second_inequality(point: Mapping[str, float]) -> Measured:
+def sides(x: Numbers) -> Floats:
     """Left side over right side of sqrt(x/2) + 1 < sqrt(x), x = N ln(2/delta)."""
-    return Measured(np.sqrt(0.5) + 1 / np.sqrt(point["x"]), at_most=1.0, error=4 * EPS)
+    return np.asarray(np.sqrt(0.5) + 1 / np.sqrt(x))
 
 
 @cache
@@ -77,17 +74,11 @@ def trained_counts(steps: int) -> Floats:
     return np.searchsorted(10 * analytic.discrete_h(steps, 1.0, 10), lead).astype(float)
 
 
-def squared_deviations(steps: int) -> Floats:
-    """(N_n - p_n N)^2 of SGD, (seeds, classes)."""
-    return np.asarray((trained_counts(steps) - PRIOR * steps) ** 2)
-
-
 def map_of_second_inequality(level: str) -> Map:
     """F16: the second inequality of (58) over N and delta."""
-    N, delta = np.geomspace(1, 1e3, 40), np.geomspace(1e-6, 1, 40)[:, None]
-    sides = np.sqrt(0.5) + 1 / np.sqrt(N * np.log(2 / delta))
+    N, delta = np.geomspace(1, 1e3, 40), np.geomspace(1e-6, 1, 40)
     labels = ("Second inequality of (58)", "N (batch-size-1 steps)", "delta", "left side over right side")
-    return Map(*labels, N, delta[:, 0], sides, threshold=1.0, scale="linear")
+    return Map(*labels, N, delta, sides(N * np.log(2 / delta[:, None])), threshold=1.0, scale="linear")
 
 
 CLAIM = Claim(
@@ -96,8 +87,7 @@ CLAIM = Claim(
     title="The counts of a class stay within sqrt(N ln(2/delta)) of their mean",
     statement="After N batch-size-1 steps class n has been drawn N_n times, and "
     "|N_n - ceil(p_n N)| <= sqrt(N ln(2/delta)/2) + 1 < sqrt(N ln(2/delta)) with probability at least 1 - delta; about "
-    "p_n N itself without the 1. The second inequality needs N ln(2/delta) > 6 + 4 sqrt(2); the two ends together, "
-    "|N_n - ceil(p_n N)| < sqrt(N ln(2/delta)), hold for every delta from N = 2 on.",
+    "p_n N itself without the 1. The two ends together, |N_n - ceil(p_n N)| < sqrt(N ln(2/delta)), need less.",
     latex=r"|N_n-\lceil p_nN\rceil|\le\sqrt{\tfrac N2\ln\tfrac2\delta}+1<\sqrt{N\ln\tfrac2\delta}"
     r"\quad\text{w.p. }\ge1-\delta",
     conditions=(
@@ -110,21 +100,19 @@ CLAIM = Claim(
     expected="conditional",
     findings=("F16",),
     properties=(
-        Property(
+        by_hoeffding(
             "P(|N_n - p_n N| > sqrt(N ln(2/delta)/2))/delta, delta = 1/2..1e-12",
-            "closed form",
-            too_far(counts_of, lambda N, p, delta: hoeffding(N, delta)),
-            ANY_CLASSES,
+            counts_of,
+            "N",
+            "classes",
+            domain=ANY_CLASSES,
             conditions=(ONE_STEP,),
-            controls=wrong_radii(counts_of, "N", "classes"),
             evaluations=(300, 30_000),
         ),
-        Property(
+        of_counts(
             "P(|N_n - ceil(p_n N)| >= sqrt(N ln(2/delta)))/delta, every delta <= 1",
-            "closed form",
             printed_end,
-            ANY_CLASSES,
-            conditions=(ONE_STEP, Requirement("two steps", "N >= 2", steps_of, at_least=2)),
+            Requirement("two steps", "N >= 2", steps_of, at_least=2),
             controls={"wrong theory: a deviation that does not grow with N": without_growth},
             evaluations=(200, 10_000),
             beyond={
@@ -134,30 +122,25 @@ CLAIM = Claim(
         Property(
             "F16: second inequality, left side over right side, x = N ln(2/delta)",
             "closed form",
-            second_inequality,
+            lambda point: Measured(float(sides(point["x"])), at_most=1.0, error=4 * EPS),
             Box(x=(np.log(2), 1e13, "log")),
             conditions=(
                 Requirement("large x", "N ln(2/delta) >= 6 + 4 sqrt(2)", itemgetter("x"), at_least=6 + 4 * np.sqrt(2)),
             ),
             evaluations=(200, 10_000),
         ),
-        Property(
+        variance_of_sgd(
             "mean of (N_n - p_n N)^2 against p_n (1-p_n) N, in standard errors",
-            "SGD",
-            mean_in_errors(squared_deviations, lambda N: N * PRIOR * (1 - PRIOR), comparisons=6),
-            controls={
-                "wrong theory: variance N/4 for every p_n": mean_in_errors(
-                    squared_deviations, lambda N: N / 4, comparisons=6
-                )
-            },
-            cases={"priors 0.5, 0.3 and 0.2, 1000 steps, 400 seeds": 1000},
+            trained_counts,
+            PRIOR,
+            "wrong theory: variance N/4 for every p_n",
+            1 / 4,
+            {"priors 0.5, 0.3 and 0.2, 1000 steps, 400 seeds": 1000},
         ),
     ),
     proved=("hoeffding-radius", "ceiling-absorbed"),
     picture=lambda: picture_of_deviations(
-        "deviation |N_n - N/2|, N = 1000 batch-size-1 steps",
-        1000,
-        np.sqrt(squared_deviations(1000)[:, 0]),
+        "deviation |N_n - N/2|, N = 1000 batch-size-1 steps", 1000, trained_counts(1000)[:, 0]
     ),
     map=map_of_second_inequality,
 )

@@ -1,16 +1,15 @@
 """Lemma 11: h of the count is close to h of the mean count."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.concentration._shared import (
-    ANY_CLASSES,
     DELTAS,
-    ONE_STEP,
     hoeffding,
+    of_counts,
     outside,
     steps_of,
     worst_entry,
@@ -18,14 +17,14 @@ from snapdyn.validation.claims.concentration._shared import (
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.requirements import LARGE_VOCABULARY
-from snapdyn.validation.statement import Claim, Instance, Measured, Property, Requirement
-from snapdyn.validation.visits import log_error, slope_of_h, visits_of
+from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
+from snapdyn.validation.visits import Numbers, log_error, slope_of_h, visits_of
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.
 DELTA = 0.01
 
 
-def outside_order(instance: Instance, level: Floats = DELTAS) -> Measured:
+def outside_order(instance: Instance, level: Numbers = DELTAS) -> Measured:
     """P(|h(N_n) - h(p_n N)| > h(p_n N) D/(p_n N))/delta, exact, with D = sqrt(N ln(1/level)).
 
     h rises, so that the counts outside are those below and above two numbers of visits, by (45).
@@ -38,7 +37,7 @@ def outside_order(instance: Instance, level: Floats = DELTAS) -> Measured:
     low = np.where(allowed <= u, visits_of(np.maximum(u - allowed, 0), eta, V), -1.0)
     # A count on the edge lies inside; the edge has rounding.
     chance = outside(low * (1 - 1e-12), np.minimum(high * (1 + 1e-12), N), N, p)
-    return worst_entry(chance / DELTAS, N)
+    return worst_entry(chance, N)
 
 
 def over_slope(instance: Instance, end: int = -1) -> Measured:
@@ -50,7 +49,7 @@ def over_slope(instance: Instance, end: int = -1) -> Measured:
     if end < 0:
         moved = np.maximum(moved, analytic.h(mean + d, eta, V) - h)
     bound = d * slope_of_h(mean + end * d, eta, V)
-    return worst_entry(moved / bound, N, rounding=8 * EPS * h / bound)
+    return worst_entry(moved, N, bound, 8 * EPS * h)
 
 
 def moved_errors(instance: Instance, delta: Floats) -> tuple[Floats, Floats, Floats, Floats, float]:
@@ -69,17 +68,17 @@ def exponent(instance: Instance, late: bool = False) -> Measured:
     if late:
         fewer, more = np.where(mean > D, -np.log1p(-np.minimum(D / mean, 1 - EPS)), 0.0), -np.log1p(D / mean)
     bound = instance.eta_Y * D * instance.vocab_size / (4 * (instance.vocab_size - 1))
-    return worst_entry(np.maximum(fewer, -more) / bound, steps_of(instance), rounding=rounding / bound)
+    return worst_entry(np.maximum(fewer, -more), steps_of(instance), bound, rounding)
 
 
-def share(instance: Instance, late: bool) -> Measured:
+def share(instance: Instance, late: bool = False) -> Measured:
     """|sigma'|, as a share of the error at p_n N, over D/(p_n N) if `late`, else over eta_Y D/3, at delta = DELTA."""
     level = np.array([[DELTA]])
     mean, D, fewer, more, rounding = moved_errors(instance, level)
     scale = D / mean if late else instance.eta_Y * D / 3
     sigma = np.maximum(np.expm1(np.minimum(fewer, 700)), -np.expm1(more))
     # Late the error's elasticity is below 2: (1 - 1/10)^-2 - 1 over 1/10.
-    return worst_entry(sigma / scale, steps_of(instance), level, rounding / scale, at_most=2.35 if late else 1.0)
+    return worst_entry(sigma, steps_of(instance), scale, rounding, level, at_most=2.35 if late else 1.0)
 
 
 def relative_deviation(instance: Instance) -> float:
@@ -95,18 +94,13 @@ def past_transition(instance: Instance) -> float:
 
 
 SMALL_DEVIATION = Requirement("small deviation", f"D/(p_n N) <= 1/10, delta = {DELTA}", relative_deviation, at_most=0.1)
-EARLY_SIGMA = Property(
+EARLY_SIGMA = of_counts(
     "|sigma'| over eta_Y D/3",
-    "closed form",
-    lambda instance: share(instance, late=False),
-    ANY_CLASSES,
-    conditions=(
-        ONE_STEP,
-        Requirement("five outputs", "V >= 5", lambda instance: instance.vocab_size, at_least=5),
-        # Directed search: at most 0.965 up to V = 1e9 (at V = 5), 0.998 at V = 9e9, above 1 from V = 2e10.
-        Requirement("at most 1e9 outputs", "V <= 1e9", lambda instance: instance.vocab_size, at_most=1e9),
-        SMALL_DEVIATION,
-    ),
+    share,
+    Requirement("five outputs", "V >= 5", lambda instance: instance.vocab_size, at_least=5),
+    # Directed search: at most 0.965 up to V = 1e9 (at V = 5), 0.998 at V = 9e9, above 1 from V = 2e10.
+    Requirement("at most 1e9 outputs", "V <= 1e9", lambda instance: instance.vocab_size, at_most=1e9),
+    SMALL_DEVIATION,
     evaluations=(300, 20_000),
 )
 
@@ -132,55 +126,31 @@ CLAIM = Claim(
     "never moves more than the count does.",
     expected="conditional",
     properties=(
-        Property(
+        of_counts(
             "P(|h(N_n) - h(p_n N)| > h(p_n N) D/(p_n N))/delta, delta = 1/2..1e-12",
-            "closed form",
             outside_order,
-            ANY_CLASSES,
-            conditions=(ONE_STEP,),
-            controls={
-                "wrong theory: D = sqrt(N) at every delta": lambda instance: outside_order(
-                    instance, np.exp(-1.0) + 0 * DELTAS
-                )
-            },
+            controls={"wrong theory: D = sqrt(N) at every delta": partial(outside_order, level=np.exp(-1.0))},
             evaluations=(200, 20_000),
         ),
-        Property(
+        of_counts(
             "|h(p_n N +- d) - h(p_n N)|/(d h'(p_n N - d))",
-            "closed form",
             over_slope,
-            ANY_CLASSES,
-            conditions=(ONE_STEP,),
-            controls={
-                "wrong theory: the slope at the largest count bounds the fall": lambda instance: over_slope(
-                    instance, end=1
-                )
-            },
+            controls={"wrong theory: the slope at the largest count bounds the fall": partial(over_slope, end=1)},
             evaluations=(200, 20_000),
         ),
-        Property(
+        of_counts(
             "own: |ln of the change of 1/(V-1+exp(V h))| over eta_Y D V/(4 (V-1))",
-            "closed form",
             exponent,
-            ANY_CLASSES,
-            conditions=(ONE_STEP,),
-            controls={
-                "wrong theory: the error falls as 1/s at all times": lambda instance: exponent(instance, late=True)
-            },
+            controls={"wrong theory: the error falls as 1/s at all times": partial(exponent, late=True)},
             evaluations=(200, 20_000),
         ),
         EARLY_SIGMA,
-        Property(
+        of_counts(
             "|sigma'| over D/(p_n N), past the transition",
-            "closed form",
-            lambda instance: share(instance, late=True),
-            ANY_CLASSES,
-            conditions=(
-                ONE_STEP,
-                LARGE_VOCABULARY,
-                SMALL_DEVIATION,
-                Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y", past_transition, at_least=1),
-            ),
+            partial(share, late=True),
+            LARGE_VOCABULARY,
+            SMALL_DEVIATION,
+            Requirement("past the transition", "p_n N - D >= 2(1+omega_1) ln V/eta_Y", past_transition, at_least=1),
             evaluations=(300, 20_000),
             beyond={
                 "at the transition, V = 1e6": Instance(np.eye(1), np.zeros(1, int), np.ones(1), 10**6, 1e-6, 1.0, 1.5e7)

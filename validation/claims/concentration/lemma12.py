@@ -1,19 +1,18 @@
 """Lemma 12: all classes at once, in whole steps."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.concentration._shared import (
-    ANY_CLASSES,
     DELTAS,
     NO_MOMENTUM,
-    ONE_STEP,
     RATE_OF_LARGE_STEPS,
     decoder_of,
     hoeffding,
+    of_counts,
     order_of_theta,
     steps_of,
     tail,
@@ -21,8 +20,8 @@ from snapdyn.validation.claims.concentration._shared import (
 )
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
-from snapdyn.validation.visits import slope_of_h, visits_of
+from snapdyn.validation.statement import Claim, Instance, Measured
+from snapdyn.validation.visits import Numbers, slope_of_h, visits_of
 
 
 def extremes(instance: Instance) -> tuple[Floats, Floats, Floats, Floats]:
@@ -40,16 +39,15 @@ def any_class_outside(instance: Instance, shared: bool = True) -> Measured:
     """Sum over classes of P(|N_n - p_n N| > d), exact, over delta; without sharing delta its root replaces delta/K."""
     N = steps_of(instance)
     chance = tail(N, instance.prior, hoeffding(N, DELTAS / instance.num_classes if shared else DELTAS**0.5))
-    return worst_entry(chance.sum(axis=1, keepdims=True) / DELTAS, N)
+    return worst_entry(chance.sum(axis=1, keepdims=True), N)
 
 
-def theta_at_extremes(instance: Instance, share: Floats | float | None = None, order: Floats | float = 1.0) -> Measured:
+def theta_at_extremes(instance: Instance, share: float | None = None, order: Numbers = 1.0) -> Measured:
     """|theta_n| = |h*(N_n)/h(share N) - 1| at the extreme counts over `order` times that of the lemma; share p_n."""
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
     expected = V * analytic.h(N * (instance.prior if share is None else share), eta, V)
     scale = order_of_theta(instance) * order
-    values = np.abs(extremes(instance)[3] / expected - 1).max(axis=0) / scale
-    return worst_entry(values, N, rounding=8 * EPS / scale)
+    return worst_entry(np.abs(extremes(instance)[3] / expected - 1).max(axis=0), N, scale, 8 * EPS)
 
 
 def moved_over_bound(instance: Instance, lags: bool = True) -> Measured:
@@ -60,18 +58,18 @@ def moved_over_bound(instance: Instance, lags: bool = True) -> Measured:
         lag = np.where(lags, np.maximum(visits_of(logits[1], eta, V) - counts[1], 0.0), 0.0)
     moved = np.abs(logits - V * analytic.h(mean, eta, V)).max(axis=0)
     bound = V * (d + lag) * slope_of_h(mean - d, eta, V)
-    return worst_entry(moved / bound, steps_of(instance), rounding=lags * 8 * EPS * logits.max(axis=0) / bound)
+    return worst_entry(moved, steps_of(instance), bound, lags * 8 * EPS * logits.max(axis=0))
 
 
-ORDER = Property(
+ORDER = of_counts(
     "|theta_n| at the extreme counts over (1/(p_n sqrt(N))) sqrt(ln(K/delta))",
-    "descent",
     theta_at_extremes,
-    ANY_CLASSES,
-    conditions=(ONE_STEP, NO_MOMENTUM, RATE_OF_LARGE_STEPS),
+    NO_MOMENTUM,
+    RATE_OF_LARGE_STEPS,
+    rung="descent",
     controls={
         "wrong theory: the order without 1/p_n": lambda instance: theta_at_extremes(instance, order=instance.prior),
-        "wrong theory: h(N/2) for h(p_n N)": lambda instance: theta_at_extremes(instance, share=0.5),
+        "wrong theory: h(N/2) for h(p_n N)": partial(theta_at_extremes, share=0.5),
     },
     evaluations=(200, 15_000),
 )
@@ -82,9 +80,8 @@ CLAIM = Claim(
     title="All classes follow h(p_n N) within K/sqrt(N) sqrt(ln(K/delta))",
     statement="After N batch-size-1 steps w_n = (1+theta_n) (V-1) h(p_n N) zeta_n, p_n N = N/K for equal priors, and "
     "with probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "
-    "classes at once, where eta_Y <= 3 + ln(N)/2: the first steps of a larger rate overshoot. (own, at any rate: for "
-    "all classes |h*(N_n) - h(p_n N)| <= (d + X) h'(p_n N - d), d = sqrt(N ln(2K/delta)/2), X the lag of "
-    "h* = h(s + X).)",
+    "classes at once. (own, at any rate: for all classes |h*(N_n) - h(p_n N)| <= (d + X) h'(p_n N - d), "
+    "d = sqrt(N ln(2K/delta)/2), X the lag of h* = h(s + X).)",
     latex=r"w_n=(1+\theta_n)(V-1)h(\tfrac NK)\zeta_n,\qquad"
     r"\max_n|\theta_n|\lesssim\frac K{\sqrt N}\sqrt{\ln\tfrac K\delta}",
     conditions=("modified flow, discrete steps, Y(0) = 0, attention frozen", "eta_Y <= 3 + ln(N)/2"),
@@ -94,24 +91,18 @@ CLAIM = Claim(
     expected="conditional",
     properties=(
         ORDER,
-        Property(
+        of_counts(
             "sum over classes of P(|N_n - p_n N| > d)/delta",
-            "closed form",
             any_class_outside,
-            ANY_CLASSES,
-            conditions=(ONE_STEP,),
-            controls={
-                "wrong theory: sqrt(delta) for delta/K": lambda instance: any_class_outside(instance, shared=False)
-            },
+            controls={"wrong theory: sqrt(delta) for delta/K": partial(any_class_outside, shared=False)},
             evaluations=(200, 15_000),
         ),
-        Property(
+        of_counts(
             "|h*(N_n) - h(p_n N)| at the extreme counts over (d + X) h'(p_n N - d)",
-            "descent",
             moved_over_bound,
-            ANY_CLASSES,
-            conditions=(ONE_STEP, NO_MOMENTUM),
-            controls={"wrong theory: no lag, X = 0": lambda instance: moved_over_bound(instance, lags=False)},
+            NO_MOMENTUM,
+            rung="descent",
+            controls={"wrong theory: no lag, X = 0": partial(moved_over_bound, lags=False)},
             evaluations=(200, 15_000),
         ),
     ),

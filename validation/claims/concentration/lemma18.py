@@ -1,7 +1,5 @@
 """Lemma 18: token frequencies of finite sequences."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -11,13 +9,11 @@ from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
-    hoeffding,
-    mean_in_errors,
+    by_hoeffding,
     picture_of_deviations,
-    too_far,
-    wrong_radii,
+    variance_of_sgd,
 )
-from snapdyn.validation.statement import Claim, Instance, Property, Requirement
+from snapdyn.validation.statement import Claim, Instance, Requirement
 from snapdyn.validation.visits import FROZEN
 
 # P(l|n) of the SGD run.
@@ -32,8 +28,8 @@ def tokens_of(instance: Instance) -> tuple[float, Floats]:
 
 
 @cache
-def squared_deviations(length: int) -> Floats:
-    """(count - P(l|n) (T-1))^2 of the sequences of SGD, (sequences, tokens)."""
+def trained_counts(length: int) -> Floats:
+    """Counts of the tokens (sequences, tokens) in the sequences of SGD, T-1 = `length`."""
     classes = SequenceClasses(PROFILE[None], [0], vocab_size=20)
     # Y moves by eta_Y f (e - alpha)^T, f proportional to the frequencies: the steps of Y are the sequences. A small
     # eta_Y keeps Y small, so that its differences have rounding of 4000 times 1e-16.
@@ -41,8 +37,7 @@ def squared_deviations(length: int) -> Floats:
     run = sgd(classes, 1e-6, FROZEN, 4000, seq_len=length, seed=seed, save_decoder=True)
     assert run.Y is not None
     steps = np.diff(run.Y[:, run.decoder_rows, 0], axis=0)
-    counts = np.round(steps / steps.sum(axis=1, keepdims=True) * length)
-    return np.asarray((counts - PROFILE * length) ** 2)
+    return np.asarray(np.round(steps / steps.sum(axis=1, keepdims=True) * length))
 
 
 CLAIM = Claim(
@@ -56,34 +51,32 @@ CLAIM = Claim(
     conclusion="Holds; for rare tokens the bound is about 1/sqrt(4P) times too wide. The bound has the variance 1/4 of "
     "P = 1/2, where SGD's own sequences have P (1-P).",
     properties=(
-        Property(
+        by_hoeffding(
             "P(|frequency - P(l|n)| > sqrt(ln(2/delta)/(2(T-1))))/delta, delta = 1/2..1e-12",
-            "closed form",
-            too_far(tokens_of, lambda N, p, delta: hoeffding(N, delta)),
-            replace(ANY_CLASSES, name="any classes, finite sequences", seq_len=(1, 10**9)),
+            tokens_of,
+            "(T-1)",
+            "tokens",
+            domain=replace(ANY_CLASSES, name="any classes, finite sequences", seq_len=(1, 10**9)),
             conditions=(
                 Requirement(
-                    "finite sequences", "T - 1 is given", lambda instance: instance.seq_len or 0, at_least=1,
+                    "finite sequences",
+                    "T - 1 is given",
+                    lambda instance: instance.seq_len or 0,
+                    at_least=1,
                     defining=True,
                 ),
             ),
-            controls=wrong_radii(tokens_of, "(T-1)", "tokens"),
             evaluations=(400, 40_000),
         ),
-        Property(
+        variance_of_sgd(
             "mean of (count - P(T-1))^2 against P(1-P)(T-1), in standard errors",
-            "SGD",
-            mean_in_errors(squared_deviations, lambda length: length * PROFILE * (1 - PROFILE), comparisons=30),
-            controls={
-                "wrong theory: tokens occur like Poisson counts, variance P (T-1)": mean_in_errors(
-                    squared_deviations, lambda length: length * PROFILE, comparisons=30
-                )
-            },
-            cases={f"T-1 = {length}, 4000 sequences": length for length in (10, 100, 1000)},
+            trained_counts,
+            PROFILE,
+            "wrong theory: tokens occur like Poisson counts, variance P (T-1)",
+            PROFILE,
+            {f"T-1 = {length}, 4000 sequences": length for length in (10, 100, 1000)},
         ),
     ),
     proved=("hoeffding-radius",),
-    picture=lambda: picture_of_deviations(
-        "|count - P (T-1)|, P = 1/2, T-1 = 100", 100, np.sqrt(squared_deviations(100)[:, 0])
-    ),
-)  # fmt: skip
+    picture=lambda: picture_of_deviations("|count - P (T-1)|, P = 1/2, T-1 = 100", 100, trained_counts(100)[:, 0]),
+)

@@ -1,18 +1,17 @@
 """Theorem 5: the decoder after N batch-size-1 steps."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.concentration._shared import (
-    ANY_CLASSES,
     DELTAS,
     NO_MOMENTUM,
-    ONE_STEP,
     RATE_OF_LARGE_STEPS,
     decoder_of,
+    of_counts,
     order_of_theta,
     outside,
     steps_of,
@@ -23,37 +22,26 @@ from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.search.instance import Ints
 from snapdyn.validation.statement import Claim, Instance, Measured, Property
-from snapdyn.validation.visits import elasticity, single_token_classes
+from snapdyn.validation.visits import Numbers, elasticity, errors_of, logits_of, outputs, single_token_classes
 
 # Steps of the full Y that are made one by one.
 STEPS = 150
 
 
-def modified_steps(instance: Instance) -> tuple[Floats, Floats, Ints, Floats]:
-    """F^T at the start, Y after whole steps of drawn classes, the counts N_n, and (V-1) zeta_n.
+def modified_steps(instance: Instance) -> tuple[Floats, Floats, Ints]:
+    """F^T at the start, Y (columns of `outputs`) after whole steps of drawn classes, and the counts N_n.
 
-    Each step is Y += eta_Y (f_n - F E' e_n)(e_n - alpha_n)^T. At most STEPS are made. The outputs that are no class's
-    next token have equal columns, of which one is kept, the last.
+    Each step is Y += eta_Y (f_n - F E' e_n)(e_n - alpha_n)^T. At most STEPS are made.
     """
     rng = np.random.default_rng([instance.seed % 2**31, instance.number])
-    outputs, own = np.unique(instance.classes.next_token, return_inverse=True)
-    V, K = instance.vocab_size, instance.num_classes
-    many = np.append(np.ones(outputs.size), V - outputs.size)
+    column, copies = outputs(instance)
     f = instance.classes.decoder_inputs(instance.start).toarray()
     update = np.linalg.solve(instance.gram, f)  # rows f_n - F E' e_n of F (I+E)^{-1}
-    drawn = rng.choice(K, size=int(min(STEPS, steps_of(instance))), p=instance.prior)
-    Y = np.zeros((f.shape[1], many.size))
+    drawn = rng.choice(len(f), size=int(min(STEPS, steps_of(instance))), p=instance.prior)
+    Y = np.zeros((f.shape[1], copies.size))
     for n in drawn:
-        w = f[n] @ Y
-        error = -many * np.exp(w - w.max())
-        error /= -error.sum()
-        # The own entry is the sum of the others: 1 - alpha would cancel.
-        error[own[n]] = 0.0
-        error[own[n]] = -error.sum()
-        error[-1] /= max(many[-1], 1)
-        Y += instance.eta_Y * np.outer(update[n], error)
-    labels = (V * (own[:, None] == np.arange(many.size)) - 1.0) * (many > 0)
-    return f, Y, np.bincount(drawn, minlength=K).astype(np.int64), labels
+        Y += instance.eta_Y * np.outer(update[n], errors_of(f[[n]] @ Y, column[[n]], copies))
+    return f, Y, np.bincount(drawn, minlength=len(f))
 
 
 def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
@@ -61,20 +49,19 @@ def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
 
     `mixed` = False leaves out I - E'.
     """
-    f, Y, counts, labels = modified_steps(instance)
-    h_star = analytic.discrete_h(int(counts.max()), instance.eta_Y, instance.vocab_size)[counts]
-    W = h_star[:, None] * labels
+    f, Y, counts = modified_steps(instance)
+    u = instance.vocab_size * analytic.discrete_h(int(counts.max()), instance.eta_Y, instance.vocab_size)[counts]
+    W = logits_of(instance, u)
     form = f.T @ (np.linalg.solve(instance.gram, W) if mixed else W)
     # A step solves with G once and reads the logits back through F: eps times the condition number each. The softmax
     # turns an absolute error of the logits into a relative error of the step.
-    condition = instance.eigenvalues[-1] / instance.eigenvalues[0]
-    condition *= max(1.0, instance.vocab_size * h_star.max())
+    condition = instance.eigenvalues[-1] / instance.eigenvalues[0] * max(1.0, u.max())
     allowed = 8 * EPS * (counts.sum() + instance.num_classes) * condition
-    distance = float(np.linalg.norm(Y - form) / np.linalg.norm(Y))
+    distance = np.linalg.norm(Y - form) / np.linalg.norm(Y)
     return Measured(distance / allowed, at_most=1.0, where=f"after {counts.sum()} steps")
 
 
-def chance_of_theta(instance: Instance, order: Floats | float = 1.0) -> Measured:
+def chance_of_theta(instance: Instance, order: Numbers = 1.0) -> Measured:
     """Sum over classes of P(|theta_n| > `order` times the printed order), exact, over delta.
 
     h* rises with the count, so that the counts outside are those below and above two numbers of visits.
@@ -85,7 +72,7 @@ def chance_of_theta(instance: Instance, order: Floats | float = 1.0) -> Measured
     u = V * analytic.h(p * N, instance.eta_Y, V) * np.stack([1 - allowed, 1 + allowed])
     low, high = np.minimum(np.ceil(decoder_of(instance).visits(np.maximum(u, 0.0))), N + 1)
     chance = outside(np.where(allowed < 1, low, 0.0), high - 1, N, p)
-    return worst_entry(chance.sum(axis=1, keepdims=True) / DELTAS, N)
+    return worst_entry(chance.sum(axis=1, keepdims=True), N)
 
 
 def by_bernstein(instance: Instance, share: float = 1.0) -> Measured:
@@ -95,12 +82,12 @@ def by_bernstein(instance: Instance, share: float = 1.0) -> Measured:
     return chance_of_theta(instance, share * of_h * np.sqrt(2 * p * np.log(2 * K / DELTAS) / np.log(K / DELTAS)))
 
 
-CHANCE = Property(
+CHANCE = of_counts(
     "sum over classes of P(|theta_n| > (1/(p_n sqrt(N))) sqrt(ln(K/delta)))/delta",
-    "closed form",
     chance_of_theta,
-    ANY_CLASSES,
-    conditions=(ONE_STEP, NO_MOMENTUM, INDEPENDENT_ATTENTION, RATE_OF_LARGE_STEPS),
+    NO_MOMENTUM,
+    INDEPENDENT_ATTENTION,
+    RATE_OF_LARGE_STEPS,
     controls={"wrong theory: the order without 1/p_n": lambda instance: chance_of_theta(instance, instance.prior)},
     evaluations=(300, 15_000),
 )
@@ -110,9 +97,8 @@ CLAIM = Claim(
     source="Theorem 5, Eq. (70)",
     title="The decoder after N steps is F (I-E')(I+Theta) Wbar, with small Theta",
     statement="Under the modified flow after N batch-size-1 steps Y = F (I - E')(I + Theta) Wbar, rows of Wbar "
-    "(V-1) h(p_n N) zeta_n (p_n N = N/K for equal priors), Theta diagonal. With the true counts N_n in h* it is exact. "
-    "With probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "
-    "classes, where eta_Y <= 3 + ln(N)/2.",
+    "(V-1) h(p_n N) zeta_n (p_n N = N/K for equal priors), Theta diagonal. With probability at least 1 - delta, "
+    "delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all classes.",
     latex=r"Y=F(I-E')(I+\Theta)\bar W,\quad\bar w_n=(V-1)h(\tfrac NK)\zeta_n,\quad"
     r"|\theta_n|\lesssim\frac K{\sqrt N}\sqrt{\ln\tfrac K\delta}",
     conditions=(
@@ -126,13 +112,13 @@ CLAIM = Claim(
     expected="conditional",
     properties=(
         CHANCE,
-        Property(
+        of_counts(
             f"Y after whole steps, at most {STEPS}, against the form with the true counts in h*, over rounding",
-            "descent",
             distance_from_form,
-            ANY_CLASSES,
-            conditions=(ONE_STEP, NO_MOMENTUM, INDEPENDENT_ATTENTION),
-            controls={"wrong theory: without I - E'": lambda instance: distance_from_form(instance, mixed=False)},
+            NO_MOMENTUM,
+            INDEPENDENT_ATTENTION,
+            rung="descent",
+            controls={"wrong theory: without I - E'": partial(distance_from_form, mixed=False)},
             evaluations=(100, 3000),
             directed=False,
         ),
@@ -140,7 +126,7 @@ CLAIM = Claim(
             "own: the same probability with (s h'/h) sqrt(2 ln(2K/delta)/s) as the order, s = p_n N",
             "closed form",
             by_bernstein,
-            controls={"wrong theory: half of that order": lambda instance: by_bernstein(instance, 0.5)},
+            controls={"wrong theory: half of that order": partial(by_bernstein, share=0.5)},
             cases=lambda: {
                 f"K = {K}, N = {N:.0e}": Instance.of(single_token_classes(K, 1000), 0.5, 1.0, N)
                 for K, N in ((10, 1e4), (10, 1e7), (3, 1e6), (65, 1e6))
@@ -149,4 +135,4 @@ CLAIM = Claim(
     ),
     picture=lambda: decoder_picture(CHANCE),
     map=lambda level: decoder_map(CHANCE, "Where the order of theta_n holds", level == "full", ("eta_Y", "t_end")),
-)  # fmt: skip
+)

@@ -1,7 +1,6 @@
 """What the claims about the decoder with frozen attention share: domains, requirements, plain integration of W."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,15 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search.flows import limited
 from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Property, Requirement
-from snapdyn.validation.visits import FROZEN, own_lead, single_token_classes
+from snapdyn.validation.visits import (
+    FROZEN,
+    discrete_logits,
+    errors_of,
+    logits_of,
+    outputs,
+    own_lead,
+    single_token_classes,
+)
 
 # What some hundred steps make of the solver tolerance of `flow_against`.
 SOLVER_ERROR = 1e-7
@@ -72,36 +79,18 @@ def steps_and_flow() -> Picture:
     )
 
 
-def visits_up_to(last: float, count: int) -> Ints:
-    """Whole visits up to `last`, at least the first, evenly in the logarithm."""
-    return np.unique(np.geomspace(1, max(1.0, last), count).astype(np.int64))
-
-
-def outputs(instance: Instance) -> tuple[Ints, Floats]:
-    """Column of each class's next token (S,), and how many outputs each column stands for; the rest last."""
-    classes = instance.classes
-    own = classes.next_tokens.size
-    copies = np.append(np.ones(own), instance.vocab_size - own)
-    return classes.next_index, copies[copies > 0]
-
-
-def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
-    """e_n - alpha_n of each class from its logits W (S, columns), per output of a column; at n minus all others."""
-    own = np.arange(len(W)), column
-    weight = copies * np.exp(W - W.max(axis=1, keepdims=True))
-    error = -weight / weight.sum(axis=1, keepdims=True)
-    error[own] = 0.0
-    error[own] = -error.sum(axis=1)
-    return error / copies
+def by_visits(
+    instance: Instance, most: float, count: int, steps: Callable[..., Floats] = discrete_logits
+) -> tuple[float, float, Ints, Floats]:
+    """V, eta_Y, whole visits of the most frequent class up to t_end and `most`, evenly in the logarithm, u = V h*."""
+    V, eta = float(instance.vocab_size), instance.eta_Y
+    s = np.unique(np.geomspace(1, max(1.0, min(last_visits(instance), most)), count).astype(np.int64))
+    return V, eta, s, steps(V, eta, s)
 
 
 def distance(instance: Instance, W: Floats, u: Floats) -> Floats:
-    """Largest error (S,) of W (S, columns) against w_n = (V-1) h_n zeta_n, u_n = V h_n, over the largest logit.
-
-    w_n is (1 - 1/V) u_n at the next token and -u_n/V at any other output.
-    """
-    column, copies = outputs(instance)
-    expected = u[:, None] * ((column[:, None] == np.arange(copies.size)) - 1 / instance.vocab_size)
+    """Largest error (S,) of W (S, columns) against the logits of u = V h (S,), over the largest logit."""
+    expected = logits_of(instance, u)
     return np.abs(W - expected).max(axis=1) / np.abs(expected).max()
 
 

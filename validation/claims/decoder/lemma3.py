@@ -1,7 +1,5 @@
 """Lemma 3: the modified flow decouples the classes."""
 
-from __future__ import annotations
-
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, flow_against, modified_mixing

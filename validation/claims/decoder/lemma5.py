@@ -1,25 +1,15 @@
 """Lemma 5: the logits after s visits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.decoder._shared import (
-    OVERLAPS,
-    PLAIN_STEPS,
-    distance,
-    errors_of,
-    modified_mixing,
-    outputs,
-    steps_and_flow,
-)
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims.decoder._shared import OVERLAPS, PLAIN_STEPS, distance, modified_mixing, steps_and_flow
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property
-from snapdyn.validation.visits import recursion
+from snapdyn.validation.visits import errors_of, outputs, recursion
 
 # Batch-size-1 steps that are taken on an instance.
 STEPS = 150
@@ -28,11 +18,6 @@ STEP_ERROR = 1e-8
 
 # u = V h* (S,) after each class's number of visits (S,), by V and eta_Y.
 Law = Callable[..., Floats]
-
-
-def discrete_law(vocab_size: int, eta_Y: float, counts: Ints) -> Floats:
-    """V h* by the evaluator of (33)."""
-    return vocab_size * analytic.discrete_h(int(counts.max()), eta_Y, vocab_size)[counts]
 
 
 def steps_against(law: Law) -> Measure:
@@ -78,7 +63,8 @@ CLAIM = Claim(
         Property(
             f"logits and |e_n - alpha_n| after {STEPS} drawn steps against the lemma, relative to the largest logit",
             "SGD, modified flow",
-            steps_against(discrete_law),
+            # V h* by the evaluator of (33).
+            steps_against(lambda V, eta, counts: V * analytic.discrete_h(int(counts.max()), eta, V)[counts]),
             OVERLAPS,
             conditions=(PLAIN_STEPS, INDEPENDENT_ATTENTION),
             controls={

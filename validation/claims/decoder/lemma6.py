@@ -1,8 +1,7 @@
 """Lemma 6: h in continuous time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -82,12 +81,10 @@ CLAIM = Claim(
             against_solver,
             SCALARS,
             controls={
-                "wrong theory: exp(V h) + (V-1) V h = V eta_Y s, without the 1": lambda instance: against_solver(
-                    instance, without_one
+                "wrong theory: exp(V h) + (V-1) V h = V eta_Y s, without the 1": partial(
+                    against_solver, law=without_one
                 ),
-                "wrong theory: V h = ln(V eta_Y s + 1)": lambda instance: against_solver(
-                    instance, lambda tau, V: np.log1p(V * tau)
-                ),
+                "wrong theory: V h = ln(V eta_Y s + 1)": partial(against_solver, law=lambda tau, V: np.log1p(V * tau)),
             },
             evaluations=(60, 3000),
             directed=False,
@@ -97,7 +94,7 @@ CLAIM = Claim(
             "closed form",
             against_50_digits,
             SCALARS,
-            controls={"wrong theory: (45) without the 1": lambda instance: against_50_digits(instance, without_one)},
+            controls={"wrong theory: (45) without the 1": partial(against_50_digits, law=without_one)},
             evaluations=(200, 10_000),
             directed=False,
         ),

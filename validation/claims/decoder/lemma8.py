@@ -1,9 +1,8 @@
 """Lemma 8: the two roots of exp(u) = (V-1) u."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,10 +37,10 @@ def side_of_roots(instance: Instance, smaller: OfV = analytic.u_minus, larger: O
     return Measured(sign[i], at_least=0.0, where=f"u = {u[i]:.3g}")
 
 
-def order(instance: Instance, omega_1: OfV = analytic.omega_1) -> float:
+def order(instance: Instance, omega_1: OfV = analytic.omega_1, **bound: Any) -> Measured:
     """omega_1 ln V/ln(2 ln V): 0.123 at V = 4, 0.706 at V = 10; it tends to 1 from below."""
-    log = float(np.log(instance.vocab_size))
-    return float(omega_1(instance.vocab_size) * log / math.log(2 * log))
+    log = math.log(instance.vocab_size)
+    return Measured(omega_1(instance.vocab_size) * log / math.log(2 * log), **bound)
 
 
 def size_of_omega_0(instance: Instance, exponent: float = 0.99) -> Measured:
@@ -54,14 +53,8 @@ def size_of_omega_0(instance: Instance, exponent: float = 0.99) -> Measured:
 def picture() -> Picture:
     """The larger root by V."""
     V = np.geomspace(4, 1e12, 60).round()
-    return Picture(
-        "V",
-        "u",
-        (
-            Picture.line("u_+ = (1+omega_1) ln V", V, analytic.u_plus(V)),
-            Picture.line("ln V", V, np.log(V), "bound"),
-        ),
-    )
+    larger = Picture.line("u_+ = (1+omega_1) ln V", V, analytic.u_plus(V))
+    return Picture("V", "u", (larger, Picture.line("ln V", V, np.log(V), "bound")))
 
 
 CLAIM = Claim(
@@ -80,28 +73,28 @@ CLAIM = Claim(
             "ln((V-1) u) - u between u_- and u_+, and its negative beyond, per distance to the next root: smallest",
             side_of_roots,
             controls={
-                "wrong theory: the roots are 1/V and ln V": lambda instance: side_of_roots(
-                    instance, lambda V: 1 / V, math.log
+                "wrong theory: the roots are 1/V and ln V": partial(
+                    side_of_roots, smaller=lambda V: 1 / V, larger=math.log
                 )
             },
             evaluations=(300, 10_000),
         ),
         closed_form(
             "omega_1 ln V/ln(2 ln V), largest",
-            lambda instance: Measured(order(instance), at_most=1.0),
+            partial(order, at_most=1.0),
             controls={
-                "wrong theory: omega_1 is a constant, that of V = 1000": lambda instance: Measured(
-                    order(instance, lambda V: analytic.omega_1(1000)), at_most=1.0
+                "wrong theory: omega_1 is a constant, that of V = 1000": partial(
+                    order, omega_1=lambda V: analytic.omega_1(1000), at_most=1.0
                 )
             },
             evaluations=(100, 5000),
         ),
         closed_form(
             "omega_1 ln V/ln(2 ln V), smallest (the order is attained)",
-            lambda instance: Measured(order(instance), at_least=0.12),
+            partial(order, at_least=0.12),
             controls={
-                "wrong theory: omega_1 ln V stays as at V = 4": lambda instance: Measured(
-                    order(instance, lambda V: analytic.omega_1(4) * math.log(4) / math.log(V)), at_least=0.12
+                "wrong theory: omega_1 ln V stays as at V = 4": partial(
+                    order, omega_1=lambda V: analytic.omega_1(4) * math.log(4) / math.log(V), at_least=0.12
                 )
             },
             evaluations=(100, 5000),
@@ -109,10 +102,8 @@ CLAIM = Claim(
         closed_form(
             "omega_0 V^0.99 ln V, V >= 100",
             size_of_omega_0,
-            Requirement(
-                "V >> 100", "V >= 100", lambda instance: float(instance.vocab_size), at_least=100, defining=True
-            ),
-            controls={"wrong theory: omega_0 = O(1/(V^1.1 ln V))": lambda instance: size_of_omega_0(instance, 1.1)},
+            Requirement("V >> 100", "V >= 100", lambda instance: instance.vocab_size, at_least=100, defining=True),
+            controls={"wrong theory: omega_0 = O(1/(V^1.1 ln V))": partial(size_of_omega_0, exponent=1.1)},
             evaluations=(100, 5000),
         ),
     ),

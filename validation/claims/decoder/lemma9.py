@@ -1,7 +1,5 @@
 """Lemma 9: the speed control before and after the transition."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -13,6 +11,8 @@ from snapdyn.validation.claims.decoder._shared import closed_form, last_visits
 from snapdyn.validation.maps.decoder import decoder_map
 from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Picture, Requirement
 
+# Of what `orders` are.
+LOGIT, GAMMA = 0, 1
 # Numbers over their bounds along a stage, from V, eta_Y s, u = V h and gamma.
 Quotients = Callable[..., Floats]
 
@@ -52,14 +52,9 @@ def exponential(first: float = 0.0, end: float = 2.0) -> Measure:
     )
 
 
-def h_stages(late: Quotients) -> Measure:
-    """V h over eta_Y s early and over a bound in V and eta_Y s late."""
-    return stages(lambda V, tau, u, gamma: u / tau, lambda V, tau, u, gamma: u / late(V, tau))
-
-
-def gamma_stages(late: Quotients) -> Measure:
-    """gamma over eta_Y s early and over a bound in V and eta_Y s late."""
-    return stages(lambda V, tau, u, gamma: gamma / tau, lambda V, tau, u, gamma: gamma / late(V, tau))
+def orders(late: Quotients, which: int = GAMMA) -> Measure:
+    """V h or gamma over eta_Y s early and over a bound in V and eta_Y s late."""
+    return stages(lambda V, tau, *numbers: numbers[which] / tau, lambda V, tau, *numbers: numbers[which] / late(V, tau))
 
 
 def attained_early(V: float, tau: Floats, u: Floats, gamma: Floats) -> Floats:
@@ -92,7 +87,7 @@ def first_visit(instance: Instance) -> float:
 EXPONENTIAL = closed_form(
     "exp(V h) over min(V-1, (V-1) V h) early, max(V-1, (V-1) V h) over exp(V h) late: largest",
     exponential(),
-    Requirement("5 outputs or more", "V >= 5", lambda instance: float(instance.vocab_size), at_least=5),
+    Requirement("5 outputs or more", "V >= 5", lambda instance: instance.vocab_size, at_least=5),
     Requirement(
         "the first visit lies beyond the smaller root",
         "eta_Y >= [2 (V-1) u_- - 1]/V (about 1/V)",
@@ -111,10 +106,9 @@ CLAIM = Claim(
     source="Lemma 9, Eqs. (52)-(57), (85)",
     title="gamma grows like t before the transition and falls like ln(t)/t after it",
     statement="With s = t/K (p_n t for other priors), from the first visit to t0' = K ln V/eta_Y: exp(V h) <= min(V-1, "
-    "(V-1) V h), if V >= 5 and exactly if eta_Y >= [2 (V-1) u_- - 1]/V, about 1/V (it fails while V h < u_-); h <= "
-    "eta_Y s/V and gamma <= eta_Y s, at any rate. From t0 = 2 (1+omega_1) K ln V/eta_Y on: exp(V h) >= max(V-1, "
-    "(V-1) V h), h <= ln(V eta_Y s)/V and gamma <= 2 ln(V eta_Y s)/(eta_Y s), at any rate. Both orders of gamma are "
-    "attained.",
+    "(V-1) V h), which fails while V h < u_-; h <= eta_Y s/V and gamma <= eta_Y s, at any rate. From t0 = 2 "
+    "(1+omega_1) K ln V/eta_Y on: exp(V h) >= max(V-1, (V-1) V h), h <= ln(V eta_Y s)/V and gamma <= 2 "
+    "ln(V eta_Y s)/(eta_Y s), at any rate. Both orders of gamma are attained.",
     latex=r"\gamma=O\!\left(\frac{\eta_Y t}{K}\right)\ \to\ \gamma=O\!\left(\frac{K\ln(V\eta_Y t/K)}{\eta_Y t}\right)",
     conditions=("eta_Y V >= 1 + O(1/V): one visit passes the smaller root u_- of Lemma 8", "V >= 5 (V >= 4 late)"),
     conclusion="The bounds on gamma hold at any rate; that on exp(V h) needs V >= 5 and eta_Y of about 1/V or more. "
@@ -126,16 +120,16 @@ CLAIM = Claim(
         EXPONENTIAL,
         closed_form(
             "V h over eta_Y s early, over ln(V eta_Y s) late: largest",
-            h_stages(lambda V, tau: np.log(V * tau)),
-            controls={"wrong theory (F8): ln(eta_Y s) for ln(V eta_Y s)": h_stages(lambda V, tau: np.log(tau))},
+            orders(lambda V, tau: np.log(V * tau), LOGIT),
+            controls={"wrong theory (F8): ln(eta_Y s) for ln(V eta_Y s)": orders(lambda V, tau: np.log(tau), LOGIT)},
             evaluations=(200, 10_000),
         ),
         closed_form(
             "gamma over eta_Y s early, over 2 ln(V eta_Y s)/(eta_Y s) late: largest",
-            gamma_stages(lambda V, tau: 2 * np.log(V * tau) / tau),
+            orders(lambda V, tau: 2 * np.log(V * tau) / tau),
             controls={
-                "wrong theory (F8): ln(eta_Y s) for ln(V eta_Y s)": gamma_stages(lambda V, tau: 2 * np.log(tau) / tau),
-                "wrong theory: no logarithm late": gamma_stages(lambda V, tau: 2 / tau),
+                "wrong theory (F8): ln(eta_Y s) for ln(V eta_Y s)": orders(lambda V, tau: 2 * np.log(tau) / tau),
+                "wrong theory: no logarithm late": orders(lambda V, tau: 2 / tau),
                 "wrong theory: gamma rises like eta_Y s for ever": stages(
                     lambda V, tau, u, gamma: gamma / tau,
                     lambda V, tau, u, gamma: (1 - 1 / V) ** 2 * tau**2 / (2 * np.log(V * tau)),

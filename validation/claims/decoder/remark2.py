@@ -1,15 +1,14 @@
 """Remark 2: how fast the gap between steps and flow closes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.decoder._shared import PLAIN_STEPS, SCALARS, last_visits, visits_up_to
+from snapdyn.validation.claims.decoder._shared import PLAIN_STEPS, SCALARS, by_visits
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, Requirement
 from snapdyn.validation.visits import WholeVisits, discrete_logits, visits_of
@@ -32,9 +31,7 @@ def leading_lag(u: Floats, vocab_size: float) -> Floats:
 
 def lead_against(instance: Instance, law: Lead = leading_lag) -> Measured:
     """Largest |X - law|/eta_Y over visits of the most frequent class, X by the recursion: h*(s) = h(s + X)."""
-    V, eta = float(instance.vocab_size), instance.eta_Y
-    s = visits_up_to(min(last_visits(instance), MOST_VISITS), 60)
-    u = discrete_logits(V, eta, s)
+    V, eta, s, u = by_visits(instance, MOST_VISITS, 60)
     with np.errstate(over="ignore", invalid="ignore"):
         off = np.abs(visits_of(u, eta, V) - s - law(u, V)) / eta
     # The lead of one large step, exp(eta_Y)/(V eta_Y) visits, may lie beyond the range of floats: 1e12 stands for more.
@@ -78,12 +75,12 @@ CLAIM = Claim(
     title="The gap between steps and flow closes like 2 eta_Y s0/(V s)",
     statement="Late, h*(s) - h(s) is of the order of 2 eta_Y s0/(V s) = O(ln V/(V s)), s0 the time of the order of "
     "ln V/eta_Y in the proof of Lemma 7, and h*(s) <= h(s+c) with c = O(ln V). Corrected: it is "
-    "[ln(eta_Y s)/2 + eta_Y (1/24 + 1/(8V))]/(V s): Euler's truncation keeps feeding it, so that no constant s0 or c "
-    "bounds it; for eta_Y <= 1 at all times h*(s) = h(s + X), X = ln((V-1+exp(V h*))/V)/2 within 0.15 eta_Y.",
+    "[ln(eta_Y s)/2 + eta_Y (1/24 + 1/(8V))]/(V s), since Euler's truncation keeps feeding it; for eta_Y <= 1 at all "
+    "times h*(s) = h(s + X), X = ln((V-1+exp(V h*))/V)/2 within 0.15 eta_Y.",
     latex=r"h^*-h\sim\frac{2\eta_Y s_0}{Vs}\ \to\ "
     r"h^*-h=\frac{\frac12\ln(\eta_Y s)+\eta_Y\left(\frac1{24}+\frac1{8V}\right)+O(\eta_Y^2)}{Vs}",
     conditions=("modified flow, discrete steps, Y(0) = 0", "the late law: eta_Y s much larger than ln(V eta_Y s)"),
-    conclusion="The gap falls like ln(eta_Y s)/(2 V s): the logarithm keeps growing, so no constant s0 bounds it. "
+    conclusion="The gap falls like ln(eta_Y s)/(2 V s): the logarithm keeps growing, so no constant s0 or c bounds it. "
     "At V = 10 it is {V = 10, s = 1e6:.2f} times the printed 2 ln V/(V s) by s = 1e6.",
     expected="corrected",
     properties=(
@@ -98,12 +95,10 @@ CLAIM = Claim(
             ),
             controls={
                 # It stays as it is from the transition on, where exp(V h*) reaches V.
-                "wrong theory (printed): the lead X stays bounded after the transition": lambda instance: lead_against(
-                    instance, lambda u, V: leading_lag(np.minimum(u, math.log(V)), V)
+                "wrong theory (printed): the lead X stays bounded after the transition": partial(
+                    lead_against, law=lambda u, V: leading_lag(np.minimum(u, math.log(V)), V)
                 ),
-                "wrong theory: twice the lead": lambda instance: lead_against(
-                    instance, lambda u, V: 2 * leading_lag(u, V)
-                ),
+                "wrong theory: twice the lead": partial(lead_against, law=lambda u, V: 2 * leading_lag(u, V)),
             },
             evaluations=(300, 10_000),
             corrected=True,
@@ -118,7 +113,7 @@ CLAIM = Claim(
             "constant of the late law less eta_Y (1/24 + 1/(8V)), over eta_Y^2",
             "closed form",
             constant_left,
-            controls={"wrong theory: constant eta_Y/24 for every V": lambda V: constant_left(V, 0.0)},
+            controls={"wrong theory: constant eta_Y/24 for every V": partial(constant_left, of_V=0.0)},
             cases={"V = 2": 2.0, "V = 1000": 1000.0},
             corrected=True,
         ),
