@@ -145,7 +145,7 @@ def _attach_plot() -> None:
 
 def _plot(self: Any, what: str, ax: Any = None, **options: Any) -> Any:
     """Draw one quantity of this result; see `snapdyn.figures.plot`."""
-    from snapdyn.figures import plot
+    from snapdyn.figures.plotting import plot
 
     return plot(self, what, ax, **options)
 

@@ -12,7 +12,7 @@ from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECOR
 from snapdyn.experiments.run_sections import Times
 from snapdyn.experiments.signature_sections import section_model
 from snapdyn.experiments.toml_files import FileName, Section
-from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs.build import ladder
 
 if TYPE_CHECKING:
     from snapdyn.dynamics import TransformerRun

@@ -16,7 +16,7 @@ from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses,
 from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, curve_style, line_width, thin_dotted
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
-from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs.build import ladder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -52,9 +52,7 @@ def compute(
         wrong_gap (fit, point), control (fit): a wrong theory's gaps, and its name; expected, next_order (fit); slope,
         standard_error, shift (fit): the fitted slope and what the next term adds to it.
     """
-    from snapdyn.validation.claims.approximations.orders import (
-        measured_fits,  # loads all claims, and sympy with them
-    )
+    from snapdyn.validation.rungs.orders import measured_fits
 
     fits = measured_fits(level, seeds)
     points = max(fit.parameter.size for fit in fits)

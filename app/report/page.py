@@ -18,8 +18,9 @@ from markupsafe import Markup
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
-from snapdyn.figures import DrawnFigure, claim_svg, write
+from snapdyn.figures.claim_pictures import claim_svg
 from snapdyn.figures.validity_maps import map_svg
+from snapdyn.figures.writing import DrawnFigure, write
 from snapdyn.report.formulas import formula_html, glyph_definitions
 from snapdyn.report.pictures import figure_image, page_svg
 from snapdyn.report.prose import prose_html

@@ -175,7 +175,7 @@ def test_claim_that_raises(register: Callable[..., None], capsys: pytest.Capture
     def faulty(evidence: Evidence) -> None:
         raise ZeroDivisionError("by intent")
 
-    register(Claim("faulty", "", "", "", "", "refuted", faulty), invented_claim("sound", 0.5))
+    register(claim_of("faulty", expected="refuted", run=faulty), invented_claim("sound", 0.5))
     assert main(["validate"]) == 1
     captured = capsys.readouterr()
     assert re.fullmatch(
@@ -212,7 +212,7 @@ def test_own_claims_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("x = 1\n", ["received none", "@snapdyn.claim"]),
         (
             "import snapdyn\n@snapdyn.claim('lemma6', source='', title='', statement='')\ndef f(evidence): pass\n",
-            ["line 2 of mine.py", "expected a new claim id, received 'lemma6'", "choose another"],
+            ["line 2 of mine.py", "expected a new name for a claim, received 'lemma6'", "choose another"],
         ),
     ],
 )

@@ -11,7 +11,8 @@ def test_rows() -> None:
     """Assert one row per claim, the most serious answer first, mathematics in signs, and text that is escaped."""
     report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6"])
     holds = report["lemma13"]
-    fails = replace(holds, id="lemma14", status="fails", sentence="Fails: eta_Y <= 1e-3 <script>")
+    other = sd.validation.CLAIMS["lemma14"]
+    fails = replace(holds, claim=other, status="fails", sentence="Fails: eta_Y <= 1e-3 <script>")
     table = verdict_table(replace(report, claims=(*report.claims, fails)))
     places = [table.index(f'data-claim="{id}"') for id in ("lemma14", "lemma13", "figure6")]
     assert places == sorted(places)

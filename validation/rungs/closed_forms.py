@@ -9,8 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn import analytic
-from snapdyn.dynamics import FrozenDecoder, SequenceClasses, SingleCommonToken, System, Trajectory, integrate
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
+from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
+from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError
 
 

@@ -209,3 +209,15 @@ def flow_fits() -> list[Fit]:
             gaps(by_overlap, LEADING, REDUCED, form="printed"),
         ),
     ]
+
+
+def measured_fits(level: str, factor: float | None = None) -> list[Fit]:
+    """Every gap whose order is fitted, measured; "full" takes four times as many seeds, or `factor` times as many."""
+    many = factor or (1 if level == "quick" else 4)
+    return [
+        step_fit(round(50 * many)),
+        length_fit(round(60 * many)),
+        *spread_fits(round(200 * many)),
+        mean_spread_fit(round(64 * many)),
+        *flow_fits(),
+    ]

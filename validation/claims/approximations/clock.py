@@ -9,7 +9,8 @@ import numpy as np
 from snapdyn.dynamics import Trajectory, log_times, single_common_token, whole_run
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
-from snapdyn.validation.rungs import Ladder, ladder
+from snapdyn.validation.rungs.build import ladder
+from snapdyn.validation.rungs.gaps import Ladder
 from snapdyn.validation.rungs.run import MODIFIED, system_on_rung
 from snapdyn.validation.search.flows import most_evaluations
 from snapdyn.validation.statement import EXACT, SGD, Claim, Family, Instance, Measured, Property, run_on_rung

@@ -12,7 +12,7 @@ from snapdyn.dynamics import log_times, single_common_token
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW, STATES
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention
 from snapdyn.validation.requirements import UNIFORM, WEAK_CORRELATION, ZERO_START
-from snapdyn.validation.rungs import ladder
+from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.run import CLOSED, MODIFIED, ORBIT
 from snapdyn.validation.statement import (
     DESCENT,

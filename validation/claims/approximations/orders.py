@@ -10,26 +10,10 @@ from snapdyn.validation.rungs.orders import (
     SPREAD,
     STEP,
     Fit,
-    flow_fits,
-    length_fit,
-    mean_spread_fit,
-    spread_fits,
-    step_fit,
+    measured_fits,
 )
 from snapdyn.validation.statement import LEADING, MEAN_FIELD, REDUCED, SGD, Claim, Measured, Picture, Property
 from snapdyn.validation.statistics import DECISIVE
-
-
-def measured_fits(level: str, factor: float | None = None) -> list[Fit]:
-    """Every gap whose order is fitted, measured; "full" takes four times as many seeds, or `factor` times as many."""
-    many = factor or (1 if level == "quick" else 4)
-    return [
-        step_fit(round(50 * many)),
-        length_fit(round(60 * many)),
-        *spread_fits(round(200 * many)),
-        mean_spread_fit(round(64 * many)),
-        *flow_fits(),
-    ]
 
 
 @cache
