@@ -164,8 +164,8 @@ def test_json_has_the_contract_of_the_command_line(report: Report) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "validation" / "claims").glob("*/*.py")), ids=lambda file: file.stem)
 def test_a_file_of_the_claims_is_short(file: Path) -> None:
-    """Assert at most 300 lines: a claim and its measures are one file."""
-    assert len(file.read_text().splitlines()) <= 300
+    """Assert at most 350 lines: a claim and its measures are one file."""
+    assert len(file.read_text().splitlines()) <= 350
 
 
 def test_a_claim_id_is_registered_once() -> None:
