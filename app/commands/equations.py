@@ -17,7 +17,7 @@ def equations() -> int:
 
     Example: snapdyn equations
     """
-    from snapdyn.validation import equation_text
+    from snapdyn.validation.equations import equation_text
 
     show(equation_text(), end="")
     return DONE

@@ -32,7 +32,7 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["check", "a.toml"], "snapdyn.experiments.check_files.read_check"),
         (["compare", "a.toml"], "snapdyn.experiments.run_files.read_comparison"),
-        (["equations"], "snapdyn.validation.equation_text"),
+        (["equations"], "snapdyn.validation.equations.equation_text"),
         (["figures"], "snapdyn.figures.write"),
         (["report"], "snapdyn.report.page.build_report"),
         (["simulate", "a.toml"], "snapdyn.experiments.run_files.read_simulation"),
