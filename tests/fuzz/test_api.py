@@ -18,7 +18,6 @@ import xarray
 
 import snapdyn as sd
 from snapdyn import analytic, dynamics, errors, figures, validation
-from snapdyn.analytic.certificates import CERTIFICATES
 from snapdyn.dynamics import registry
 from snapdyn.validation.pictures import Line, Map
 from tests.fuzz.odd_values import ODD
@@ -151,11 +150,6 @@ def calls(folder: Path) -> dict[str, Call]:
         **evidence,
         **{f"Trajectory.{name}": Call(getattr(trajectory(), name), given) for name, given in of_trajectory.items()},
         **{f"SequenceClasses.{name}": Call(getattr(classes(), name), given) for name, given in of_class.items()},
-        "Evidence.proved": Call(lambda id_: sd.Evidence().proved(id_), {"id_": "gamma-peak"}),
-        "Evidence.certified": Call(
-            lambda id_: sd.Evidence().certified(id_),
-            {"id_": next(iter(CERTIFICATES))},
-        ),
         "SequenceClasses": Call(sd.SequenceClasses, table),
         "syn_medium": Call(sd.syn_medium, {"num_queries": 2}),
         "single_common_token": Call(
@@ -260,7 +254,7 @@ def calls(folder: Path) -> dict[str, Call]:
             sd.validate,
             {"only": ["lemma13"], "level": "quick", "progress": None, "jobs": 1, "seed": 0},
         ),
-        "register": Call(sd.register, {"entry": figures.FigureEntry("f", "F", "f.", nothing, nothing, nothing)}),
+        "register": Call(sd.register, {"entry": figures.FigureEntry("f", "F", "f.", nothing, nothing)}),
         "FigureEntry": Call(
             figures.FigureEntry,
             {
@@ -269,7 +263,7 @@ def calls(folder: Path) -> dict[str, Call]:
                 "caption": "f.",
                 "compute": nothing,
                 "draw": nothing,
-                "check": nothing,
+                "properties": (),
                 "from_runs": False,
                 "write_extras": None,
             },
@@ -283,12 +277,15 @@ def calls(folder: Path) -> dict[str, Call]:
                 "statement": "c",
                 "latex": "",
                 "expected": "holds",
-                "assumptions": (),
+                "conditions": (),
+                "conclusion": "",
                 "findings": (),
                 "properties": (),
+                "proved": (),
+                "certified": (),
+                "picture": None,
+                "map": None,
                 "grade": None,
-                "domain": "",
-                "speaks_of": "",
             },
         ),
         "Observable": Call(
@@ -342,6 +339,8 @@ def calls(folder: Path) -> dict[str, Call]:
                 "evaluations": (1, 2),
                 "corrected": False,
                 "directed": True,
+                "cases": {},
+                "beyond": {},
             },
         ),
         "Family": Call(lambda **arguments: sd.Family(**arguments).draw(0, 0), vars(family)),
