@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.registry import Registry
+from snapdyn.errors import list_of
 from snapdyn.experiments.toml_files import Section, read_section
 from snapdyn.figures import (
     figure_2,
@@ -103,6 +104,10 @@ class FigureEntry:
     write_extras: Callable[[xarray.Dataset, Path, str], list[Path]] | None = None
     general: tuple[str, ...] = ()
     width: float = DOUBLE_COLUMN
+
+    def __post_init__(self) -> None:
+        given = [self.properties] if isinstance(self.properties, Property) else self.properties
+        object.__setattr__(self, "properties", tuple(list_of("properties", given, Property)))
 
     @classmethod
     def from_module(cls, module: ModuleType) -> FigureEntry:

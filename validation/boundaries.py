@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -14,6 +13,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.instance_checks import InstanceReport, check
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map
 
 # Axes that are not parameters of the function that makes the classes.
@@ -109,16 +109,19 @@ def boundary(
         return check(of_point, first, second, last, [claim], seq_len=seq_len, momentum=momentum, rungs=rungs)
 
     (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]
-    measured = np.full((y.size, x.size), np.nan)
-    bound, relation, quantity = math.nan, "<=", entry.title
-    for i, j in np.ndindex(measured.shape):
+    found: dict[tuple[int, int], tuple[str, Measured]] = {}
+    for i, j in np.ndindex(y.size, x.size):
         point = {xname: float(x[j])} | ({yname: float(y[i])} if yname else {})
         answers = report_at(point).claims
         answer = next((result for result in answers if rung is None or result.rung == rung), answers[0])
-        number, prop = answer.number, answer.prop
-        if prop is not None and number is not None and not math.isnan(number.value):
-            measured[i, j] = number.value
-            bound, relation, quantity = number.bound, number.relation, prop.name
+        if answer.prop is not None and answer.number is not None:
+            found[i, j] = answer.prop.name, answer.number
+    measured = np.full((y.size, x.size), np.nan)
+    kinds = {(name, number.bound, number.relation) for name, number in found.values()}
+    # Numbers of several properties, or with bounds of their own, compare by how far they are beyond their bounds.
+    quantity, bound, relation = kinds.pop() if len(kinds) == 1 else ("measured over its bound", 1.0, "<=")
+    for cell, (name, number) in found.items():
+        measured[cell] = number.value if name == quantity else number.excess
     sign = 1.0 if relation == "<=" else -1.0
     return Map(
         title=f"{entry.title} ({claim})",

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, shown
+from snapdyn.errors import instance as of_kind
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence
 from snapdyn.validation.measured import Measured, Role
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.proofs import proofs_of
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
@@ -95,14 +97,14 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
         _add_cases(prop, evidence)
     evidence.checks.extend(proofs_of(entry))
     if entry.picture is not None:
-        evidence.picture = entry.picture()
+        evidence.picture = of_kind("the picture of the claim", entry.picture(), Picture, "return a snapdyn.Picture")
     if entry.map is not None:
-        evidence.map = entry.map(level)
+        evidence.map = of_kind("the map of the claim", entry.map(level), Map, "return a Map")
     if entry.run is not None:
         entry.run(evidence)
     searched = f"Worst of {evidence.tried} instances: {evidence.worst}." if evidence.tried else ""
     evidence.conclusion = evidence.conclusion or _with_numbers(entry.conclusion, evidence.numbers) or searched
-    return evidence
+    return Evidence(**vars(evidence))  # checks again what the claim's function put into it
 
 
 def examine(prop: Property, level: str, seed: int) -> Examination:
@@ -195,7 +197,8 @@ def _try_control(
 
 def _mirrors(pairs: Floats) -> bool:
     """Whether a control's numbers are the statement's own, or those with another sign, shift or factor, or inverted."""
-    if len(pairs) < 4 or not np.isfinite(pairs).all():
+    pairs = np.unique(pairs[np.isfinite(pairs).all(axis=1)], axis=0) if pairs.size else pairs
+    if len(pairs) < 4:
         return False
     own, wrong = pairs.T
     if np.ptp(own) <= SAME * np.abs(own).max() or np.ptp(wrong) <= SAME * np.abs(wrong).max():
@@ -247,6 +250,8 @@ def _add_cases(prop: Property, evidence: Evidence) -> None:
     found = Examination()
     numbers: dict[str, list[tuple[float, float]]] = {name: [] for name in prop.controls}
     cases = prop.settings("cases")
+    if prop.domain is None and not cases and not prop.settings("beyond"):
+        raise InputError(f"expected a domain or settings of {prop.name!r}, received neither; give one")
     for name, instance in cases.items():
         measured = _at_setting(prop, name, instance, inside=True)
         role: Role = "corrected" if prop.corrected else "statement"
@@ -264,6 +269,11 @@ def _add_cases(prop: Property, evidence: Evidence) -> None:
 
 def _at_setting(prop: Property, name: str, instance: Any, inside: bool) -> Measured:
     """Number at a named setting, which must lie inside, or outside, the conditions and the domain."""
+    if prop.domain is not None and not prop.domain.speaks_of(instance):
+        raise InputError(
+            f"expected the setting {name!r} of {prop.name!r} as one that its domain speaks of ({prop.domain}), "
+            f"received {shown(instance)}; correct its names"
+        )
     reading = prop.at(instance, name)
     unmet = reading.unmet
     outside = bool(unmet) or (prop.domain is not None and not prop.domain.contains(instance))
@@ -315,7 +325,10 @@ def _simplified(prop: Property, instance: Any) -> Any:
             return False
         if candidate is not instance and not domain.contains(candidate):
             return False
-        reading = prop.at(candidate)
+        try:
+            reading = prop.at(candidate)
+        except InputError:
+            return False
         return not reading.unmet and reading.measured is not None and not reading.measured.holds
 
     return shrink(instance, fails, domain.simpler) if fails(instance) else instance
@@ -335,12 +348,18 @@ def _with_numbers(conclusion: str, numbers: Mapping[str, float]) -> str:
     """Conclusion with ``{name}`` and ``{name:format}`` replaced by measured numbers."""
 
     def number(match: re.Match[str]) -> str:
-        name, format = match[1], match[2] or ".3g"
+        whole = match[0][1:-1]
+        name, format = (whole, ".3g") if whole in numbers else (match[1], match[2] or ".3g")
         if name not in numbers:
             raise InputError(
                 f"expected the name of a measured number in the conclusion, received {name!r}; the claim has "
                 f"{'; '.join(numbers)}"
             )
-        return f"{numbers[name]:{format}}"
+        try:
+            return f"{numbers[name]:{format}}"
+        except ValueError as error:
+            raise InputError(
+                f"expected a format of numbers in the conclusion, received {format!r}; write .3g"
+            ) from error
 
     return re.sub(r"\{([^{}]+?)(?::([^{}: ]*))?\}", number, conclusion)

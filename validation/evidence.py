@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapdyn.errors import choice, instance, list_of, text, whole
+from snapdyn.errors import InputError, choice, instance, list_of, text, whole
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.pictures import Map, Picture
 
@@ -67,6 +67,10 @@ class Evidence:
 
     def __post_init__(self) -> None:
         self.checks = list_of("checks", self.checks, Measured)
+        if any(check.role == "condition" for check in self.checks):
+            raise InputError(
+                "expected numbers of statements and controls as checks, received a condition; leave it out"
+            )
         for name in ("conclusion", "worst"):
             text(name, getattr(self, name))
         for name in ("tried", "seed", "undecided"):

@@ -341,11 +341,16 @@ def _instance(
 
 
 def _parameters(given: Mapping[str, float], entries: Iterable[Claim]) -> dict[str, float]:
-    """Parameters of a theory, checked by the first Box that has these names."""
+    """Parameters of a theory, which a Box with these names accepts."""
     boxes = [prop.domain for entry in entries for prop in entry.properties if isinstance(prop.domain, Box)]
-    for box in boxes:
-        if box.speaks_of(given):
+    refusals = []
+    for box in (box for box in boxes if box.speaks_of(given)):
+        try:
             return box.of_parameters(given)
+        except InputError as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
     spoken = "; ".join(dict.fromkeys(", ".join(box.ranges) for box in boxes)) or "none: they speak of sequence classes"
     raise InputError(
         f"expected the parameters of one of these claims ({spoken}), received {', '.join(map(str, given)) or 'none'}; "
@@ -390,6 +395,7 @@ def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, flo
     if not speaking:
         sentence = f"Not applicable: it speaks of {entry.domain or 'named settings'}."
         return [InstanceResult(entry, "not applicable", sentence)]
+    speaking = [prop for prop in speaking if _contains(prop, given)] or speaking
     of_rungs = [prop.rung for prop in speaking]
     deciding = DECIDING if DECIDING in of_rungs else of_rungs[0]
     wanted = [deciding, *(rung for rung in rungs if rung != deciding and rung in of_rungs)]
@@ -406,8 +412,17 @@ def _answer(entry: Claim, properties: Sequence[Property], given: Instance | dict
     return replace(answer, sentence=sentence)
 
 
+def _contains(prop: Property, given: Instance | dict[str, float]) -> bool:
+    """Whether parameters lie in the ranges of a property's Box; a Family says only where to search."""
+    return not isinstance(prop.domain, Box) or prop.domain.contains(given)
+
+
 def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float]) -> InstanceResult:
     """Answer of one property."""
+    if not _contains(prop, given):
+        return InstanceResult(entry, "outside", f"Outside: it speaks of {prop.domain}.", prop)
+    if isinstance(prop.domain, Box) and isinstance(given, dict):
+        given = prop.domain.of_parameters(given)
     reading, trouble = Reading([], None, measurable=True), ""
     try:
         reading = prop.at(given)

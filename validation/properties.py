@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from snapdyn.dynamics.user_files import described
@@ -159,19 +160,30 @@ class Property:
         flag("corrected", self.corrected)
         flag("directed", self.directed)
         for name in ("cases", "beyond"):
-            if not callable(getattr(self, name)):
-                instance(name, getattr(self, name), Mapping, "give {name of the setting: instance}")
+            given = getattr(self, name)
+            if not callable(given):
+                given = dict(instance(name, given, Mapping, "give {name of the setting: instance}"))
+            object.__setattr__(self, name, cache(given) if callable(given) else given)
 
     def settings(self, which: str = "cases") -> Mapping[str, Any]:
         """Return the named settings, `which` of "cases" and "beyond"."""
         given = getattr(self, which)
-        return given() if callable(given) else given
+        if not callable(given):
+            return given
+        try:
+            return instance(which, given(), Mapping, "return {name of the setting: instance}")
+        except Exception as error:  # whatever the code of a claim raises
+            raise InputError(
+                f"expected the {which} of {self.name!r}, received {described(error, '')}; correct the function"
+            ) from error
 
     def on(self, instance: Any) -> list[Measured]:
-        """Numbers of the statement and of its wrong theories on an instance, each with its role, name and rung."""
+        """Numbers of the statement and of its wrong theories on a dataset, each with its role, name and rung."""
         role: Role = "corrected" if self.corrected else "statement"
-        measured = [(role, self.name, self.measure(instance))]
-        measured += [("control", name, wrong(instance)) for name, wrong in self.controls.items()]
+        measured = [(role, self.name, self.number(instance, self.measure, "this dataset"))]
+        measured += [
+            ("control", name, self.number(instance, wrong, "this dataset")) for name, wrong in self.controls.items()
+        ]
         return [number.labelled(role, name, self.rung) for role, name, number in measured if number is not None]
 
     def at(self, instance: Any, name: str = "") -> Reading:
@@ -184,27 +196,43 @@ class Property:
         InputError
             The measure raises an error, or gives NaN or something else than a Measured.
         """
-        conditions = []
+        conditions: list[Measured] = []
         for requirement in self.conditions:
-            conditions.append(requirement.on(instance))
-            if requirement.defining and not conditions[-1].holds:
+            try:
+                conditions.append(requirement.on(instance))
+            except Exception as error:  # whatever the code of a claim raises
+                raise self._refused(requirement.name, requirement.measure, error, instance, name) from error
+            if math.isnan(conditions[-1].value) or (requirement.defining and not conditions[-1].holds):
                 return Reading(conditions, None, measurable=False)
         return Reading(conditions, self.number(instance, self.measure, name), measurable=True)
 
     def number(self, instance: Any, measure: Measure, name: str = "") -> Measured | None:
-        """Number of `measure`, the property's own or that of a wrong theory; raises as `at` does."""
+        """Number of `measure`, the property's own or that of a wrong theory; raises as `at` does.
+
+        A number whose margin is none (infinity against infinity), or whose numerical error is infinite, is None.
+        """
         try:
             measured = measure(instance)
         except Exception as error:  # whatever the code of a claim raises
-            trouble = described(error, getattr(getattr(measure, "__code__", None), "co_filename", ""))
-            if isinstance(error, KeyError) and isinstance(self.domain, Box):
-                trouble += f"; its Box has {', '.join(self.domain.ranges)}"
-        else:
-            if measured is None or (isinstance(measured, Measured) and not math.isnan(measured.value)):
-                return measured
-            trouble = "NaN" if isinstance(measured, Measured) else type(measured).__name__
-        place = name or (self.domain.described(instance) if self.domain is not None else "its case")
-        raise InputError(
-            f"expected a Measured with a number, or None, of {self.name!r} at {place}, received {trouble}; correct the "
+            raise self._refused(self.name, measure, error, instance, name) from error
+        if not isinstance(measured, Measured):
+            if measured is None:
+                return None
+            raise self._refused(self.name, measure, type(measured).__name__, instance, name)
+        if math.isnan(measured.value) or math.isnan(measured.bound) or not measured.error >= 0:
+            raise self._refused(self.name, measure, "NaN", instance, name)
+        decided = math.isfinite(measured.error) and not math.isnan(measured.margin)
+        return measured if decided else None
+
+    def _refused(self, what: str, measure: Any, trouble: str | Exception, instance: Any, name: str) -> InputError:
+        """One sentence on a measure or a condition that gives no number."""
+        if isinstance(trouble, Exception):
+            has = isinstance(trouble, KeyError) and isinstance(self.domain, Box)
+            trouble = described(trouble, getattr(getattr(measure, "__code__", None), "co_filename", ""))
+            trouble += f"; its Box has {', '.join(self.domain.ranges)}" if has else ""  # type: ignore[union-attr]
+        known = self.domain is not None and self.domain.speaks_of(instance)
+        place = name or (self.domain.described(instance) if known else "its case")  # type: ignore[union-attr]
+        return InputError(
+            f"expected a Measured with a number, or None, of {what!r} at {place}, received {trouble}; correct the "
             "measure, or return None where there is no number"
         )

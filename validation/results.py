@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.measured import Measured, json_number
 from snapdyn.validation.register import Claim, Verdict, first_sentence
 
@@ -54,6 +54,11 @@ class ClaimResult:
         return self.evidence.checks
 
     @property
+    def conclusion(self) -> str:
+        """What was found, with its numbers."""
+        return self.evidence.conclusion
+
+    @property
     def as_expected(self) -> bool:
         """Whether the verdict equals that of the register and the evidence has no fault."""
         return self.verdict == self.claim.expected and not self.fault
@@ -63,7 +68,7 @@ class ClaimResult:
         """What was found, in one sentence: the first of the conclusion, or, where the verdict differs, what decides."""
         if not self.as_expected:
             decisive = self.decisive
-            found = f": {decisive.name}: {decisive.comparison}" if decisive else ""
+            found = f": {decisive.name}: {decisive}" if decisive else ""
             return self.fault or f"The verdict is {self.verdict}{found}."
         return first_sentence(self.evidence.conclusion)[0]
 
@@ -100,7 +105,8 @@ class ClaimResult:
     def command(self) -> str:
         """Command that reproduces this claim."""
         load = f" --load {shlex.quote(self.claim.file)}" if self.claim.file else ""
-        return f"snapdyn validate {shlex.quote(self.id)} --level {self.evidence.level}{load}"
+        seed = "" if self.evidence.seed == SEED else f" --seed {self.evidence.seed}"
+        return f"snapdyn validate {shlex.quote(self.id)} --level {self.evidence.level}{seed}{load}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; numbers that are not finite become text."""

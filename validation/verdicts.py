@@ -152,7 +152,7 @@ def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, j
             entry = running.pop(future)
             try:
                 yield ClaimResult(entry, *future.result())
-            except PicklingError:  # a claim made in a notebook, say, around something that cannot be sent
+            except (PicklingError, TypeError):  # made in a notebook, say, around something that cannot be sent
                 yield check_claim(entry, level, seed)
     except BrokenProcessPool as error:
         names = ", ".join([entry.id, *(other.id for other in running.values())])
@@ -203,7 +203,7 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
         roles[check.role].append(check)
     if not roles["control"] or not roles["statement"]:
         return "refuted", "No verdict is possible: the evidence lacks a number of the statement or a negative control."
-    unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.value)]
+    unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.value) or math.isnan(check.slack)]
     if unmeasured:
         return "refuted", f"No verdict is possible: a measured number is not finite ({'; '.join(unmeasured)})."
     accepted = [check.name for check in roles["control"] if check.holds]

@@ -216,7 +216,7 @@ checked = []
 
 def at_once(entry, level, seed=0):
     checked.append(entry.id)
-    return replace(one, id=entry.id, expected=entry.expected, verdict=entry.expected)
+    return replace(one, claim=entry, verdict=entry.expected)
 
 
 verdicts.check_claim = at_once  # the choice of the claims is tested, not the claims

@@ -257,7 +257,7 @@ def test_cases_and_settings_beyond_the_conditions() -> None:
     [
         ({"cases": {"a": {"eta": 1.0, "r": 1.0, "arms": 9}}}, "'a' of 'p' inside its conditions.*few arms"),
         ({"beyond": {"b": {"eta": 1.0, "r": 1.0, "arms": 2}}}, "'b' of 'p' beyond its conditions"),
-        ({}, "control 'wrong theory: a sum', received none"),
+        ({}, "a domain or settings of 'p', received neither"),
     ],
 )
 def test_settings_on_the_wrong_side_are_refused(settings, words: str) -> None:
@@ -270,3 +270,44 @@ def test_an_unknown_number_in_a_conclusion_is_named() -> None:
     entry = claim_of(properties=with_cases(cases=few), conclusion="It is {fewer}.")
     with pytest.raises(sd.InputError, match="received 'fewer'; the claim has few"):
         gathered(entry, "quick")
+
+
+def test_numbers_that_say_nothing_are_no_evidence() -> None:
+    """Assert a fault for a NaN bound, also of a control, and no number where the numerical error is infinite."""
+    few = {"few": {"eta": 1.0, "r": 0.5, "arms": 2}}
+    for measure in (lambda p: sd.Measured(9.0, at_most=np.nan), lambda p: sd.Measured(9.0, at_most=1.0, error=-1.0)):
+        with pytest.raises(sd.InputError, match="received NaN"):
+            searched(sd.Property("p", "r", measure, EARLY, evaluations=(10, 10)))
+        with pytest.raises(sd.InputError, match="received NaN"):
+            searched(sd.Property("p", "r", product, controls={"w": measure}, cases=few))
+    unknown = sd.Property("p", "r", lambda p: sd.Measured(9.0, at_most=1.0, error=np.inf), EARLY, evaluations=(10, 10))
+    assert examine(unknown, "quick", 1).tried == 0
+
+
+def test_a_condition_without_a_number_is_no_boundary() -> None:
+    """Assert that an instance whose condition is NaN counts neither inside nor outside, and that an error is named."""
+    nan = sd.Requirement("y", "y <= 1", lambda p: np.nan if p["r"] > 0.5 else 0.0, at_most=1)
+    found = examine(sd.Property("p", "r", product, EARLY, (nan,), evaluations=(20, 20), directed=False), "quick", 1)
+    assert 0 < found.tried < 20
+    assert found.outside == 0
+    raising = sd.Requirement("y", "y <= 1", lambda p: p["y"], at_most=1)
+    with pytest.raises(sd.InputError, match=r"of 'y' at eta = .*KeyError.*its Box has eta"):
+        searched(sd.Property("p", "r", product, EARLY, (raising,), evaluations=(10, 10)))
+
+
+def test_ranges_that_are_wide_whole_or_logarithmic() -> None:
+    """Assert finite draws, whole numbers uniform in the logarithm, and integers of numpy as whole ends."""
+    assert all(np.isfinite(sd.Box(x=(1e-300, 1e300, "log")).draw(1, i)["x"]) for i in range(20))
+    assert all(np.isfinite(sd.Box(x=(-1e308, 1.5e308)).draw(1, i)["x"]) for i in range(20))
+    drawn = [sd.Box(K=(2, 10**9, "log")).draw(1, i)["K"] for i in range(200)]
+    assert sum(K < 10**4 for K in drawn) > 40
+    assert all(isinstance(K, int) for K in drawn)
+    assert isinstance(sd.Box(K=(np.int64(2), np.int64(6))).draw(1, 0)["K"], int)
+
+
+def test_a_setting_of_other_names_is_refused() -> None:
+    """Assert that a misspelt setting is no boundary, and that what a function returns is checked."""
+    with pytest.raises(sd.InputError, match="one that its domain speaks of"):
+        searched(sd.Property("p", "r", product, EARLY, beyond={"b": {"eta": 1.0, "arm": 2}}, evaluations=(10, 10)))
+    with pytest.raises(sd.InputError, match="the cases of 'p', received ZeroDivisionError"):
+        searched(sd.Property("p", "r", product, cases=lambda: 1 / 0))

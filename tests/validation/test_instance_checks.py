@@ -240,6 +240,11 @@ def test_parameters_of_another_theory() -> None:
         assert report["bandit-limit"].measured == pytest.approx(eta * 0.9 * arms)
         assert report["lemma13"].status == "not applicable"
         assert report.settings["arms"] == arms
+    beyond = sd.check({"eta": 20.0, "r": 0.9, "arms": 3}, only="bandit-limit")["bandit-limit"]
+    assert (beyond.status, beyond.sentence) == (
+        "outside",
+        "Outside: it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10.",
+    )
     on_classes = sd.check(sd.syn_small(), 1.0, 1.0, only="bandit-limit")["bandit-limit"]
     assert "it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10" in on_classes.sentence
 

@@ -45,5 +45,5 @@ def test_the_sentence_is_the_first_of_the_conclusion() -> None:
     result = result_of(evidence={"conclusion": "At t = 1.5 it is 2. Then (x)."})
     assert (result.sentence, result.rest) == ("At t = 1.5 it is 2.", "Then (x).")
     differs = result_of("refuted", checks_of(statement=False), expected="holds")
-    assert differs.sentence == "The verdict is refuted: statement: 2 <= 1."
+    assert differs.sentence == "The verdict is refuted: statement: 2, must be at most 1."
     assert result_of("refuted", fault="No verdict is possible: x.").sentence == "No verdict is possible: x."

@@ -44,28 +44,31 @@ class Range:
             raise InputError(f"{advice}, received {shown(given)}, which is empty; exchange its ends")
         if log and low <= 0:
             raise InputError(f"{advice} with positive ends for 'log', received {shown(given)}; leave 'log' out")
-        return Range(low, high, all(isinstance(end, int) for end in given[:2]), log)
+        whole = all(isinstance(end, int | np.integer) and not isinstance(end, bool) for end in given[:2])
+        return Range(low, high, whole, log)
 
     def at(self, share: float) -> float:
         """Value at a share from 0 (smallest) to 1 (largest) of the range."""
         share = min(max(share, 0.0), 1.0)
+        if self.whole and self.log:
+            return min(int(self.low * ((self.high + 1) / self.low) ** share), int(self.high))
         if self.whole:
             return min(int(self.low + share * (self.high - self.low + 1)), int(self.high))
-        if share in (0.0, 1.0):
-            return self.high if share else self.low
         if self.log:
-            return math.exp(math.log(self.low) + share * math.log(self.high / self.low))
-        return self.low + share * (self.high - self.low)
+            value = math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
+        else:
+            value = (1 - share) * self.low + share * self.high
+        return min(max(value, self.low), self.high)
 
     def share(self, value: float) -> float:
         """Share of the range at a value; the inverse of `at`."""
         if self.low == self.high:
             return 0.5
-        if self.whole:
-            return (value - self.low + 0.5) / (self.high - self.low + 1)
+        high = self.high + 1 if self.whole else self.high
+        middle = value + 0.5 if self.whole else value
         if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
+            return (math.log(middle) - math.log(self.low)) / (math.log(high) - math.log(self.low))
+        return (middle - self.low) / (high - self.low)
 
     def __str__(self) -> str:
         if self.low == self.high:
@@ -118,6 +121,7 @@ class Box:
         """Whether every parameter lies in its range, up to rounding."""
         return self.speaks_of(instance) and all(
             range_.low - 1e-9 * abs(range_.low) <= instance[name] <= range_.high + 1e-9 * abs(range_.high)
+            and (not range_.whole or instance[name] == round(instance[name]))
             for name, range_ in self.ranges.items()
         )
 
@@ -168,9 +172,10 @@ class Box:
                 rounder: list[float] = [int(step) for step in steps if range_.low <= step < value]
             else:
                 rounded = (float(f"{value:.{digits}e}") for digits in (0, 1, 2))
-                rounder = [new for new in rounded if new != value and len(f"{new:g}") < len(f"{value!r}")][:1]
+                rounder = [new for new in rounded if new != value and len(f"{new:g}") < len(f"{value!r}")]
             for new in rounder:
-                yield {**instance, name: new}
+                if self.contains({**instance, name: new}):
+                    yield {**instance, name: new}
 
     def described(self, instance: Mapping[str, float]) -> str:
         """Instance in a few words."""

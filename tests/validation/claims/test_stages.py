@@ -177,7 +177,7 @@ def test_five_tokens_are_those_of_the_classes() -> None:
 
 def test_equal_classes_of_parameters() -> None:
     """Assert sizes, rates and a profile that sums to 1 and falls by its steepness."""
-    given = {"K": 1e6, "V_over_K": 2.5, "common": 0.1, "ratio": 3.0, "tokens": 3, "steepness": 2.0}
+    given = {"K": 1e6, "factor": 2.5, "common": 0.1, "ratio": 3.0, "tokens": 3, "steepness": 2.0}
     equal = snapping.equal_classes(given)
     assert (equal.num_classes, equal.vocab_size, equal.flow_rates) == (10**6, 2_500_000, (1.0, 3e-6))
     np.testing.assert_allclose(equal.distinct, 0.9 * np.array([4, 2, 1]) / 7)

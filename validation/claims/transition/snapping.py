@@ -42,9 +42,9 @@ LATE_FAMILY = replace(
 )
 ANY_LATE = replace(LATE_FAMILY, uniform=True, vocab_size=(4, 10**12), ratio=(1e-6, 1e6), horizon=(1e2, 1e12))
 # Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of
-# the distinct tokens that fall by the factor `steepness` from one to the next.
+# the distinct tokens that fall by the factor `steepness` from one to the next, V = factor K.
 MANY_CLASSES = Box(
-    K=(20.0, 1e9, "log"), V_over_K=(2.0, 1e6, "log"), common=(1e-4, 0.7, "log"), ratio=(1e-3, 1e6, "log"),
+    K=(20.0, 1e9, "log"), factor=(2.0, 1e6, "log"), common=(1e-4, 0.7, "log"), ratio=(1e-3, 1e6, "log"),
     tokens=(1, 6), steepness=(1.0, 100.0, "log"),
 )  # fmt: skip
 Given = Instance | Mapping[str, float]
@@ -138,7 +138,7 @@ def equal_classes(given: Given) -> EqualClasses:
     K, common = round(given["K"]), given["common"]
     shares = given["steepness"] ** -np.arange(given["tokens"])
     distinct = (1 - common) * shares / shares.sum()
-    return EqualClasses(K, round(K * given["V_over_K"]), distinct, common, (1.0, given["ratio"] / K))
+    return EqualClasses(K, round(K * given["factor"]), distinct, common, (1.0, given["ratio"] / K))
 
 
 WEAK_OVERLAP = Requirement(
