@@ -180,10 +180,8 @@ class Property:
     def on(self, instance: Any) -> list[Measured]:
         """Numbers of the statement and of its wrong theories on a dataset, each with its role, name and rung."""
         role: Role = "corrected" if self.corrected else "statement"
-        measured = [(role, self.name, self.number(instance, self.measure, "this dataset"))]
-        measured += [
-            ("control", name, self.number(instance, wrong, "this dataset")) for name, wrong in self.controls.items()
-        ]
+        measured = [(role, self.name, self.measure(instance))]
+        measured += [("control", name, wrong(instance)) for name, wrong in self.controls.items()]
         return [number.labelled(role, name, self.rung) for role, name, number in measured if number is not None]
 
     def at(self, instance: Any, name: str = "") -> Reading:

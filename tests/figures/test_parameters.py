@@ -79,7 +79,7 @@ def test_a_fault_with_the_defaults_stays_an_error() -> None:
     def draws(dataset: object) -> Figure:
         return Figure()
 
-    FIGURES.add(FigureEntry("fails", "Fails", "It fails.", fails, draws, lambda dataset: []))
+    FIGURES.add(FigureEntry("fails", "Fails", "It fails.", fails, draws))
     try:
         with pytest.raises(RuntimeError, match=r"^no convergence"):
             sd.figures.compute("fails")
@@ -241,7 +241,7 @@ def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:
     ) -> xarray.Dataset:
         raise AssertionError("not called")
 
-    entry = FigureEntry("own", "Own", "Own.", compute, lambda dataset: Figure(), lambda dataset: [])
+    entry = FigureEntry("own", "Own", "Own.", compute, lambda dataset: Figure())
     read = entry.read_parameters({"K": np.int64(5), "rates": np.array([3.0, 4.0]), "name": "y", "other": "any"})
     assert dict(read) == {"K": 5, "rates": [3.0, 4.0], "name": "y", "limit": None, "other": "any"}
     assert read.model_dump(exclude_defaults=True).keys() == {"K", "rates", "name", "other"}

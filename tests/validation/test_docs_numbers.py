@@ -7,7 +7,6 @@ import pytest
 
 from snapdyn.analytic import transition_time, transition_time_with_overlap
 from snapdyn.dynamics import MeanField, integrate, random_classes, single_common_token
-from snapdyn.validation import Report
 from snapdyn.validation.maps.fallen_tokens import fall_onset
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
@@ -24,21 +23,6 @@ def rounded(number: float, written: str) -> str:
 
 
 @pytest.mark.slow
-def test_gaps_of_the_reparameterisation(report: Report) -> None:
-    """Assert each "x % at d" of the table of embeddings, to its last digit, and the width that gives 5 %."""
-    text = page("how_to/transformers.md").partition("| embeddings | gap |")[2]
-    conclusion = next(claim.conclusion for claim in report.claims if claim.id == "reparameterisation")
-    measured = iter(re.findall(r"([\d.]+)% at (?:d|s\^2) = (\d+)", conclusion))
-    rows = text.partition("- The rates")[0]
-    written = re.findall(r"([\d.]+) % at (?:(?:d|s\^2) = )?(\d+)", rows)
-    assert len(written) == 11
-    for gap, size in written:  # in the order of the conclusion, which has more sizes
-        assert any(at == size and rounded(float(value), gap) == gap for value, at in measured), (gap, size)
-    found = re.search(r"random fixed U: .*?([\d.]+)% at d = 16384", conclusion)
-    assert found
-    assert f"needs a width of about {round(16384 * (float(found[1]) / 5) ** 2, -4):.0f} " in text
-
-
 def test_the_transition_at_strong_overlap() -> None:
     """Assert rho and the time of the transition over t* at K = 5, V = 1000, by the law and in a run."""
     found = re.search(

@@ -55,7 +55,7 @@ def test_each_result_names_its_claim(bullet: str) -> None:
 def test_numbers_are_those_of_the_claims(bullet: str, report: Report) -> None:
     """Assert that each number of a result is in the conclusion of one of its claims, as written there."""
     found: list[ClaimResult] = [claim for claim in report.claims if claim.id in claims_of(bullet)]
-    said = " ".join(f"{claim.conclusion} {claim.statement}" for claim in found)
+    said = " ".join(f"{claim.conclusion} {claim.claim.statement}" for claim in found)
     missing = {number for number in numbers_of(bullet) if not re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", said)}
     assert not missing, (missing, said)
 
