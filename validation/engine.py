@@ -65,8 +65,8 @@ class Examination:
         Smallest `Measured.slack` inside the conditions.
     worst_outside : Case or None
         Smallest `Measured.slack` outside the conditions.
-    controls : dict of str to (int, Case)
-        For every wrong theory the number of instances that reject it, and its largest failure.
+    controls : dict of str to (int, int, Case)
+        For every wrong theory the number of instances that reject it, of how many, and its largest failure.
     mirrored : list of str
         Controls whose numbers follow from the statement's own.
     """
@@ -77,7 +77,7 @@ class Examination:
     fails_outside: int = 0
     worst: Case | None = None
     worst_outside: Case | None = None
-    controls: dict[str, tuple[int, Case]] = field(default_factory=dict)
+    controls: dict[str, tuple[int, int, Case]] = field(default_factory=dict)
     mirrored: list[str] = field(default_factory=list)
 
 
@@ -189,10 +189,10 @@ def _try_control(
     if measured is None:
         return
     numbers.append((case.measured.value, measured.value))
-    count, worst = found.controls.get(name, (0, Case(measured, case.instance)))
+    count, tried, worst = found.controls.get(name, (0, 0, Case(measured, case.instance)))
     if measured.slack < worst.measured.slack:
         worst = Case(measured, case.instance)
-    found.controls[name] = (count + (not measured.holds), worst)
+    found.controls[name] = (count + (not measured.holds), tried + 1, worst)
 
 
 def _mirrors(pairs: Floats) -> bool:
@@ -242,7 +242,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     if found.worst_outside is not None and found.fails_outside:
         name = f"{prop.name}, outside the conditions: {found.fails_outside} of {found.outside} instances fail, worst"
         evidence.checks.append(found.worst_outside.measured.labelled("outside", name, prop.rung))
-    _add_controls(prop, found, f"{found.tried} instances", evidence)
+    _add_controls(prop, found, "instances", evidence)
 
 
 def _add_cases(prop: Property, evidence: Evidence) -> None:
@@ -264,7 +264,7 @@ def _add_cases(prop: Property, evidence: Evidence) -> None:
         _add_setting(prop, name, _at_setting(prop, name, instance, inside=False), "outside", evidence)
     if prop.domain is None:
         found.mirrored = [name for name, pairs in numbers.items() if _mirrors(np.array(pairs))]
-        _add_controls(prop, found, f"{len(cases)} settings", evidence)
+        _add_controls(prop, found, "settings", evidence)
 
 
 def _at_setting(prop: Property, name: str, instance: Any, inside: bool) -> Measured:
@@ -306,10 +306,11 @@ def _add_controls(prop: Property, found: Examination, of: str, evidence: Evidenc
             f"statement's own: {'; '.join(found.mirrored)}"
         )
     for name in prop.controls:
-        count, case = found.controls.get(name, (0, None))
-        if case is None:
+        if name not in found.controls:
             raise InputError(f"expected numbers of the control {name!r}, received none on any instance")
-        evidence.checks.append(case.measured.labelled("control", f"{name}: fails on {count} of {of}, worst", prop.rung))
+        count, tried, case = found.controls[name]
+        row = f"{name}: fails on {count} of {tried} {of}, worst"
+        evidence.checks.append(case.measured.labelled("control", row, prop.rung))
 
 
 def _simplified(prop: Property, instance: Any) -> Any:

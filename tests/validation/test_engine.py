@@ -44,8 +44,8 @@ def test_a_true_statement_survives_and_its_wrong_theory_does_not() -> None:
     assert found.worst is not None
     assert found.worst.measured.holds
     assert 120 <= found.tried <= 120 + len(stored_counterexamples()) + 2 * 8  # a simplex may end a few beyond
-    count, case = found.controls["K - 1"]
-    assert count > 10
+    count, tried, case = found.controls["K - 1"]
+    assert 10 < count <= tried < found.tried
     assert not case.measured.holds
 
 
@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
     assert first.tried == again.tried
     assert first.worst.measured == again.worst.measured
     assert first.worst.instance.to_dict() == again.worst.instance.to_dict()
-    drawn, drawn_again, elsewhere = (found.controls["K - 1"][1].instance.to_dict() for found in (first, again, other))
+    drawn, drawn_again, elsewhere = (found.controls["K - 1"][2].instance.to_dict() for found in (first, again, other))
     assert drawn == drawn_again != elsewhere
 
 
