@@ -73,9 +73,9 @@ class ClaimResult:
         return first_sentence(self.evidence.conclusion)[0]
 
     @property
-    def rest(self) -> str:
-        """What follows the first sentence of the conclusion."""
-        return first_sentence(self.evidence.conclusion)[1]
+    def difference(self) -> str:
+        """Second sentence of the conclusion: of a claim with a headline, how far print and recomputation are apart."""
+        return first_sentence(first_sentence(self.evidence.conclusion)[1])[0]
 
     @property
     def outcome(self) -> str:

@@ -41,9 +41,9 @@ def test_a_result_says_how_to_repeat_it_and_on_what_it_rests() -> None:
 
 
 def test_the_sentence_is_the_first_of_the_conclusion() -> None:
-    """Assert that the first sentence answers, the rest follows, and another verdict says what decided."""
-    result = result_of(evidence={"conclusion": "At t = 1.5 it is 2. Then (x)."})
-    assert (result.sentence, result.rest) == ("At t = 1.5 it is 2.", "Then (x).")
+    """Assert that the first sentence answers, the second says how far apart, and another verdict says what decided."""
+    result = result_of(evidence={"conclusion": "At t = 1.5 it is 2. Then (x). More."})
+    assert (result.sentence, result.difference) == ("At t = 1.5 it is 2.", "Then (x).")
     differs = result_of("refuted", checks_of(statement=False), expected="holds")
     assert differs.sentence == "The verdict is refuted: statement: 2, must be at most 1."
     assert result_of("refuted", fault="No verdict is possible: x.").sentence == "No verdict is possible: x."
