@@ -79,7 +79,8 @@ CLAIM = Claim(
     r"\qquad -E'_{ii}\ge\frac{\sum_kE_{ik}^2}{1+|\lambda_1|}",
     conditions=("attention vectors linearly independent",),
     conclusion="Holds, and E'_nn < 0 exactly where class n overlaps another one; Assumption 2 is not needed. It is "
-    "1 - 1/(1-s), s = e^T H^-1 e, e the overlaps of class n and H the Gram matrix of the others: s >= |e|^2/(1+|lambda_1|), and s = 0 for e = 0.",
+    "1 - 1/(1-s), s = e^T H^-1 e, e the overlaps of class n and H the Gram matrix of the "
+    "others: s >= |e|^2/(1+|lambda_1|), and s = 0 for e = 0.",
     properties=(
         Property(
             "smallest -E'_ii (1+|lambda_1|)/sum_k E_ik^2 over classes that overlap another",
