@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.dense_algebra import EPS, spectral_norm
+from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, spectral_norm
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import Family, Instance, Requirement
+from snapdyn.validation.statement import Family, Instance, Measured, Property, Requirement
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0
@@ -124,3 +125,15 @@ def fifty_classes() -> dict[str, Instance]:
         f"50 classes, |lambda_1| = {largest:g}": with_attention(random_attention(rng, 50, 6, 3, np.array([largest]))[0])
         for largest in (1e-3, 0.9)
     }
+
+
+def attained(
+    name: str, measure: Callable[[Instance], Measured], least: float, cases: Mapping[str, Instance]
+) -> Property:
+    """Property that a bound is reached at named settings: the number that it bounds is there at least `least`."""
+    return Property(
+        f"reached: {name}",
+        LINEAR_ALGEBRA,
+        lambda instance: Measured(measure(instance).value, at_least=least),
+        cases=cases,
+    )

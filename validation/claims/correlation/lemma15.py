@@ -10,8 +10,10 @@ from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
     FINITE_BOUND,
     UNITS,
+    attained,
     fifty_classes,
     inverse_rounding,
+    of_equal_overlaps,
     overlaps,
     root_mean_square,
 )
@@ -61,6 +63,12 @@ CLAIM = Claim(
             },
             evaluations=(400, 40_000),
             cases=fifty_classes,
+        ),
+        attained(
+            "largest |eigenvalue| of E' over |lambda_1|/(1-|lambda_1|)",
+            largest_of_e_prime,
+            1 - 1e-12,
+            {"two classes": of_equal_overlaps(2)},
         ),
     ),
     proved=("eigenvalue-map", "entry-bound"),

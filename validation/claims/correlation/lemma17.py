@@ -13,6 +13,7 @@ from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
     FINITE_BOUND,
     UNITS,
+    attained,
     fifty_classes,
     inverse_rounding,
     overlaps,
@@ -120,6 +121,9 @@ CLAIM = Claim(
                 )
             },
         ),
+        # Exactly 1/(1+r) and 1/(2 (1 + sqrt(2) r)), at the overlap r = 1e-3.
+        attained("|E'_nn - E_nn|", largest_entry, 0.998, {"two classes, overlap 1e-3": with_attention(star(2, 1e-3))}),
+        attained("|E'_nk - E_nk|", off_diagonal, 0.499, {"one overlaps two, by 1e-3": with_attention(star(3, 1e-3))}),
         Property(
             "E' by its definition against E - E (I+E)^{-1} E, over K eps |G| |G^{-1}|^2",
             LINEAR_ALGEBRA,
