@@ -12,12 +12,11 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.quotient_descent import quotient_descent_steps
+from snapdyn.dynamics.kernels.quotient import Descent, quotient_descent_steps
 from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
 from snapdyn.dynamics.memory import scratch
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
+from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.dynamics.systems.layout import Layout, build_layout, z_row_sums
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.training.settings import SGDSettings
@@ -195,7 +194,7 @@ def run_in_portions(
         return step, saved, "interrupted"
 
 
-def _on_representatives(settings: SGDSettings) -> ReducedMeanField | SymmetricMeanField | None:
+def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
     """The mean field of one value per colour, with rates of 1, where the run descends on it."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
@@ -205,13 +204,13 @@ def _on_representatives(settings: SGDSettings) -> ReducedMeanField | SymmetricMe
         small = reduced(full)
     else:
         small = reduced(full, LARGEST_SHARE) if is_large(full) and settings.steps >= LEAST_STEPS else None
-    return small if isinstance(small, (ReducedMeanField, SymmetricMeanField)) else None
+    return small if isinstance(small, MeanFieldQuotient) else None
 
 
 def _train_on_representatives(
     settings: SGDSettings,
     layout: Layout,
-    small: ReducedMeanField | SymmetricMeanField,
+    small: MeanFieldQuotient,
     stop: threading.Event,
     started: float,
 ) -> Trajectory:
@@ -220,18 +219,18 @@ def _train_on_representatives(
     moments = np.zeros((2, small.size if adam else 0))
     states, loss = np.empty((record.size, small.size)), np.empty(record.size)
     arguments = small.kernel_arguments()
-    rate = scratch(small.size)
-    velocity = np.zeros(small.size)
+    run = Descent(
+        settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas, settings.eps, settings.weight_decay, adam,
+        small.num_logit_values, state, np.zeros(small.size), scratch(small.size), moments,
+    )  # fmt: skip
 
     def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
         made: tuple[int, int, bool] = quotient_descent_steps(
-            state, velocity, rate, moments[0], moments[1], step, until, settings.steps, saved, record, states, loss,
-            adam, small.num_logit_values, settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas,
-            settings.eps, settings.weight_decay, arguments,
-        )  # fmt: skip
+            run, step, until, settings.steps, saved, record, states, loss, arguments
+        )
         return made
 
-    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.terms.size)))
+    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.terms.size)))
     step, saved, status = run_in_portions(settings.steps, at_once, advance, stop)
     states = states[:saved]
     Y = None
