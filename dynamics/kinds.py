@@ -138,6 +138,8 @@ class Kinds:
 
 def ranks(*columns: Floats | Ints) -> Ints:
     """Number 0, 1, ... of each row of the columns, (n,) each, among the different rows in lexicographic order."""
+    if len(columns) == 1:
+        return np.unique(columns[0], return_inverse=True)[1]
     order = np.lexsort(columns[::-1])
     changes = np.zeros(order.size, np.bool_)
     for column in columns:
@@ -171,7 +173,9 @@ def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most
         return None
     count = np.bincount(P.indices, minlength=classes.num_tokens)
     start = z_initial[query[of], P.indices] + 0.0  # -0 is 0
-    entry = ranks(np.where(count[P.indices] == 1, NONE, P.indices), P.data, start)
+    value = ranks(P.data, start) if start.any() else ranks(P.data)
+    # What a token is and with which weight: tokens of one class are told apart by their weight only.
+    entry = np.where(count[P.indices] == 1, 0, P.indices + 1) * (value.max() + 1) + value
     of_row = _by_content(of, entry, ranks(classes.prior))
     if of_row.max() >= most:
         return None
@@ -186,7 +190,15 @@ def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most
     tokens = np.flatnonzero(count > 1)
     if not fits(48.0 * first.size * tokens.size):
         return None
-    table = P[first][:, tokens].toarray()
+    table, own = np.zeros((first.size, tokens.size)), []
+    place = np.cumsum(count > 1) - 1
+    for c, n in enumerate(first):
+        part = np.arange(P.indptr[n], P.indptr[n + 1])
+        is_own = count[P.indices[part]] == 1
+        table[c, place[P.indices[part[~is_own]]]] = P.data[part[~is_own]]
+        weights = np.stack([P.data[part[is_own]], start[part[is_own]]])
+        weights, numbers = np.unique(weights, axis=1, return_counts=True)
+        own.append(OwnTokens(weights[0], weights[1], numbers.astype(np.float64)))
     starts = z_initial[np.unique(type_of_query, return_index=True)[1]][:, tokens] + 0.0
     has = np.zeros(starts.shape, np.bool_)
     np.logical_or.at(has, query_type, table > 0)
@@ -195,12 +207,6 @@ def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most
     )
     group = np.full(classes.num_tokens, NONE)
     group[tokens] = shared_of.ravel()
-    own = []
-    for n in first:
-        part = np.arange(P.indptr[n], P.indptr[n + 1])
-        part = part[count[P.indices[part]] == 1]
-        values, numbers = np.unique(np.stack([P.data[part], start[part]]), axis=1, return_counts=True)
-        own.append(OwnTokens(values[0], values[1], numbers.astype(np.float64)))
     members = Members(kind, group)
     return Kinds(
         per_query=np.bincount(kind) // num_queries[query_type],
@@ -217,14 +223,20 @@ def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most
 
 def _by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
     """Number owners 0, 1, ...: equal for equal labels, (owners,), and equal numbers of each content, (n,) by owner."""
-    ordered = content[np.lexsort((content, owner))]
     lengths = np.bincount(owner, minlength=label.size)
     first = np.cumsum(lengths) - lengths
-    numbers, found = np.empty(label.size, np.int64), 0
-    for length in np.unique(lengths):
-        owners = np.flatnonzero(lengths == length)
-        table = np.column_stack([label[owners], ordered[first[owners, None] + np.arange(length)]])
-        different, numbers[owners] = np.unique(table, axis=0, return_inverse=True)
-        numbers[owners] += found
-        found += len(different)
-    return numbers
+    sums = np.zeros(label.size, np.int64)
+    np.add.at(sums, owner, content)
+    likely = ranks(label, lengths, sums)  # few rows are then compared
+    number = np.bincount(likely)
+    if number.max() == 1:
+        return likely
+    ordered, details = content[np.lexsort((content, owner))], np.zeros(label.size, np.int64)
+    by_likely = np.argsort(likely, kind="stable")
+    for start, several in zip(np.cumsum(number) - number, number, strict=True):
+        if several > 1:
+            owners = by_likely[start : start + several]
+            rows = ordered[first[owners, None] + np.arange(lengths[owners[0]])]
+            if not (rows == rows[0]).all():
+                details[owners] = np.unique(rows, axis=0, return_inverse=True)[1]
+    return ranks(likely, details)

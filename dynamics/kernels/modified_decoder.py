@@ -83,9 +83,10 @@ def gradient_coefficients(u, V, root, own_square, inverse, leading, a):
     a[n, k] = (V-1)^2/(V-1+exp(V h_n)) [q0 sum_j (I-E')_kj h_j + (q1 - q0) (I-E')_kn h_n].
     Leading: beta_nk = E'_kn. Only k != n acts on attention (the f_n part is projected out).
 
-    With N classes of a kind and root = sqrt(N), G = F^T F is a sum of own_square on the diagonal and of a value per pair
+    With N classes of a kind, root = sqrt(N), G = F^T F is a sum of own_square on the diagonal and of a value per pair
     of kinds. It maps vectors that are constant on kinds by M_ab = own_square_a delta_ab + sqrt(N_a N_b) G_ab (in the
-    basis of unit vectors), and vectors that sum to 0 over each kind by own_square. So (G^{-1})_kn = (M^{-1})_ab/sqrt(N_a N_b) - delta_ab/(N_a own_square_a), k != n.
+    basis of unit vectors), and vectors that sum to 0 over each kind by own_square. So for k != n
+    (G^{-1})_kn = (M^{-1})_ab/sqrt(N_a N_b) - delta_ab/(N_a own_square_a).
     """
     C = u.size
     q0 = -V / (V - 1.0) ** 2
