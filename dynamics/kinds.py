@@ -113,7 +113,7 @@ class Kinds:
     def size(self, vocab_size: int) -> int:
         """Number of state values of the mean field of all classes, each by itself (`systems.layout`)."""
         rows = self.like_shared.size + int(self.number @ np.diff(self.first_own))
-        columns = int(self.number.sum()) + (vocab_size > self.number.sum())
+        columns = int(self.number.sum()) + int(vocab_size > self.number.sum())
         return int(self.copies.sum()) + rows * columns
 
     def entries(self, kind: int) -> tuple[Ints, Ints]:
@@ -126,8 +126,12 @@ class Kinds:
         """Number of the logit that acts on each stored entry of P, (nnz,); `start` (nnz,) holds them at t = 0."""
         members = self.members()
         kind, shared = members.kind[classes.class_of_entry], members.shared[classes.P.indices]
-        values = self.slot_of_shared[self.query_type[kind], shared]
-        own = np.flatnonzero(shared < 0)
+        values, in_several, own = (
+            np.empty(shared.size, np.int64),
+            np.flatnonzero(shared >= 0),
+            np.flatnonzero(shared < 0),
+        )
+        values[in_several] = self.slot_of_shared[self.query_type[kind[in_several]], shared[in_several]]
         own = own[np.argsort(kind[own], kind="stable")]
         bounds = np.searchsorted(kind[own], np.arange(self.number.size + 1))
         for c, first in enumerate(self.first_own[:-1]):

@@ -63,7 +63,8 @@ class KindsQuotient(NamedTuple):
         """Names of the state values, for messages."""
         kinds, C = self.kinds, self.kinds.number.size
         names = [""] * self.size
-        output = [f"next token of a class of kind {c}" for c in range(C)] + ["other output"]
+        output = [f"next token of another class of kind {c}" for c in range(C)] + ["other output"]
+        output += [f"{name} in the same query" for name in output]
         of_query = [
             f", queries of type {t}" if kinds.num_queries.size > 1 else "" for t in range(len(kinds.num_queries))
         ]
@@ -79,12 +80,12 @@ class KindsQuotient(NamedTuple):
                 names[kinds.first_own[c] + i] = f"z[{token}]"
                 for place, value in enumerate(self.y_own[row]):
                     if value >= 0:
-                        which = f"{output[(place - 1) % (C + 1)]}" if place else "own next token"
+                        which = output[place - 1] if place else "own next token"
                         names[value] = f"Y[{token}, {which}]"
         for t, row_of_query in enumerate(self.y_query):
             for place, value in enumerate(row_of_query):
                 if value >= 0:
-                    names[value] = f"Y[query token of type {t}, {output[place % (C + 1)]}]"
+                    names[value] = f"Y[query token of type {t}, {output[place]}]"
         return names
 
 

@@ -34,7 +34,7 @@ class Representatives:
     z: Floats
     Y: Floats | None = None
 
-    @cached_property
+    @property
     def _carried(self) -> KindsQuotient:
         kinds, V = self.classes.exchangeable, self.classes.vocab_size
         return self.classes.kept.get_or_make(("quotient", False), b"", lambda: quotient_of(kinds, V, False))

@@ -310,7 +310,8 @@ class ModifiedFlowQuotient(ReducedSystem):
         return state.take((2 * self._of_class[:, None] + np.where(own, 0, 1)).ravel(), axis=-1)
 
     def value_name(self, index: int) -> str:
-        return f"decoder coefficient of classes of prior {self._constants[2][index // 2]:g}"
+        output = "other output" if index % 2 else "next token"
+        return f"decoder coefficient of classes of prior {self._constants[2][index // 2]:g}, {output}"
 
     def decoder(self, state: Floats) -> Floats:
         return self.full.decoder(self.full_state(state))
