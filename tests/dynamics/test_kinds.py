@@ -18,15 +18,16 @@ def found_in(classes: SequenceClasses, z: Floats | None = None, residual: bool =
 
 def content(kinds: Kinds) -> list[object]:
     """What defines kinds, in any order of kinds and of shared tokens."""
-    order = np.lexsort(kinds.shared) if kinds.shared.size else []
     return sorted(
         (
-            kinds.per_query[c], kinds.num_queries[kinds.query_type[c]], round(float(kinds.prior[c]), 12),
+            kinds.per_query[c],
+            kinds.num_queries[kinds.query_type[c]],
+            round(float(kinds.prior[c]), 12),
             sorted(zip(kinds.shared[c].tolist(), kinds.like_shared.tolist(), strict=True)),
             sorted(zip(kinds.own[c].probability.tolist(), kinds.own[c].like.tolist(), strict=True)),
         )
         for c in range(kinds.number.size)
-    ) + [len(order)]  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("seed", range(100))
