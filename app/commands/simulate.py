@@ -70,8 +70,8 @@ def _warn_of_an_unstable_path(system: System, trajectory: Trajectory) -> None:
         growth = growth_of_differences(system, float(trajectory.t[-1]))
         if growth > LARGEST_GROWTH:
             say(
-                f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise of training leaves "
-                "its path; compare it with reduce = false in [run] and with sgd"
+                f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise of training "
+                "leaves its path; compare it with sgd"
             )
 
 

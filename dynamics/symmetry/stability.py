@@ -92,9 +92,9 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     Returns
     -------
     float
-        Norm of the difference in z and Y over that at the start, its largest value up to `t_end`, at most 1e299; 1 where no two
-        classes can be exchanged. Above 1e4, noise of training leaves the path of the reduced
-        run; times 1e-16, it is the numerical error of logits that a full run has on this path.
+        Norm of the difference in z and Y over that at the start, its largest value up to `t_end`, at most 1e299; 1
+        where no two classes can be exchanged. Above 1e4, noise of training leaves the path of the reduced run; times
+        1e-16, it is the numerical error of logits that a full run has on this path.
 
     Raises
     ------
@@ -122,6 +122,7 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
         return 1.0
     times = np.geomspace(1e-3 * min(small.time_scale, end), end, SAVES)
     run = whole_run(Difference(small), times, method="DOP853", rtol=1e-5, atol=1e-7, most_evaluations=MOST_EVALUATIONS)
+    assert run.state is not None
     return math.exp(min(690.0, float(run.state[:, -1].max(initial=0.0))))
 
 
