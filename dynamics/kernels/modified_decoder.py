@@ -5,16 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.compilation import EXACT, Bools, Floats, Ints, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.elementary import normalized_attention
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @kernel(fastmath=EXACT)

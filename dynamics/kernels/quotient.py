@@ -5,15 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.compilation import EXACT, Floats, Ints, kernel
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
 from snapdyn.dynamics.kernels.optimizers import adam_update, sgd_update
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Quotient(NamedTuple):
