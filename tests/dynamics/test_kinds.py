@@ -124,3 +124,22 @@ def test_known_numbers() -> None:
     found = found_in(plain(syn_medium(3)), z)
     assert found is not None
     assert sorted(found.number.tolist()) == [2, 4]
+
+
+CORNERS = {
+    "no token of one class": SequenceClasses([[0.4, 0.6]] * 4, [5, 5, 6, 6], vocab_size=9),
+    "V = K": SequenceClasses([[0.4, 0.6, 0], [0.4, 0, 0.6]], [0, 0], vocab_size=3),
+    "equal weights": SequenceClasses([[0.4, 0.3, 0.3, 0, 0], [0.4, 0, 0, 0.3, 0.3]], [0, 0], vocab_size=7),
+    "next tokens among the tokens": SequenceClasses(
+        [[0.4, 0.6, 0], [0.4, 0, 0.6]], [0, 1], next_token=[2, 0], vocab_size=5
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners_are_those_of_the_full_run(name: str) -> None:
+    system, times = MeanField(CORNERS[name], 1.0, 0.7), [1.0, 10.0, 50.0]
+    small, full = (integrate(system, times, reduce=on, save_decoder=True) for on in (True, False))
+    assert small.stats["state_size"] < full.stats["state_size"]
+    np.testing.assert_allclose(small.z, full.z, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(small.Y, full.Y, rtol=0, atol=1e-12)
