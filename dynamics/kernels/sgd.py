@@ -14,7 +14,8 @@ from snapdyn.dynamics.kernels.optimizers import adam_update, sgd_update
 from snapdyn.dynamics.kernels.sampling import draw_classes, multinomial
 from snapdyn.dynamics.kernels.sequence_gradient import Logits, Target, add_gradient, add_gradient_4
 
-Floats, Ints = NDArray[np.float64], NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Classes(NamedTuple):
