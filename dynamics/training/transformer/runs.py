@@ -21,6 +21,8 @@ from snapdyn.dynamics.training.transformer.model import Parameters, Tensor, torc
 from snapdyn.errors import InputError, positive, real_array, shown, whole, whole_array
 
 FORMAT = "snapdyn transformer run 2"
+UNITS = {"entropy": "nats", "loss": "nats", "change": "share of attention"}  # what there is per iteration
+HEADER = ("corpus", "num_layers", "learning_rate", "seed")
 CHECKPOINT_FORMAT = "snapdyn transformer checkpoint 1"
 DIGEST_SIZE = 32  # bytes of the SHA-256 in front of a checkpoint: torch does not notice altered bytes
 
@@ -85,23 +87,18 @@ class TransformerRun:
         store("learning_rate", positive("learning_rate", self.learning_rate))
         store("seed", whole("seed", self.seed, 0))
         store("iteration", whole_array("iteration", self.iteration))
-        store("attention", real_array("attention", self.attention))
-        for name in ("entropy", "loss", "change"):
+        for name in ("attention", *UNITS):
             store(name, real_array(name, getattr(self, name)))
         store("tokens", tuple(map(str, self.tokens)))
         count, length = self.iteration.size, len(self.tokens)
         if self.iteration.ndim != 1 or count == 0 or (np.diff(self.iteration) <= 0).any() or self.iteration[0] < 0:
             raise InputError(f"expected increasing iterations of at least 0, received {self.iteration.tolist()}")
-        if self.attention.shape != (count, length, length) or self.entropy.shape != (count,):
-            raise InputError(
-                f"expected attention of shape {(count, length, length)} and entropy of shape {(count,)} for {count} "
-                f"iterations and {length} tokens, received {self.attention.shape} and {self.entropy.shape}"
-            )
-        if self.loss.shape != (count,) or self.change.shape != (count,):
-            raise InputError(
-                f"expected a loss and a change of attention for each of {count} iterations, received shapes "
-                f"{self.loss.shape} and {self.change.shape}"
-            )
+        for name, shape in ({"attention": (count, length, length)} | dict.fromkeys(UNITS, (count,))).items():
+            if getattr(self, name).shape != shape:
+                raise InputError(
+                    f"expected {name} of shape {shape} for {count} iterations and {length} tokens, received shape "
+                    f"{getattr(self, name).shape}"
+                )
         attended = ~np.isnan(self.attention).all(axis=2)
         error = np.abs(np.nansum(self.attention, axis=2) - 1)[attended].max(initial=0.0)
         if error > 1e-4 or (self.attention < 0).any() or not np.isfinite(self.entropy).all():
@@ -139,17 +136,12 @@ class TransformerRun:
         dataset = xarray.Dataset(
             {
                 "attention": (("iteration", "query", "key"), self.attention),
-                "entropy": ("iteration", self.entropy, {"units": "nats"}),
-                "loss": ("iteration", self.loss, {"units": "nats"}),
-                "change": ("iteration", self.change, {"units": "share of attention"}),
+                **{name: ("iteration", getattr(self, name), {"units": units}) for name, units in UNITS.items()},
                 "tokens": ("position", np.array(self.tokens, dtype=object)),
             },
             {"iteration": ("iteration", self.iteration, {"units": "SGD steps"})},
             {
-                "corpus": self.corpus,
-                "num_layers": self.num_layers,
-                "learning_rate": self.learning_rate,
-                "seed": self.seed,
+                **{name: getattr(self, name) for name in HEADER},
                 "shuffled": int(self.shuffled),
                 "settings": json.dumps(self.settings),
                 "provenance": str(provenance()),
@@ -178,17 +170,8 @@ def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
     with reading_netcdf(path, "transformer run", FORMAT, advice) as content:
         header, values = content.attributes, content.arrays
         return TransformerRun(
-            corpus=str(header["corpus"]),
-            num_layers=int(header["num_layers"]),
-            learning_rate=float(header["learning_rate"]),
-            seed=int(header["seed"]),
-            iteration=values["iteration"],
-            attention=values["attention"],
-            entropy=values["entropy"],
-            tokens=tuple(values["tokens"]),
-            loss=values["loss"],
-            change=values["change"],
-            shuffled=bool(header["shuffled"]),
+            **{name: header[name] for name in (*HEADER, "shuffled")},
+            **{name: values[name] for name in ("iteration", "attention", "tokens", *UNITS)},
             settings=json.loads(header["settings"]),
         )
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from snapdyn.dynamics.classes import Ints
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
-from snapdyn.errors import InputError, choice, flag, positive, shown, whole, whole_array
+from snapdyn.dynamics.training.settings import checked_record
+from snapdyn.errors import InputError, choice, flag, positive, shown, whole
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[float, float, str], None]
@@ -85,13 +86,8 @@ class TransformerSettings:
         store("residual", layers > 1 if self.residual is None else self.residual)
         for name in ("shuffle", "tied", "residual"):
             store(name, flag(name, getattr(self, name)))
-        last = self.iterations
-        every = np.unique(np.round(np.linspace(0, last, 4)))
-        record = whole_array("record", every if self.record is None else self.record)
-        if record.ndim != 1 or record.size == 0 or (np.diff(record) <= 0).any() or record[0] < 0 or record[-1] > last:
-            raise InputError(
-                f"expected record as increasing iterations from 0 to {last}, received {shown(record.tolist())}"
-            )
+        every = np.unique(np.round(np.linspace(0, self.iterations, 4)))
+        record = checked_record(every if self.record is None else self.record, self.iterations)
         store("record", tuple(record.tolist()))
         if self.max_vocab is not None:
             store("max_vocab", whole("max_vocab", self.max_vocab, 3))
