@@ -22,7 +22,7 @@ from snapdyn.dynamics.systems.own.compiled_rate import compiled_for_user
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.training.descent import seed_list
-from snapdyn.dynamics.training.settings import checked_record
+from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, fraction, function, instance, positive, shown, whole
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
-from snapdyn.errors import InputError, choice, flag, fraction, pair, positive, real_array, shown, whole, whole_array
+from snapdyn.dynamics.training.steps import checked_record
+from snapdyn.errors import InputError, choice, flag, fraction, pair, positive, real_array, shown, whole
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
@@ -151,14 +152,3 @@ class SGDSettings:
                 for name, array in self.init.items()
             }
         return values
-
-
-def checked_record(record: ArrayLike, last: int) -> Ints:
-    """Return a record, strictly increasing steps in 0..last, after checking it."""
-    kept = whole_array("record", record)
-    if kept.ndim != 1 or kept.size == 0 or (np.diff(kept) <= 0).any() or kept[0] < 0 or kept[-1] > last:
-        raise InputError(
-            f"expected record as strictly increasing steps in 0..{last}, received {shown(kept.tolist())}; sort it, "
-            "each once, or leave it out"
-        )
-    return kept

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from snapdyn.dynamics.classes import Ints
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
-from snapdyn.dynamics.training.settings import checked_record
+from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.errors import InputError, choice, flag, positive, shown, whole
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
