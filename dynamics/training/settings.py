@@ -86,8 +86,8 @@ class SGDSettings:
             store("reduce", flag("reduce", self.reduce))
         elif self.reduce != "auto":
             raise InputError(f"expected reduce to be true, false or 'auto', received {shown(self.reduce)}")
-        every = self.record is None
-        store("record", np.arange(self.steps + 1) if every else checked_record(self.record, self.steps))
+        record = self.record
+        store("record", np.arange(self.steps + 1) if record is None else checked_record(record, self.steps))
         store("init", self._checked_init())
         if self.reduce is True and not (self.batch_size is None and self.decoder_starts_at_zero):
             raise InputError(
@@ -148,7 +148,7 @@ class SGDSettings:
         values["record"] = None if record.size == self.steps + 1 else record.tolist()
         if isinstance(self.init, dict):
             values["init"] = {
-                name: {"shape": list(array.shape), "sha256": hashlib.sha256(np.ascontiguousarray(array)).hexdigest()}
+                name: {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
                 for name, array in self.init.items()
             }
         return values

@@ -87,7 +87,7 @@ def loss(parameters: Parameters, windows: Tensor, settings: TransformerSettings)
     `windows` (B, L+1) are L words that are read, and the word that follows them.
     """
     hidden, _ = forward(parameters, windows[:, :-1], settings)
-    logits = hidden[:, 1:] @ parameters.get("decoder", parameters["U"]).T
+    logits = hidden[:, 1:] @ parameters["decoder" if "decoder" in parameters else "U"].T
     return torch_module().nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 2:].flatten())
 
 

@@ -169,11 +169,9 @@ def load_transformer_run(path: str | os.PathLike[str]) -> TransformerRun:
     advice = "train again or choose another file"
     with reading_netcdf(path, "transformer run", FORMAT, advice) as content:
         header, values = content.attributes, content.arrays
-        return TransformerRun(
-            **{name: header[name] for name in (*HEADER, "shuffled")},
-            **{name: values[name] for name in ("iteration", "attention", "tokens", *UNITS)},
-            settings=json.loads(header["settings"]),
-        )
+        fields: dict[str, Any] = {name: header[name] for name in (*HEADER, "shuffled")}
+        fields |= {name: values[name] for name in ("iteration", "attention", "tokens", *UNITS)}
+        return TransformerRun(**fields, settings=json.loads(header["settings"]))
 
 
 def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun]:
