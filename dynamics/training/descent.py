@@ -122,22 +122,29 @@ def sgd(
     Parameters
     ----------
     classes : SequenceClasses
-        As in `SGD`, like every argument but the last three.
     eta_Y : float
+        Learning rate of Y, per step.
     eta_Z : float
+        Learning rate of z, per step.
     steps : int
+        Number of updates.
     batch_size : int or None
+        Sequences per step. None: the gradient of the expectation over classes; requires seq_len=None.
     seq_len : int or None
+        Contextual tokens T-1; None: infinite. Cost and memory do not depend on it.
     momentum : float
+        Heavy ball, v <- momentum v + d, x <- x - eta v.
     optimizer : {"sgd", "adam"}
     init : str, mapping or tuple
-    record : array_like of int, optional
+        Start: "zeros", "uniform", {"Y": array, "z": array} or (Y, z), as in `SGD`.
     seed : int or iterable of int
         One seed, or several: each has its own random streams.
+    record : array_like of int, optional
+        Increasing steps in 0..steps at which the state is kept; default: all.
     threads : int, optional
         Threads for several seeds; default all cores. The numbers do not depend on it.
     **settings : dict
-        Other settings of `SGD`: `weight_decay`, `betas`, `eps`, `residual`, `save_decoder`, `reduce`.
+        `weight_decay`, `betas`, `eps`, `residual`, `save_decoder` and `reduce`, as in `SGD`.
 
     Returns
     -------
