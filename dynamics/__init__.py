@@ -24,7 +24,7 @@ from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import SGD, sgd, sgd_runs
 from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.linear_noise import Fluctuations, fluctuations
-from snapdyn.dynamics.training.momentum import momentum_clock
+from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.trainer import train_transformer
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load

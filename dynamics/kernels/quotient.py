@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from snapdyn.dynamics.kernels.compilation import EXACT, Floats, Ints, kernel
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
-from snapdyn.dynamics.kernels.optimizers import adam_update, sgd_update
+from snapdyn.dynamics.kernels.optimizers import is_updated
 
 
 class Quotient(NamedTuple):
@@ -113,32 +113,17 @@ def mean_field_quotient(state, out, lists, rates, work):
     return loss
 
 
-class Descent(NamedTuple):
-    """Steps of descent: sizes and decay by eta_Y and eta_Z, momentum, Adam's numbers, and the vectors of the run."""
-
-    eta_Y: float
-    eta_Z: float
-    momentum: float
-    beta_1: float
-    beta_2: float
-    eps: float
-    weight_decay: float
-    adam: bool
-    num_slots: int
-    state: Floats  # (size,)
-    velocity: Floats  # (size,)
-    rate: Floats  # (size,) scratch
-    moments: Floats  # (2, size) of Adam, else (2, 0)
-
-
 @kernel(fastmath=EXACT, nogil=True)
-def quotient_descent_steps(run, step, stop, steps, saved, record, saved_states, saved_loss, arguments):
-    """Make the updates step..stop-1 of a `Descent`, saving the state at the steps in `record` from number `saved` on.
+def quotient_descent_steps(
+    descent, update, num_slots, rate, steps, record, saved_states, saved_loss, range_, arguments
+):
+    """Make updates, saving the state at the steps in `record`; span is (step, stop, number of saves before).
 
     As `kernels.sgd.sgd_steps`, with the gradient of the expectation over classes from `mean_field_quotient`, whose
-    `arguments` after state and out hold rates of 1. Returns (step, saved, finite).
+    `arguments` after state and out hold rates of 1; `rate` (size,) is scratch. Returns (step, saved, finite).
     """
-    state, velocity, rate = run.state, run.velocity, run.rate
+    state, gradient = descent.state, descent.gradient
+    step, stop, saved = span
     while True:
         keep = saved < record.size and record[saved] == step
         if step == stop and not (keep and step == steps):
@@ -155,15 +140,6 @@ def quotient_descent_steps(run, step, stop, steps, saved, record, saved_states, 
             return step, saved, True
         step += 1
         for i in range(state.size):
-            velocity[i] += rate[i]
-        check = 0.0
-        for part, size in ((slice(0, run.num_slots), run.eta_Z), (slice(run.num_slots, state.size), run.eta_Y)):
-            if run.adam:
-                check += adam_update(
-                    state[part], velocity[part], run.moments[0, part], run.moments[1, part], step, size, run.beta_1,
-                    run.beta_2, run.eps, run.weight_decay,
-                )  # fmt: skip
-            else:
-                check += sgd_update(state[part], velocity[part], size, run.momentum, run.weight_decay)
-        if check != 0.0:  # it is 0 or NaN
+            gradient[i] += rate[i]
+        if not is_updated(descent, update, num_slots, step):
             return step, saved, False
