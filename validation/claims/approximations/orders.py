@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from snapdyn.validation.rungs.orders import (
-    BATCH,
-    LENGTH,
-    SPREAD,
-    STEP,
-    Fit,
-    measured_fits,
-)
+from snapdyn.validation.rungs.orders import BATCH, LENGTH, SPREAD, STEP, Fit, measured_fits
 from snapdyn.validation.statement import LEADING, MEAN_FIELD, REDUCED, SGD, Claim, Measured, Picture, Property
 from snapdyn.validation.statistics import DECISIVE
 

@@ -14,16 +14,7 @@ from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.claims.attention._shared import FLOWS, STATES
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
 from snapdyn.validation.rungs.run import CLOSED
-from snapdyn.validation.statement import (
-    MEAN_FIELD,
-    Claim,
-    Instance,
-    Measure,
-    Measured,
-    Property,
-    Requirement,
-    flow,
-)
+from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measure, Measured, Property, Requirement, flow
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
 CONSTANT = 2.0

@@ -19,15 +19,7 @@ from snapdyn.validation.claims.transition._shared import (
     trained_entropies,
 )
 from snapdyn.validation.search.flows import grown_noise, noise
-from snapdyn.validation.statement import (
-    MEAN_FIELD,
-    Claim,
-    Instance,
-    Measured,
-    Property,
-    Requirement,
-    flow,
-)
+from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow
 
 ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)  # of Fig. 6
 # Factor of the rates in the searched statements.
