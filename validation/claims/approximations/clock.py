@@ -1,7 +1,5 @@
 """The clock of Eq. (10): priors of the classes, and the steps of SGD."""
 
-from __future__ import annotations
-
 from functools import cache, lru_cache, partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Orders: how fast every approximation of the ladder gets better with its small parameter."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 from snapdyn.validation.rungs.orders import BATCH, LENGTH, SPREAD, STEP, Fit, measured_fits

@@ -1,7 +1,5 @@
 """How slow attention has to be so that no distinct token falls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial

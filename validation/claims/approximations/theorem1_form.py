@@ -1,7 +1,5 @@
 """Theorem 1's form of the gradient: the size of beta under the modified and under the original flow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple

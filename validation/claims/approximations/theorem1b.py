@@ -1,7 +1,5 @@
 """Theorem 1(b): the logarithm of the speed control at late times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,7 +9,8 @@ from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.validation.claims.attention._shared import FLOWS, STATES
+from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
 from snapdyn.validation.rungs.run import CLOSED
 from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measure, Measured, Property, Requirement, flow
@@ -19,11 +18,7 @@ from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measure, M
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
 CONSTANT = 2.0
 SCALARS = replace(
-    FLOWS,
-    name="decoder, late times",
-    num_distinct=(1, 4),
-    shared_next_tokens=True,
-    **(STATES | {"vocab_size": (4, 10**12)}),
+    WIDEST, name="decoder, late times", num_distinct=(1, 4), vocab_size=(4, 10**12), shared_next_tokens=True
 )
 RUNS = replace(
     FLOWS,

@@ -1,7 +1,5 @@
 """What the claims on attention share: domains, paths that turn back, the speed xi_n, and wrong theories."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +9,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
@@ -34,13 +33,10 @@ MODIFIED_FLOW = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLA
 # The mean field exists for classes that share next tokens, too.
 OWN = replace(OWN_NEXT_TOKENS, defining=False)
 
-# Rates and times of flows, as wide as float64 and the solvers allow, and those of statements about one state.
+# Rates and times of flows, as wide as float64 and the solvers allow.
 RANGES: dict[str, Any] = {"vocab_size": (2, 10**12), "ratio": (1e-6, 1e2), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
-STATES = RANGES | {"ratio": (1e-6, 1e6), "horizon": (1e-2, 1e12)}
-FLOWS = Family(
-    "any classes", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(0, 4), **RANGES
-)
-SCALARS = replace(FLOWS, name="any state of Eq. (10)", num_classes=(1, 12), num_common=(0, 4), **STATES)
+FLOWS = replace(WIDEST, **RANGES)
+SCALARS = replace(WIDEST, name="any state of Eq. (10)", num_classes=(1, 12), num_common=(0, 4))
 
 
 @dataclass(frozen=True)
@@ -241,7 +237,7 @@ def common_under_eq_10(domain: Family, *conditions: Requirement, **facts: Any) -
         modified,
         name="largest rate of a common logit over the largest rate",
         measure=common_rate,
-        domain=replace(domain, num_classes=(2, 12), **STATES),
+        domain=replace(domain, num_classes=(2, 12), ratio=WIDEST.ratio, horizon=WIDEST.horizon),
         evaluations=(400, 40_000),
         beyond={},
     )

@@ -1,7 +1,5 @@
 """Conservation: row sums of Y and Z."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Corollary 2: several common tokens, and where some common token grows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

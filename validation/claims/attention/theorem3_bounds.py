@@ -1,7 +1,5 @@
 """Theorem 3, Eq. (12): bounds on the growth of the dominant token."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Theorem 3, Eq. (11): the relative gain of distinct tokens follows the growth factor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Helpers of the chapter: overlaps of an instance, its rounding, and classes in large numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -9,27 +7,22 @@ from functools import cache
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, spectral_norm
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import Family, Instance, Measured, Property, Requirement
+from snapdyn.validation.statement import Instance, Measured, Property, Requirement
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0
 # Attention vectors c~_n = P(.|n) exp(z) are those of an instance with z = 0 and P proportional to c~_n, so that a
 # search over P at z = 0 covers every attention.
-ANY_OVERLAP = Family(
-    "any overlap, at any attention",
-    "any",
-    uniform=False,
+ANY_OVERLAP = replace(
+    WIDEST,
+    name="any overlap, at any attention",
     num_classes=(1, 8),
     num_common=(0, 5),
-    num_distinct=(0, 4),
     num_queries=(1, 4),
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e6),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
     shared_next_tokens=True,
 )
 OVERLAPPING_CLASSES = replace(

@@ -1,7 +1,5 @@
 """Assumption 2: how large a vocabulary weak correlation needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

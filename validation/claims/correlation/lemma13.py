@@ -1,7 +1,5 @@
 """Lemma 13: every overlap is at most |lambda_1|."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Lemma 14: eigenvalues and eigenvectors of E' = I - (I+E)^{-1}."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Lemma 15: size of the eigenvalues of E'."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Lemma 16: the diagonal of E' is never positive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Lemma 17: E' is E to leading order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Theorem 1(a): the coefficients of the back-propagated gradient, and the sign of xi_n."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

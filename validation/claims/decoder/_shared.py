@@ -9,9 +9,10 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import sgd
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search.flows import limited
-from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
 from snapdyn.validation.visits import (
     FROZEN,
     discrete_logits,
@@ -26,30 +27,17 @@ from snapdyn.validation.visits import (
 SOLVER_ERROR = 1e-7
 
 # Scalars of one class: rate, V, visits p_n t.
-SCALARS = Family(
-    "any rate, V and visits",
-    "any",
-    uniform=False,
+SCALARS = replace(
+    WIDEST,
+    name="any rate, V and visits",
     num_classes=(1, 4),
     num_common=(0, 1),
     num_distinct=(1, 1),
     num_queries=(1, 1),
-    vocab_size=(2, 10**12),
     ratio=(1.0, 1.0),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
 )
 # Attention vectors too.
-OVERLAPS = replace(
-    SCALARS,
-    name="any classes",
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
-    num_queries=(1, 3),
-    horizon=(1e-2, 1e6),
-    shared_next_tokens=True,
-)
+OVERLAPS = replace(WIDEST, ratio=(1.0, 1.0), horizon=(1e-2, 1e6), shared_next_tokens=True)
 PLAIN_STEPS = Requirement("plain steps", "momentum = 0", lambda instance: instance.momentum, at_most=0.0, defining=True)
 
 

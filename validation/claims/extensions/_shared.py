@@ -1,7 +1,5 @@
 """What the claims of this chapter share: families that start from logits, orders of a fit, errors of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

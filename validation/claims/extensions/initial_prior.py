@@ -1,7 +1,5 @@
 """Initial logits as a prior: which of two distinct tokens of a class stays ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

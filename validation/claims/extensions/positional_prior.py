@@ -1,7 +1,5 @@
 """Relative positional bias as a fixed exponent on the prior of attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Residual connection: distinct and common tokens become local to a query."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

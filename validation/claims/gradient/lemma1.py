@@ -1,16 +1,16 @@
 """Lemma 1: the gradient of the loss in Y and Z."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, largest_relative, softmax
-from snapdyn.validation.statement import SGD, Claim, Family, Instance, Measured, Property
+from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property
 
 # Directions in which the gradient is compared on an instance.
 DIRECTIONS = 4
@@ -125,18 +125,7 @@ CLAIM = Claim(
             f"compiled rates against the loss differentiated by complex steps in {DIRECTIONS} directions, relative",
             "mean field",
             against_the_loss,
-            Family(
-                "any classes",
-                "any",
-                uniform=False,
-                num_classes=(1, 6),
-                num_common=(0, 3),
-                num_distinct=(0, 4),
-                vocab_size=(2, 10**12),
-                ratio=(1.0, 1.0),
-                horizon=(1.0, 1.0),
-                shared_next_tokens=True,
-            ),
+            replace(WIDEST, ratio=(1.0, 1.0), horizon=(1.0, 1.0), eta_Y=(1.0, 1.0), shared_next_tokens=True),
             controls={
                 "wrong theory: the factor (I - f f^T) left out": partial(against_the_loss, gradient=without_projection)
             },

@@ -1,7 +1,5 @@
 """The scale of Figure 3."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

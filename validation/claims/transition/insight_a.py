@@ -1,7 +1,5 @@
 """Reading (a) of Theorem 4: a larger eta_Y brings the transition forward."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

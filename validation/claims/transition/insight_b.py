@@ -1,7 +1,5 @@
 """Reading (b) of Theorem 4: both rates up, a larger B, sparser attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

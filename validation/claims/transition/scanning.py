@@ -1,7 +1,5 @@
 """Scanning: before the transition attention moves towards distinct tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Snapping: after the transition attention freezes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
