@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, spectral_norm
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import Instance, Measured, Property, Requirement
+from snapdyn.validation.statement import Family, Instance, Measure, Measured, Property, Requirement
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0
@@ -74,6 +75,11 @@ def root_mean_square(E: Floats) -> float:
     return float(np.linalg.norm(E) / np.sqrt(len(E)))
 
 
+def leading_error(E: Floats) -> Floats:
+    """E' - E = -E (I+E)^{-1} E, (K, K), without the cancellation of E' and E (derivation second-order)."""
+    return -E @ np.linalg.solve(np.eye(len(E)) + E, E)
+
+
 def inverse_rounding(E: Floats, columns: int = 0) -> float:
     """Rounding of the entries of a dense inverse of G = I+E, (K + columns) eps |G| |G^{-1}|^2.
 
@@ -118,6 +124,14 @@ def fifty_classes() -> dict[str, Instance]:
         f"50 classes, |lambda_1| = {largest:g}": with_attention(random_attention(rng, 50, 6, 3, np.array([largest]))[0])
         for largest in (1e-3, 0.9)
     }
+
+
+def of_overlaps(
+    name: str, measure: Measure, *conditions: Requirement, domain: Family = ANY_OVERLAP, **facts: Any
+) -> Property:
+    """Property of the overlaps of classes."""
+    facts = {"evaluations": (400, 40_000)} | facts
+    return Property(name, LINEAR_ALGEBRA, measure, domain, conditions, **facts)
 
 
 def attained(

@@ -13,13 +13,14 @@ from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
     of_equal_overlaps,
+    of_overlaps,
     overlaps,
     with_attention,
 )
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
+from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Requirement
 
 # Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.
 LARGEST_QUOTIENT = 1e5
@@ -108,19 +109,17 @@ ENOUGH = Requirement(
     lambda instance: instance.vocab_size / needed(instance), at_least=float(np.nextafter(1, 2)),
 )  # fmt: skip
 
-POSSIBLE = Property(
+POSSIBLE = of_overlaps(
     "factor by which a multiple of E satisfies both bounds on |lambda|",
-    LINEAR_ALGEBRA,
     slack,
-    OVERLAPPING_CLASSES,
-    conditions=(ENOUGH,),
+    ENOUGH,
+    domain=OVERLAPPING_CLASSES,
     controls={
         "wrong theory: V > 36 K^2 is enough for any classes, as for pairs": partial(slack, share=lambda K: 36 * K**2),
         "wrong theory: V > 36 K^2 (K-1)^2 is enough for any classes": partial(
             slack, share=lambda K: 36 * K**2 * (K - 1) ** 2
         ),
     },
-    evaluations=(400, 40_000),
     corrected=True,
     cases={
         "10 equal overlaps, V = 291,601": of_equal_overlaps(10, 291_601),
@@ -156,17 +155,15 @@ CLAIM = Claim(
             beyond={},
         ),
         POSSIBLE,
-        Property(
+        of_overlaps(
             "max(1, (K-c)/c) min|lambda|/|lambda_1|, c common tokens",
-            LINEAR_ALGEBRA,
             over_least_quotient,
-            OVERLAPPING_CLASSES,
+            domain=OVERLAPPING_CLASSES,
             controls={
                 "wrong theory: max(1, K/c), which counts K negative eigenvalues in place of K-c": partial(
                     over_least_quotient, least=lambda K, c: max(1.0, K / c)
                 )
             },
-            evaluations=(400, 40_000),
             corrected=True,
         ),
     ),

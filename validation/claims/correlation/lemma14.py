@@ -7,16 +7,16 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.correlation._shared import (
-    ANY_OVERLAP,
     UNITS,
     attention,
     fifty_classes,
     inverse_rounding,
+    of_overlaps,
     overlaps,
 )
-from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, e_prime
+from snapdyn.validation.dense_algebra import e_prime
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
+from snapdyn.validation.statement import Claim, Instance, Measured
 
 
 def residual(
@@ -47,12 +47,10 @@ CLAIM = Claim(
     findings=("F18",),
     grade="proved",
     properties=(
-        Property(
+        of_overlaps(
             "E' U - U diag(lambda/(1+lambda)), U the eigenvectors of E, over (K+M) eps |G| |G^{-1}|^2",
-            LINEAR_ALGEBRA,
             residual,
-            ANY_OVERLAP,
-            conditions=(INDEPENDENT_ATTENTION,),
+            INDEPENDENT_ATTENTION,
             controls={
                 "wrong theory: lambda/(1-lambda)": partial(
                     residual, form=lambda value: value / np.where(value == 1, np.inf, 1 - value)
@@ -62,7 +60,6 @@ CLAIM = Claim(
                 ),
                 "wrong theory: lambda, the leading order": partial(residual, form=lambda value: value),
             },
-            evaluations=(400, 40_000),
             directed=False,
             cases=fifty_classes,
         ),

@@ -14,12 +14,12 @@ from snapdyn.validation.claims.correlation._shared import (
     UNITS,
     attention,
     inverse_rounding,
+    of_overlaps,
     overlaps,
     star_of,
 )
 from snapdyn.validation.dense_algebra import (
     EPS,
-    LINEAR_ALGEBRA,
     coefficients_of_run,
     decoder_coefficients,
     dense_attention,
@@ -159,25 +159,23 @@ def picture() -> Picture:
 
 UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
 SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
-COEFFICIENTS = Property(
+COEFFICIENTS = of_overlaps(
     f"coefficients of g_n with the sign corrected against the decoder itself, {UNIT}",
-    LINEAR_ALGEBRA,
     coefficient_error,
-    EQUAL_PRIORS,
-    conditions=SHAPE,
+    *SHAPE,
+    domain=EQUAL_PRIORS,
     controls={"wrong theory: iota_n = 1 - E'_nn, beta_nk = E'_nk exactly": partial(coefficient_error, form="leading")},
     evaluations=(100, 10_000),
     directed=False,
     corrected=True,
 )
-GROWTH = Property(
+GROWTH = of_overlaps(
     "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap",
-    LINEAR_ALGEBRA,
     growth,
-    EQUAL_PRIORS,
-    conditions=(*SHAPE, CORRELATION),
+    *SHAPE,
+    CORRELATION,
+    domain=EQUAL_PRIORS,
     controls={"wrong theory (F5): xi_n > 0 with the printed sign of (88)": partial(over_leading, form="printed")},
-    evaluations=(400, 40_000),
     corrected=True,
 )
 
