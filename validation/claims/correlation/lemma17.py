@@ -37,9 +37,7 @@ def largest_entry(
     E (I+E)^{-1} E is known to K eps times its bound and the condition number of I+E.
     """
     E = overlaps(instance)
-    entries = np.abs(matrix(E))
-    if off_diagonal:
-        np.fill_diagonal(entries, 0.0)
+    entries = np.abs(matrix(E)) * (1 - off_diagonal * np.eye(len(E)))
     n, k = np.unravel_index(entries.argmax(), entries.shape)
     quotient = entries[n, k] / bound(E, float(spectral_norm(E))) if E.any() else 0.0
     return Measured(quotient, at_most=constant + product_rounding(E), where=f"entry {n}, {k}")

@@ -67,6 +67,22 @@ def steps_and_flow() -> Picture:
     )
 
 
+def gap_by_visits() -> Picture:
+    """Gap between steps and flow by visits of one class, with the bound of Lemma 7 and both sizes of Remark 2."""
+    s = np.unique(np.geomspace(1, 1e6, 61).astype(int))
+    return Picture(
+        "s (visits of the class)",
+        "V (h* - h), V = 10, eta_Y = 1",
+        (
+            Picture.line("h* - h", s, discrete_logits(10, 1.0, s) - 10 * analytic.h(s, 1.0, 10), "simulation"),
+            Picture.line("bound of Lemma 7", s, np.full(s.size, 2.0), "bound"),
+            Picture.line("(ln(s)/2 + 1/24 + 1/80)/s", s, (np.log(s) / 2 + 1 / 24 + 1 / 80) / s),
+            Picture.line("2 ln V/s, printed in Remark 2", s, 2 * np.log(10) / s, "printed"),
+        ),
+        yscale="log",
+    )
+
+
 def by_visits(
     instance: Instance, most: float, count: int, steps: Callable[..., Floats] = discrete_logits
 ) -> tuple[float, float, Ints, Floats]:
