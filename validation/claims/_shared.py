@@ -1,6 +1,9 @@
-"""The widest domain of the claims, which they narrow or rename by `dataclasses.replace`."""
+"""What the chapters share: domains, which claims narrow or rename by `dataclasses.replace`, and conditions."""
 
-from snapdyn.validation.statement import Family
+from dataclasses import replace
+
+from snapdyn import analytic
+from snapdyn.validation.statement import Family, Requirement
 
 # Rates, V and times as wide as float64 allows.
 WIDEST = Family(
@@ -14,4 +17,24 @@ WIDEST = Family(
     ratio=(1e-6, 1e6),
     horizon=(1e-2, 1e12),
     eta_Y=(1e-6, 1e6),
+)
+# Statements about one state: neither rates nor times.
+ONE_STATE = replace(WIDEST, ratio=(1.0, 1.0), horizon=(1.0, 1.0), eta_Y=(1.0, 1.0))
+# Two to six classes that share tokens, as far as runs of all of them end.
+SEVERAL = Family(
+    "any classes",
+    "any",
+    uniform=False,
+    vocab_size=(2, 10**6),
+    ratio=(1e-6, 10.0),
+    horizon=(1e-1, 1e4),
+    eta_Y=(1e-6, 1e6),
+)
+
+NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
+LATE = Requirement(
+    "time after the transition",
+    "t_end >= t0 = 2 u_+/(p_n eta_Y) of the most frequent class",
+    lambda i: i.flow_rates[0] * i.prior.max() * i.t_end / (2 * analytic.u_plus(i.vocab_size)),
+    at_least=1,
 )

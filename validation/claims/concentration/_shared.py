@@ -46,7 +46,6 @@ RATE_OF_LARGE_STEPS = Requirement(
 )
 
 ONE_STEP = Requirement("at least one step", "N >= 1", steps_of, at_least=1, defining=True)
-NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
 
 
 def hoeffding(draws: Numbers, delta: Numbers) -> Floats:

@@ -6,9 +6,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
-    NO_MOMENTUM,
     RATE_OF_LARGE_STEPS,
     decoder_of,
     hoeffding,

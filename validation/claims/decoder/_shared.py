@@ -38,7 +38,6 @@ SCALARS = replace(
 )
 # Attention vectors too.
 OVERLAPS = replace(WIDEST, ratio=(1.0, 1.0), horizon=(1e-2, 1e6), shared_next_tokens=True)
-PLAIN_STEPS = Requirement("plain steps", "momentum = 0", lambda instance: instance.momentum, at_most=0.0, defining=True)
 
 
 def last_visits(instance: Instance) -> float:

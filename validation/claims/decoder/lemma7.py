@@ -6,7 +6,8 @@ from functools import partial
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.decoder._shared import PLAIN_STEPS, SCALARS, by_visits, gap_by_visits, last_visits
+from snapdyn.validation.claims._shared import NO_MOMENTUM
+from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, gap_by_visits, last_visits
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.statement import Claim, Instance, Measured, Property
 from snapdyn.validation.visits import discrete_logits, recursion, visits_of
@@ -55,7 +56,7 @@ CLAIM = Claim(
             "descent",
             partial(measure, steps=discrete_logits),
             SCALARS,
-            conditions=(PLAIN_STEPS,),
+            conditions=(NO_MOMENTUM,),
             controls={f"wrong theory: {wrong}": partial(measure, steps=steps)},
             evaluations=(quick, 10_000),
         )

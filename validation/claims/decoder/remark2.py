@@ -7,7 +7,8 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.decoder._shared import PLAIN_STEPS, SCALARS, by_visits, gap_by_visits
+from snapdyn.validation.claims._shared import NO_MOMENTUM
+from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, gap_by_visits
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.statement import Claim, Instance, Measured, Property, Requirement
 from snapdyn.validation.visits import WholeVisits, discrete_logits, visits_of
@@ -75,7 +76,7 @@ CLAIM = Claim(
             lead_against,
             SCALARS,
             conditions=(
-                PLAIN_STEPS,
+                NO_MOMENTUM,
                 Requirement("small rate", "eta_Y <= 1", lambda instance: instance.eta_Y, at_most=1.0),
             ),
             controls={

@@ -7,7 +7,7 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.claims._shared import ONE_STATE
 from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property
 from snapdyn.validation.visits import FROZEN
 
@@ -95,15 +95,7 @@ CLAIM = Claim(
             "largest |q - c_n| at T-1 = 1e12, random logits, in standard errors",
             "SGD sample",
             in_standard_errors,
-            replace(
-                WIDEST,
-                num_common=(0, 6),
-                num_distinct=(0, 8),
-                vocab_size=(100, 100),
-                ratio=(1.0, 1.0),
-                horizon=(1.0, 1.0),
-                eta_Y=(1.0, 1.0),
-            ),
+            replace(ONE_STATE, num_common=(0, 6), num_distinct=(0, 8), vocab_size=(100, 100)),
             controls={
                 "wrong theory: q tends to P, without exp(z)": partial(in_standard_errors, forgotten=1.0),
                 "wrong theory: a temperature of 1.0001": partial(in_standard_errors, forgotten=1e-4),

@@ -93,15 +93,6 @@ def of_symmetric_classes(
     return Property(name, rung, measure, domain, conditions, controls, (60, 2000), corrected)
 
 
-ANY_CLASSES = Family(
-    "any classes",
-    "any",
-    uniform=False,
-    vocab_size=(2, 10**6),
-    ratio=(1e-6, 10.0),
-    horizon=(1e-1, 1e4),
-    eta_Y=(1e-6, 1e6),
-)
 # Set-up of readings (b) and (c) under Eq. (10).
 WEAKLY_CORRELATED = (*SCANNING, INDEPENDENT_ATTENTION, FROM_ZERO, WEAK_CORRELATION, UNIFORM)
 WEAK_FAMILY = Family(

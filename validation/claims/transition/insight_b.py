@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
-    ANY_CLASSES,
     WEAK_FAMILY,
     WEAKLY_CORRELATED,
     changed,
@@ -94,7 +94,7 @@ CLAIM = Claim(
             "rates times 3 at t against the old rates at 3 t: |difference of z| over largest |z|",
             "mean field",
             partial(clock, t_end=FACTOR),
-            replace(ANY_CLASSES, num_distinct=(0, 4), shared_next_tokens=True),
+            replace(SEVERAL, num_distinct=(0, 4), shared_next_tokens=True),
             conditions=(MOVING,),
             controls={
                 "wrong theory: only eta_Z sets the clock (3 eta_Z in place of 3 t)": partial(clock, eta_Z=FACTOR),

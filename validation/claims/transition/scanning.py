@@ -10,8 +10,8 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
-    ANY_CLASSES,
     ONE_COMMON,
     five_tokens,
     log_growth,
@@ -192,7 +192,7 @@ CLAIM = Claim(
             "mean field",
             signs,
             replace(
-                ANY_CLASSES,
+                SEVERAL,
                 name="any classes with one common token",
                 num_common=(1, 1),
                 num_queries=(1, 4),

@@ -6,7 +6,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.growth_bounds import OMEGA
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS
 from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property, Requirement
@@ -57,15 +57,6 @@ def smallest_error(instance: Instance, factor: float = 1.0) -> Measured:
     return Measured(errors.min(), at_least=0, error=ROUNDING)
 
 
-LATE = Requirement(
-    "time after the transition",
-    "t_end >= t0 = 2 u_+/(p_n eta_Y) of the most frequent class",
-    lambda i: float(visits(i) / (2 * analytic.u_plus(i.vocab_size))),
-    at_least=1,
-    defining=True,
-)
-
-
 def of_pieces(name: str, measure: Measure, *conditions: Requirement, controls: dict[str, Measure]) -> Property:
     """Property of the printed pieces for any decoder."""
     conditions = (OWN_NEXT_TOKENS, *conditions)
@@ -101,7 +92,7 @@ CLAIM = Claim(
             "late 4 Gamma over the exact one - 1, largest over its bound, t >= t0",
             lambda i: over_bound(*late(i)),
             LARGE_VOCABULARY,
-            LATE,
+            replace(LATE, defining=True),
             controls={
                 "wrong theory (F8): the late piece with ln(eta_Y t/K)": lambda i: over_bound(
                     *late(i, 1 / i.vocab_size)
