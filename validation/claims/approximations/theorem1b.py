@@ -61,8 +61,7 @@ def order_of_run(instance: Instance) -> Measured | None:
 
 def at(V: int) -> Instance:
     """Five classes with one common token, slow attention, from t0 to 1e5 t0."""
-    end = 1e5 * float(analytic.transition_time(5, V, 1.0, kind="end"))
-    return Instance.of(single_common_token(5, 4, 0.03, V), 1.0, 1e-6, end)
+    return Instance.of(single_common_token(5, 4, 0.03, V), 1.0, 1e-6, 1e6 * float(analytic.u_plus(V)))
 
 
 def of_gamma(name: str, measure: Measure, **facts: Any) -> Property:

@@ -1,6 +1,5 @@
 """Remark 1: the original flow with equal overlaps, where it has a closed form."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -12,9 +11,6 @@ from snapdyn.validation.claims.decoder._shared import flow_against
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.sample_classes import equal_overlap
 from snapdyn.validation.statement import Claim, Family, Instance, Measured, Property, Requirement
-
-# Factors of eta_Y in h, and of (V-1) h zeta_n, by rho and K; by default those of the recomputed form.
-Law = Callable[..., tuple[float, float]]
 
 
 class EqualOverlaps(Family):
@@ -56,10 +52,13 @@ def width(instance: Instance) -> float:
     return np.ptp(overlaps(instance))
 
 
-def against_flow(instance: Instance, law: Law = lambda rho, K: (1 - rho, 1.0)) -> Measured | None:
-    """Distance of the original flow's logits from those of a law."""
-    rho = float(overlaps(instance).mean())
-    return flow_against(instance, instance.gram, *law(rho, instance.num_classes))
+def error_of(instance: Instance, rate: int = 1, prefactor: int = 0, rounds: bool = False) -> Measured | None:
+    """Distance of the original flow's logits from (1-rho)^prefactor (V-1) h zeta_n, h at (1-rho)^rate eta_Y.
+
+    With `rounds` h is that of s = t, as if each class came in every step.
+    """
+    left, clock = 1 - float(overlaps(instance).mean()), instance.num_classes if rounds else 1
+    return flow_against(instance, instance.gram, clock * left**rate, left**prefactor)
 
 
 def up_to_200(num_classes: int, vocab_size: int) -> Instance:
@@ -84,7 +83,7 @@ CLAIM = Claim(
             "logits of the original flow by scipy against (V-1) h zeta_n at rate (1-rho) eta_Y, relative to the "
             "largest",
             "frozen decoder",
-            against_flow,
+            error_of,
             DOMAIN,
             conditions=(
                 OWN_NEXT_TOKENS,
@@ -98,12 +97,8 @@ CLAIM = Claim(
                 ),
             ),
             controls={
-                "wrong theory: s = t, without the factor 1/K of the clock": partial(
-                    against_flow, law=lambda rho, K: ((1 - rho) * K, 1.0)
-                ),
-                "wrong theory (F17): -F E' e_n lowers the rate: h at rate eta_Y/(1-rho)": partial(
-                    against_flow, law=lambda rho, K: (1 / (1 - rho), 1.0)
-                ),
+                "wrong theory: s = t, without the factor 1/K of the clock": partial(error_of, rounds=True),
+                "wrong theory (F17): -F E' e_n lowers the rate: h at rate eta_Y/(1-rho)": partial(error_of, rate=-1),
             },
             evaluations=(24, 1000),
             corrected=True,
@@ -113,7 +108,7 @@ CLAIM = Claim(
         Property(
             "logits of the original flow by scipy against the printed (1-rho) (V-1) h zeta_n, rho = 0.02",
             "frozen decoder",
-            partial(against_flow, law=lambda rho, K: (1.0, 1 - rho)),
+            partial(error_of, rate=0, prefactor=1),
             cases={"K = V = 5": up_to_200(5, 5)},
         ),
     ),
