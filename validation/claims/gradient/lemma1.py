@@ -16,12 +16,12 @@ from snapdyn.validation.visits import errors_of, outputs
 # Step of the complex-step derivative: its square underflows, so that only rounding is left.
 IMAGINARY = 1e-100
 
-# dJ/dY and dJ/dz (Q, M).
-Gradient = tuple[Floats, Floats]
+# dJ/dY (M, columns) and dJ/dz (Q, M) on an instance, at Y and z.
+Gradient = Callable[[Instance, Floats, Floats], tuple[Floats, Floats]]
 
 
-def kernel_gradient(instance: Instance, Y: Floats, z: Floats) -> Gradient:
-    """Gradient by the compiled kernel at unit rates: dY (M, columns), dz (Q, M)."""
+def kernel_gradient(instance: Instance, Y: Floats, z: Floats) -> tuple[Floats, Floats]:
+    """Gradient by the compiled kernel at unit rates."""
     system = MeanField(instance.classes, 1.0, 1.0, z_initial=z)
     state = system.initial_state()
     rows = system.layout.row_token  # the tokens that occur
@@ -32,14 +32,13 @@ def kernel_gradient(instance: Instance, Y: Floats, z: Floats) -> Gradient:
     return dY, dz
 
 
-def unprojected(instance: Instance, Y: Floats, z: Floats) -> Gradient:
+def unprojected(instance: Instance, Y: Floats, z: Floats) -> tuple[Floats, Floats]:
     """Eqs. (3)-(4) by plain linear algebra without the factor I - f f^T: a wrong theory, and the size of the terms."""
     f, (column, copies) = attention(instance, z), outputs(instance)
     error = errors_of(f @ Y, column, copies)
     per_class = instance.prior[:, None] * f
-    dz = np.zeros_like(z)
-    np.add.at(dz, instance.classes.query_index, per_class * (error @ (Y * copies).T))
-    return per_class.T @ error, dz
+    of_query = instance.classes.query_index == np.arange(len(z))[:, None]
+    return per_class.T @ error, of_query @ (per_class * (error @ (Y * copies).T))
 
 
 def attention(instance: Instance, z: Floats) -> Floats:
@@ -51,15 +50,11 @@ def attention(instance: Instance, z: Floats) -> Floats:
 def slope(instance: Instance, Y: Floats, z: Floats) -> float:
     """Derivative of sum_n p_n ln alpha_n[next] along the imaginary part of Y or z, over IMAGINARY."""
     logits, (column, copies) = attention(instance, z) @ Y, outputs(instance)
-    own = np.arange(len(logits)), column
-    others = copies * np.exp(logits - logits[own][:, None])
-    others[own] = 0.0
-    return float(-(instance.prior @ np.log1p(others.sum(axis=1))).imag / IMAGINARY)
+    odds = copies * np.exp(logits - logits[np.arange(len(logits)), column][:, None])
+    return float(-(instance.prior @ np.log(odds.sum(axis=1))).imag / IMAGINARY)
 
 
-def against_the_loss(
-    instance: Instance, gradient: Callable[[Instance, Floats, Floats], Gradient] = kernel_gradient
-) -> Measured:
+def against_the_loss(instance: Instance, gradient: Gradient = kernel_gradient) -> Measured:
     """Largest error of directional derivatives of the loss, over the size of what the gradient sums up.
 
     The state is random, so that no term vanishes; the derivatives are those of the loss itself, by complex steps.
