@@ -1,9 +1,12 @@
-"""What the chapters share: domains, which claims narrow or rename by `dataclasses.replace`, and conditions."""
+"""What the chapters share: domains, which claims narrow by `dataclasses.replace`, conditions, attention."""
 
 from dataclasses import replace
 
+import numpy as np
+
 from snapdyn import analytic
-from snapdyn.validation.statement import Family, Requirement
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.statement import Family, Instance, Requirement
 
 # Rates, V and times as wide as float64 allows.
 WIDEST = Family(
@@ -38,3 +41,20 @@ LATE = Requirement(
     lambda i: i.flow_rates[0] * i.prior.max() * i.t_end / (2 * analytic.u_plus(i.vocab_size)),
     at_least=1,
 )
+
+
+def starts(instance: Instance) -> Floats:
+    """z(0) of each class, (S, M)."""
+    return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
+
+
+def attention(instance: Instance) -> Floats:
+    """Attention vectors f_n at the start, (S, M)."""
+    weights = instance.P * np.exp(starts(instance))
+    return weights / np.linalg.norm(weights, axis=1, keepdims=True)
+
+
+def by_query(instance: Instance, of_classes: Floats) -> Floats:
+    """Sums (Q, M) over the classes of each query of numbers (S, M)."""
+    classes = instance.classes
+    return (classes.query_index == np.arange(classes.queries.size)[:, None]) @ of_classes

@@ -9,7 +9,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.claims._shared import WIDEST, by_query
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
@@ -159,7 +159,7 @@ def without_normalisation(tokens: Tokens, sign: float) -> Measure:
         f, g = early_gradient(instance)
         c = f / f.sum(axis=1, keepdims=True)
         rates = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
-        drift = (classes.query_index == np.arange(classes.queries.size)[:, None]) @ rates
+        drift = by_query(instance, rates)
         largest = np.abs(drift).max()
         moved = sign * drift[logits_of(classes, tokens(classes))]
         return None if largest == 0 or not moved.size else Measured(-moved.min() / largest, at_most=FALL)

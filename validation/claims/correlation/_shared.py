@@ -42,13 +42,6 @@ FINITE_BOUND = Requirement(
 )
 
 
-def attention(instance: Instance) -> Floats:
-    """Attention vectors f_n of an instance at its start, (K, M)."""
-    logits = 0.0 if instance.start is None else instance.start[instance.classes.query_index]
-    weights = instance.P * np.exp(logits)
-    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
-
-
 def overlaps(instance: Instance) -> Floats:
     """E of an instance at its start, (K, K), diagonal exactly 0."""
     return np.asarray(instance.gram - np.eye(instance.num_classes))

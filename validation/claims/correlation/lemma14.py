@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import attention
 from snapdyn.validation.claims.correlation._shared import (
     UNITS,
-    attention,
     fifty_classes,
     inverse_rounding,
     of_overlaps,

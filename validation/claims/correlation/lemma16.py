@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import attention
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
-    attention,
     fifty_classes,
     inverse_rounding,
     leading_error,

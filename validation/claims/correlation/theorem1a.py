@@ -8,11 +8,11 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import attention
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
     CORRELATION,
     UNITS,
-    attention,
     inverse_rounding,
     of_overlaps,
     overlaps,

@@ -41,11 +41,6 @@ def run_error(instance: Instance, largest: float) -> float:
     return RUN_ERROR * max(1.0, instance.ratio) * largest
 
 
-def starts(instance: Instance) -> Floats:
-    """z(0) of each class, (S, M)."""
-    return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
-
-
 def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
     """Run or train an instance on a rung from its start logits to its last time."""
     if rung not in (FINITE_T, SGD, DESCENT):

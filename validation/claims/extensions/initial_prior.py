@@ -8,7 +8,8 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of, starts
+from snapdyn.validation.claims._shared import starts
+from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (

@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn.dynamics import random_classes
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import (
     INFINITE_T,
     WIDE,
@@ -16,7 +17,6 @@ from snapdyn.validation.claims.extensions._shared import (
     order_gap,
     run_error,
     run_of,
-    starts,
 )
 from snapdyn.validation.dense_algebra import largest_relative
 from snapdyn.validation.design import over_grid

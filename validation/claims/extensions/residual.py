@@ -9,8 +9,9 @@ import numpy as np
 
 from snapdyn.analytic import speed_coefficients
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import run_error, run_of, starts
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
+from snapdyn.validation.claims._shared import attention
+from snapdyn.validation.claims.extensions._shared import run_error, run_of
+from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, zeta_products
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import (
     INDEPENDENT,
@@ -38,12 +39,6 @@ from snapdyn.validation.statement import (
 CLEAR_PULL = 0.3
 
 
-def attention_vectors(instance: Instance) -> Floats:
-    """Unit vectors f_n at the start (S, M), by plain linear algebra."""
-    weights = instance.P * np.exp(starts(instance))
-    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
-
-
 def same_query(instance: Instance) -> Floats:
     """1 for classes of one query, else 0, (S, S)."""
     return np.asarray((instance.query[:, None] == instance.query).astype(float))
@@ -64,7 +59,7 @@ def inverse_overlaps(gram: Floats) -> Floats:
 
 def drift_by(gram: Floats, instance: Instance) -> Floats:
     """z' of each class over eta_Z p_n gamma/2, -f_n o sum_{k != n} beta_nk (f_k - f_n (f_n.f_k)), (S, M)."""
-    f = attention_vectors(instance)
+    f = attention(instance)
     _, beta = speed_coefficients(inverse_overlaps(gram), instance.vocab_size)
     return f * (f * (beta * instance.gram).sum(axis=1, keepdims=True) - beta @ f)
 
@@ -75,11 +70,10 @@ def full_residual_drift(instance: Instance) -> Floats:
     u is over token and query rows. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and what is left is
     Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
     """
-    f, V = attention_vectors(instance), float(instance.vocab_size)
+    f = attention(instance)
     u = np.hstack([f, instance.query[:, None] == np.unique(instance.query)]) / np.sqrt(2)
-    # zeta_n . zeta_k; the factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
-    products = np.where(np.eye(len(f)) == 1, V / (V - 1), -V / (V - 1) ** 2)
-    g = products @ np.linalg.solve(u @ u.T, u)
+    # The factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
+    g = zeta_products(len(f), float(instance.vocab_size)) @ np.linalg.solve(u @ u.T, u)
     g = (g - u * (u * g).sum(axis=1, keepdims=True))[:, : f.shape[1]] * np.sqrt(2)
     return np.asarray(f * (g - f * (f * g).sum(axis=1, keepdims=True)))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import ONE_STATE
+from snapdyn.validation.claims._shared import ONE_STATE, by_query
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, largest_relative
 from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property
 from snapdyn.validation.visits import errors_of, outputs
@@ -37,8 +37,7 @@ def unprojected(instance: Instance, Y: Floats, z: Floats) -> tuple[Floats, Float
     f, (column, copies) = attention(instance, z), outputs(instance)
     error = errors_of(f @ Y, column, copies)
     per_class = instance.prior[:, None] * f
-    of_query = instance.classes.query_index == np.arange(len(z))[:, None]
-    return per_class.T @ error, of_query @ (per_class * (error @ (Y * copies).T))
+    return per_class.T @ error, by_query(instance, per_class * (error @ (Y * copies).T))
 
 
 def attention(instance: Instance, z: Floats) -> Floats:
