@@ -7,13 +7,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims._shared import attention
-from snapdyn.validation.claims.correlation._shared import (
-    UNITS,
-    fifty_classes,
-    inverse_rounding,
-    of_overlaps,
-    overlaps,
-)
+from snapdyn.validation.claims.correlation._shared import UNITS, fifty_classes, inverse_rounding, of_overlaps, overlaps
 from snapdyn.validation.dense_algebra import e_prime
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.statement import Claim, Instance, Measured
