@@ -74,8 +74,7 @@ CLAIM = Claim(
     source="Theorem 1(b), Section 6",
     title="After the transition gamma = O(K ln(eta_Y t/K)/(eta_Y t))",
     statement="For t >= 2(1+omega_1) K ln V/eta_Y the speed control is O(K ln(eta_Y t/K)/(eta_Y t)). Corrected: "
-    "O(K ln(V eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; the two differ by a factor that grows with "
-    "ln V. With priors p_n each class has p_n t in place of t/K.",
+    "O(K ln(V eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; p_n t in place of t/K for priors p_n.",
     latex=r"\gamma=O\!\left(\frac{K\ln(\eta_Y t/K)}{\eta_Y t}\right)\ \to\ "
     r"\gamma\leq\frac{2K\ln(V\eta_Y t/K)}{\eta_Y t}",
     conditions=(
