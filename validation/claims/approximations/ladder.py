@@ -24,7 +24,6 @@ from snapdyn.validation.statement import (
     Claim,
     Instance,
     Measured,
-    Picture,
     Property,
     Requirement,
 )
@@ -94,13 +93,6 @@ def gap_of_training(instance: Instance) -> Measured:
     return Measured(found.max(), at_most=TOLERANCE)
 
 
-def picture() -> Picture:
-    """Gaps of exact and of leading beta over V."""
-    V = np.geomspace(100, 1e5, 13)
-    lines = [Picture.line(rung, V, [gap_of(at(v), [rung]).value for v in V], "simulation") for rung in (EXACT, LEADING)]
-    return Picture("V", "gap of z to the rung above, K = 10", tuple(lines), yscale="symlog")
-
-
 SMALL_OVERLAPS = Requirement(
     "small overlaps",
     "|lambda_1(E)| <= 0.04",
@@ -165,6 +157,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("first-gap-modified", "gap-leading"),
-    picture=picture,
     findings=("F4",),
 )

@@ -20,7 +20,7 @@ from snapdyn.validation.claims.correlation._shared import (
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Requirement
+from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
 
 # Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.
 LARGEST_QUOTIENT = 1e5
@@ -72,22 +72,6 @@ def over_least_quotient(
 def in_pairs(vocab_size: int) -> Instance:
     """Ten classes that overlap in pairs."""
     return with_attention(np.kron(np.eye(5), star(2, 0.3)).astype(float), vocab_size)
-
-
-def picture() -> Picture:
-    """Smallest vocabulary of equal overlaps against K."""
-    sizes = np.array([2.0, 3, 5, 10, 20, 50])
-    measured = [needed(of_equal_overlaps(int(K))) for K in sizes]
-    return Picture(
-        "K", "smallest V",
-        (
-            Picture.line("equal overlaps, by eigenvalues of E", sizes, measured, "simulation"),
-            Picture.line("36 K^2 (K-1)^2", sizes, 36 * sizes**2 * (sizes - 1) ** 2),
-            Picture.line("36 K^2, any classes", sizes, 36 * sizes**2, "bound"),
-            Picture.line("V >> K^2 as V = 10 K^2", sizes, 10 * sizes**2, "printed"),
-        ),
-        yscale="log",
-    )  # fmt: skip
 
 
 def data_sets() -> dict[str, Instance]:
@@ -167,5 +151,4 @@ CLAIM = Claim(
             corrected=True,
         ),
     ),
-    picture=picture,
 )
