@@ -25,10 +25,12 @@ EQUAL_CLASSES, RATE = single_common_token(5, 5, 0.04, 5), 0.05
 @lru_cache(maxsize=1)
 def end_of_run(instance: Instance) -> Trajectory | None:
     """Run of Eq. (10) at three times about t_end; None if the solver fails."""
-    arguments = instance.classes, instance.eta_Y, instance.eta_Z, instance.t_end * np.array([1 - STEP, 1.0, 1 + STEP])
-    limits = {"rtol": 1e-11, "atol": 1e-18, "most_evaluations": most_evaluations(instance.P.size, compiled=False)}
+    times, allowed = instance.t_end * np.array([1 - STEP, 1.0, 1 + STEP]), most_evaluations(instance.P.size, False)
+    arguments = EXACT, instance.classes, instance.eta_Y, instance.eta_Z, times
     try:
-        return run_on_rung(EXACT, *arguments, z_initial=instance.start, method="LSODA", **limits)
+        return run_on_rung(
+            *arguments, z_initial=instance.start, method="LSODA", rtol=1e-11, atol=1e-18, most_evaluations=allowed
+        )
     except RuntimeError:
         return None
 
