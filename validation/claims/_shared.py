@@ -48,7 +48,7 @@ def starts(instance: Instance) -> Floats:
     return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
 
 
-def attention(instance: Instance) -> Floats:
+def attention_vectors(instance: Instance) -> Floats:
     """Attention vectors f_n at the start, (S, M)."""
     weights = instance.P * np.exp(starts(instance))
     return weights / np.linalg.norm(weights, axis=1, keepdims=True)

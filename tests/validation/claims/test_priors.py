@@ -106,7 +106,7 @@ def test_residual_drift_by_beta_is_the_full_one(vocab_size: int) -> None:
 def test_residual_drift_is_that_of_outputs_of_full_length() -> None:
     """Assert the drift against Y (M + Q, V) written out, at three h: the factor gamma/2 of all terms is right."""
     V, instance = 40, replace(residual.two_queries(0.2, 0.1), vocab_size=40)
-    f = residual.attention(instance)
+    f = residual.attention_vectors(instance)
     S, M = f.shape
     u = np.zeros((S, M + 2))
     u[:, :M], u[np.arange(S), M + instance.classes.query_index] = f / np.sqrt(2), 1 / np.sqrt(2)

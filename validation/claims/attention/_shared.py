@@ -10,7 +10,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims._shared import WIDEST, attention, by_query
+from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
 from snapdyn.validation.dense_algebra import EPS, attention_drift, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
@@ -135,7 +135,7 @@ def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Me
 def early_gradient(instance: Instance) -> tuple[Floats, Floats]:
     """f_n and g_n/(eta_Y t) of the mean field at t -> 0, (S, M): sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k."""
     classes = instance.classes
-    f = attention(instance)
+    f = attention_vectors(instance)
     same = classes.next_index[:, None] == classes.next_index
     return f, (same - 1.0 / instance.vocab_size) @ (classes.prior[:, None] * f)
 

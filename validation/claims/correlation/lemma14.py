@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import attention
+from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import UNITS, fifty_classes, inverse_rounding, of_overlaps, overlaps
 from snapdyn.validation.dense_algebra import e_prime
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
@@ -21,7 +21,7 @@ def residual(
     lambda and the eigenvectors U of E come from the singular values and vectors of the attention vectors, E' from a
     dense inverse of the Gram matrix.
     """
-    f, E = attention(instance), overlaps(instance)
+    f, E = attention_vectors(instance), overlaps(instance)
     U, sigma, _ = np.linalg.svd(f, full_matrices=False)
     with np.errstate(divide="ignore"):
         difference = e_prime(E) @ U - U * form(sigma**2 - 1)

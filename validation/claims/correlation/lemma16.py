@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import attention
+from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
@@ -56,7 +56,7 @@ def to_the_span(f: Floats) -> Floats:
 def by_distance(instance: Instance, distances: Callable[[Floats], Floats] = to_the_span) -> Measured:
     """|E'_ii - (1 - 1/dist^2)| with the squared `distances` of the attention vectors, in units of rounding."""
     E = overlaps(instance)
-    difference = np.diag(e_prime(E)) - (1 - 1 / distances(attention(instance)))
+    difference = np.diag(e_prime(E)) - (1 - 1 / distances(attention_vectors(instance)))
     return Measured(np.abs(difference).max() / inverse_rounding(E), at_most=UNITS)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import attention
+from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
     CORRELATION,
@@ -71,7 +71,7 @@ def coefficient_error(instance: Instance, form: str = "own") -> Measured:
     The unit is (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h: an inverse, an exponential of V h, and quotients of h.
     """
     E, V, h = overlaps(instance), instance.vocab_size, growth_at(instance)
-    f, K = attention(instance), instance.num_classes
+    f, K = attention_vectors(instance), instance.num_classes
     gamma = (V - 1) ** 2 * h / (V - 1 + np.exp(V * h))
     measured = decoder_coefficients(f, V, h) / gamma[:, None]
     errors = []

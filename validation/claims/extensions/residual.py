@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn.analytic import speed_coefficients
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import attention
+from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import run_error, run_of
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, zeta_products
 from snapdyn.validation.design import over_grid
@@ -59,7 +59,7 @@ def inverse_overlaps(gram: Floats) -> Floats:
 
 def drift_by(gram: Floats, instance: Instance) -> Floats:
     """z' of each class over eta_Z p_n gamma/2, -f_n o sum_{k != n} beta_nk (f_k - f_n (f_n.f_k)), (S, M)."""
-    f = attention(instance)
+    f = attention_vectors(instance)
     _, beta = speed_coefficients(inverse_overlaps(gram), instance.vocab_size)
     return f * (f * (beta * instance.gram).sum(axis=1, keepdims=True) - beta @ f)
 
@@ -70,7 +70,7 @@ def full_residual_drift(instance: Instance) -> Floats:
     u is over token and query rows. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and what is left is
     Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
     """
-    f = attention(instance)
+    f = attention_vectors(instance)
     u = np.hstack([f, instance.query[:, None] == np.unique(instance.query)]) / np.sqrt(2)
     # The factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
     g = zeta_products(len(f), float(instance.vocab_size)) @ np.linalg.solve(u @ u.T, u)

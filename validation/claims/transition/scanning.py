@@ -10,7 +10,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims._shared import SEVERAL, attention, by_query
+from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
 from snapdyn.validation.claims.transition._shared import (
     ONE_COMMON,
     five_tokens,
@@ -110,7 +110,7 @@ def signs(instance: Instance) -> Measured | None:
 
 def without_projection(instance: Instance) -> Measured | None:
     """Wrong theory z' = f o g, without I - f f^T: first rates, from Y = eta_Y t sum_n p_n f_n (e_n - 1/V)^T."""
-    f = attention(instance)
+    f = attention_vectors(instance)
     of_classes = instance.prior[:, None] * f
     g = of_classes - of_classes.sum(axis=0) / instance.vocab_size
     paths, scales = _paths(by_query(instance, of_classes * g)[None], instance.classes)
