@@ -6,7 +6,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.statement import Family, Instance, Requirement
+from snapdyn.validation.properties import Requirement
+from snapdyn.validation.search.family import Family
+from snapdyn.validation.search.instance import Instance
 
 # Rates, V and times as wide as float64 allows.
 WIDEST = Family(
