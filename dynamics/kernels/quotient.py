@@ -114,9 +114,7 @@ def mean_field_quotient(state, out, lists, rates, work):
 
 
 @kernel(fastmath=EXACT, nogil=True)
-def quotient_descent_steps(
-    descent, update, num_slots, rate, steps, record, saved_states, saved_loss, range_, arguments
-):
+def quotient_descent_steps(descent, update, num_slots, rate, steps, record, saved_states, saved_loss, span, arguments):
     """Make updates, saving the state at the steps in `record`; span is (step, stop, number of saves before).
 
     As `kernels.sgd.sgd_steps`, with the gradient of the expectation over classes from `mean_field_quotient`, whose
