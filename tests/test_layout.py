@@ -14,9 +14,8 @@ SERVED_BY = {
     # One test for all modules of a folder.
     "analytic/symbolic/*": "analytic/symbolic/test_symbolic.py",
     "validation/claims/*": "validation/test_register.py",
-    "validation/maps/*": "validation/test_maps.py",
     "validation/search/*": "validation/test_search.py",
-    "validation/phases/*": "figures/test_phase_diagrams.py",
+    "validation/phase_*": "figures/test_phase_diagrams.py",
     "figures/figure_*": "figures/test_figure_checks.py",
     "figures/syn_*": "figures/test_figure_checks.py",
     "commands/summaries/*": "commands/test_main.py",

@@ -169,16 +169,19 @@ def drop_below_maximum(paths: Floats) -> Floats:
     return np.asarray(np.maximum.accumulate(paths, axis=0) - paths)
 
 
-def fallen_share(run: Trajectory) -> float:
-    """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
+def falls(run: Trajectory) -> tuple[Floats, Floats]:
+    """Largest drop so far of the logit of each distinct token (N, L), and largest |z| so far (N,)."""
     classes = run.require_classes()
     coordinates = classes.z_coordinates
-    distinct = classes.omega_size[coordinates[1]] == 1
-    if not distinct.any():
-        return np.nan
     z = np.vstack([run.z_initial[coordinates], run.z_support])
-    drop = drop_below_maximum(z).max(axis=0)
-    return float((drop[distinct] > FALL * np.abs(z).max()).mean())
+    drop = drop_below_maximum(z[:, classes.omega_size[coordinates[1]] == 1])
+    return np.maximum.accumulate(drop, axis=0)[1:], np.maximum.accumulate(np.abs(z).max(axis=1))[1:]
+
+
+def fallen_share(run: Trajectory) -> float:
+    """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
+    drop, largest = falls(run)
+    return float((drop[-1] > FALL * largest[-1]).mean()) if drop.size else np.nan
 
 
 def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Floats:
