@@ -24,8 +24,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.errors import InputError, choice, instance, positive, whole
 from snapdyn.validation.observables import OF_THEORY
-from snapdyn.validation.rungs.closed_forms import NotApplicable
-from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, run_on_rung
+from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, NotApplicable, run_on_rung
 
 CURVES = {
     "mean_field": "mean field",
