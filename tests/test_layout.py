@@ -61,7 +61,6 @@ SERVED_BY = {
     "validation/visits": "validation/claims/test_concentration.py",
     "validation/requirements": "validation/test_properties.py",
     "validation/rungs/*": "validation/rungs/test_build.py",
-    "validation/proofs": "validation/test_evidence.py",
     "validation/statement": "validation/test_register.py",
     "experiments/*_sections": "experiments/test_system_sections.py",
     "experiments/figure_files": "figures/test_parameters.py",

@@ -12,6 +12,8 @@ from snapdyn.validation.pictures import Map, Picture
 # Root of all draws of the register; another one searches the same domains again with other instances.
 SEED = 2305
 LEVELS = ("quick", "full")
+# Rungs of proofs, whose numbers are counts of what is left open.
+SYMBOLIC, CERTIFIED = "symbolic", "interval proof"
 
 
 @dataclass
@@ -126,7 +128,7 @@ class Evidence:
         """Add a negative control: a number computed from a wrong theory, which must fail; arguments as for `holds`.
 
         The number must not follow from the statement's own number: such a control could not find an error in it, and
-        the verdict says so (`snapdyn.validation.verdicts.verdict_of`).
+        the verdict says so (`snapdyn.validation.results.verdict_of`).
         """
         self._add("control", what, rung, measured, at_most, at_least)
 

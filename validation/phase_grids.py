@@ -153,9 +153,10 @@ def _mean_fields(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) ->
 def _orbits(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs:
     """`_mean_fields` under Eq. (10), exact beta; its loss is ln(1 + (V-1) exp(-V h)), which eta_Z does not enter."""
     K, V, eta_Y = settings["classes"]["num_classes"], settings["classes"]["vocab_size"], settings["system"]["eta_Y"]
-    many = np.full((3, eta_Z.size), [[K], [V], [eta_Y]], dtype=float)
+    many_K, many_V, many_eta_Y = np.full((3, eta_Z.size), [[K], [V], [eta_Y]], dtype=float)
     loss = np.log1p((V - 1) * np.exp(-V * analytic.h(times / K, eta_Y, V)))
-    return zip(orbits(times, P, *many, eta_Z, "exact"), itertools.repeat(loss, eta_Z.size), strict=True)
+    logits = orbits(times, P, many_K, many_V, many_eta_Y, eta_Z, "exact")
+    return zip(logits, itertools.repeat(loss, eta_Z.size), strict=True)
 
 
 def _phase(t: Floats, attention: Floats, loss: Floats, vocab_size: int) -> int:
@@ -234,12 +235,12 @@ def _largest_gaps(mean_field: Floats, times: Floats, *settings: ArrayLike) -> Fl
 def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats) -> Floats:
     """Logits (C, N, 1 + d) of Eq. (13), consistent form, in closed form; NaN after the end of its distinct logits."""
     rho0 = np.linalg.norm(P, axis=1) / P[:, 0]
-    settings = (each[:, None] for each in (eta_Y, eta_Z, V, K, rho0))
-    z_common, B = analytic.common_token_logit, analytic.growth_exponent
-    arguments = (times, *settings)
-    left = 1 - 2 * (P[:, None, 1:] / (P[:, :1] * rho0[:, None])[:, None]) ** 2 * np.asarray(B(*arguments))[:, :, None]
+    Y, Z, size, count, start = (each[:, None] for each in (eta_Y, eta_Z, V, K, rho0))
+    z_common = np.asarray(analytic.common_token_logit(times, Y, Z, size, count, start))
+    B = np.asarray(analytic.growth_exponent(times, Y, Z, size, count, start))
+    left = 1 - 2 * (P[:, None, 1:] / (P[:, :1] * rho0[:, None])[:, None]) ** 2 * B[:, :, None]
     z_distinct = -0.5 * np.log(np.where(left > 0, left, np.nan))
-    return np.concatenate([np.asarray(z_common(*arguments))[:, :, None], z_distinct], axis=2)
+    return np.concatenate([z_common[:, :, None], z_distinct], axis=2)
 
 
 def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats, beta: str) -> Floats:

@@ -1,22 +1,8 @@
-"""Search for counterexamples to statements about all instances: draw, optimise, simplify, store."""
+"""Search for counterexamples to statements about all instances: domains, instances, runs, simpler ones."""
 
 from snapdyn.validation.search.box import Box
-from snapdyn.validation.search.counterexamples import Counterexample, load, store, stored_counterexamples
-from snapdyn.validation.search.directed import OUTSIDE, Violation, push
+from snapdyn.validation.search.counterexamples import Counterexample, load, shrink, stored_counterexamples
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.shrinking import shrink
 
-__all__ = [
-    "OUTSIDE",
-    "Box",
-    "Counterexample",
-    "Family",
-    "Instance",
-    "Violation",
-    "load",
-    "push",
-    "shrink",
-    "store",
-    "stored_counterexamples",
-]
+__all__ = ["Box", "Counterexample", "Family", "Instance", "load", "shrink", "stored_counterexamples"]

@@ -13,8 +13,8 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.synthetic import token_table
 from snapdyn.errors import InputError, choice, flag, pair, positive, text, whole
+from snapdyn.validation.search.counterexamples import simpler_instances
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.shrinking import simpler_instances
 
 # Smallest share of a token; the effect of a token with a smaller share is negligible.
 SMALLEST_SHARE = 1e-4

@@ -13,7 +13,7 @@ from snapdyn.validation.claims.extensions._shared import StartedFamily, alike
 from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.rungs.run import MEAN_FIELD, SGD
 from snapdyn.validation.search import Instance
-from snapdyn.validation.search.shrinking import shrink
+from snapdyn.validation.search.counterexamples import shrink
 
 
 def test_reweighting_gives_the_attention_of_the_bias() -> None:
