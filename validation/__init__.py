@@ -6,11 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.findings import FINDINGS
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
+from snapdyn.validation.register import FINDINGS, Claim
 from snapdyn.validation.results import ClaimResult, Report
 from snapdyn.validation.search import Box, Family, Instance
 from snapdyn.validation.statistics import Order, fit_order

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.errors import InputError, shown
-from snapdyn.validation.assumptions import assumption_2, large_vocabulary, weak_correlation
 from snapdyn.validation.measured import Measured
+from snapdyn.validation.requirements import assumption_2, large_vocabulary, weak_correlation
 
 ROLES = (
     "distinct",  # |Omega(l)| = 1
