@@ -186,17 +186,16 @@ def fallen_share(run: Trajectory) -> float:
     return float((drop[-1] > FALL * largest[-1]).mean()) if drop.size else np.nan
 
 
-def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Floats:
+def growth_integral(trajectory: Trajectory, eta_Z: float) -> Floats:
     """B_n(t) = eta_Z int_0^t p_n xi_n (N, S) along a ModifiedDecoder trajectory, by Simpson's rule in ln t.
 
-    `every` takes every so many of the saved times only, which tells the quadrature's error.
     Below the first saved time xi grows like t (gamma does), which gives the first piece.
     """
     from scipy.integrate import cumulative_simpson
 
-    classes, t = trajectory.require_classes(), trajectory.t[::every]
-    z, h, beta = trajectory.z[::every], trajectory.extra["h"][::every], trajectory.parameters["beta"]
-    xi = np.array([growth_rate(classes, z[i], h[i], beta) for i in range(t.size)])
+    classes, t, beta = trajectory.require_classes(), trajectory.t, trajectory.parameters["beta"]
+    states = zip(trajectory.z, trajectory.extra["h"], strict=True)
+    xi = np.array([growth_rate(classes, z, h, beta) for z, h in states])
     rate = eta_Z * classes.prior * xi * t[:, None]
     return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
 
@@ -204,7 +203,7 @@ def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Flo
 def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:
     """B_n (N, S) along a run, with the xi of Theorem 1 and any priors, by Simpson's rule in h_n from the start.
 
-    `ratio` is eta_Z/eta_Y, and `every` as in `growth_integral`.
+    `ratio` is eta_Z/eta_Y; `every` takes every so many of the saved times only, which tells the quadrature's error.
 
     The second array (S,) is the relative change of xi_n/gamma_n up to the first time.
 

@@ -16,17 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    MeanField,
-    SequenceClasses,
-    Trajectory,
-    integrate_many,
-    log_times,
-    random_classes,
-    single_common_token,
-)
-from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.synthetic import profile
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.integration.ensemble import integrate_many
+from snapdyn.dynamics.integration.times import log_times
+from snapdyn.dynamics.synthetic import profile, random_classes, single_common_token
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.validation import observables
 
 # Relative errors of a gap; it is drawn in colours.
