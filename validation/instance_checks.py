@@ -15,9 +15,10 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError, choice, list_of, optional_function, positive, printable, visible
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.measured import REQUIRED, Measured, json_number
+from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim
+from snapdyn.validation.results import counted
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.flows import FAILURE
 from snapdyn.validation.search.instance import Instance
@@ -102,9 +103,7 @@ class InstanceResult:
             "rung": self.rung,
             "conditions": [condition.to_dict() for condition in self.conditions],
             "check": self.prop.name if self.prop else "",
-            "measured": json_number(self.number.value) if self.number else None,
-            "relation": self.number.relation if self.number else "<=",
-            "bound": json_number(self.number.bound) if self.number else None,
+            **({"measured": None, "relation": "<=", "bound": None} if self.number is None else self.number.comparands),
             "sentence": self.sentence,
         }
 
@@ -149,8 +148,7 @@ class InstanceReport:
 
     def count(self) -> dict[str, int]:
         """Return the number of claims of each status that occurs."""
-        counts = {status: sum(result.status == status for result in self.claims) for status in STATUSES}
-        return {status: count for status, count in counts.items() if count}
+        return counted((result.status for result in self.claims), STATUSES)
 
     def to_json(self) -> str:
         """JSON text: {"settings": {...}, "claims": [{"id", "status", "conditions", "measured", "bound", ...}]}."""

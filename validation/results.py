@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,12 @@ NO_VERDICT = "no verdict"
 OUTCOMES: tuple[str, ...] = (NO_VERDICT, *VERDICTS)
 # Two numbers are the same up to rounding.
 SAME = 1e-12
+
+
+def counted(found: Iterable[str], names: Sequence[str]) -> dict[str, int]:
+    """How often each of `names` is among `found`, in their order; those that do not occur are left out."""
+    counts = Counter(found)
+    return {name: counts[name] for name in names if name in counts}
 
 
 @dataclass(frozen=True)
@@ -230,8 +237,7 @@ class Report:
 
     def count(self) -> dict[str, int]:
         """Return the number of claims of each outcome that occurs."""
-        counts = {outcome: sum(result.outcome == outcome for result in self.claims) for outcome in OUTCOMES}
-        return {outcome: count for outcome, count in counts.items() if count}
+        return counted((result.outcome for result in self.claims), OUTCOMES)
 
     @property
     def summary(self) -> str:

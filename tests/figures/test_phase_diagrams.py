@@ -34,14 +34,13 @@ from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot
 from snapdyn.figures.figure_phase import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
-from snapdyn.validation import observables
+from snapdyn.validation import ladder, observables
 from snapdyn.validation.design import design_of
 from snapdyn.validation.maps import fall_onset
 from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.phase_grids import orbits
 from snapdyn.validation.phase_panels import ONSET, lines_of, panels, theory_of, whole_numbers
-from snapdyn.validation.rungs import ladder
-from snapdyn.validation.search import load
+from snapdyn.validation.search.counterexamples import load
 from tests.text_boxes import overlaps
 
 matplotlib.use("agg")

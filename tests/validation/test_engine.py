@@ -7,7 +7,8 @@ import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.validation.engine import examine
 from snapdyn.validation.evidence import SEED
-from snapdyn.validation.search import Instance, stored_counterexamples
+from snapdyn.validation.search.counterexamples import stored_counterexamples
+from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.verdicts import check_claim, gathered
 from tests.validation.helpers import claim_of
 

@@ -30,7 +30,8 @@ from snapdyn.validation.maps import (
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
-from snapdyn.validation.search import Instance, load
+from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.search.instance import Instance
 
 
 @pytest.mark.parametrize("correlation", [0.03, 0.5, 1.0, 10.0])

@@ -27,7 +27,7 @@ from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectra
 from snapdyn.validation.register import CLAIMS
 from snapdyn.validation.requirements import assumption_2
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.verdicts import check_claim
 
 
