@@ -16,7 +16,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, choice, shown
-from snapdyn.validation.evidence import CERTIFIED, LEVELS, SYMBOLIC
+from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
@@ -33,6 +33,8 @@ STARTS = (2, 10)
 SHRINK_BUDGET = 300
 # Two columns of numbers that are the same up to rounding, mirrored or inverted, say the same.
 SAME = 1e-9
+# Rungs of proofs, whose numbers are counts of what is left open.
+SYMBOLIC, CERTIFIED = "symbolic", "interval proof"
 OUTSIDE = -math.inf  # violation where the conditions are not met
 
 

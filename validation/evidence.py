@@ -12,8 +12,6 @@ from snapdyn.validation.pictures import Map, Picture
 # Root of all draws of the register; another one searches the same domains again with other instances.
 SEED = 2305
 LEVELS = ("quick", "full")
-# Rungs of proofs, whose numbers are counts of what is left open.
-SYMBOLIC, CERTIFIED = "symbolic", "interval proof"
 
 
 @dataclass

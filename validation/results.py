@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapdyn.validation.evidence import CERTIFIED, SEED, SYMBOLIC, Evidence
+from snapdyn.validation.engine import CERTIFIED, SYMBOLIC
+from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.measured import Measured, json_number
 from snapdyn.validation.register import Claim, Verdict, first_sentence
 
