@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -203,20 +204,16 @@ def least_weighted_squares(
     model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
 ) -> Floats:
     """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
-    kept: dict[bytes, tuple[Floats, Floats]] = {}
 
-    def evaluated(x: Floats) -> tuple[Floats, Floats]:
-        key = x.tobytes()
-        if key not in kept:
-            kept.clear()
-            values, J = model.evaluate(x)
-            residual, matrix = (values - data).ravel(), J.reshape(x.size, -1).T
-            kept[key] = (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
-        return kept[key]
+    @lru_cache(maxsize=1)
+    def evaluated(*x: float) -> tuple[Floats, Floats]:
+        values, J = model.evaluate(np.array(x))
+        residual, matrix = (values - data).ravel(), J.reshape(len(x), -1).T
+        return (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
 
     lower, upper = centre - np.log(reach), centre + np.log(reach)
     solution = least_squares(
-        lambda x: evaluated(x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(x)[1],
+        lambda x: evaluated(*x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(*x)[1],
         (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
     )  # fmt: skip
     return np.asarray(solution.x)
