@@ -2,15 +2,10 @@
 
 from snapdyn.analytic.symbolic import (
     attention,
-    concentration,
-    correlation,
     decoder,
-    gains,
-    lag,
+    loss_gradient,
     orbit,
     overlapping_decoder,
-    profile_growth,
-    sequence,
     speed,
     stages,
     theorem_1,
@@ -22,22 +17,7 @@ from snapdyn.analytic.symbolic.loss_gradient import gradient
 __all__ = ["Derivation", "derivation_of", "derivations", "gradient"]
 
 # Modules in the order of the paper's appendix; each declares its derivations in the same order.
-MODULES = (
-    sequence,
-    decoder,
-    lag,
-    speed,
-    stages,
-    concentration,
-    correlation,
-    theorem_1,
-    attention,
-    gains,
-    orbit,
-    profile_growth,
-    transition,
-    overlapping_decoder,
-)
+MODULES = (loss_gradient, decoder, speed, stages, theorem_1, attention, orbit, transition, overlapping_decoder)
 _BUILDERS = {id_: build for module in MODULES for id_, build in module.DERIVATIONS.items()}
 
 
