@@ -7,9 +7,7 @@ V - 1 = (u* - 1) exp(u*), so that no root has to be enclosed.
 
 from __future__ import annotations
 
-from snapdyn.analytic.certificates.balls import exp_moment, expm1_excess, expm1_ratio
-from snapdyn.analytic.certificates.certificate import Statement
-from snapdyn.analytic.certificates.prover import Ball, Inequality
+from snapdyn.analytic.certificates.prover import Ball, Inequality, Statement, exp_moment, expm1_excess, expm1_ratio
 
 # Decimal constants in margins are the nearest doubles; the bounds of the margins are far above that rounding.
 # Ranges that the certificates cover. u follows from eta_Y s = 1e-15..1e18: `h_increasing` proves that.

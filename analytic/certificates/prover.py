@@ -1,4 +1,4 @@
-"""Proofs of inequalities on boxes: branch and bound with Arb balls (python-flint).
+"""Proofs of inequalities on boxes by branch and bound with Arb balls (python-flint), and statements made of them.
 
 A ball encloses every value that an expression takes on a sub-box, rounding included. Where the ball of a margin is
 positive, the inequality is proved on the sub-box; where it is negative, the inequality is false there; else the
@@ -183,3 +183,121 @@ def _width(low: float, high: float) -> float:
 
 def _described(box: Box) -> str:
     return ", ".join(f"{name} in [{low:.7g}, {high:.7g}]" for name, (low, high) in box.items()) or "a point"
+
+
+def expm1_ratio(u: Ball) -> Ball:
+    """Return (exp(u) - 1)/u, the integral of exp(u t)."""
+    return _increasing(lambda end: end.expm1() / end, u, 1)
+
+
+def expm1_excess(u: Ball) -> Ball:
+    """Return (exp(u) - 1 - u)/u^2, the integral of (1 - t) exp(u t)."""
+    return _increasing(lambda end: (end.expm1() - end) / end**2, u, 2)
+
+
+def exp_moment(u: Ball) -> Ball:
+    """Return (u exp(u) - exp(u) + 1)/u^2, the integral of t exp(u t)."""
+    return _increasing(lambda end: (end * end.exp() - end.expm1()) / end**2, u, 2)
+
+
+def _increasing(function: Callable[[Ball], Ball], u: Ball, inverse_at_0: int) -> Ball:
+    def value(end: Ball) -> Ball:
+        # At 0 itself the quotient is 0/0, and its value 1 or 1/2.
+        return function(end) if end != 0 else 1 / (0 * end + inverse_at_0)
+
+    return value(u.lower()).union(value(u.upper()))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement on a box that interval proofs can certify.
+
+    Parameters
+    ----------
+    id : str
+        Unique name.
+    title : str
+        One line.
+    source : str
+        Equation or lemma of arXiv 2305.16380v4; "own" for a result that is not in the paper.
+    words : str
+        The statement in words, with its conditions.
+    latex : str
+        The statement as LaTeX mathematics, without delimiters.
+    box : mapping of str to (float, float)
+        Ranges of the quantities that `words` names.
+    reduction : str
+        How the statement follows from the inequalities.
+    inequalities : tuple of Inequality
+        Together they prove the statement.
+    wrong : tuple of Inequality
+        Plausible but false statements about the same quantities (negative controls).
+    """
+
+    id: str
+    title: str
+    source: str
+    words: str
+    latex: str
+    box: dict[str, tuple[float, float]]
+    reduction: str
+    inequalities: tuple[Inequality, ...]
+    wrong: tuple[Inequality, ...]
+
+    def run(self, max_boxes: int = 100_000) -> Certificate:
+        """Prove every inequality of the statement.
+
+        Parameters
+        ----------
+        max_boxes : int
+            Largest number of sub-boxes for each inequality.
+
+        Returns
+        -------
+        Certificate
+
+        Examples
+        --------
+        >>> from snapdyn.analytic.certificates import CERTIFICATES
+        >>> certificate = CERTIFICATES["gamma-single-maximum"].run()
+        >>> certificate.proved, certificate.failing
+        (True, None)
+        """
+        return Certificate(self, tuple(prove(inequality, max_boxes) for inequality in self.inequalities))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The result of running a statement's proofs.
+
+    Attributes
+    ----------
+    statement : Statement
+        What was to be proved.
+    proofs : tuple of Proof
+        One result per inequality.
+    """
+
+    statement: Statement
+    proofs: tuple[Proof, ...]
+
+    @property
+    def proved(self) -> bool:
+        """True if every inequality is proved on its whole box."""
+        return self.failing is None
+
+    @property
+    def boxes(self) -> int:
+        """Number of sub-boxes, summed over the inequalities."""
+        return sum(proof.boxes for proof in self.proofs)
+
+    @property
+    def failing(self) -> Proof | None:
+        """The first proof that failed; its ``failing`` is the sub-box. None if all are proved."""
+        return next((proof for proof in self.proofs if not proof.proved), None)
+
+    def __str__(self) -> str:
+        """Return the result in one sentence."""
+        if self.failing is not None:
+            return f"{self.statement.id}: {self.failing}"
+        return f"{self.statement.id}: certified on {self.boxes} sub-boxes of {len(self.proofs)} inequalities"
