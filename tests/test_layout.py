@@ -33,8 +33,6 @@ SERVED_BY = {
     "dynamics/kernels/called_rate": "dynamics/systems/own/test_user_function.py",
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.
-    "analytic/common_token": "analytic/test_growth.py",
-    "analytic/discrete": "analytic/test_speed_control.py",
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
     "dynamics/run_parts": "dynamics/test_trajectory.py",
     "dynamics/class_checks": "dynamics/test_classes.py",
