@@ -45,7 +45,6 @@ SERVED_BY = {
     "dynamics/symmetry/symmetric_quotient": "dynamics/symmetry/test_symmetric_mean_field.py",
     "dynamics/systems/own/*": "dynamics/systems/own/test_symbolic.py",
     "dynamics/systems/layout": "dynamics/systems/test_mean_field.py",
-    "dynamics/systems/parameters": "dynamics/integration/test_sensitivities.py",
     "dynamics/systems/variational": "dynamics/integration/test_sensitivities.py",
     "dynamics/training/*": "dynamics/training/test_descent.py",
     "validation/comparison": "figures/test_comparison.py",

@@ -16,7 +16,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels import dormand_prince
 from snapdyn.dynamics.observables import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import InputError, finite_array, number, shown, unknown_name
+from snapdyn.errors import InputError, finite_array, number, shown, text, unknown_name
 
 # Keys of [system] in files, and the argument of every method.
 KEYS = ("kind", "classes", "self")
@@ -54,16 +54,6 @@ def checked_name(kind: str, name: Any) -> str:
     return name
 
 
-def require_different(named: Iterable[tuple[str, str]]) -> None:
-    """Check that no name (kind, name) occurs twice."""
-    seen: dict[str, str] = {}
-    for kind, name in named:
-        if name in seen:
-            where = f"twice in the {kind}" if seen[name] == kind else f"in the {seen[name]} and in the {kind}"
-            raise InputError(f"expected every name once, received {name!r} {where}; rename one of them")
-        seen[name] = kind
-
-
 @dataclass(frozen=True, eq=False)
 class Declaration:
     """What a user stated.
@@ -82,6 +72,19 @@ class Declaration:
     state_shapes: Mapping[str, tuple[int, ...]]
     value_names: tuple[str, ...]
     defaults: Mapping[str, float | Floats]
+
+
+def require_names(name: Any, **names: Iterable[Any]) -> None:
+    """Check the name of a system, and those of its state, parameters, time and observables, each of them once."""
+    checked_name("system", text("name", name))
+    seen: dict[str, str] = {}
+    for kind, listed in names.items():
+        for each in listed:
+            checked_name(kind, each)
+            if each in seen:
+                where = f"twice in the {kind}" if seen[each] == kind else f"in the {seen[each]} and in the {kind}"
+                raise InputError(f"expected every name once, received {each!r} {where}; rename one of them")
+            seen[each] = kind
 
 
 class OwnSystem(System):
@@ -116,7 +119,9 @@ class OwnSystem(System):
         self.parameter_values = np.concatenate([np.zeros(0), *(np.ravel(value) for value in values.values())])
         self.value_names = declared.value_names
         self._start = self._starting_state()
-        self._require_finite_start()
+        self._require_finite("start", self._start, "correct it")
+        advice = "choose another start or other parameters"
+        self._require_finite("rate at the start", self._rate_at_start(), advice)
 
     def __init_subclass__(cls) -> None:
         if "declaration" in vars(cls):
@@ -171,19 +176,10 @@ class OwnSystem(System):
         self.write_rate_at(0.0, self._start, out)
         return out
 
-    def _require_finite_start(self) -> None:
-        if not np.isfinite(self._start).all():
-            bad = int(np.flatnonzero(~np.isfinite(self._start))[0])
-            raise InputError(
-                f"expected a finite start, received {self._start[bad]} for {self.value_name(bad)}; correct it"
-            )
-        rate = self._rate_at_start()
-        if not np.isfinite(rate).all():
-            bad = int(np.flatnonzero(~np.isfinite(rate))[0])
-            raise InputError(
-                f"expected a finite rate at the start, received {rate[bad]} for {self.value_name(bad)}; choose another "
-                "start or other parameters"
-            )
+    def _require_finite(self, what: str, values: Floats, advice: str) -> None:
+        if not np.isfinite(values).all():
+            bad = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise InputError(f"expected a finite {what}, received {values[bad]} for {self.value_name(bad)}; {advice}")
 
 
 def parameter_value(name: str, value: Any, shape: tuple[int, ...]) -> float | Floats:
