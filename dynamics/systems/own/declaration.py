@@ -1,11 +1,10 @@
-"""What every system of a user's declares, and the system class made from it."""
+"""What every system of a user's has, and the class made for it."""
 
 from __future__ import annotations
 
 import inspect
 import keyword
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -54,26 +53,6 @@ def checked_name(kind: str, name: Any) -> str:
     return name
 
 
-@dataclass(frozen=True, eq=False)
-class Declaration:
-    """What a user stated.
-
-    Attributes
-    ----------
-    name : str
-    state_shapes : mapping of str to shape
-        Parts of the state, in order.
-    value_names : tuple of str
-    defaults : mapping of str to float or array
-        Parameters with the values given first.
-    """
-
-    name: str
-    state_shapes: Mapping[str, tuple[int, ...]]
-    value_names: tuple[str, ...]
-    defaults: Mapping[str, float | Floats]
-
-
 def require_names(name: Any, **names: Iterable[Any]) -> None:
     """Check the name of a system, and those of its state, parameters, time and observables, each of them once."""
     checked_name("system", text("name", name))
@@ -104,28 +83,22 @@ class OwnSystem(System):
         An unknown parameter, a value of another shape, or a rate that is not finite at the start.
     """
 
-    declaration: ClassVar[Declaration]
+    defaults: ClassVar[Mapping[str, float | Floats]]
 
     def __init__(self, **parameters: Any) -> None:
-        declared = self.declaration
-        values: dict[str, Any] = dict(declared.defaults)
+        values: dict[str, Any] = dict(self.defaults)
         for name, value in parameters.items():
             if name not in values:
-                raise unknown_name(f"a parameter of {declared.name}", name, values)
+                raise unknown_name(f"a parameter of {self.name}", name, values)
             values[name] = parameter_value(name, value, np.shape(values[name]))
         self.parameters = {
             name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()
         }
         self.parameter_values = np.concatenate([np.zeros(0), *(np.ravel(value) for value in values.values())])
-        self.value_names = declared.value_names
         self._start = self._starting_state()
         self._require_finite("start", self._start, "correct it")
         advice = "choose another start or other parameters"
         self._require_finite("rate at the start", self._rate_at_start(), advice)
-
-    def __init_subclass__(cls) -> None:
-        if "declaration" in vars(cls):
-            cls.__signature__ = _signature(cls.declaration)  # type: ignore[attr-defined]
 
     def with_parameters(self, **parameters: Any) -> OwnSystem:
         """Return the same system with other values of some parameters.
@@ -139,10 +112,6 @@ class OwnSystem(System):
         Growth(s=2.0)
         """
         return type(self)(**{**self.parameters, **parameters})
-
-    @property
-    def state_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return self.declaration.state_shapes
 
     def parameter_index(self, name: str) -> int:
         """Index of a parameter, of its first entry if it is an array, in `parameter_values`."""
@@ -202,23 +171,31 @@ def at_time(t: float) -> Floats:
     return reals
 
 
-def new_class(base: type[Own], declaration: Declaration, **attributes: Any) -> type[Own]:
-    """Make the class of one system; its name is that of the system."""
-    members = {"declaration": declaration, "__doc__": base.__doc__, **attributes}
-    return cast(type[Own], type(declaration.name, (base,), members))
+def new_class(base: type[Own], name: str, defaults: Mapping[str, float | Floats], **attributes: Any) -> type[Own]:
+    """Make the class of one system.
 
-
-def _signature(declared: Declaration) -> inspect.Signature:
-    """Parameters as keyword arguments, with the types that run files read."""
+    Parameters
+    ----------
+    base : type
+    name : str
+        Of the system and its class.
+    defaults : mapping of str to float or array
+        Parameters, which are keyword arguments of the class, with the values given first.
+    **attributes : Any
+        Of the class: `value_names`, and `state_shapes`, the parts of the state in order.
+    """
+    # With the types that run files read.
     kinds: dict[int, Any] = {0: float, 1: list[float], 2: ArrayLike}
-    return inspect.Signature(
+    signature = inspect.Signature(
         [
             inspect.Parameter(
-                name,
+                parameter,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=default.tolist() if isinstance(default, np.ndarray) else default,
                 annotation=kinds.get(np.ndim(default), Any),
             )
-            for name, default in declared.defaults.items()
+            for parameter, default in defaults.items()
         ]
     )
+    members = {"defaults": defaults, "__doc__": base.__doc__, "__signature__": signature, **attributes}
+    return cast(type[Own], type(name, (base,), members))

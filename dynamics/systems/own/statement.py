@@ -10,7 +10,7 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.systems.own.declaration import Declaration, checked_name, require_names
+from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
 from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory, entries_of, printed
 from snapdyn.errors import InputError, finite_array, shown
 
@@ -28,8 +28,8 @@ class Part(NamedTuple):
 
 def stated(
     name: str, state: Any, rate: Any, parameters: Any, observables: Any, conserved: Any, time: Any
-) -> tuple[Declaration, SymbolicTheory]:
-    """Check and read the arguments of `from_sympy`."""
+) -> dict[str, Any]:
+    """Check and read the arguments of `from_sympy`; return those of `new_class`."""
     starts = [(_parts("state", key), value) for key, value in _pairs("state", state)]
     if not starts:
         raise InputError("expected a state of at least one symbol, received none; write {symbol: start}")
@@ -70,7 +70,14 @@ def stated(
         for part in states
         for index in np.ndindex(part.shape)
     ]
-    return Declaration(name, {part.name: part.shape for part in states}, tuple(value_names), defaults), theory
+    shapes = {part.name: part.shape for part in states}
+    return {
+        "name": name,
+        "defaults": defaults,
+        "state_shapes": shapes,
+        "value_names": tuple(value_names),
+        "theory": theory,
+    }
 
 
 def _pairs(what: str, values: Any) -> list[tuple[Any, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.systems.own.declaration import Declaration, OwnSystem, at_time, new_class
+from snapdyn.dynamics.systems.own.declaration import OwnSystem, at_time, new_class
 from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class SymbolicSystem(OwnSystem):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The class is not in any module, so that another process has to make it again.
-        return _made_again, (self.declaration, self.theory, self.parameters)
+        names = "name", "defaults", "state_shapes", "value_names", "theory"
+        return _made_again, ({name: getattr(self, name) for name in names}, self.parameters)
 
     @property
     def integrator(self) -> Any:
@@ -75,13 +76,10 @@ class SymbolicSystem(OwnSystem):
         return _by_name(named, rows)
 
     def _starting_state(self) -> Floats:
-        start = np.empty(len(self.theory.start))
         try:
-            with np.errstate(all="ignore"):
-                self.theory.starting.start(None, start, self.parameter_values)
+            return np.array(self.theory.starting(*self.parameter_values.tolist()), dtype=np.float64)
         except (ValueError, ArithmeticError):
-            start[:] = np.nan
-        return start
+            return np.full(len(self.theory.start), np.nan)
 
     def _rate_at_start(self) -> Floats:
         rate = np.empty(self._start.size)
@@ -95,8 +93,8 @@ class SymbolicSystem(OwnSystem):
         return super()._rate_at_start()
 
 
-def _made_again(declaration: Declaration, theory: SymbolicTheory, parameters: dict[str, Any]) -> SymbolicSystem:
-    return new_class(SymbolicSystem, declaration, theory=theory)(**parameters)
+def _made_again(stated: dict[str, Any], parameters: dict[str, Any]) -> SymbolicSystem:
+    return new_class(SymbolicSystem, **stated)(**parameters)
 
 
 def _rows(named: Measures, *lengths: int) -> Floats:
@@ -179,8 +177,7 @@ def from_sympy(
     """
     from snapdyn.dynamics.systems.own.statement import stated
 
-    declaration, theory = stated(name, state, rate, parameters, observables, conserved, time)
-    return new_class(SymbolicSystem, declaration, theory=theory)()
+    return new_class(SymbolicSystem, **stated(name, state, rate, parameters, observables, conserved, time))()
 
 
 class SymbolicSensitivity(SensitivitySystem):
@@ -196,10 +193,12 @@ class SymbolicSensitivity(SensitivitySystem):
         0).
     rate, measures : module
         From `SymbolicTheory.derivative` and `measure_derivative`.
+    start : callable
+        From `SymbolicTheory.start_derivative`.
     """
 
     def __init__(
-        self, base: SymbolicSystem, directions: list[Direction], rate: ModuleType, measures: ModuleType
+        self, base: SymbolicSystem, directions: list[Direction], rate: ModuleType, measures: ModuleType, start: Any
     ) -> None:
         super().__init__(base, directions)
         self.base: SymbolicSystem = base
@@ -208,28 +207,29 @@ class SymbolicSensitivity(SensitivitySystem):
         self._rate, self._measures, self._parameters = rate, measures, base.parameter_values
         self._moves = np.zeros((len(directions), self._parameters.size))
         for i, direction in enumerate(directions):
-            value = abs(float(base.parameters[direction.kind])) or 1.0
-            self.scales[i] = 1.0 / value
-            self._moves[i, base.parameter_index(direction.kind)] = value
+            index = base.parameter_index(direction.kind)
+            self._moves[i, index] = abs(self._parameters[index]) or 1.0
+            self.scales[i] = 1.0 / self._moves[i, index]
+        changes = np.array(start(*self._parameters.tolist())) / self.scales[:, None]
+        self._start = np.vstack([base.initial_state(), changes])
 
     @classmethod
     def of(cls, base: SymbolicSystem, directions: list[Direction]) -> SymbolicSensitivity | None:
         """Return the system with derivatives, or None where a derivative has no compiled function."""
-        moving = tuple(sorted(base.parameter_index(each.kind) for each in directions))
-        rate, measures = base.theory.derivative(moving), base.theory.measure_derivative(moving)
-        return None if rate is None or measures is None else cls(base, directions, rate, measures)
+        theory, moving = base.theory, [base.parameter_index(each.kind) for each in directions]
+        ordered = tuple(sorted(moving))
+        rate, measures = theory.derivative(ordered), theory.measure_derivative(ordered)
+        start = theory.start_derivative(moving)
+        if rate is None or measures is None or start is None:
+            return None
+        return cls(base, directions, rate, measures, start)
 
     @property
     def integrator(self) -> Any:
         return self._rate.advance
 
     def initial_state(self) -> Floats:
-        x = self.base.initial_state()
-        start = np.empty((1 + len(self.directions), x.size))
-        start[0] = x
-        for row, move in zip(start[1:], self._moves, strict=True):
-            self._measures.start_derivative(x, np.zeros(x.size), row, self._parameters, move)
-        return start.ravel()
+        return self._start.ravel()
 
     def kernel_arguments(self) -> tuple[Any, ...]:
         return self._parameters, self._moves

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import importlib.util
+import math
 import shutil
 import sys
 import tempfile
@@ -107,24 +108,29 @@ class SymbolicTheory:
         return _rate_derivative(self, moving)
 
     def measure_derivative(self, moving: tuple[int, ...]) -> ModuleType | None:
-        """Derivatives of observables and start; None where one has no compiled function.
-
-        The module has measure_derivative(state, vector, out, parameters, move), compiled, of the observables one after
-        the other, and start_derivative of the same arguments, which is not compiled.
-        """
+        """Compiled measure_derivative(state, vector, out, parameters, move) of the observables, one after the other."""
         return _measure_derivative(self, moving)
 
     @cached_property
-    def starting(self) -> ModuleType:
+    def starting(self) -> Any:
         """Start as a function of the parameters; not compiled."""
-        return generated_module(self.function("start", "state, out, parameters", assignments(self.start), ""))
+        return self._of_parameters(self.start)
+
+    def start_derivative(self, moving: Sequence[int]) -> Any:
+        """Derivatives of the start by each parameter of `moving`, as `starting`; None where one has no function."""
+        try:
+            return self._of_parameters([[each.diff(self.parameters[i]) for each in self.start] for i in moving])
+        except PrintMethodNotImplementedError:
+            return None
+
+    def _of_parameters(self, expressions: list[Any]) -> Any:
+        return sympy.lambdify(self.parameters, expressions, [{"math": math}], _Printer())
 
     @cached_property
     def measures(self) -> list[ModuleType]:
         """Compiled observables and conserved quantities."""
-        decorator = "@kernel(fastmath=EXACT, nogil=True)"
         every = [assignments(entries_of(named)) for named in (self.observables, self.conserved)]
-        return [generated_module(self.function("measure", "state, out, parameters", each, decorator)) for each in every]
+        return [generated_module(self.function("measure", "state, out, parameters", each)) for each in every]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the generated modules, which another process makes or finds for itself.
@@ -134,22 +140,13 @@ class SymbolicTheory:
         """Source of the rate."""
         return self.function("rate", "state, out, parameters, reals", assignments(self.rate))
 
-    def derivative_source(
-        self, name: str, arguments: str, expressions: list[Any], moving: tuple[int, ...], decorator: str = KERNEL
-    ) -> str:
+    def derivative_source(self, name: str, arguments: str, expressions: list[Any], moving: tuple[int, ...]) -> str:
         """Source of the derivative of `expressions` along `vector` and, for the parameters `moving`, `move`."""
         variables = [*self.state, *(self.parameters[i] for i in moving)]
         vectors = [f"vector[{i}]" for i in range(len(self.state))] + [f"move[{i}]" for i in moving]
-        return self.function(name, arguments, product_statements(expressions, variables), decorator, vectors)
+        return self.function(name, arguments, product_statements(expressions, variables), vectors)
 
-    def function(
-        self,
-        name: str,
-        arguments: str,
-        statements: Iterable[Statement],
-        decorator: str = KERNEL,
-        vectors: Sequence[str] = (),
-    ) -> str:
+    def function(self, name: str, arguments: str, statements: Iterable[Statement], vectors: Sequence[str] = ()) -> str:
         """Source of a function: it loads the symbols that it needs, then makes the statements."""
         lines, used = [], set()
         for target, expression in statements:
@@ -159,7 +156,7 @@ class SymbolicTheory:
         loads += [(str(each), f"parameters[{i}]") for i, each in enumerate(self.parameters)]
         loads += [("t", "reals[dormand_prince.NOW]"), *((f"v{i}", each) for i, each in enumerate(vectors))]
         loaded = [f"    {symbol} = {source}" for symbol, source in loads if symbol in used]
-        return "\n".join([decorator, f"def {name}({arguments}):", *loaded, *lines, "    return 0.0", ""])
+        return "\n".join([KERNEL, f"def {name}({arguments}):", *loaded, *lines, "    return 0.0", ""])
 
 
 def entries_of(named: Measures) -> list[Any]:
@@ -181,11 +178,9 @@ def _rate_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> ModuleT
 def _measure_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> ModuleType | None:
     arguments, measured = "state, vector, out, parameters, move", entries_of(theory.observables)
     try:
-        measure = theory.derivative_source("measure_derivative", arguments, measured, moving)
-        start = theory.derivative_source("start_derivative", arguments, theory.start, moving, "")
+        return generated_module(theory.derivative_source("measure_derivative", arguments, measured, moving))
     except InputError:
         return None
-    return generated_module(measure, start)
 
 
 class _Printer(PythonCodePrinter):

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate, steps_of_called_rate, write_called_rate
 from snapdyn.dynamics.systems.own.declaration import (
-    Declaration,
     OwnSystem,
     new_class,
     parameter_value,
@@ -263,7 +262,10 @@ def from_function(
     shapes = tuple(np.shape(value) for value in defaults.values())
     made = new_class(
         FunctionSystem,
-        Declaration(name, dict.fromkeys(value_names, ()), value_names, defaults),
+        name,
+        defaults,
+        state_shapes=dict.fromkeys(value_names, ()),
+        value_names=value_names,
         # A plain rate is compiled anew, because it may see other globals by now.
         compiled_rate=(_kept if hasattr(rate, "py_func") else CompiledRate)(rate, shapes),
         measures=measures,
