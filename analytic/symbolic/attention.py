@@ -2,9 +2,7 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, Residuals, eta_Z, t
-
-DERIVATIONS = Derivations()
+from snapdyn.analytic.symbolic.derivation import Derivation, Residuals, declare, eta_Z, t
 
 TOKENS = 3
 f = sp.Matrix(sp.symbols(f"f_1:{TOKENS + 1}", positive=True))
@@ -21,7 +19,7 @@ def _normalised() -> sp.Matrix:
     return weights / sp.sqrt(sum(weight**2 for weight in weights))
 
 
-@DERIVATIONS.declare
+@declare
 def attention_gradient() -> Derivation:
     """Return Lemma 1's gradient in z for any objective with gradient g in f, here for three tokens."""
     normalised = _normalised()
@@ -42,7 +40,7 @@ def attention_gradient() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def conservation() -> Derivation:
     """Return the conservation of the row sum of z, which holds for any back-propagated gradient."""
     total = sum(f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS))
@@ -79,7 +77,7 @@ def _right_hand_side() -> sp.Matrix:
     return rate
 
 
-@DERIVATIONS.declare
+@declare
 def distinct_rate() -> Derivation:
     """Return Eq. (98), the growth rate of a distinct token, here that of class 1."""
     return Derivation(
@@ -91,7 +89,7 @@ def distinct_rate() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def only_overlap() -> Derivation:
     """Return Eq. (99): the pull of class k on the one token it shares with class n."""
     f_n, f_k = _common[:2]
@@ -110,7 +108,7 @@ def only_overlap() -> Derivation:
 _shared = sp.symbols("f_c:3", positive=True)
 
 
-@DERIVATIONS.declare
+@declare
 def common_rate() -> Derivation:
     """Return Eq. (100), the rate of decrease of the only common token of a query."""
     return Derivation(
@@ -122,7 +120,7 @@ def common_rate() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def equal_shares() -> Derivation:
     """Return Eq. (107): the pull on a token with equal attention in both classes, which share several tokens."""
     dot = sum(share**2 for share in _shared)
@@ -150,7 +148,7 @@ l_squared, m_squared = (c_l * sp.exp(growth)) ** 2, (c_m * sp.exp(companion)) **
 initial_gain = c_l**2 / c_m**2 - 1
 
 
-@DERIVATIONS.declare
+@declare
 def relative_gain() -> Derivation:
     """Return Eq. (11) from Eq. (98): the gain of l over m grows with the logit of l alone."""
     gain = l_squared / m_squared - 1
@@ -176,7 +174,7 @@ def relative_gain() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def relative_gain_rate() -> Derivation:
     """Return Eq. (112), which is printed without its factor 2."""
 
@@ -191,7 +189,7 @@ def relative_gain_rate() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def companion_growth() -> Derivation:
     """Return Eq. (110): the growth of one distinct token determines that of every other one of its class."""
     y = sp.Symbol("dz_m", real=True)
@@ -210,7 +208,7 @@ def companion_growth() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def rate_ratio() -> Derivation:
     """Return Eqs. (108)-(109): the ratio of the rates of two distinct tokens of one class."""
 
@@ -224,7 +222,7 @@ def rate_ratio() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def gain_over_common() -> Derivation:
     """Return Eq. (113), the growth of the gain over any other token, here a common one."""
     P_l, P_c = sp.symbols("P_l P_c", positive=True)
@@ -240,7 +238,7 @@ def gain_over_common() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def dominant_share() -> Derivation:
     """Return Eq. (114): the share of the dominant token as a function of the gains of the others over it, M = 3."""
     weights = sp.symbols("c_1:4", positive=True)

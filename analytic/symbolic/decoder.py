@@ -7,9 +7,9 @@ import sympy as sp
 from snapdyn.analytic.symbolic.derivation import (
     CLASSES,
     Derivation,
-    Derivations,
     Residuals,
     V,
+    declare,
     e_prime,
     eta_Y,
     gram,
@@ -18,8 +18,6 @@ from snapdyn.analytic.symbolic.derivation import (
     s,
     v,
 )
-
-DERIVATIONS = Derivations()
 
 visits = (sp.exp(V * h) - 1 + (V - 1) * V * h) / (V * eta_Y)
 """s(h), the visits needed to reach h: Eq. (45) solved for s."""
@@ -62,7 +60,7 @@ def _gradient_residuals(
     return residuals
 
 
-@DERIVATIONS.declare
+@declare
 def decoder_gradient() -> Derivation:
     """Return the gradient in Y of Eqs. (3) and (7), here for two tokens and three outputs."""
     Y, f = _matrix_of_symbols("Y", 2, 3), sp.Matrix(sp.symbols("f_1:3", positive=True))
@@ -76,7 +74,7 @@ def decoder_gradient() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def row_gradient() -> Derivation:
     """Return Eqs. (24)-(25): in W' = F'^T Y the gradient is zero except in the row of the visited class."""
     F, W = _matrix_of_symbols("F", 2, 2), _matrix_of_symbols("w", 2, 3)
@@ -98,7 +96,7 @@ def _entry_residuals(matrix: sp.Matrix) -> Callable[[sp.Basic], Residuals]:
     return lambda claim: {f"entry {i}{j}": matrix[i, j] - claim[i, j] for i in range(CLASSES) for j in range(CLASSES)}
 
 
-@DERIVATIONS.declare
+@declare
 def modified_flow() -> Derivation:
     """Return Lemma 3: under Eq. (26) the rows of W = F^T Y decouple, here for K = 3 classes."""
     F = sp.MatrixSymbol("F", 3, 3)
@@ -124,7 +122,7 @@ def _errors() -> tuple[sp.Expr, sp.Expr]:
     return 1 - sp.exp(at_next) / total, -sp.exp(at_other) / total
 
 
-@DERIVATIONS.declare
+@declare
 def discrete_recursion() -> Derivation:
     """Return Eq. (33): one SGD step on w_n = (V-1) h zeta_n leaves it proportional to zeta_n and raises h."""
     next_logit, other_logit = _logits()
@@ -143,7 +141,7 @@ def discrete_recursion() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def error_norm() -> Derivation:
     """Return Corollary 1's norm of the error e_n - alpha_n."""
     next_error, other_error = _errors()
@@ -161,7 +159,7 @@ def error_norm() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def original_flow() -> Derivation:
     """Return Eq. (40): the change of W by a visit of class n under the original flow, here for K = 3 classes."""
     return Derivation(
@@ -173,7 +171,7 @@ def original_flow() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def original_flow_speed() -> Derivation:
     """Return Remark 1 for K = V equally overlapping classes: dh/ds of w_n = (V-1) h zeta_n, s = t/K.
 
@@ -198,7 +196,7 @@ def original_flow_speed() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def h_implicit() -> Derivation:
     """Return Eq. (45) from the ODE (44) by separation of variables."""
     x = sp.Symbol("x", positive=True)
@@ -217,7 +215,7 @@ def h_implicit() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def h_closed() -> Derivation:
     """Return the closed form of h by Lambert's function."""
     A = (V * eta_Y * s + 1) / (V - 1)

@@ -59,7 +59,7 @@ class Derivation:
     printed : sympy.Basic, optional
         The right-hand side as the paper prints it, where the residuals reject that.
     id : str
-        Name of the derivation, unique; `Derivations.declare` sets it.
+        Name of the derivation, unique; the decorator `declare` sets it.
     """
 
     title: str
@@ -102,40 +102,39 @@ class Derivation:
         return sp.latex(self.statement)
 
 
-class Derivations(dict[str, Callable[[], Derivation]]):
-    """The derivations that one module declares: ids and the functions that build them, in order of declaration."""
+DECLARED: dict[str, Callable[[], Derivation]] = {}
+"""Functions that build the declared derivations, by id."""
 
-    def declare(self, build: Callable[[], Derivation]) -> Callable[[], Derivation]:
-        """Declare a derivation by decorating the function that builds it.
 
-        Parameters
-        ----------
-        build : callable
-            Function without arguments, whose name, with - in place of _, becomes the id.
+def declare(build: Callable[[], Derivation]) -> Callable[[], Derivation]:
+    """Declare a derivation by decorating the function that builds it.
 
-        Returns
-        -------
-        callable
-            The same function, which now sets the id and builds the derivation once.
+    Parameters
+    ----------
+    build : callable
+        Function without arguments, whose name, with - in place of _, becomes the id.
 
-        Raises
-        ------
-        ValueError
-            The id is taken.
-        """
-        id_ = build.__name__.replace("_", "-")
-        if id_ in self:
-            raise ValueError(
-                f"expected a new id for a derivation, received {id_!r}, which is taken; rename the function"
-            )
+    Returns
+    -------
+    callable
+        The same function, which now sets the id and builds the derivation once.
 
-        @cache
-        @wraps(build)
-        def built() -> Derivation:
-            return replace(build(), id=id_)
+    Raises
+    ------
+    ValueError
+        The id is taken.
+    """
+    id_ = build.__name__.replace("_", "-")
+    if id_ in DECLARED:
+        raise ValueError(f"expected a new id for a derivation, received {id_!r}, which is taken; rename the function")
 
-        self[id_] = built
-        return built
+    @cache
+    @wraps(build)
+    def built() -> Derivation:
+        return replace(build(), id=id_)
+
+    DECLARED[id_] = built
+    return built
 
 
 def resolve_lambert(expr: sp.Expr) -> sp.Expr:

@@ -7,10 +7,8 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, Residuals
+from snapdyn.analytic.symbolic.derivation import Derivation, Residuals, declare
 from snapdyn.errors import FloatArray, InputError, real_array, whole_array
-
-DERIVATIONS = Derivations()
 
 TOKENS = 3
 POSITIONS = (0, 1, 1, 2)
@@ -27,7 +25,7 @@ gathered = X.T * attention
 """q = X^T b, over tokens."""
 
 
-@DERIVATIONS.declare
+@declare
 def sequence_gradient() -> Derivation:
     """Return Eq. (4), by differentiating through the softmax over positions."""
     q, norm = (
@@ -52,7 +50,7 @@ def sequence_gradient() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def sequence_counts() -> Derivation:
     """Return X^T b as a function of the tokens' frequencies q_l; X^T diag(b) X is the diagonal matrix of it."""
     frequencies = [sp.Rational(POSITIONS.count(token), len(POSITIONS)) for token in range(TOKENS)]

@@ -2,9 +2,7 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, K, Residuals, V, u
-
-DERIVATIONS = Derivations()
+from snapdyn.analytic.symbolic.derivation import Derivation, K, Residuals, V, declare, u
 
 TOKENS = 3
 S = sp.Symbol("S", positive=True)
@@ -13,7 +11,7 @@ p = sp.symbols(f"p_1:{TOKENS + 1}", positive=True)
 overlap = sp.Symbol("rho", positive=True)
 
 
-@DERIVATIONS.declare
+@declare
 def orbit_distinct() -> Derivation:
     """Return the distinct logits as functions of S."""
 
@@ -30,7 +28,7 @@ def orbit_distinct() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def orbit_common() -> Derivation:
     """Return the common logit as a function of S, for d = 3 distinct tokens per class."""
     z = [-sp.log(1 - p_l**2 * S) / 2 for p_l in p]
@@ -78,14 +76,14 @@ def _overlap(name: str, q1: sp.Expr, q0: sp.Expr, claim: sp.Expr) -> Derivation:
     return Derivation(title, "own, from Theorem 1", r"\xi_{n} / \gamma", claim, residuals)
 
 
-@DERIVATIONS.declare
+@declare
 def orbit_overlap_exact() -> Derivation:
     """Return xi_n/gamma in C, D with the exact beta."""
     claim = (K - 1) * V / (V - 1) ** 2 * C * (D + V * C) / (D * (D + K * C))
     return _overlap("exact", V / (V - 1), -V / (V - 1) ** 2, claim)
 
 
-@DERIVATIONS.declare
+@declare
 def orbit_overlap_leading() -> Derivation:
     """Return xi_n/gamma in C, D with the leading beta E'_nk = -(G^{-1})_nk off the diagonal: q1 = 1, q0 = 0."""
     return _overlap("leading", sp.Integer(1), sp.Integer(0), (K - 1) * C**2 / (D * (D + K * C)))
@@ -114,7 +112,7 @@ def _along(quantity: sp.Expr, rates: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
     return sum(sp.diff(quantity, logit) * rate for logit, rate in rates.items())
 
 
-@DERIVATIONS.declare
+@declare
 def odds_of_common_token() -> Derivation:
     """Return the rate of the logarithm of the odds, for d = 3 distinct tokens per class."""
     shares, odds, rates = _shares()
@@ -132,7 +130,7 @@ def odds_of_common_token() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def profile_drift() -> Derivation:
     """Return the rate of pi along sigma = -z_c/K, four times a variance, for d = 3 distinct tokens per class."""
     shares, odds, rates = _shares()
@@ -151,7 +149,7 @@ def profile_drift() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def profile_growth() -> Derivation:
     """Return B_n at constant pi as a function of u = ln(o(0)/o(t))."""
     return Derivation(
@@ -186,7 +184,7 @@ def _time(title: str, overlap: Derivation, claim: sp.Expr) -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def profile_time_leading() -> Derivation:
     """Return Gamma at constant pi as a function of u, leading beta."""
     q = sp.exp(u)
@@ -198,7 +196,7 @@ def profile_time_leading() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def profile_time_exact() -> Derivation:
     """Return Gamma at constant pi as a function of u, exact beta."""
     y = 1 / (V * o)
@@ -212,7 +210,7 @@ def profile_time_exact() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def growth_overlap() -> Derivation:
     """Return the first order of B_n in epsilon = 1/rho0^2 at fixed x, as a function of q = sqrt(1 + (1+pi/K) x)."""
     q, epsilon, first = sp.Symbol("q", positive=True), sp.Symbol("epsilon", positive=True), sp.Symbol("q_1")
@@ -232,7 +230,7 @@ def growth_overlap() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def growth_drift() -> Derivation:
     """Return the first order of B_n in the slope of pi, rho0 -> infinity, as a function of L = ln(1 + (1+pi/K) x)."""
     L, B = sp.symbols("L B", positive=True)

@@ -7,10 +7,8 @@ output of no class; the right output has 1 - (K-1) b - (V-K) c.
 import sympy as sp
 
 from snapdyn.analytic.symbolic.decoder import visits
-from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, K, Residuals, V, eta_Y, h
+from snapdyn.analytic.symbolic.derivation import Derivation, K, Residuals, V, declare, eta_Y, h
 from snapdyn.analytic.symbolic.orbit import C, D, orbit_overlap_exact, orbit_overlap_leading, overlap
-
-DERIVATIONS = Derivations()
 
 g = sp.Symbol("g", positive=True)
 m = 1 + overlap * V / (1 - overlap)
@@ -44,7 +42,7 @@ def _slope(logit: sp.Expr) -> sp.Expr:
     return sp.expand(rate / ((1 - overlap) * b)).subs(c, b * sp.exp(-lead_other))
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_lead_other() -> Derivation:
     """Return the lead v of other classes' outputs over outputs of no class."""
     _, other, rest = _logits()
@@ -58,7 +56,7 @@ def overlap_lead_other() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_lead_own() -> Derivation:
     """Return the lead d of the own output over other classes' outputs."""
     own, other, _ = _logits()
@@ -72,7 +70,7 @@ def overlap_lead_own() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_time() -> Derivation:
     """Return eta_Y s as a function of g."""
     inner = sp.Symbol("x", positive=True)
@@ -104,7 +102,7 @@ def _beta() -> sp.Expr:
     return -gradient.subs(_COEFFICIENTS, simultaneous=True)
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_beta() -> Derivation:
     """Return beta of the original flow, every term of it positive."""
     claim = (g * (error + b) + (V - K) / m * (lead_other + g) * (b - c)) / (1 - overlap)
@@ -132,7 +130,7 @@ def overlap_beta() -> Derivation:
 beta_integral = (K * g**2 / 2 + (V - K) / m * (lead_other + g) * (g - (lead_other + g) / (2 * m))) / (1 - overlap) ** 2
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_beta_integral() -> Derivation:
     """Return the integral of beta over eta_Y s, which drives slow attention in the mean field."""
 
@@ -154,7 +152,7 @@ def _beta_of(derivation: Derivation) -> sp.Expr:
     return derivation.claim.subs({C: overlap, D: 1 - overlap}) / ((K - 1) * overlap)
 
 
-@DERIVATIONS.declare
+@declare
 def first_gap_modified() -> Derivation:
     """Return the gap of slow attention from the mean field to Eq. (10), exact beta, at t -> 0."""
     claim = overlap * (V - K + 1 + (K - 1) * overlap) / ((1 - overlap) * (1 + (K - 1) * overlap))
@@ -174,7 +172,7 @@ def first_gap_modified() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def gap_leading() -> Derivation:
     """Return the gap from the exact to the leading beta of Theorem 1, the same at every time."""
     claim = -(1 + (1 - 1 / V) * overlap) / (1 + (V - 1) * overlap)

@@ -10,10 +10,10 @@ import sympy as sp
 from snapdyn.analytic.symbolic.decoder import slope_of_h, visits
 from snapdyn.analytic.symbolic.derivation import (
     Derivation,
-    Derivations,
     K,
     Residuals,
     V,
+    declare,
     eta_Y,
     h,
     resolve_lambert,
@@ -21,8 +21,6 @@ from snapdyn.analytic.symbolic.derivation import (
     t,
     u,
 )
-
-DERIVATIONS = Derivations()
 
 y = sp.Symbol("y", positive=True)
 """exp(V h)."""
@@ -32,7 +30,7 @@ increment = y * (sp.exp(step) - 1 - step) / (V * eta_Y)
 visits_of_y = visits.subs(h, sp.log(y) / V)
 
 
-@DERIVATIONS.declare
+@declare
 def lag_increment() -> Derivation:
     """Return the increase of the lead c by one visit; it is positive, hence h* > h after the first visit."""
 
@@ -49,7 +47,7 @@ def lag_increment() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def lag() -> Derivation:
     """Return the lead to leading order in eta_Y."""
 
@@ -66,7 +64,7 @@ def lag() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def largest_gap() -> Derivation:
     """Return the largest h* - h to leading order in eta_Y, an eleventh of the bound 2 eta_Y/V of Lemma 7."""
     slowing = sp.Symbol("x", positive=True)
@@ -85,7 +83,7 @@ def largest_gap() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def late_lag() -> Derivation:
     """Return the late growth of the lead per visit; it is 0 in Remark 2, whose lead is bounded."""
     return Derivation(
@@ -111,7 +109,7 @@ lower_root, upper_root = -sp.LambertW(-1 / (V - 1)), -sp.LambertW(-1 / (V - 1), 
 peak = 1 + sp.LambertW((V - 1) / sp.E)
 
 
-@DERIVATIONS.declare
+@declare
 def gamma_integral() -> Derivation:
     """Return Eq. (128), the integral of gamma over batch-size-1 steps under K uniform classes."""
     # A class is visited once in K steps: t = K s(h).
@@ -132,7 +130,7 @@ def gamma_integral() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def gamma_peak() -> Derivation:
     """Return the value of u = V h at the maximum of gamma.
 
@@ -147,7 +145,7 @@ def gamma_peak() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def peak_time() -> Derivation:
     """Return the step t* at which gamma peaks, as a rational function of u*."""
     u_star = sp.Symbol("u^*", positive=True)
@@ -184,19 +182,19 @@ def _root(root: sp.Expr, side_of_minimum: int, name: str, title: str) -> Derivat
     )
 
 
-@DERIVATIONS.declare
+@declare
 def u_minus() -> Derivation:
     """Return the smaller root of exp(u) = (V-1) u."""
     return _root(lower_root, -1, "u_-", "Smaller root of exp(u) = (V-1) u")
 
 
-@DERIVATIONS.declare
+@declare
 def u_plus() -> Derivation:
     """Return the larger root of exp(u) = (V-1) u."""
     return _root(upper_root, 1, "u_+", "Larger root of exp(u) = (V-1) u")
 
 
-@DERIVATIONS.declare
+@declare
 def omega_1() -> Derivation:
     """Return omega_1 of Lemma 8 in closed form: (1+omega_1) ln V is the larger root."""
 
@@ -216,7 +214,7 @@ def omega_1() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def transition_balance() -> Derivation:
     """Return t0, the printed end of the transition, minus the time at which the terms of (45) are equal."""
     u_p = sp.Symbol("u_+", positive=True)
@@ -231,7 +229,7 @@ def transition_balance() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def early_h() -> Derivation:
     """Return the early form of h, from which the early piece of (14) follows."""
     return Derivation(
@@ -243,7 +241,7 @@ def early_h() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def late_h() -> Derivation:
     """Return the late form of u = V h; Theorem 1(b) and Section 6 print its logarithm without V."""
     return Derivation(
@@ -256,7 +254,7 @@ def late_h() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def early_gamma() -> Derivation:
     """Return Lemma 9's early gamma with its constant."""
     return Derivation(
@@ -268,7 +266,7 @@ def early_gamma() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def late_gamma() -> Derivation:
     """Return Lemma 9's late gamma with its constant."""
     return Derivation(

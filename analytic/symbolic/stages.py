@@ -5,10 +5,8 @@ Eqs. (50)-(65), (72)-(73), (138), and the ends of (14).
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, Residuals, V, eta_Y, resolve_lambert, s, u
+from snapdyn.analytic.symbolic.derivation import Derivation, Residuals, V, declare, eta_Y, resolve_lambert, s, u
 from snapdyn.analytic.symbolic.speed import gamma_of_u, lower_root, speed_of_u, upper_root, visits_of_u
-
-DERIVATIONS = Derivations()
 
 # Lemma 9's Delta_1 and Delta_2: exp(V h) over the other term of gamma's denominator, and of Eq. (45).
 over_one = sp.exp(u) / (V - 1)
@@ -16,7 +14,7 @@ over_linear = sp.exp(u) / ((V - 1) * u)
 grown = V * eta_Y * s + 1
 
 
-@DERIVATIONS.declare
+@declare
 def omega_0() -> Derivation:
     """Return Eq. (50): the smaller root of exp(u) = (V-1) u as u_- = V^(omega_0 - 1)."""
 
@@ -33,7 +31,7 @@ def omega_0() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def first_stage() -> Derivation:
     """Return Eq. (52): the visits to exp(V h) = V-1, which exceed ln V/eta_Y from V = 5 on."""
     excess = V - 2 + (V - 1) * sp.log(V - 1) - V * sp.log(V)
@@ -72,7 +70,7 @@ def _logarithm(argument: sp.Expr) -> sp.Expr:
     return u if sp.simplify(argument - sp.exp(u)) == 0 else sp.log(argument)
 
 
-@DERIVATIONS.declare
+@declare
 def h_early_stage() -> Derivation:
     """Return h as in Eq. (53)."""
     return _identity(
@@ -84,7 +82,7 @@ def h_early_stage() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def gamma_early_stage() -> Derivation:
     """Return gamma as in Eq. (54)."""
     return _identity(
@@ -96,7 +94,7 @@ def gamma_early_stage() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def h_late_stage() -> Derivation:
     """Return h as in Eq. (56)."""
     return _identity(
@@ -108,7 +106,7 @@ def h_late_stage() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def gamma_late_stage() -> Derivation:
     """Return gamma as in Eq. (57)."""
     reduced = grown / (1 + 1 / over_linear)
@@ -121,7 +119,7 @@ def gamma_late_stage() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def early_end() -> Derivation:
     """Return eta_Y s - V h at the end of the early piece, s = ln V/eta_Y, as V -> oo."""
 
@@ -140,7 +138,7 @@ def early_end() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def late_start() -> Derivation:
     """Return the excess of V h in the late piece over u_+ = (1+omega_1) ln V at its start t0."""
 
@@ -163,7 +161,7 @@ elasticity = (sp.exp(u) + (V - 1) * u - 1) / (u * (V - 1 + sp.exp(u)))
 """d ln h/d ln s, and d ln h/d ln eta_Y, in u = V h."""
 
 
-@DERIVATIONS.declare
+@declare
 def hoeffding_radius() -> Derivation:
     """Return the radius at which Hoeffding's bound (59), (138) is delta, for a frequency in N draws."""
 
@@ -186,7 +184,7 @@ def hoeffding_radius() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def ceiling_absorbed() -> Derivation:
     """Return the N ln(2/delta) from which the second bound of (58) covers the +1 of a rounded mean."""
     x = sp.Symbol("x", positive=True)
@@ -200,7 +198,7 @@ def ceiling_absorbed() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def h_elasticity() -> Derivation:
     """Return d ln h/d ln s = d ln h/d ln eta_Y; at most 1, since h is concave (Lemma 11)."""
     return Derivation(
@@ -215,7 +213,7 @@ def h_elasticity() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def error_slope() -> Derivation:
     """Return the largest relative change per visit of 1/(V-1+exp(V h)), reached at exp(V h) = V-1."""
     # d/ds of 1/(V-1+exp(V h)), over itself, without its minus sign.
@@ -241,7 +239,7 @@ def error_slope() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def visits_to_error() -> Derivation:
     """Return the visits until exp(V h) = V/epsilon, where the error's norm is epsilon to leading order."""
 

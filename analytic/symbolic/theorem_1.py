@@ -12,11 +12,11 @@ import sympy as sp
 from snapdyn.analytic.symbolic.derivation import (
     CLASSES,
     Derivation,
-    Derivations,
     E,
     K,
     Residuals,
     V,
+    declare,
     e_prime,
     gram,
     h,
@@ -24,13 +24,11 @@ from snapdyn.analytic.symbolic.derivation import (
 )
 from snapdyn.analytic.symbolic.speed import gamma_of_h
 
-DERIVATIONS = Derivations()
-
 eigenvalue = sp.Symbol("lambda", real=True)
 largest = sp.Symbol("lambda_1", positive=True)
 
 
-@DERIVATIONS.declare
+@declare
 def eigenvalue_map() -> Derivation:
     """Return Lemma 14: an eigenvalue of E' = I - (I+E)^{-1} in the eigenvalue of E."""
     n = sp.Symbol("n", integer=True, positive=True)
@@ -53,7 +51,7 @@ def eigenvalue_map() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def second_order() -> Derivation:
     """Return E' beyond its first order: the sign of its diagonal (79) and its distance from E (80)."""
     inverse = gram.inv()
@@ -73,7 +71,7 @@ def second_order() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def entry_bound() -> Derivation:
     """Return the bound (90) on the entries of E' at the edge of Assumption 2, |lambda_1| = 1/K."""
     return Derivation(
@@ -85,7 +83,7 @@ def entry_bound() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def smallest_weight() -> Derivation:
     """Return the smallest 1/(1+lambda) over |lambda| <= lambda_1, by which (93) bounds -E'_nn from below."""
     weight = 1 / (1 + eigenvalue)
@@ -104,7 +102,7 @@ def smallest_weight() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def neumann_pairs() -> Derivation:
     """Return the sum of the first 2m terms of Neumann's series of (I+A)^{-1}, taken in pairs."""
     # Powers of one matrix commute, so a commuting symbol stands for A.
@@ -124,7 +122,7 @@ def neumann_pairs() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def three_rows() -> Derivation:
     """Return an entry of G^{-1} 1 for three classes: the closed core of xi_n > 0 for K = 4."""
     a, b, c = E[0, 1], E[0, 2], E[1, 2]
@@ -176,7 +174,7 @@ def _coefficients(n: int) -> sp.Matrix:
     return _counted(n).subs({sigma: 0, **dict.fromkeys(theta, 0)})
 
 
-@DERIVATIONS.declare
+@declare
 def zeta_products() -> Derivation:
     """Return the inner products of the zeta_n: q1 on the diagonal, q0 off it."""
     return Derivation(
@@ -190,7 +188,7 @@ def zeta_products() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def error_products() -> Derivation:
     """Return Eq. (83): products of the rows of the solution with the error of class 1, over gamma."""
     return Derivation(
@@ -236,7 +234,7 @@ def _beta(
     )
 
 
-@DERIVATIONS.declare
+@declare
 def iota() -> Derivation:
     """Return iota_n, the coefficient of the attention vector of the class itself."""
 
@@ -246,7 +244,7 @@ def iota() -> Derivation:
     return _iota("iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk", _coefficients, form)
 
 
-@DERIVATIONS.declare
+@declare
 def beta() -> Derivation:
     """Return beta_nk, the coefficients of the other classes' f_k; Eq. (88) prints a wrong sign."""
 
@@ -261,7 +259,7 @@ def beta() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def iota_counted() -> Derivation:
     """Return Eq. (86), iota_n with the sampled counts of the classes."""
 
@@ -272,7 +270,7 @@ def iota_counted() -> Derivation:
     return _iota("iota_n = (1+sigma) [q1 (1+theta_n) (1 - E'_nn) - q0 sum_{k != n} (1+theta_k) E'_kn]", _counted, form)
 
 
-@DERIVATIONS.declare
+@declare
 def beta_counted() -> Derivation:
     """Return Eq. (88), beta_nk with the sampled counts of the classes, its sign corrected."""
 
@@ -288,7 +286,7 @@ def beta_counted() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def leading_xi() -> Derivation:
     """Return the leading-order xi_n/gamma = -E'_nn, in terms of the Gram matrix."""
     E_prime = e_prime()
@@ -306,7 +304,7 @@ def leading_xi() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def xi_eliminated() -> Derivation:
     """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, by which its sign is decided."""
     overlaps, others = E[1:, 0], sp.eye(CLASSES - 1) + E[1:, 1:]

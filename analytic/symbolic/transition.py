@@ -2,11 +2,9 @@
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, K, Residuals, V, eta_Y, eta_Z, h, t, u
+from snapdyn.analytic.symbolic.derivation import Derivation, K, Residuals, V, declare, eta_Y, eta_Z, h, t, u
 from snapdyn.analytic.symbolic.speed import integral_of_gamma
 from snapdyn.analytic.symbolic.stages import elasticity
-
-DERIVATIONS = Derivations()
 
 C0, rho0, nu = sp.symbols("C_0 rho_0 nu", positive=True)
 Gamma = sp.Function("Gamma")(t)
@@ -46,7 +44,7 @@ def _xi(name: str, source: str, coefficient: sp.Expr) -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def premise() -> Derivation:
     """Return the consistent premise: Eq. (100) under f_n.f_k ~ beta_nk ~ exp(2 z)/rho0^2 and 1 - f_c^2 ~ 1.
 
@@ -70,31 +68,31 @@ def premise() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def common_logit_printed() -> Derivation:
     """Return Eq. (122) from the printed premise (13), a = 1/C0."""
     return _logit("1/C0", "Eqs. (13), (118), (120)-(122)", 1 / C0)
 
 
-@DERIVATIONS.declare
+@declare
 def common_logit() -> Derivation:
     """Return the common token's logit with the consistent coefficient a = (K-1)/rho0^4."""
     return _logit("(K-1)/rho0^4", "own, from Eqs. (98), (100)", A)
 
 
-@DERIVATIONS.declare
+@declare
 def xi_printed() -> Derivation:
     """Return Eq. (123) from the printed premise (13), a = 1/C0."""
     return _xi("1/C0", "Eqs. (13), (119), (123)", 1 / C0)
 
 
-@DERIVATIONS.declare
+@declare
 def xi() -> Derivation:
     """Return xi_n with the consistent coefficient a = (K-1)/rho0^4."""
     return _xi("(K-1)/rho0^4", "own, from Eqs. (98), (100)", A)
 
 
-@DERIVATIONS.declare
+@declare
 def growth_exponent_printed() -> Derivation:
     """Return the integral from 0 of the printed xi; the printed result is (1/4) ln C0 at t = 0."""
     return Derivation(
@@ -110,7 +108,7 @@ def growth_exponent_printed() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def growth_exponent() -> Derivation:
     """Return the consistent growth exponent; the printed one, Eq. (124), has another origin and another slope."""
     return Derivation(
@@ -144,21 +142,21 @@ def _piece(title: str, source: str, h_of_t: sp.Expr, claim: sp.Expr) -> Derivati
     )
 
 
-@DERIVATIONS.declare
+@declare
 def growth_exponent_in_h() -> Derivation:
     """Return Eq. (129), the printed growth exponent closed in h."""
     claim = sp.log(C0 + 2 * eta_Z / eta_Y * K * (V - 1) ** 2 * h**2) / 4
     return _piece("Printed growth exponent in h, for every t", "Eq. (129)", h, claim)
 
 
-@DERIVATIONS.declare
+@declare
 def early_piece() -> Derivation:
     """Return the early printed piece of (14), from h ~ eta_Y s/V (derivation ``early-h``)."""
     claim = sp.log(C0 + 2 * (V - 1) ** 2 / (K * V**2) * eta_Y * eta_Z * t**2) / 4
     return _piece("Printed growth exponent before the transition", "Eqs. (14), (130)", eta_Y * (t / K) / V, claim)
 
 
-@DERIVATIONS.declare
+@declare
 def late_piece() -> Derivation:
     """Return the late printed piece of (14), from V h ~ ln(V eta_Y s) (derivation ``late-h``)."""
     logarithm = sp.log(V * eta_Y * t / K)
@@ -170,7 +168,7 @@ LOGARITHM = sp.Symbol("L", positive=True)
 """ln(V eta_Y t/K) = ln(V eta_Z nu t/K)."""
 
 
-@DERIVATIONS.declare
+@declare
 def late_growth() -> Derivation:
     """Return Eq. (132): the late printed piece once Gamma outweighs C0."""
     piece = 2 * K * (V - 1) ** 2 / (V**2 * nu) * LOGARITHM**2
@@ -183,7 +181,7 @@ def late_growth() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def late_size() -> Derivation:
     """Return Eq. (132) for V >> 1 as a multiple of one difference of logarithms, as (133) does up to constants."""
 
@@ -200,7 +198,7 @@ def late_size() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def decoder_rate_effect() -> Derivation:
     """Return how B of (129) depends on eta_Y at fixed eta_Z and t: late, a larger eta_Y means a smaller B."""
 
@@ -219,7 +217,7 @@ def decoder_rate_effect() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def late_dominance() -> Derivation:
     """Return the time from which Gamma outweighs C0 in the late piece, nu = eta_Y/eta_Z, V >> 1."""
 
