@@ -124,18 +124,14 @@ def common_rate() -> Derivation:
 def equal_shares() -> Derivation:
     """Return Eq. (107): the pull on a token with equal attention in both classes, which share several tokens."""
     dot = sum(share**2 for share in _shared)
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        distinct = sp.sqrt(1 - dot)
-        f_n, f_k = sp.Matrix([*_shared, distinct, 0]), sp.Matrix([*_shared, 0, distinct])
-        return {"f_nl ((f_n.f_k) f_nl - f_kl)": f_n[0] * (f_n.dot(f_k) * f_n[0] - f_k[0]) - claim}
-
+    distinct = sp.sqrt(1 - dot)
+    f_n, f_k = sp.Matrix([*_shared, distinct, 0]), sp.Matrix([*_shared, 0, distinct])
     return Derivation(
         "For a shared token with f_nl = f_kl, f_nl ((f_n.f_k) f_nl - f_kl) = -f_nl^2 (1 - f_n.f_k)",
         "Corollary 2, Eq. (107)",
         r"\mathrm{pull}",
         -(_shared[0] ** 2) * (1 - dot),
-        residuals,
+        lambda claim: {"f_nl ((f_n.f_k) f_nl - f_kl)": f_n[0] * (f_n.dot(f_k) * f_n[0] - f_k[0]) - claim},
     )
 
 

@@ -145,17 +145,13 @@ def discrete_recursion() -> Derivation:
 def error_norm() -> Derivation:
     """Return Corollary 1's norm of the error e_n - alpha_n."""
     next_error, other_error = _errors()
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        norm = sp.sqrt(sp.simplify(next_error**2 + (V - 1) * other_error**2))
-        return {"norm": (claim - norm).subs(V, 1 + v)}
-
+    norm = sp.sqrt(sp.simplify(next_error**2 + (V - 1) * other_error**2))
     return Derivation(
         "Norm of the prediction error of a class with decoder growth h",
         "Corollary 1, Eq. (71)",
         r"\left\| e_{n} - \alpha_{n} \right\|",
         (V - 1) / (V - 1 + sp.exp(V * h)) * sp.sqrt(V / (V - 1)),
-        residuals,
+        lambda claim: {"norm": (claim - norm).subs(V, 1 + v)},
     )
 
 
@@ -179,19 +175,15 @@ def original_flow_speed() -> Derivation:
     """
     rho = sp.Symbol("rho", positive=True)
     next_error, other_error = _errors()
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        # Per round, Eqs. (41)-(42): the visit of the class itself, and those of the K - 1 = V - 1 others.
-        at_next = eta_Y * (next_error + rho * (V - 1) * other_error)
-        at_other = eta_Y * (other_error + rho * (next_error + (V - 2) * other_error))
-        return {"next token": at_next - (V - 1) * claim, "other tokens": at_other + claim}
-
+    # Per round, Eqs. (41)-(42): the visit of the class itself, and those of the K - 1 = V - 1 others.
+    at_next = eta_Y * (next_error + rho * (V - 1) * other_error)
+    at_other = eta_Y * (other_error + rho * (next_error + (V - 2) * other_error))
     return Derivation(
         "Original flow, K = V equal overlaps: w_n = (V-1) h zeta_n with h at the rate (1-rho) eta_Y",
         "Remark 1, Eq. (43), its prefactor moved into the rate",
         r"\dot h",
         (1 - rho) * slope_of_h,
-        residuals,
+        lambda claim: {"next token": at_next - (V - 1) * claim, "other tokens": at_other + claim},
         printed=((1 - rho) * slope_of_h).subs(h, h / (1 - rho)),
     )
 

@@ -66,7 +66,7 @@ def sequence_counts() -> Derivation:
         "(X^T b)_l = q_l exp(z_l)/sum_k q_k exp(z_k), q_l the frequency of l; X^T diag(b) X = diag(X^T b)",
         "Lemmas 2 and 18, Eqs. (5)-(6), (20)-(23), (134)-(135), (137)",
         "X^{T} b",
-        (weights / sum(weights)),
+        weights / sum(weights),
         residuals,
     )
 

@@ -32,22 +32,18 @@ def orbit_distinct() -> Derivation:
 def orbit_common() -> Derivation:
     """Return the common logit as a function of S, for d = 3 distinct tokens per class."""
     z = [-sp.log(1 - p_l**2 * S) / 2 for p_l in p]
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        # Eq. (100), K equal terms with p_n = 1/K, divided by S' = 2 eta_Z xi/(K N); 1 - f_c^2 = D/N.
-        D_of_S = sum(p_l**2 * sp.exp(2 * z_l) for p_l, z_l in zip(p, z, strict=True))
-        return {
-            "dz_c/dS of Eq. (100)": sp.diff(claim, S) + K * D_of_S / 2,
-            "zero start": claim.subs(S, 0),
-            "row sum of z": claim + K * sum(z),
-        }
-
+    # Eq. (100), K equal terms with p_n = 1/K, divided by S' = 2 eta_Z xi/(K N); 1 - f_c^2 = D/N.
+    D_of_S = sum(p_l**2 * sp.exp(2 * z_l) for p_l, z_l in zip(p, z, strict=True))
     return Derivation(
         "z_c = -K sum_l z_l = (K/2) sum_l ln(1 - p_l^2 S)",
         "own, from Eq. (100) and conservation",
         "z_c",
         K * sum(sp.log(1 - p_l**2 * S) for p_l in p) / 2,
-        residuals,
+        lambda claim: {
+            "dz_c/dS of Eq. (100)": sp.diff(claim, S) + K * D_of_S / 2,
+            "zero start": claim.subs(S, 0),
+            "row sum of z": claim + K * sum(z),
+        },
     )
 
 
@@ -62,18 +58,20 @@ def _inverse_gram() -> tuple[sp.Expr, sp.Expr]:
 
 def _overlap(name: str, q1: sp.Expr, q0: sp.Expr, claim: sp.Expr) -> Derivation:
     """Derive xi_n/gamma; beta is minus the coefficient of f_k in g_n/gamma, -[G^{-1} ((q1-q0) e_n + q0 1)]_k."""
-
-    def residuals(claimed: sp.Basic) -> Residuals:
-        x, y = _inverse_gram()
-        X = -(K - 1) * overlap * ((q1 - q0) * y + q0 * (x + K * y))
-        explicit = sp.Matrix(3, 3, lambda i, j: 1 if i == j else overlap).inv()[0, 1]
-        return {
+    x, y = _inverse_gram()
+    X = -(K - 1) * overlap * ((q1 - q0) * y + q0 * (x + K * y))
+    explicit = sp.Matrix(3, 3, lambda i, j: 1 if i == j else overlap).inv()[0, 1]
+    title = f"xi_n/gamma of K equally overlapping classes, {name} beta"
+    return Derivation(
+        title,
+        "own, from Theorem 1",
+        r"\xi_{n} / \gamma",
+        claim,
+        lambda claimed: {
             "X = (K-1) rho beta": X.subs(overlap, C / (C + D)) - claimed,
             "inverse of G against an explicit one at K = 3": explicit - y.subs(K, 3),
-        }
-
-    title = f"xi_n/gamma of K equally overlapping classes, {name} beta"
-    return Derivation(title, "own, from Theorem 1", r"\xi_{n} / \gamma", claim, residuals)
+        },
+    )
 
 
 @declare
@@ -135,17 +133,13 @@ def profile_drift() -> Derivation:
     """Return the rate of pi along sigma = -z_c/K, four times a variance, for d = 3 distinct tokens per class."""
     shares, odds, rates = _shares()
     mean = sum(w_l**2 for w_l in w)
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        rate = _along(sum(share**2 for share in shares), rates) * (1 + odds)  # dsigma = dB/(1+o)
-        return {"d pi/dsigma": rate - claim.subs(dict(zip(w, shares, strict=True)), simultaneous=True)}
-
+    rate = _along(sum(share**2 for share in shares), rates) * (1 + odds)  # dsigma = dB/(1+o)
     return Derivation(
         "pi = sum_l w_l^2 never falls: d pi/dsigma = 4 sum_l w_l (w_l - pi)^2",
         "own, from Eqs. (98) and (100)",
         r"d \pi / d\sigma",
         4 * sum(w_l * (w_l - mean) ** 2 for w_l in w),
-        residuals,
+        lambda claim: {"d pi/dsigma": rate - claim.subs(dict(zip(w, shares, strict=True)), simultaneous=True)},
     )
 
 
@@ -170,17 +164,13 @@ def _time(title: str, overlap: Derivation, claim: sp.Expr) -> Derivation:
     """Derive Gamma(u) at constant pi from xi_n/gamma of `overlap`, in C and D."""
     X = sp.factor(overlap.claim.subs(C, o * D))
     now = o * sp.exp(-u)
-
-    def residuals(claimed: sp.Basic) -> Residuals:
-        rate = 2 * kappa / (1 + now) * X.subs(o, now) / K
-        return {"du/dGamma": sp.diff(claimed, u) * rate - 1, "zero start": claimed.subs(u, 0)}
-
+    rate = 2 * kappa / (1 + now) * X.subs(o, now) / K
     return Derivation(
         title,
         "own, from Theorem 1 and Eqs. (98), (100)",
         "Gamma",
         claim,
-        residuals,
+        lambda claimed: {"du/dGamma": sp.diff(claimed, u) * rate - 1, "zero start": claimed.subs(u, 0)},
     )
 
 

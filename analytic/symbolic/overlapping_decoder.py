@@ -7,7 +7,7 @@ output of no class; the right output has 1 - (K-1) b - (V-K) c.
 import sympy as sp
 
 from snapdyn.analytic.symbolic.decoder import visits
-from snapdyn.analytic.symbolic.derivation import Derivation, K, Residuals, V, declare, eta_Y, h
+from snapdyn.analytic.symbolic.derivation import Derivation, K, V, declare, eta_Y, h
 from snapdyn.analytic.symbolic.orbit import C, D, orbit_overlap_exact, orbit_overlap_leading, overlap
 
 g = sp.Symbol("g", positive=True)
@@ -76,23 +76,19 @@ def overlap_time() -> Derivation:
     inner = sp.Symbol("x", positive=True)
     integral = sp.Integral(sp.exp(lead_own.subs(g, inner)), (inner, 0, g))
     claim = (integral + (K - 1) * g + (V - K) / m * (lead_other + g)) / (1 - overlap)
-
-    def residuals(claimed: sp.Basic) -> Residuals:
-        # 1/b = exp(d) + K - 1 + (V-K) exp(-v).
-        rate = (sp.exp(lead_own) + K - 1 + (V - K) * sp.exp(-lead_other)) / (1 - overlap)
-        decoupled = eta_Y * visits.subs(h, g)
-        return {
-            "dg = (1-rho) b d(eta_Y s)": sp.diff(claimed, g) - rate,
-            "rho = 0: Eq. (45)": claimed.subs(overlap, 0).doit() - decoupled,
-            "K = V: Eq. (45) at the rate (1-rho) eta_Y": (1 - overlap) * claimed.subs(K, V).doit() - decoupled,
-        }
-
+    # 1/b = exp(d) + K - 1 + (V-K) exp(-v).
+    rate = (sp.exp(lead_own) + K - 1 + (V - K) * sp.exp(-lead_other)) / (1 - overlap)
+    decoupled = eta_Y * visits.subs(h, g)
     return Derivation(
         "Identical overlaps: time as a function of g",
         "own, from Eq. (7); at rho = 0 Eq. (45)",
         r"\eta_{Y} s",
         claim,
-        residuals,
+        lambda claimed: {
+            "dg = (1-rho) b d(eta_Y s)": sp.diff(claimed, g) - rate,
+            "rho = 0: Eq. (45)": claimed.subs(overlap, 0).doit() - decoupled,
+            "K = V: Eq. (45) at the rate (1-rho) eta_Y": (1 - overlap) * claimed.subs(K, V).doit() - decoupled,
+        },
     )
 
 
@@ -106,24 +102,20 @@ def _beta() -> sp.Expr:
 def overlap_beta() -> Derivation:
     """Return beta of the original flow, every term of it positive."""
     claim = (g * (error + b) + (V - K) / m * (lead_other + g) * (b - c)) / (1 - overlap)
-
-    def residuals(claimed: sp.Basic) -> Residuals:
-        own, other, rest = _logits()
-        return {
+    own, other, rest = _logits()
+    return Derivation(
+        "Identical overlaps: beta = [g (1 - a + b) + ((V-K)/m)(v + g)(b - c)]/(1-rho) > 0",
+        "own, from Eq. (7)",
+        "beta_nk",
+        claim,
+        lambda claimed: {
             "-[coefficient of f_k in Y (e_n - alpha_n)]": _beta() - claimed,
             "the coefficients give the lead d": (own - other).subs(_COEFFICIENTS, simultaneous=True) - lead_own,
             "and the lead v": (other - rest).subs(_COEFFICIENTS, simultaneous=True) - lead_other,
             "and sum to 0 over outputs": (_OWN + (K - 1) * _OTHER + (V - K) * _REST).subs(
                 _COEFFICIENTS, simultaneous=True
             ),
-        }
-
-    return Derivation(
-        "Identical overlaps: beta = [g (1 - a + b) + ((V-K)/m)(v + g)(b - c)]/(1-rho) > 0",
-        "own, from Eq. (7)",
-        "beta_nk",
-        claim,
-        residuals,
+        },
     )
 
 
@@ -133,17 +125,13 @@ beta_integral = (K * g**2 / 2 + (V - K) / m * (lead_other + g) * (g - (lead_othe
 @declare
 def overlap_beta_integral() -> Derivation:
     """Return the integral of beta over eta_Y s, which drives slow attention in the mean field."""
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        rate = sp.expand(_beta() / ((1 - overlap) * b)).subs(c, b * sp.exp(-lead_other))
-        return {"d/dg": sp.diff(claim, g) - rate, "zero start": claim.subs(g, 0)}
-
+    rate = sp.expand(_beta() / ((1 - overlap) * b)).subs(c, b * sp.exp(-lead_other))
     return Derivation(
         "Identical overlaps: the integral of beta is elementary in g",
         "own, from Eq. (7)",
         r"\int \beta d(\eta_{Y} s)",
         beta_integral,
-        residuals,
+        lambda claim: {"d/dg": sp.diff(claim, g) - rate, "zero start": claim.subs(g, 0)},
     )
 
 
@@ -156,19 +144,15 @@ def _beta_of(derivation: Derivation) -> sp.Expr:
 def first_gap_modified() -> Derivation:
     """Return the gap of slow attention from the mean field to Eq. (10), exact beta, at t -> 0."""
     claim = overlap * (V - K + 1 + (K - 1) * overlap) / ((1 - overlap) * (1 + (K - 1) * overlap))
-
-    def residuals(claimed: sp.Basic) -> Residuals:
-        # Eq. (10): beta int gamma d(eta_Y s) = beta (V-1)^2 h^2/2, h ~ eta_Y s/V. Mean field: eta_Y s ~ V g/(1-rho).
-        modified = _beta_of(orbit_overlap_exact()) * (V - 1) ** 2 / (2 * V**2)
-        original = sp.diff(beta_integral, g, 2).subs(g, 0) / 2 * ((1 - overlap) / V) ** 2
-        return {"ratio of the two, minus 1": modified / original - 1 - claimed}
-
+    # Eq. (10): beta int gamma d(eta_Y s) = beta (V-1)^2 h^2/2, h ~ eta_Y s/V. Mean field: eta_Y s ~ V g/(1-rho).
+    modified = _beta_of(orbit_overlap_exact()) * (V - 1) ** 2 / (2 * V**2)
+    original = sp.diff(beta_integral, g, 2).subs(g, 0) / 2 * ((1 - overlap) / V) ** 2
     return Derivation(
         "Gap of slow attention from the mean field to Eq. (10) at the start: E' (V-K+1+(K-1) rho)",
         "own, from Theorem 1 and Eq. (7); sharpens F4",
         r"\epsilon_{10}",
         claim,
-        residuals,
+        lambda claimed: {"ratio of the two, minus 1": modified / original - 1 - claimed},
     )
 
 

@@ -33,17 +33,13 @@ visits_of_y = visits.subs(h, sp.log(y) / V)
 @declare
 def lag_increment() -> Derivation:
     """Return the increase of the lead c by one visit; it is positive, hence h* > h after the first visit."""
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        after = visits_of_y.subs(y, y * sp.exp(step))
-        return {"s(h*(s+1)) - s(h*(s)) - 1": sp.expand_log(after - visits_of_y, force=True) - 1 - claim}
-
+    after = visits_of_y.subs(y, y * sp.exp(step))
     return Derivation(
         "One visit adds y (exp(x) - 1 - x)/(V eta_Y) > 0 to the lead, x = V eta_Y/(V-1+y), y = exp(V h*)",
         "own; Lemma 7(a), Eqs. (46)-(47)",
         r"\Delta c",
         increment,
-        residuals,
+        lambda claim: {"s(h*(s+1)) - s(h*(s)) - 1": sp.expand_log(after - visits_of_y, force=True) - 1 - claim},
     )
 
 
@@ -149,17 +145,13 @@ def gamma_peak() -> Derivation:
 def peak_time() -> Derivation:
     """Return the step t* at which gamma peaks, as a rational function of u*."""
     u_star = sp.Symbol("u^*", positive=True)
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        exact = K * visits_of_u.subs(u, peak)
-        return {"t = K s(u*)": resolve_lambert(claim.subs(u_star, peak) - exact)}
-
+    exact = K * visits_of_u.subs(u, peak)
     return Derivation(
         "gamma peaks at t* = (K/eta_Y) [(V-1) u* + (V-1)/(u*-1) - 1]/V",
         "own, from Eqs. (45) and (85)",
         "t^*",
         K / eta_Y * ((V - 1) * u_star + (V - 1) / (u_star - 1) - 1) / V,
-        residuals,
+        lambda claim: {"t = K s(u*)": resolve_lambert(claim.subs(u_star, peak) - exact)},
     )
 
 

@@ -141,18 +141,14 @@ def early_end() -> Derivation:
 @declare
 def late_start() -> Derivation:
     """Return the excess of V h in the late piece over u_+ = (1+omega_1) ln V at its start t0."""
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        # ln(V eta_Y t0/K) = ln(2 V u_+); compared through exponentials.
-        ratio = 2 * V * upper_root / sp.exp(upper_root)
-        return {"exp of the difference": resolve_lambert(ratio - sp.exp(claim))}
-
+    # ln(V eta_Y t0/K) = ln(2 V u_+); compared through exponentials.
+    ratio = 2 * V * upper_root / sp.exp(upper_root)
     return Derivation(
         "At t0 = 2 (1+omega_1) K ln V/eta_Y, ln(V eta_Y t0/K) exceeds V h ~ (1+omega_1) ln V by ln 2 + O(1/V)",
         "own; Eq. (131) takes h = (1 + o(1)) ln(V eta_Y t/K)/V",
         r"{\ln(V \eta_{Y} t_{0}/K)} - u_{+}",
         sp.log(2 * V / (V - 1)),
-        residuals,
+        lambda claim: {"exp of the difference": resolve_lambert(ratio - sp.exp(claim))},
     )
 
 
@@ -219,42 +215,34 @@ def error_slope() -> Derivation:
     # d/ds of 1/(V-1+exp(V h)), over itself, without its minus sign.
     slope = eta_Y * V * sp.exp(u) / (V - 1 + sp.exp(u)) ** 2
     place = sp.log(V - 1)
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        error = 1 / (V - 1 + sp.exp(u))
-        # du/ds = V eta_Y error by Eq. (44), which cancels against the error in the relative change.
-        per_visit = sp.diff(error, u) * V * eta_Y
-        return {
-            "value at exp(u) = V-1": slope.subs(u, place) - claim,
-            "stationary there": sp.diff(slope, u).subs(u, place),
-            "slope from Eq. (44)": slope + per_visit,
-        }
-
+    error = 1 / (V - 1 + sp.exp(u))
+    # du/ds = V eta_Y error by Eq. (44), which cancels against the error in the relative change.
+    per_visit = sp.diff(error, u) * V * eta_Y
     return Derivation(
         "1/(V-1+exp(V h)) falls by at most the fraction V eta_Y/(4 (V-1)) per visit, < eta_Y/3 for V > 4",
         "Lemma 11, Eqs. (62), (64)-(65)",
         r"\max |\dot g|/g",
         V * eta_Y / (4 * (V - 1)),
-        residuals,
+        lambda claim: {
+            "value at exp(u) = V-1": slope.subs(u, place) - claim,
+            "stationary there": sp.diff(slope, u).subs(u, place),
+            "slope from Eq. (44)": slope + per_visit,
+        },
     )
 
 
 @declare
 def visits_to_error() -> Derivation:
     """Return the visits until exp(V h) = V/epsilon, where the error's norm is epsilon to leading order."""
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        place = sp.log(V / epsilon)
-        norm = (V - 1) / (V - 1 + sp.exp(place)) * sp.sqrt(V / (V - 1))
-        return {
-            "Eq. (45) at exp(V h) = V/epsilon": visits_of_u.subs(u, place) - claim,
-            "norm over epsilon as epsilon -> 0, V -> oo": sp.limit(sp.limit(norm / epsilon, epsilon, 0), V, sp.oo) - 1,
-        }
-
+    place = sp.log(V / epsilon)
+    norm = (V - 1) / (V - 1 + sp.exp(place)) * sp.sqrt(V / (V - 1))
     return Derivation(
         "An error of norm epsilon takes (1/eta_Y) (1/epsilon + ((V-1)/V) ln(V/epsilon) - 1/V) visits",
         "Corollary 1, Eqs. (72)-(73), which bound it by the order of ln(V/epsilon)/(epsilon eta_Y)",
         s,
         (1 / epsilon + (V - 1) / V * sp.log(V / epsilon) - 1 / V) / eta_Y,
-        residuals,
+        lambda claim: {
+            "Eq. (45) at exp(V h) = V/epsilon": visits_of_u.subs(u, place) - claim,
+            "norm over epsilon as epsilon -> 0, V -> oo": sp.limit(sp.limit(norm / epsilon, epsilon, 0), V, sp.oo) - 1,
+        },
     )

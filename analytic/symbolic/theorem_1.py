@@ -33,21 +33,17 @@ def eigenvalue_map() -> Derivation:
     """Return Lemma 14: an eigenvalue of E' = I - (I+E)^{-1} in the eigenvalue of E."""
     n = sp.Symbol("n", integer=True, positive=True)
     small = sp.Symbol("x", positive=True)
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        # Neumann's series for lambda = -x and |x| < 1; both signs are one analytic function.
-        series = sp.summation(small**n, (n, 1, sp.oo)).args[0][0]
-        return {
-            "1 - 1/(1+lambda)": 1 - 1 / (1 + eigenvalue) - claim,
-            "Neumann series": -series - claim.subs(eigenvalue, -small),
-        }
-
+    # Neumann's series for lambda = -x and |x| < 1; both signs are one analytic function.
+    series = sp.summation(small**n, (n, 1, sp.oo)).args[0][0]
     return Derivation(
         "lambda' = lambda/(1+lambda)",
         "Lemmas 14-15, Eqs. (75)-(78)",
         r"{\lambda}'",
         eigenvalue / (1 + eigenvalue),
-        residuals,
+        lambda claim: {
+            "1 - 1/(1+lambda)": 1 - 1 / (1 + eigenvalue) - claim,
+            "Neumann series": -series - claim.subs(eigenvalue, -small),
+        },
     )
 
 
@@ -216,10 +212,7 @@ def _beta(
     title: str, source: str, coefficients: Callable[[int], sp.Matrix], form: Callable[[int, int, int], sp.Expr]
 ) -> Derivation:
     """Build a derivation of beta; `form` takes n, k and the sign of q0, printed +1, derived -1."""
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        pairs = [(n, k) for n, k in product(range(CLASSES), repeat=2) if n != k]
-        return {f"beta_{n}{k}": -coefficients(n)[k] - claim[n, k] for n, k in pairs}
+    pairs = [(n, k) for n, k in product(range(CLASSES), repeat=2) if n != k]
 
     def matrix(sign: int) -> sp.ImmutableMatrix:
         return sp.ImmutableMatrix(CLASSES, CLASSES, lambda n, k: 0 if n == k else form(n, k, sign))
@@ -229,7 +222,7 @@ def _beta(
         source,
         "beta",
         matrix(-1),
-        residuals,
+        lambda claim: {f"beta_{n}{k}": -coefficients(n)[k] - claim[n, k] for n, k in pairs},
         printed=matrix(+1),
     )
 
@@ -290,17 +283,13 @@ def beta_counted() -> Derivation:
 def leading_xi() -> Derivation:
     """Return the leading-order xi_n/gamma = -E'_nn, in terms of the Gram matrix."""
     E_prime = e_prime()
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        overlap = [sum(E_prime[n, k] * E[n, k] for k in range(CLASSES) if k != n) for n in range(CLASSES)]
-        return {f"class {n}": overlap[n] - claim[n].subs({e[n, n]: E_prime[n, n]}) for n in range(CLASSES)}
-
+    overlap = [sum(E_prime[n, k] * E[n, k] for k in range(CLASSES) if k != n) for n in range(CLASSES)]
     return Derivation(
         "sum_{k != n} E'_nk f_n.f_k = -E'_nn",
         "Theorem 1, Eqs. (91)-(92)",
         "X",
         sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]),
-        residuals,
+        lambda claim: {f"class {n}": overlap[n] - claim[n].subs({e[n, n]: E_prime[n, n]}) for n in range(CLASSES)},
     )
 
 
@@ -310,16 +299,12 @@ def xi_eliminated() -> Derivation:
     overlaps, others = E[1:, 0], sp.eye(CLASSES - 1) + E[1:, 1:]
     inverse_nn = 1 / (1 - (overlaps.T * others.inv() * overlaps)[0])
     claimed = inverse_nn * (overlaps.T * others.inv() * (overlaps + sp.ones(CLASSES - 1, 1) / (V - 1)))[0]
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        coefficients = _coefficients(0).subs(dict(zip(e, e_prime(), strict=True)))
-        # beta_nk is minus the coefficient of f_k.
-        return {"class 1": -(coefficients.T * E[:, 0])[0] / q1 - claim}
-
+    coefficients = _coefficients(0).subs(dict(zip(e, e_prime(), strict=True)))
+    # beta_nk is minus the coefficient of f_k.
     return Derivation(
         "xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n that of the others",
         "own; Theorem 1(a), sign of (88) corrected",
         r"\xi_1/(\gamma q_1)",
         sp.factor(claimed),
-        residuals,
+        lambda claim: {"class 1": -(coefficients.T * E[:, 0])[0] / q1 - claim},
     )

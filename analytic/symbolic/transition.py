@@ -52,18 +52,14 @@ def premise() -> Derivation:
     """
     z = sp.Symbol("z", real=True)
     overlap = sp.exp(2 * z) / rho0**2
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        xi_n = gamma * (K - 1) * overlap * overlap
-        return {"Eq. (100), K equal classes of weight 1/K": -eta_Z * K * (1 / K) * xi_n - claim}
-
+    xi_n = gamma * (K - 1) * overlap * overlap
     rate = -eta_Z * gamma * sp.exp(4 * z) / rho0**4
     return Derivation(
         "z_c' = -eta_Z gamma (K-1) exp(4 z_c)/rho0^4 per batch-size-1 step",
         "Eq. (13), its K corrected to K-1",
         r"\dot z_c",
         (K - 1) * rate,
-        residuals,
+        lambda claim: {"Eq. (100), K equal classes of weight 1/K": -eta_Z * K * (1 / K) * xi_n - claim},
         printed=K * rate,
     )
 
@@ -184,36 +180,30 @@ def late_growth() -> Derivation:
 @declare
 def late_size() -> Derivation:
     """Return Eq. (132) for V >> 1 as a multiple of one difference of logarithms, as (133) does up to constants."""
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        late = late_growth().claim
-        return {"exp(4 B) of Eq. (132), V -> oo": sp.exp(4 * claim) - sp.limit(sp.simplify(sp.exp(4 * late)), V, sp.oo)}
-
+    late = late_growth().claim
     return Derivation(
         "B_n = (1/4) [ln ln^2(V eta_Z nu t/K) - ln(nu/(2 K))]: positive where ln^2(...) > nu/(2 K)",
         "Eq. (133), up to the constants that Theta leaves open",
         "B_n",
         (2 * sp.log(LOGARITHM) - sp.log(nu / (2 * K))) / 4,
-        residuals,
+        lambda claim: {
+            "exp(4 B) of Eq. (132), V -> oo": sp.exp(4 * claim) - sp.limit(sp.simplify(sp.exp(4 * late)), V, sp.oo)
+        },
     )
 
 
 @declare
 def decoder_rate_effect() -> Derivation:
     """Return how B of (129) depends on eta_Y at fixed eta_Z and t: late, a larger eta_Y means a smaller B."""
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        h_of = sp.Function("h")(eta_Y)
-        slope = sp.diff(sp.log(h_of**2 / eta_Y), eta_Y) * eta_Y
-        # d ln h/d ln eta_Y at fixed t: derivation `h-elasticity`.
-        return {"d ln(h^2/eta_Y)/d ln eta_Y": slope.subs(h_of.diff(eta_Y), elasticity * h_of / eta_Y) - claim}
-
+    h_of = sp.Function("h")(eta_Y)
+    slope = sp.diff(sp.log(h_of**2 / eta_Y), eta_Y) * eta_Y
+    # d ln h/d ln eta_Y at fixed t: derivation `h-elasticity`.
     return Derivation(
         "4 Gamma ~ h^2/eta_Y at fixed eta_Z, t: it falls with eta_Y where exp(u) (u-2) > (V-1) u - 2, u = V h",
         "own; Eq. (133)(b) and Section 6, reading (c)",
         r"d \ln {\Gamma} / d \ln {\eta_{Y}}",
         ((V - 1) * u - 2 - sp.exp(u) * (u - 2)) / (u * (V - 1 + sp.exp(u))),
-        residuals,
+        lambda claim: {"d ln(h^2/eta_Y)/d ln eta_Y": slope.subs(h_of.diff(eta_Y), elasticity * h_of / eta_Y) - claim},
     )
 
 
