@@ -216,7 +216,7 @@ class SymbolicSensitivity(SensitivitySystem):
     @classmethod
     def of(cls, base: SymbolicSystem, directions: list[Direction]) -> SymbolicSensitivity | None:
         """Return the system with derivatives, or None where a derivative has no compiled function."""
-        theory, moving = base.theory, [base.parameter_index(each.kind) for each in directions]
+        theory, moving = base.theory, tuple(base.parameter_index(each.kind) for each in directions)
         ordered = tuple(sorted(moving))
         rate, measures = theory.derivative(ordered), theory.measure_derivative(ordered)
         start = theory.start_derivative(moving)

@@ -114,16 +114,14 @@ class SymbolicTheory:
     @cached_property
     def starting(self) -> Any:
         """Start as a function of the parameters; not compiled."""
-        return self._of_parameters(self.start)
+        return self.of_parameters(self.start)
 
-    def start_derivative(self, moving: Sequence[int]) -> Any:
+    def start_derivative(self, moving: tuple[int, ...]) -> Any:
         """Derivatives of the start by each parameter of `moving`, as `starting`; None where one has no function."""
-        try:
-            return self._of_parameters([[each.diff(self.parameters[i]) for each in self.start] for i in moving])
-        except PrintMethodNotImplementedError:
-            return None
+        return _start_derivative(self, moving)
 
-    def _of_parameters(self, expressions: list[Any]) -> Any:
+    def of_parameters(self, expressions: list[Any]) -> Any:
+        """Expressions in the parameters as a function of these; not compiled."""
         return sympy.lambdify(self.parameters, expressions, [{"math": math}], _Printer())
 
     @cached_property
@@ -180,6 +178,14 @@ def _measure_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Modu
     try:
         return generated_module(theory.derivative_source("measure_derivative", arguments, measured, moving))
     except InputError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _start_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Any:
+    try:
+        return theory.of_parameters([[each.diff(theory.parameters[i]) for each in theory.start] for i in moving])
+    except PrintMethodNotImplementedError:
         return None
 
 
@@ -305,18 +311,9 @@ def product_statements(expressions: Sequence[sympy.Expr], variables: Sequence[sy
 
 
 def generated_module(*parts: str) -> ModuleType:
-    """Write functions to a file named after its content, unless it is there, and import it.
+    """Write functions (sources after the imports) to a file named after its content, unless it is there, and import it.
 
     The folder is "theories" in the cache folder; where that cannot be written to, a temporary one.
-
-    Parameters
-    ----------
-    *parts : str
-        Source after the imports.
-
-    Returns
-    -------
-    module
     """
     source = "\n".join([HEADER, *parts, f"# numba {numba.__version__}, snapdyn {_basis()}\n"])
     name = f"theory_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
