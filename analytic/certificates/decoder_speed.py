@@ -216,20 +216,20 @@ lemma_9_early = Statement(
 )
 
 
-def _late(u_plus: Ball, c: Ball) -> tuple[Ball, Ball, Ball]:
-    """u, (V-1) u exp(-u) - exp(-u) and (V-1) exp(-u), at u = u_+ + c."""
+def late(u_plus: Ball, c: Ball) -> tuple[Ball, Ball, Ball]:
+    """Return u, (V-1) u exp(-u) - exp(-u) and (V-1) exp(-u), at u = u_+ + c."""
     u = u_plus + c
     return u, (1 + c / u_plus) * (-c).exp() - (-u).exp(), (-c).exp() / u_plus
 
 
 def _late_constant(u_plus: Ball, c: Ball) -> Ball:
     """gamma eta_Y s/((1-1/V)^2 ln(V eta_Y s)), V eta_Y s = exp(u) (1 + rest)."""
-    u, rest, others = _late(u_plus, c)
+    u, rest, others = late(u_plus, c)
     return (1 + rest) / (1 + others) / (1 + rest.log1p() / u)
 
 
 def _late_without_V(u_plus: Ball, c: Ball) -> Ball:
-    u, rest, others = _late(u_plus, c)
+    u, rest, others = late(u_plus, c)
     log = u + rest.log1p() - (1 + of_root(u_plus)).log()
     return 2 * log - u * (1 + rest) / (1 + others)
 

@@ -123,7 +123,6 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
     >>> print(prove(Inequality("exp(u) > 3 u", lambda u: u.exp() - 3 * u, {"u": (1.0, 2.0)})))
     not proved: exp(u) > 3 u; false on the sub-box u in [1.125, 1.1875] (14 sub-boxes)
     """
-    names = tuple(inequality.box)
     for name, (low, high) in inequality.box.items():
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise InputError(f"expected a finite range for {name}, received [{low:g}, {high:g}]; give low <= high")
@@ -132,12 +131,12 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
         return arb(low) if low == high else arb(low).union(arb(high))
 
     with ctx.workprec(PRECISION):
-        open_boxes: list[tuple[float, int, tuple[tuple[float, float], ...]]] = []
+        open_boxes: list[tuple[float, int, Box]] = []
         lowest, evaluated = math.inf, 0
-        found = [tuple(inequality.box[name] for name in names)]
+        found: list[Box] = [inequality.box]
         while True:
             for ranges in found:
-                coordinates = {name: ball(*ends) for name, ends in zip(names, ranges, strict=True)}
+                coordinates = {name: ball(*ends) for name, ends in ranges.items()}
                 condition = None if inequality.where is None else inequality.where(**coordinates)
                 if condition is not None and condition < 0:
                     continue
@@ -148,8 +147,7 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
                     # Rounding to a float must not raise the bound.
                     lowest = min(lowest, math.nextafter(lower, -math.inf))
                 elif margin < 0 and (condition is None or condition >= 0):
-                    failing = dict(zip(names, ranges, strict=True))
-                    return Proof(inequality.text, inequality.box, False, True, evaluated, lower, failing)
+                    return Proof(inequality.text, inequality.box, False, True, evaluated, lower, dict(ranges))
                 else:
                     heapq.heappush(open_boxes, (lower, evaluated, ranges))
             if not open_boxes and not evaluated:
@@ -162,18 +160,17 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
             lower, _, worst = heapq.heappop(open_boxes)
             found = _halves(worst) if evaluated < max_boxes else []
             if not found:
-                failing = dict(zip(names, worst, strict=True))
-                return Proof(inequality.text, inequality.box, False, False, evaluated, lower, failing)
+                return Proof(inequality.text, inequality.box, False, False, evaluated, lower, dict(worst))
 
 
-def _halves(ranges: tuple[tuple[float, float], ...]) -> list[tuple[tuple[float, float], ...]]:
+def _halves(ranges: Box) -> list[Box]:
     """Halve the relatively widest range; nothing if all are too narrow."""
-    width, i = max((_width(*ends), -i) for i, ends in enumerate(ranges))
-    if width < NARROWEST:
+    widest = max(ranges, key=lambda name: _width(*ranges[name]))
+    low, high = ranges[widest]
+    if _width(low, high) < NARROWEST:
         return []
-    low, high = ranges[-i]
     middle = math.sqrt(low) * math.sqrt(high) if low > 0 and high > 4 * low else (low + high) / 2
-    return [(*ranges[:-i], half, *ranges[1 - i :]) for half in ((low, middle), (middle, high))]
+    return [{**ranges, widest: half} for half in ((low, middle), (middle, high))]
 
 
 def _width(low: float, high: float) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from snapdyn.analytic.certificates.decoder_speed import LATE, U_PEAK, VOCABULARY, U, of_root, scaled_visits
+from snapdyn.analytic.certificates.decoder_speed import LATE, U_PEAK, VOCABULARY, U, late, of_root, scaled_visits
 from snapdyn.analytic.certificates.prover import Ball, Inequality, Statement, exp_moment, expm1_excess, expm1_ratio
 
 # Solution of x exp(x) = 1, rounded up.
@@ -50,8 +50,7 @@ early_piece = Statement(
 
 def _late_slack(u_plus: Ball, c: Ball, constant: float) -> Ball:
     """u (1 + constant/x) - ln(V x) at u = u_+ + c, by V x = exp(u) (1 + rest)."""
-    u = u_plus + c
-    rest = (1 + c / u_plus) * (-c).exp() - (-u).exp()
+    u, rest, _ = late(u_plus, c)
     return constant * u * (1 + of_root(u_plus)) * (-u).exp() / (1 + rest) - rest.log1p()
 
 
