@@ -132,13 +132,13 @@ def _rates(system: System, rng: np.random.Generator, count: int) -> Floats:
 
 def _null_space(rates: Floats) -> Floats:
     """Basis of the coefficients c with rates @ c = 0, one per row, in reduced echelon form."""
+    from scipy.linalg import null_space
+
     size = np.abs(rates).max(axis=0)
     size[size == 0.0] = 1.0
     scaled = rates / size
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    values, vectors = np.linalg.svd(scaled / np.where(norms > 0, norms, 1.0))[1:]
-    largest = values[0] if values[0] > 0 else 1.0
-    basis = vectors[np.concatenate([values, np.zeros(len(vectors) - len(values))]) <= NULL * largest] / size
+    basis = null_space(scaled / np.where(norms > 0, norms, 1.0), rcond=NULL).T / size
     row = 0
     for column in range(basis.shape[1]):
         if row == len(basis):
