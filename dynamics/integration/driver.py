@@ -1,36 +1,29 @@
-"""Integration of a system: `integrate`, and the loops that make the steps and save the states."""
+"""Integration of one system or of many: `integrate`, `whole_run`, `integrate_many`."""
 
 from __future__ import annotations
 
 import threading
 import time
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
-from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
-from snapdyn.dynamics.integration.failure import Outlook, failure_message, too_many_evaluations
-from snapdyn.dynamics.integration.methods import Plan, StepRepeated, new_solver, plan_run
+from snapdyn.dynamics.integration.events import Event
+from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.integration.solvers import new_solver
+from snapdyn.dynamics.integration.steps import make_steps
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, optional_function, whole
 
-PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
-# The first call of the compiled integrator moves about so many numbers (milliseconds). Later calls take about
-# SECONDS_AT_ONCE, so that Ctrl-C has an effect.
-FIRST_NUMBERS_AT_ONCE = 200_000
-SECONDS_AT_ONCE = 0.1
-MOST_STEPS_AT_ONCE = 10**9
 NEVER = threading.Event()
 
 
@@ -100,7 +93,7 @@ def integrate(
     Trajectory
         After a failure or Ctrl-C: what was computed until then, with `status` and `message` (at which time, in which
         quantity, what to try). A run whose row sums of Y or z leave the bound that rounding and the tolerances allow
-        (`integration.conservation`) has status "failed" too; the message says from which time on.
+        (`integration.recorder`) has status "failed" too; the message says from which time on.
 
     Raises
     ------
@@ -146,7 +139,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         with np.errstate(all="ignore"):
             if times[-1] > 0:
                 solver = new_solver(plan, request)
-            status, message = _make_steps(solver, plan, recorder, request, stop)
+            status, message = make_steps(solver, plan, recorder, request, stop)
             if solver is not None:
                 recorder.last = clock.to_time(solver.t), solver.y
     except KeyboardInterrupt:
@@ -158,7 +151,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         )
     stats = {
         "method": plan.method,
-        "compiled": plan.compiled,
+        "compiled": plan.integrator is not None,
         "log_time": clock.scale is not None,
         "rtol": request.rtol,
         "atol": request.atol,
@@ -168,8 +161,8 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         "steps": recorder.steps,
     }
     trajectory = recorder.trajectory(status, message, stats, time.perf_counter() - started)
-    whole = replace(request, progress=None, events=None, save_decoder=True)
-    trajectory.keep_system(partial(_states, system, whole), partial(_with_decoder, system, whole))
+    again = replace(request, progress=None, events=None, save_decoder=True)
+    trajectory.keep_system(partial(_states, system, again), partial(_with_decoder, system, again))
     return trajectory
 
 
@@ -189,7 +182,7 @@ def _states(full: System, request: Request, times: Floats) -> Floats:
     recorder = StateRecorder(plan.system, times)
     with np.errstate(all="ignore"):
         solver = new_solver(plan, request) if times[-1] > 0 else None
-        _make_steps(solver, plan, recorder, request, NEVER)
+        make_steps(solver, plan, recorder, request, NEVER)
     return plan.system.full_state(recorder.states())
 
 
@@ -230,118 +223,72 @@ def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
     return run
 
 
-def _make_steps(
-    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
-) -> tuple[str, str]:
-    """Make the steps of a run and save its states; return status and message. No solver: the run ends at t = 0."""
-    # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
-    whole = plan.compiled and not request.events
-    if solver is None or not whole:  # else the integrator saves the start too
-        recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None])
-    if solver is None:
-        return "finished", ""
-    make = _whole_run_compiled if whole else _step_by_step
-    return make(solver, plan, recorder, request, stop_asked)
+def integrate_many(
+    systems: Iterable[System],
+    t_eval: ArrayLike,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> list[Trajectory]:
+    """Integrate many systems from t = 0; one trajectory per system, in their order.
 
+    Parameters
+    ----------
+    systems : iterable of System
+        The same system may occur more than once.
+    t_eval : (N,) array
+        Times in batch-size-1 steps, for every member.
+    threads : int or None
+        Number of threads; None: all cores. Results do not depend on it. Only the compiled integrator runs in parallel.
+    progress : callable, optional
+        Called as progress(finished, total) in the calling thread after each member.
+    **options : Any
+        Further arguments of `integrate`: method, rtol, atol, log_time, events, z_only, save_decoder.
 
-def _step_by_step(
-    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
-) -> tuple[str, str]:
-    """Make steps from Python, with any solver and with events; return status and message of the run."""
-    warns = isinstance(solver, scipy.integrate.LSODA | scipy.integrate.BDF | scipy.integrate.Radau)
-    step = _quiet_step if warns else _step
-    clock, progress = plan.clock, request.progress
-    watcher = EventWatcher(plan.system, clock, request.events or {}, solver.y)
-    next_report = time.perf_counter()
-    outlook = Outlook(solver, float(recorder.times[-1]))
-    while solver.status == "running":
-        if stop_asked.is_set():
-            raise KeyboardInterrupt
-        reason = step(solver)
-        if solver.status == "failed" or not np.isfinite(solver.y).all():
-            return "failed", failure_message(solver, plan.system, clock, request, reason)
-        if request.most_evaluations and solver.nfev > request.most_evaluations:
-            return "failed", too_many_evaluations(request.most_evaluations)
-        recorder.steps += 1
-        t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
-        dense = DenseStep(solver, clock)
-        stop = watcher.look(solver, dense) if request.events else None
-        recorder.events = watcher.records
-        if stop is not None:
-            recorder.save_up_to(stop, dense.rows)
-            return "terminated", f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
-        recorder.save_up_to(t, dense.rows)
-        if not request.most_evaluations:
-            outlook.look(recorder.steps, t)
-        if progress and time.perf_counter() >= next_report:
-            progress(t, solver.t / solver.t_bound)
-            next_report = time.perf_counter() + PROGRESS_INTERVAL
-    if progress:
-        progress(recorder.times[-1], 1.0)
-    return "finished", ""
+    Returns
+    -------
+    list of Trajectory
+        A member that fails has status "failed" and a message; the others continue. After Ctrl-C, finished members
+        are complete, and the others have status "interrupted" and the times that they reached.
 
+    Raises
+    ------
+    InputError
+        As in `integrate`, or if a member is not a System; the message names the member.
 
-def _whole_run_compiled(
-    solver: DormandPrinceSolver, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
-) -> tuple[str, str]:
-    """Let the compiled integrator make steps and saves for a tenth of a second at a time; as `_step_by_step`."""
-    times, clock, progress = recorder.times, plan.clock, request.progress
-    save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
-    # With the decoder all states are kept: the trajectory then looks into this array.
-    rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
-    saved = np.empty((rows, recorder.width))
-    losses = np.empty(len(saved)) if solver.knows_loss and not recorder.z_only else NOTHING
-    most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
-    outlook = Outlook(solver, float(times[-1]))
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> systems = [sd.MeanField(sd.syn_small(), 1.0, eta_Z) for eta_Z in (0.1, 1.0)]
+    >>> [float(run.loss[-1].round(4)) for run in sd.integrate_many(systems, [1.0, 10.0])]
+    [0.729, 0.7154]
+    """
+    if not isinstance(systems, Iterable):
+        raise InputError(
+            f"expected a list of systems, received {type(systems).__name__}; write [system], or take integrate for one"
+        )
+    optional_function("progress", progress)
     try:
-        while solver.status == "running":
-            if stop_asked.is_set():
-                raise KeyboardInterrupt
-            started = time.perf_counter()
-            if request.most_evaluations:  # about a dozen evaluations a step
-                most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
-            number, reason = solver.advance(save_at, saved[filled:], losses[filled:], most_steps)
-            filled += number
-            seconds = time.perf_counter() - started
-            most_steps = max(
-                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
+        systems = list(systems)
+    except MemoryError as error:
+        raise InputError(
+            "expected a list of systems that fits into memory, received a longer one; give fewer"
+        ) from error
+    for number, system in enumerate(systems):
+        if not isinstance(system, System):
+            raise InputError(
+                f"expected systems such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__} "
+                f"(systems[{number}])"
             )
-            recorder.steps = solver.steps
-            if solver.status == "failed":
-                return "failed", failure_message(solver, plan.system, clock, request, reason)
-            if request.most_evaluations and solver.nfev > request.most_evaluations:
-                return "failed", too_many_evaluations(request.most_evaluations)
-            t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)
-            if not request.most_evaluations:
-                outlook.look(solver.steps, t)
-            if progress:
-                progress(t, solver.t / solver.t_bound)
-            if filled == len(saved) and solver.status == "running":
-                recorder.keep(saved, losses if losses.size else None)
-                filled = 0
-    finally:
-        recorder.keep(saved[:filled], losses[:filled] if losses.size else None)
-    return "finished", ""
+    threads = cores() if threads is None else whole("threads", threads, 1)
+    stop = threading.Event()
+    request = Request(t_eval, **options)
 
+    def member(number: int, system: System) -> Trajectory:
+        try:
+            return run(system, request, stop)
+        except InputError as error:
+            raise InputError(f"{error} (systems[{number}])") from error
 
-def _step(solver: Any) -> str | None:
-    """Make one step; return the reason if it fails."""
-    try:
-        return solver.step()
-    except ValueError as error:  # BDF and Radau factorise a matrix that may hold NaN
-        solver.status = "failed"
-        return str(error)
-
-
-def _quiet_step(solver: Any) -> str | None:
-    """Make one step of LSODA, BDF or Radau without warnings; a failure is reported with time and quantity instead."""
-    if hasattr(solver, "step_limit"):
-        solver.step_limit.made = 0
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # LSODA
-            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
-            return _step(solver)
-    except StepRepeated as error:
-        solver.status = "failed"
-        return str(error)
+    calls = [partial(member, number, system) for number, system in enumerate(systems)]
+    return in_threads(calls, threads, stop, progress)

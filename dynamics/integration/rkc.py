@@ -16,7 +16,7 @@ import numpy as np
 from scipy.integrate import DenseOutput, OdeSolver
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.chebyshev import euclidean_norm, local_error, stage, tolerance_norm
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 
 DAMPING = 2.0 / 13.0  # keeps the stability polynomial inside the unit circle between its ripples
 MOST_STAGES = 500
@@ -72,7 +72,7 @@ class RKC(OdeSolver):
     def _first_step(self) -> float:
         """Step at which the change of the derivative alone meets the tolerance."""
         h = min(self.t_bound - self.t, 1.0 / self.spectral_radius if self.spectral_radius > 0 else np.inf)
-        change = h * tolerance_norm(self.fun(self.t + h, self.y + h * self.f) - self.f, self.y, self.rtol, self.atol)
+        change = h * _tolerance_norm(self.fun(self.t + h, self.y + h * self.f) - self.f, self.y, self.rtol, self.atol)
         return min(self.t_bound - self.t, 0.1 * h / math.sqrt(change) if change > 0.01 else h)
 
     def _estimated_radius(self) -> float:
@@ -82,14 +82,14 @@ class RKC(OdeSolver):
         which the growth over one jumps to and fro for ever.
         """
         v = self._direction_of_radius
-        length = float(euclidean_norm(v))
+        length = float(_euclidean_norm(v))
         if length == 0.0:
             return 0.0
-        distance = math.sqrt(np.finfo(np.float64).eps) * max(float(euclidean_norm(self.y)), 1.0)
+        distance = math.sqrt(np.finfo(np.float64).eps) * max(float(_euclidean_norm(self.y)), 1.0)
         radius = growth = 0.0
         for _ in range(MOST_POWER_ITERATIONS):
             difference = self.fun(self.t, self.y + (distance / length) * v) - self.f
-            length = float(euclidean_norm(difference))
+            length = float(_euclidean_norm(difference))
             before, growth_before, growth = radius, growth, length / distance
             if not 0.0 < length < np.inf:
                 radius = growth
@@ -115,7 +115,7 @@ class RKC(OdeSolver):
             t_new = self.t_bound if h == self.t_bound - self.t else self.t + h
             new = _chebyshev_step(self.fun, self.t, self.y, self.f, h, stages)
             f_new = self.fun(t_new, new)
-            error = local_error(self.y, new, self.f, f_new, h, self.rtol, self.atol)
+            error = _local_error(self.y, new, self.f, f_new, h, self.rtol, self.atol)
             if error <= 1.0:
                 break
             rejected = True
@@ -163,7 +163,7 @@ def _chebyshev_step(
         mu, nu = 2 * b[j] * w0 / b[j - 1], -b[j] / b[j - 2]
         slope = 2 * b[j] * w1 / b[j - 1] * h
         new = fun(t + c[j - 1] * h, last)
-        stage(new, f, y, last, before, slope, a[j - 1], 1.0 - mu - nu, mu, nu)
+        _stage(new, f, y, last, before, slope, a[j - 1], 1.0 - mu - nu, mu, nu)
         before, last = last, new
     return last
 
@@ -182,3 +182,44 @@ class _Hermite(DenseOutput):
         if x.ndim:
             y_old, y, f_old, f = (part[:, None] for part in self._ends)
         return (1 - x) ** 2 * ((1 + 2 * x) * y_old + x * h * f_old) + x**2 * ((3 - 2 * x) * y + (x - 1) * h * f)
+
+
+# Each makes one pass over the state. The norms are sums in an order that is fixed when they are compiled. Those of a
+# BLAS library depend on the number of its threads from some 10,000 values on, and with them the steps of a run.
+
+
+@kernel(fastmath=EXACT)
+def _stage(rate, f, y, last, before, slope, a, rest, mu, nu):
+    """Replace `rate` = f(last) by the next stage, rest y + mu last + nu before + slope (rate - a f)."""
+    for i in range(rate.size):
+        rate[i] = rest * y[i] + mu * last[i] + nu * before[i] + slope * (rate[i] - a * f[i])
+
+
+@kernel(fastmath=REASSOCIATE)
+def _local_error(y, new, f, f_new, h, rtol, atol):
+    """Root mean square of (0.8 (y - new) + 0.4 h (f + f_new))/(atol + rtol max(|y|, |new|))."""
+    total = 0.0
+    for i in range(y.size):
+        error = 0.8 * (y[i] - new[i]) + 0.4 * h * (f[i] + f_new[i])
+        scaled = error / (atol + rtol * max(abs(y[i]), abs(new[i])))
+        total += scaled * scaled
+    return math.sqrt(total / y.size)
+
+
+@kernel(fastmath=REASSOCIATE)
+def _euclidean_norm(x):
+    """Root of the sum of squares of x, (n,)."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * x[i]
+    return math.sqrt(total)
+
+
+@kernel(fastmath=REASSOCIATE)
+def _tolerance_norm(x, y, rtol, atol):
+    """Root mean square of x/(atol + rtol |y|)."""
+    total = 0.0
+    for i in range(x.size):
+        scaled = x[i] / (atol + rtol * abs(y[i]))
+        total += scaled * scaled
+    return math.sqrt(total / x.size)

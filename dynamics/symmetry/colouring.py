@@ -1,7 +1,7 @@
 """Which values of (z, Y) stay equal for all times: the coarsest balanced colouring, by refinement.
 
 Two values of one colour have equal rates as long as values of equal colour are equal, so they stay equal. Colours are
-64-bit numbers. A round of the refinement takes the sums of the right-hand side (`kernels/mean_field/dispatch`) over
+64-bit numbers. A round of the refinement takes the sums of the right-hand side (`kernels/mean_field/general`) over
 colours in place of numbers, in arithmetic modulo 2**64 (`kernels/refinement`): the entries of a class give its f, rows
 of Y give a = Y^T f, outputs give g = Y (e_n - alpha_n), and their sums over the classes give the rates. Weights
 (priors, P, multiplicities, the start) enter as their bits, so that only exactly equal weights count as equal. Unequal

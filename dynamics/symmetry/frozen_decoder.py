@@ -14,6 +14,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import first_members
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.frozen_decoder_lists import frozen_decoder_lists
 from snapdyn.dynamics.kernels.frozen_decoder_quotient import frozen_decoder_quotient
 from snapdyn.dynamics.memory import scratch
@@ -91,6 +92,8 @@ class ReducedFrozenDecoder(ReducedSystem):
     """
 
     full: FrozenDecoder
+
+    compiled = integrator_of(frozen_decoder_quotient, frozen_decoder_quotient)
 
     def __init__(self, full: FrozenDecoder, C: Ints, of_class: Ints) -> None:
         super().__init__(full, C.ravel())

@@ -16,6 +16,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import first_members, group
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.modified_decoder_lists import modified_decoder_lists
 from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
 from snapdyn.dynamics.memory import scratch
@@ -109,6 +110,8 @@ class ReducedModifiedDecoder(ReducedSystem):
     """
 
     full: ModifiedDecoder
+
+    compiled = integrator_of(modified_decoder_quotient)
 
     def __init__(self, full: ModifiedDecoder, colouring: Colouring) -> None:
         prior, of_class = np.unique(full.layout.prior, return_inverse=True)  # the rate of h_n depends on h_n and p_n

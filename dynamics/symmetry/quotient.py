@@ -1,7 +1,7 @@
 """The mean field of one value per colour: what the right-hand side needs of a colouring.
 
 For a class c of each colour (|c| classes of probability p_c), k counts the colours of its entries, O those of its
-outputs, y the colours of Y. With f_k, r_O = delta - alpha_O and g_k as in `kernels/mean_field/dispatch`,
+outputs, y the colours of Y. With f_k, r_O = delta - alpha_O and g_k as in `kernels/mean_field/general`,
 
     a_O = sum_{k,y} A f_k Y_y,   g_k = sum_{O,y} B Y_y r_O,   Y_y' = eta_Y sum_{c,k,O} C f_k r_O,
     z_s' = eta_Z sum_{c,k} D f_k (g_k - f_k (f . g)).

@@ -10,11 +10,13 @@ import numpy as np
 import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.quotient import Quotient, RowSums
 from snapdyn.dynamics.systems.base import ConservedSum, System
 
+COMPILED = integrator_of(mean_field_quotient, mean_field_quotient)
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
 
 

@@ -10,12 +10,13 @@ import scipy.sparse
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.balance import first_members
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
 from snapdyn.dynamics.kernels.quotient_lists import quotient_lists
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.colouring import Colouring, mixed
 from snapdyn.dynamics.symmetry.quotient import Quotient, RowSums
-from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem
+from snapdyn.dynamics.symmetry.quotient_system import COMPILED, QuotientSystem
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.layout import Layout
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -32,6 +33,8 @@ class ReducedMeanField(QuotientSystem):
     colouring : Colouring
         A balanced colouring of its state.
     """
+
+    compiled = COMPILED
 
     def __init__(self, full: MeanField, colouring: Colouring) -> None:
         self.full, self.colouring = full, colouring
@@ -98,6 +101,8 @@ class ReducedFiniteLength(ReducedMeanField):
     """
 
     full: FiniteLengthMeanField
+
+    compiled = integrator_of(finite_length_quotient, finite_length_quotient)
 
     def kernel_arguments(self) -> tuple[Any, ...]:
         lengths = self.quotient.ranges[:, 1::2] - self.quotient.ranges[:, ::2]

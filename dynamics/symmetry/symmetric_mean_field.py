@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.symmetry.quotient_system import QuotientSystem
+from snapdyn.dynamics.symmetry.quotient_system import COMPILED, QuotientSystem
 from snapdyn.dynamics.symmetry.symmetric_quotient import (
     SymmetricQuotient,
     slot_of_z,
@@ -32,6 +32,8 @@ class SymmetricMeanField(QuotientSystem):
     """
 
     classes: SymmetricClasses
+
+    compiled = COMPILED
 
     def __init__(self, full: MeanField, classes: SymmetricClasses) -> None:
         self.full, self.classes, self.parameters = full, classes, full.parameters

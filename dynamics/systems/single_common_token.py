@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, choice, positive, whole
@@ -54,6 +55,8 @@ class SingleCommonToken(System):
     """
 
     value_names = ("z of the common token", "growth exponent B", "V h")
+
+    compiled = integrator_of(single_common_token)
 
     def __init__(
         self, num_classes: int, vocab_size: int, eta_Y: float, eta_Z: float, rho0: float, form: str = "consistent"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.systems.own.declaration import Declaration, OwnSystem, at_time, new_class
 from snapdyn.dynamics.systems.own.symbolic_theory import SymbolicTheory
@@ -26,8 +27,8 @@ class SymbolicSystem(OwnSystem):
         return _made_again, (self.declaration, self.theory, self.parameters)
 
     @property
-    def integrator(self) -> Any:
-        return self.theory.flow.advance
+    def integrator(self) -> Integrator:
+        return Integrator(self.theory.flow.advance, False)
 
     @property
     def stepper(self) -> Any:
@@ -136,8 +137,8 @@ class SymbolicSensitivity(SensitivitySystem):
         return None if code is None else cls(base, directions, code)
 
     @property
-    def integrator(self) -> Any:
-        return self._code.advance
+    def integrator(self) -> Integrator:
+        return Integrator(self._code.advance, False)
 
     def initial_state(self) -> Floats:
         start = np.empty((1 + len(self.directions), self.base_size))

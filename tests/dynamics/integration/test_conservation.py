@@ -16,7 +16,7 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
-from snapdyn.dynamics.integration.times import LATEST_TIME
+from snapdyn.dynamics.integration.request import LATEST_TIME
 from snapdyn.errors import InputError
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "RKC", "LSODA", "BDF", "Radau", "CVODE")

@@ -226,7 +226,7 @@ def test_dense_jacobian_methods_refuse_large_systems(method: str) -> None:
 @pytest.mark.parametrize("method", ["DOP853", "LSODA"])
 def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that times and fractions never fall and end at the last time and 1."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.driver"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.steps"), "PROGRESS_INTERVAL", 0.0)
     calls: list[tuple[float, float]] = []
     run = integrate(mean_field_system(), [1e3], method=method, progress=lambda t, share: calls.append((t, share)))
     times, shares = np.array(calls).T
@@ -265,7 +265,7 @@ BREAK_TIME = 5 * (math.expm1(2.0) + 99 * 2.0) / 100
 @pytest.mark.parametrize("method", METHODS)
 def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt returns the saves made so far, equal to those of a full run."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.driver"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.steps"), "PROGRESS_INTERVAL", 0.0)
     times = np.arange(0.0, 41.0)
 
     def interrupt(t: float, *_: Any) -> float:
@@ -321,7 +321,7 @@ def test_failure_at_the_start_ends(method: str) -> None:
 
 def test_a_repeated_step_of_lsoda_names_time_and_quantity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that the report of a failed LSODA needs neither its tolerances, which it does not keep, nor its rate."""
-    monkeypatch.setattr("snapdyn.dynamics.integration.methods.MOST_EVALUATIONS_OF_A_STEP", 3)
+    monkeypatch.setattr("snapdyn.dynamics.integration.solvers.MOST_EVALUATIONS_OF_A_STEP", 3)
     run = integrate(SingleCommonToken(*ARGUMENTS), [0.0, 40.0], method="LSODA")
     assert run.status == "failed"
     assert "it changes fastest against its tolerance" in run.message

@@ -1,65 +1,96 @@
-"""DOP853, compiled with the right-hand side: single steps as in scipy's solvers, or a whole trajectory in one call."""
+"""Solvers with the interface of scipy's `OdeSolver`: DOP853 compiled with the right-hand side, and those of scipy."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.integrate
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.cvode import CVODESolver
+from snapdyn.dynamics.integration.methods import LARGEST_DENSE_JACOBIAN, Plan
+from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.integration.rkc import RKC
 from snapdyn.dynamics.kernels import dormand_prince as kernel
-from snapdyn.dynamics.kernels.dormand_prince_factored import advance_factored_mean_field
-from snapdyn.dynamics.kernels.mean_field.factored import Entries, Factors
+from snapdyn.dynamics.kernels.mean_field.factored import FACTORED, Entries, Factors
 from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.dynamics.memory import scratch
-from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder
-from snapdyn.dynamics.symmetry.modified_decoder import ReducedModifiedDecoder
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedFiniteLength, ReducedMeanField
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
-from snapdyn.dynamics.systems.layout import Bools, Layout
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
-from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
-from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
 
-# The systems whose right-hand side is compiled into the integrator: the compiled function, and whether the right-hand
-# side returns the loss (for the mean field with three output columns see `compiled_integrator`). Subclasses are not
-# included: they may change the right-hand side.
-COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
-    MeanField: (kernel.advance_mean_field, True),
-    MeanFieldSensitivity: (kernel.advance_mean_field_sensitivity, False),
-    ReducedMeanField: (kernel.advance_mean_field_quotient, True),
-    FrozenDecoder: (kernel.advance_frozen_decoder, True),
-    ReducedFrozenDecoder: (kernel.advance_frozen_decoder_quotient, True),
-    ModifiedDecoder: (kernel.advance_modified_decoder, False),
-    ReducedModifiedDecoder: (kernel.advance_modified_decoder_quotient, False),
-    ReducedFiniteLength: (kernel.advance_finite_length_quotient, True),
-    SymmetricMeanField: (kernel.advance_mean_field_quotient, True),
-    SingleCommonToken: (kernel.advance_single_common_token, False),
-}
 REASONS = {
     kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
     kernel.NOT_FINITE: "the state is not finite",
 }
 NOTHING = np.empty(0)
-# Measured (docs/how_to/integrators.md): from this size on, and with at least this share of rows of one class only.
-LEAST_FACTORED_SIZE, LEAST_SHARE, FEWEST_COLUMNS = 30_000, 0.5, 16
+MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
 
 
-def compiled_integrator(system: System) -> tuple[Any, bool]:
-    """Return the integrator compiled with the right-hand side of `system`, and whether that returns the loss."""
-    if type(system) is MeanField and system.layout.num_columns == 3:
-        return kernel.advance_mean_field_of_three_columns, True
-    return COMPILED_SYSTEMS.get(type(system)) or (system.integrator, False)
+def new_solver(plan: Plan, request: Request) -> Any:
+    """Solver at t = 0 for a run to the last time of `request`."""
+    system, method, clock = plan.system, plan.method, plan.clock
+    t_end, rtol, atol = float(request.times[-1]), request.rtol, request.atol
+    if plan.integrator is FACTORED:
+        return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
+    if plan.integrator:
+        return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.integrator)
+    if method == "CVODE":
+        return CVODESolver(system, clock, t_end, rtol, atol)
+    options: dict[str, Any] = {}
+    if method in QUIET and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
+        options["jac"] = clock.jacobian(system)
+    elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
+        options = {"lband": 0, "uband": 0}
+    solver = RKC if method == "RKC" else QUIET.get(method) or getattr(scipy.integrate, method)
+    start, end = system.initial_state(), clock.from_time(t_end)
+    return solver(clock.derivative(system), 0.0, start, end, rtol=rtol, atol=atol, **options)
 
 
-def is_compiled(system: System) -> bool:
-    """Whether the right-hand side of `system` is compiled into the integrator."""
-    return type(system) in COMPILED_SYSTEMS or system.integrator is not None
+class _WithoutWarnings:
+    """Steps that do not warn: a failure is reported with time and quantity instead."""
+
+    def _step_impl(self) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # LSODA
+            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
+            return super()._step_impl()  # type: ignore[misc]
+
+
+class BDF(_WithoutWarnings, scipy.integrate.BDF):
+    """scipy's BDF."""
+
+
+class Radau(_WithoutWarnings, scipy.integrate.Radau):
+    """scipy's Radau."""
+
+
+class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
+    """scipy's LSODA, which ends a step after too many evaluations.
+
+    Where rounding keeps its equations from being solved, it can repeat one step for ever, inside one call.
+    """
+
+    def __init__(self, rate: Callable[[float, Floats], Floats], *arguments: Any, **options: Any) -> None:
+        self._made = 0
+
+        def limited(tau: float, state: Floats) -> Floats:
+            self._made += 1
+            if self._made > MOST_EVALUATIONS_OF_A_STEP:
+                raise ValueError(f"LSODA evaluated the right-hand side {MOST_EVALUATIONS_OF_A_STEP} times in one step")
+            return rate(tau, state)
+
+        super().__init__(limited, *arguments, **options)
+
+    def _step_impl(self) -> Any:
+        self._made = 0
+        return super()._step_impl()
+
+
+QUIET: dict[str, Any] = {"LSODA": LSODA, "BDF": BDF, "Radau": Radau}
 
 
 class DormandPrinceSolver:
@@ -68,22 +99,42 @@ class DormandPrinceSolver:
     Parameters
     ----------
     system : System
-        One of `COMPILED_SYSTEMS`, or one with an `integrator` of its own.
+        One with an `integrator`.
     clock : Clock
         t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
     t_end : float
         In batch-size-1 steps.
     rtol : float
     atol : float
+    integrator : Integrator, optional
+        Another form of that of the system.
     """
 
-    def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
-        self._advance, self.knows_loss = compiled_integrator(system)
+    def __init__(
+        self,
+        system: System,
+        clock: Clock,
+        t_end: float,
+        rtol: float,
+        atol: float,
+        integrator: kernel.Integrator | None = None,
+    ) -> None:
+        self._advance, self.knows_loss = integrator or system.integrator or FACTORED
         self._arguments = system.kernel_arguments()
+        self._begin(system.initial_state(), clock, t_end, rtol, atol, system.norm_weights)
+
+    def _begin(
+        self, start: Floats, clock: Clock, t_end: float, rtol: float, atol: float, shares: Floats | None = None
+    ) -> None:
+        """Make the workspace of a run from the values `start` of the vectors at 0."""
         self.t_bound = clock.from_time(t_end)
-        self._work = kernel.new_workspace(
-            system.initial_state(), self.t_bound, rtol, atol, clock.scale, system.norm_weights
+        vectors = np.empty((kernel.VECTORS, start.size))
+        vectors[kernel.STATE] = start
+        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0))
+        where, counts, weights = (
+            each.copy() for each in (kernel.START_WHERE, kernel.START_COUNTS, kernel.START_WEIGHTS)
         )
+        self._work = kernel.Workspace(vectors, where, reals, counts, weights, shares)
         self.status = "running"
 
     @property
@@ -155,20 +206,6 @@ class DormandPrinceSolver:
         return interpolate
 
 
-def is_factored(system: System) -> bool:
-    """Whether z of a system is integrated faster with the stage derivatives of Y as factors."""
-    if type(system) is not MeanField or system.residual or system.size < LEAST_FACTORED_SIZE:
-        return False
-    layout = system.layout
-    alone = int(np.count_nonzero(_rows_of_one_class(layout)))
-    return layout.num_columns >= FEWEST_COLUMNS and alone >= LEAST_SHARE * layout.num_rows
-
-
-def _rows_of_one_class(layout: Layout) -> Bools:
-    """Which rows of Y only one class has an entry in, (num_rows,)."""
-    return np.asarray(np.bincount(layout.entry_row, minlength=layout.num_rows) == 1)
-
-
 class FactoredMeanFieldSolver(DormandPrinceSolver):
     """As `DormandPrinceSolver`, for whole runs of which logits alone are saved.
 
@@ -183,15 +220,13 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
     atol : float
     """
 
-    knows_loss = False
-
     def __init__(self, system: MeanField, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
         L = system.layout
-        columns, alone = L.num_columns, _rows_of_one_class(L)
+        columns, alone = L.num_columns, L.rows_of_one_class
         is_alone = alone[L.entry_row]  # of each entry
         number, shared_number = np.cumsum(is_alone) - 1, np.cumsum(~alone) - 1
         self._rows, self._shared_rows = L.entry_row[is_alone], np.flatnonzero(~alone)
-        self._entries = Entries(
+        entries = Entries(
             L.indptr,
             L.entry_slot,
             np.where(is_alone, -1, L.num_slots + shared_number[L.entry_row] * columns),
@@ -204,22 +239,23 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
         )
         classes = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))[is_alone]
         stages = kernel.ALL_STAGES
-        self._factors = Factors(
-            np.zeros((2, self._rows.size, columns)),
-            np.zeros(1, np.int64),
+        self._Y = np.zeros((2, self._rows.size, columns))
+        factors = Factors(
+            self._Y,
             np.empty((stages, self._rows.size)),
             np.empty((stages, L.prior.size, columns)),
             classes,
             np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=L.prior.size))]),
             np.empty(self._rows.size),
+            scratch(4, max(L.max_support + LANES, stages)),
+            np.zeros(stages, np.int64),
+            np.zeros(stages),
         )
-        width = max(L.max_support + LANES, stages)
-        self._scratch = scratch(4, width), np.zeros(stages, np.int64), np.zeros(stages), np.array([1.0, 0.0, 0.0, 0.0])
         start = np.zeros(L.num_slots + self._shared_rows.size * columns)
         start[: L.num_slots] = system.initial_logits
-        self.t_bound = clock.from_time(t_end)
-        self._work = kernel.new_workspace(start, self.t_bound, rtol, atol, clock.scale)
-        self.status = "running"
+        self._begin(start, clock, t_end, rtol, atol)
+        self._advance, self.knows_loss = FACTORED
+        self._arguments = entries, factors, self._work
         self._system = system
 
     @property
@@ -231,17 +267,5 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
         state[: L.num_slots] = values[: L.num_slots]
         Y = state[L.num_slots :].reshape(L.num_rows, L.num_columns)
         Y[self._shared_rows] = values[L.num_slots :].reshape(-1, L.num_columns)
-        Y[self._rows] = self._factors.Y[self._factors.side[0]]
+        Y[self._rows] = self._Y[self._work.where[kernel.STATE]]
         return state
-
-    def advance(self, save_at: Floats, saved: Floats, losses: Floats, most_steps: int) -> tuple[int, str | None]:
-        """As `DormandPrinceSolver.advance`, without losses; `saved` (rows, width), width at most the logits."""
-        before = int(self._work.counts[kernel.SAVED])
-        outcome = advance_factored_mean_field(
-            self._entries, self._factors, self._scratch, self._work, save_at, saved, most_steps
-        )
-        if outcome == kernel.FINISHED:
-            self.status = "finished"
-        elif outcome in REASONS:
-            self.status = "failed"
-        return int(self._work.counts[kernel.SAVED]) - before, REASONS.get(outcome)
