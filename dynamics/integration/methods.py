@@ -101,7 +101,7 @@ def plan_run(full: System, request: Request) -> Plan:
             return Plan(full, name, clock, full.integrator, interrupted=True)
     # The steps of a reduced system that is compiled, of a full one that is not, are those of scipy's DOP853.
     integrator = system.integrator
-    if type(system) is MeanField:
+    if isinstance(system, MeanField) and integrator is MeanField.compiled:
         L = system.layout
         is_large_enough = system.size >= LEAST_FACTORED_SIZE and L.num_columns >= FEWEST_COLUMNS
         if L.num_columns == 3:

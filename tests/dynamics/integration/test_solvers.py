@@ -20,13 +20,14 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     SingleCommonToken,
+    System,
     integrate,
     log_times,
     single_common_token,
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver
+from snapdyn.dynamics.integration.solvers import DormandPrinceSolver
 from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.errors import InputError
@@ -155,7 +156,7 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt between calls keeps the saves made so far, equal to those of a full run."""
     import importlib
 
-    module = importlib.import_module("snapdyn.dynamics.integration.driver")
+    module = importlib.import_module("snapdyn.dynamics.integration.steps")
     monkeypatch.setattr(module, "SECONDS_AT_ONCE", 0.0)
     monkeypatch.setattr(module, "FIRST_NUMBERS_AT_ONCE", 0)
     times = np.arange(0.0, 41.0)
@@ -197,6 +198,16 @@ def test_auto_takes_the_compiled_route_where_there_is_one() -> None:
             integrate(system, [1.0], "compiled")
 
 
+def compiled_systems() -> list[type[System]]:
+    """All systems that declare an integrator."""
+    found, waiting = [], [System]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        found += [kind] if vars(kind).get("compiled") else []
+    return found
+
+
 @pytest.mark.slow
 def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     """Assert one specialisation per system whatever its options, and no compilation in a fresh process."""
@@ -208,17 +219,19 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     integrate(MeanField(syn_small(), 1.0, 1.0), [1.0], "compiled", reduce=True)
     integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0], "compiled", reduce=True)
     integrate(MeanField(single_common_token(10**9, 1, 0.3), 1.0, 1e-9), [1.0], "compiled")
-    counts = {kind: len(advance.signatures) for kind, (advance, _) in COMPILED_SYSTEMS.items()}
+    counts = {kind: len(kind.compiled.advance.signatures) for kind in compiled_systems()}
     here = (MeanField, ReducedMeanField, SymmetricMeanField, FrozenDecoder, ModifiedDecoder, SingleCommonToken)
     assert [counts[kind] for kind in here] == [1] * 6
     assert max(counts.values()) == 1  # of the others, that another test may have run
+    assert len(MeanField.compiled_for_three_columns.advance.signatures) == 1
     code = """if True:
         from tests.dynamics.integration.helpers import SYSTEMS
+        from tests.dynamics.integration.test_solvers import compiled_systems
         from snapdyn.dynamics import integrate
-        from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS
         for build in SYSTEMS.values():
             integrate(build(), [1.0], "compiled")
-        print(sum(sum(advance.stats.cache_misses.values()) for advance, _ in COMPILED_SYSTEMS.values()))
+        compiled = [kind.compiled.advance for kind in compiled_systems()]
+        print(sum(sum(advance.stats.cache_misses.values()) for advance in compiled))
     """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (run.returncode, run.stdout.strip()) == (0, "0"), run.stderr
@@ -228,8 +241,8 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
 @pytest.mark.parametrize(
     ("classes", "compiled"),
     [
-        ("syn_small()", {"advance_mean_field_of_three_columns", "three_column_rate", "mean_field_of_three_columns"}),
-        ("syn_medium(2)", {"advance_mean_field", "mean_field_of_any_columns"}),
+        ("syn_small()", {"advance_three_column_rate", "three_column_rate", "mean_field_of_three_columns"}),
+        ("syn_medium(2)", {"advance_mean_field_of_any_columns", "mean_field_of_any_columns"}),
     ],
 )
 def test_the_first_run_compiles_only_what_it_calls(tmp_path: Path, classes: str, compiled: set[str]) -> None:

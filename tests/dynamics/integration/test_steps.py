@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times
-from snapdyn.dynamics.integration import failure
-from snapdyn.dynamics.integration.failure import MOST_EVALUATIONS_LEFT, Outlook
+from snapdyn.dynamics.integration import steps
+from snapdyn.dynamics.integration.steps import MOST_EVALUATIONS_LEFT, Outlook
 
 
 def stiff_system() -> MeanField:
@@ -30,7 +30,7 @@ def test_a_stiff_run_ends_by_default() -> None:
 @pytest.mark.parametrize("method", ["compiled", "DOP853"])
 def test_an_explicit_run_says_what_is_left(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert evaluations, both times, the estimate and a remedy, in runs with and without Python between steps."""
-    monkeypatch.setattr(failure, "MOST_EVALUATIONS_LEFT", 100_000)
+    monkeypatch.setattr(steps, "MOST_EVALUATIONS_LEFT", 100_000)
     words = r"at most 100000 .* estimate of \S+ from t = \S+, reached by \d+, to t_end = 1e\+09; try method='CVODE', "
     with pytest.raises(UserWarning, match=words):
         integrate(stiff_system(), [1e9], method)
@@ -38,7 +38,7 @@ def test_an_explicit_run_says_what_is_left(method: str, monkeypatch: pytest.Monk
 
 def test_a_run_with_a_limit_of_its_own_gives_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that `most_evaluations` ends the run in place of a warning."""
-    monkeypatch.setattr(failure, "MOST_EVALUATIONS_LEFT", 100_000)
+    monkeypatch.setattr(steps, "MOST_EVALUATIONS_LEFT", 100_000)
     for method in ("compiled", "DOP853"):
         assert integrate(stiff_system(), [1e9], method, most_evaluations=100_000).status == "failed"
 
