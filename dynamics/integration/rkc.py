@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from scipy.integrate import DenseOutput, OdeSolver
+from scipy.integrate import OdeSolver
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
@@ -55,10 +54,8 @@ class RKC(OdeSolver):
         t_bound: float,
         rtol: float = 1e-3,
         atol: float = 1e-6,
-        vectorized: bool = False,
-        **extraneous: Any,
     ) -> None:
-        super().__init__(fun, t0, y0, t_bound, vectorized)
+        super().__init__(fun, t0, y0, t_bound, False)
         self.rtol, self.atol = rtol, atol
         self.y_old: Floats = self.y
         self.f_old: Floats
@@ -134,8 +131,12 @@ class RKC(OdeSolver):
         self.t, self.y, self.f = t_new, new, f_new
         return True, None
 
-    def _dense_output_impl(self) -> DenseOutput:
-        return _Hermite(self.t_old, self.t, self.y_old, self.y, self.f_old, self.f)
+    def dense_output(self) -> Callable[[float | Floats], Floats]:
+        """States inside the last step, (n,) or (n, N): the cubic through states and derivatives at both ends."""
+        from scipy.interpolate import CubicHermiteSpline
+
+        cubic = CubicHermiteSpline([self.t_old, self.t], [self.y_old, self.y], [self.f_old, self.f])
+        return lambda t: cubic(t).T
 
 
 def _chebyshev_step(
@@ -166,22 +167,6 @@ def _chebyshev_step(
         _stage(new, f, y, last, before, slope, a[j - 1], 1.0 - mu - nu, mu, nu)
         before, last = last, new
     return last
-
-
-class _Hermite(DenseOutput):
-    """Cubic through the states and derivatives at both ends of a step."""
-
-    def __init__(self, t_old: float, t: float, y_old: Floats, y: Floats, f_old: Floats, f: Floats) -> None:
-        super().__init__(t_old, t)
-        self._ends = y_old, y, f_old, f
-
-    def _call_impl(self, t: Any) -> Floats:
-        y_old, y, f_old, f = self._ends
-        h = self.t - self.t_old
-        x = (np.asarray(t) - self.t_old) / h
-        if x.ndim:
-            y_old, y, f_old, f = (part[:, None] for part in self._ends)
-        return (1 - x) ** 2 * ((1 + 2 * x) * y_old + x * h * f_old) + x**2 * ((3 - 2 * x) * y + (x - 1) * h * f)
 
 
 # Each makes one pass over the state. The norms are sums in an order that is fixed when they are compiled. Those of a

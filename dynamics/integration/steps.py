@@ -16,7 +16,6 @@ from snapdyn.dynamics.integration.events import DenseStep, EventWatcher
 from snapdyn.dynamics.integration.methods import Plan
 from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.integration.request import Request
-from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.systems.base import System
 
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
@@ -82,7 +81,7 @@ def _step_by_step(
 
 
 def _whole_run_compiled(
-    solver: DormandPrinceSolver, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
+    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Let the compiled integrator make steps and saves for a tenth of a second at a time; as `_step_by_step`."""
     times, clock, progress = recorder.times, plan.clock, request.progress
@@ -90,7 +89,7 @@ def _whole_run_compiled(
     # With the decoder all states are kept: the trajectory then looks into this array.
     rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
     saved = np.empty((rows, recorder.width))
-    losses = np.empty(len(saved)) if solver.knows_loss and not recorder.z_only else NOTHING
+    losses = np.empty(len(saved) if solver.knows_loss and not recorder.z_only else 0)
     most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
     outlook = Outlook(solver, float(times[-1]))
     try:

@@ -275,6 +275,14 @@ def dense_state(tau, work, out):
 
 
 @njit(inline="always")
+def _accept(work, tau, tau_new, next_step):
+    reals, where = work.reals, work.where
+    reals[STEP], reals[TAU_OLD], reals[TAU] = next_step, tau, tau_new
+    where[STATE], where[OLD] = where[OLD], where[STATE]
+    work.counts[DENSE_MADE] = 0
+
+
+@njit(inline="always")
 def _nothing(h, work, arguments):
     return 0.0, 0.0, 0.0, 0
 
@@ -345,10 +353,8 @@ def _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, loss
             if starts:
                 state, now = (STATE if s == 0 else SCRATCH), h0
             elif s == STAGES:
-                e5, e3, check, number = at_end(h, work, arguments)
-                error, finite = _new_state(
-                    h, vectors, where, reals[RTOL], reals[ATOL], work.shares, e5, e3, check, number
-                )
+                sums = at_end(h, work, arguments)
+                error, finite = _new_state(h, vectors, where, reals[RTOL], reals[ATOL], work.shares, *sums)
                 if not (error < 1.0 and finite):
                     break
                 state = OLD
@@ -372,14 +378,11 @@ def _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, loss
             rejected = True
         else:
             factor = LARGEST_FACTOR if error == 0.0 else min(LARGEST_FACTOR, SAFETY * error**ERROR_EXPONENT)
-            reals[STEP] = size * (min(1.0, factor) if rejected else factor)
-            where[STATE], where[OLD] = where[OLD], where[STATE]
-            reals[TAU_OLD], reals[TAU] = tau, tau_new
+            _accept(work, tau, tau_new, size * (min(1.0, factor) if rejected else factor))
             if not finite:
                 return NOT_FINITE
             rejected = False
             counts[STEPS] += 1
-            counts[DENSE_MADE] = 0
 
 
 @njit(inline="always")
