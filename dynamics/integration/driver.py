@@ -1,4 +1,4 @@
-"""Integration of one system or of many: `integrate`, `whole_run`, `integrate_many`."""
+"""Integration of one system or of many: `integrate`, `whole_run`, `integrate_many`; the loops that make the steps."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.integration.events import Event
-from snapdyn.dynamics.integration.methods import plan_run
+from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
+from snapdyn.dynamics.integration.methods import Plan, plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Request
-from snapdyn.dynamics.integration.solvers import new_solver
-from snapdyn.dynamics.integration.steps import make_steps
+from snapdyn.dynamics.integration.solvers import Outlook, failure_message, new_solver
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, optional_function, whole
 
+PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
+# The first call of the compiled integrator moves about so many numbers (milliseconds). Later calls take about
+# SECONDS_AT_ONCE, so that Ctrl-C has an effect.
+FIRST_NUMBERS_AT_ONCE = 200_000
+SECONDS_AT_ONCE = 0.1
+MOST_STEPS_AT_ONCE = 10**9
 NEVER = threading.Event()
 
 
@@ -139,7 +144,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         with np.errstate(all="ignore"):
             if times[-1] > 0:
                 solver = new_solver(plan, request)
-            status, message = make_steps(solver, plan, recorder, request, stop)
+            status, message = _make_steps(solver, plan, recorder, request, stop)
             if solver is not None:
                 recorder.last = clock.to_time(solver.t), solver.y
     except KeyboardInterrupt:
@@ -182,7 +187,7 @@ def _states(full: System, request: Request, times: Floats) -> Floats:
     recorder = StateRecorder(plan.system, times)
     with np.errstate(all="ignore"):
         solver = new_solver(plan, request) if times[-1] > 0 else None
-        make_steps(solver, plan, recorder, request, NEVER)
+        _make_steps(solver, plan, recorder, request, NEVER)
     return plan.system.full_state(recorder.states())
 
 
@@ -292,3 +297,106 @@ def integrate_many(
 
     calls = [partial(member, number, system) for number, system in enumerate(systems)]
     return in_threads(calls, threads, stop, progress)
+
+
+def _make_steps(
+    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
+) -> tuple[str, str]:
+    """Make the steps of a run and save its states; return status and message. No solver: the run ends at t = 0."""
+    # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
+    whole = plan.integrator is not None and not request.events
+    if solver is None or not whole:  # else the integrator saves the start too
+        recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None])
+    if solver is None:
+        return "finished", ""
+    make = _whole_run_compiled if whole else _step_by_step
+    return make(solver, plan, recorder, request, stop_asked)
+
+
+def _step_by_step(
+    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
+) -> tuple[str, str]:
+    """Make steps from Python, with any solver and with events; return status and message of the run."""
+    clock, progress = plan.clock, request.progress
+    watcher = EventWatcher(plan.system, clock, request.events or {}, solver.y)
+    next_report = time.perf_counter()
+    outlook = Outlook(solver, float(recorder.times[-1]))
+    while solver.status == "running":
+        if stop_asked.is_set():
+            raise KeyboardInterrupt
+        try:
+            reason = solver.step()
+        except ValueError as error:  # of the rate, of a matrix that holds NaN, of a step that is repeated for ever
+            solver.status, reason = "failed", str(error)
+        if solver.status == "failed" or not np.isfinite(solver.y).all():
+            return "failed", failure_message(solver, plan.system, clock, request, reason)
+        if request.most_evaluations and solver.nfev > request.most_evaluations:
+            return "failed", _too_many_evaluations(request.most_evaluations)
+        recorder.steps += 1
+        t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
+        dense = DenseStep(solver, clock)
+        stop = watcher.look(solver, dense) if request.events else None
+        recorder.events = watcher.records
+        if stop is not None:
+            recorder.save_up_to(stop, dense.rows)
+            return "terminated", f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
+        recorder.save_up_to(t, dense.rows)
+        if not request.most_evaluations:
+            outlook.look(recorder.steps, t)
+        if progress and time.perf_counter() >= next_report:
+            progress(t, solver.t / solver.t_bound)
+            next_report = time.perf_counter() + PROGRESS_INTERVAL
+    if progress:
+        progress(recorder.times[-1], 1.0)
+    return "finished", ""
+
+
+def _whole_run_compiled(
+    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
+) -> tuple[str, str]:
+    """Let the compiled integrator make steps and saves for a tenth of a second at a time; as `_step_by_step`."""
+    times, clock, progress = recorder.times, plan.clock, request.progress
+    save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
+    # With the decoder all states are kept: the trajectory then looks into this array.
+    rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
+    saved = np.empty((rows, recorder.width))
+    losses = np.empty(len(saved) if solver.knows_loss and not recorder.z_only else 0)
+    most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
+    outlook = Outlook(solver, float(times[-1]))
+    try:
+        while solver.status == "running":
+            if stop_asked.is_set():
+                raise KeyboardInterrupt
+            started = time.perf_counter()
+            if request.most_evaluations:  # about a dozen evaluations a step
+                most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
+            number, reason = solver.advance(save_at, saved[filled:], losses[filled:], most_steps)
+            filled += number
+            seconds = time.perf_counter() - started
+            most_steps = max(
+                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
+            )
+            recorder.steps = solver.steps
+            if solver.status == "failed":
+                return "failed", failure_message(solver, plan.system, clock, request, reason)
+            if request.most_evaluations and solver.nfev > request.most_evaluations:
+                return "failed", _too_many_evaluations(request.most_evaluations)
+            t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)
+            if not request.most_evaluations:
+                outlook.look(solver.steps, t)
+            if progress:
+                progress(t, solver.t / solver.t_bound)
+            if filled == len(saved) and solver.status == "running":
+                recorder.keep(saved, losses if losses.size else None)
+                filled = 0
+    finally:
+        recorder.keep(saved[:filled], losses[:filled] if losses.size else None)
+    return "finished", ""
+
+
+def _too_many_evaluations(most_evaluations: int) -> str:
+    """Message of a run that was stopped; without the time reached, which depends on how steps are called."""
+    return (
+        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
+        "looser rtol, another method, slower rates or an earlier last time"
+    )

@@ -163,7 +163,7 @@ def test_ctrl_c_inside_a_compiled_run_is_not_swallowed(monkeypatch: pytest.Monke
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snapdyn.dynamics.integration.steps._whole_run_compiled", interrupted)
+    monkeypatch.setattr("snapdyn.dynamics.integration.driver._whole_run_compiled", interrupted)
     with pytest.raises(KeyboardInterrupt):
         validate([id_])
 

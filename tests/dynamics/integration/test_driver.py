@@ -226,7 +226,7 @@ def test_dense_jacobian_methods_refuse_large_systems(method: str) -> None:
 @pytest.mark.parametrize("method", ["DOP853", "LSODA"])
 def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that times and fractions never fall and end at the last time and 1."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.steps"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.driver"), "PROGRESS_INTERVAL", 0.0)
     calls: list[tuple[float, float]] = []
     run = integrate(mean_field_system(), [1e3], method=method, progress=lambda t, share: calls.append((t, share)))
     times, shares = np.array(calls).T
@@ -265,7 +265,7 @@ BREAK_TIME = 5 * (math.expm1(2.0) + 99 * 2.0) / 100
 @pytest.mark.parametrize("method", METHODS)
 def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt returns the saves made so far, equal to those of a full run."""
-    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.steps"), "PROGRESS_INTERVAL", 0.0)
+    monkeypatch.setattr(importlib.import_module("snapdyn.dynamics.integration.driver"), "PROGRESS_INTERVAL", 0.0)
     times = np.arange(0.0, 41.0)
 
     def interrupt(t: float, *_: Any) -> float:

@@ -1,11 +1,14 @@
-"""The compiled integrator: order, step control, dense output, saves, pauses, ensembles, honest endings."""
+"""The compiled integrator: order, step control, dense output, saves, pauses, honest endings; what stiff runs say."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
+    SequenceClasses,
     SingleCommonToken,
     System,
     integrate,
@@ -26,8 +30,9 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
+from snapdyn.dynamics.integration import solvers
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.solvers import DormandPrinceSolver
+from snapdyn.dynamics.integration.solvers import MOST_EVALUATIONS_LEFT, DormandPrinceSolver, Outlook
 from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
 from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.errors import InputError
@@ -156,7 +161,7 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt between calls keeps the saves made so far, equal to those of a full run."""
     import importlib
 
-    module = importlib.import_module("snapdyn.dynamics.integration.steps")
+    module = importlib.import_module("snapdyn.dynamics.integration.driver")
     monkeypatch.setattr(module, "SECONDS_AT_ONCE", 0.0)
     monkeypatch.setattr(module, "FIRST_NUMBERS_AT_ONCE", 0)
     times = np.arange(0.0, 41.0)
@@ -344,3 +349,55 @@ def test_a_step_to_a_state_without_a_rate_is_rejected(log_time: bool) -> None:
     # u falls, so that errors of steps, at most rtol + atol each, do not grow.
     bound = compiled.stats["steps"] * (compiled.stats["rtol"] + 1e-10)
     assert compiled.state[:, 0] == pytest.approx(4 / (2 + times) ** 2, rel=0, abs=bound)
+
+
+def stiff_system() -> MeanField:
+    """Figure 2's classes at eta_Z/eta_Y = 1e8: 28 state values."""
+    P = np.array([[0.2, 0.12, 0.08, 0.6, 0, 0, 0], [0, 0, 0, 0.6, 0.2, 0.12, 0.08]])
+    return MeanField(SequenceClasses(P, query=[0, 0], vocab_size=100), 1e-4, 1e4)
+
+
+def test_a_stiff_run_ends_by_default() -> None:
+    """Assert that a run at eta_Z/eta_Y = 1e8 ends at t = 1e9, by CVODE and in less than 50,000 evaluations."""
+    run = integrate(stiff_system(), log_times(1.0, 1e9, 20), rtol=1e-9)
+    assert (run.status, run.stats["method"]) == ("finished", "CVODE")
+    assert run.stats["evaluations"] < 50_000
+
+
+@pytest.mark.parametrize("method", ["compiled", "DOP853"])
+def test_an_explicit_run_says_what_is_left(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert evaluations, both times, the estimate and a remedy, in runs with and without Python between steps."""
+    monkeypatch.setattr(solvers, "MOST_EVALUATIONS_LEFT", 100_000)
+    words = r"at most 100000 .* estimate of \S+ from t = \S+, reached by \d+, to t_end = 1e\+09; try method='CVODE', "
+    with pytest.raises(UserWarning, match=words):
+        integrate(stiff_system(), [1e9], method)
+
+
+def test_a_run_with_a_limit_of_its_own_gives_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that `most_evaluations` ends the run in place of a warning."""
+    monkeypatch.setattr(solvers, "MOST_EVALUATIONS_LEFT", 100_000)
+    for method in ("compiled", "DOP853"):
+        assert integrate(stiff_system(), [1e9], method, most_evaluations=100_000).status == "failed"
+
+
+def warned(per_factor: float, t_end: float) -> list[str]:
+    """Messages about a run that takes `per_factor` evaluations, 12 a step, for each further factor e of t."""
+    solver = SimpleNamespace(nfev=0)
+    seen = Outlook(solver, t_end)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        while (t := math.exp(solver.nfev / per_factor)) < t_end:
+            solver.nfev += 12_000
+            seen.look(solver.nfev // 12, t)
+    return [str(each.message) for each in caught]
+
+
+def test_the_estimate_is_right_where_steps_grow_with_time() -> None:
+    """Assert one warning for 1.1 times the number after the second look, with what is left then, and none for .9."""
+    t_end, before = 1e12, 48_000  # evaluations at the second look
+    for factor, count in ((0.9, 0), (1.1, 1)):
+        whole = factor * MOST_EVALUATIONS_LEFT + before
+        messages = warned(whole / math.log(t_end), t_end)
+        assert len(messages) == count
+    assert "estimate of 1.1e+07 from t = " in messages[0]
+    assert "reached by 48000, to t_end = 1e+12" in messages[0]
