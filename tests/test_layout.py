@@ -28,7 +28,6 @@ SERVED_BY = {
     "dynamics/kernels/*_quotient": "dynamics/symmetry/test_reduced_system.py",
     "dynamics/kernels/finite_length": "dynamics/systems/test_finite_length.py",
     "dynamics/kernels/decoder": "dynamics/systems/test_frozen_decoder.py",
-    "dynamics/kernels/single_common_token": "dynamics/systems/test_single_common_token.py",
     "dynamics/kernels/called_rate": "dynamics/systems/own/test_user_function.py",
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
-from snapdyn.dynamics.integration.methods import Plan, plan_run
+from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
-from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.integration.request import Plan, Request
 from snapdyn.dynamics.integration.solvers import Outlook, failure_message, new_solver
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.threads import cores, in_threads

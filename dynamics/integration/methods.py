@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.request import LONGEST_SPAN, Request
-from snapdyn.dynamics.kernels.dormand_prince import Integrator
+from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST_SPAN, Plan, Request
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED
 from snapdyn.dynamics.memory import fits
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
@@ -22,38 +20,12 @@ from snapdyn.errors import InputError
 # steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.
 STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 2e6
 STIFF_RATIO_WITHOUT_COMPILED = 30.0
-# BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
-LARGEST_DENSE_JACOBIAN = 3000
 BYTES_PER_VALUE = 32.0  # of the state, its rate, and the copies of the smallest solver
 # The default integration variable of these methods is log time for runs of more than so many time scales.
 LOG_TIME_METHODS, LOG_TIME_FROM = ("LSODA", "BDF", "Radau", "CVODE"), 100
 # Stage derivatives of Y are kept as factors from this size on, with at least this share of rows of one class only
 # (docs/how_to/integrators.md).
 LEAST_FACTORED_SIZE, LEAST_SHARE, FEWEST_COLUMNS = 30_000, 0.5, 16
-
-
-class Plan(NamedTuple):
-    """How a run is integrated.
-
-    Attributes
-    ----------
-    system : System
-        The system whose steps are made: that of the run, or the one of a value for all that stay equal by symmetry.
-    method : str
-        Name of the method.
-    clock : Clock
-        The integration variable.
-    integrator : Integrator or None
-        What makes the steps; None: Python does.
-    interrupted : bool
-        Whether Ctrl-C ended the search for symmetries.
-    """
-
-    system: System
-    method: str
-    clock: Clock
-    integrator: Integrator | None
-    interrupted: bool = False
 
 
 def plan_run(full: System, request: Request) -> Plan:

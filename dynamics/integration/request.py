@@ -1,20 +1,25 @@
-"""What a run is asked for: the arguments of `integrate`, checked; log-spaced times."""
+"""What a run is asked for, the arguments of `integrate`, checked; and how it is then made. Log-spaced times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.events import Event
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
+from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, choice, flag, positive, real_array, shown, whole
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
+# BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
+LARGEST_DENSE_JACOBIAN = 3000
 MOST_TIMES = 10_000_000
 # A run to t has steps of up to t. Explicit methods square the error estimate of a step before they multiply it by the
 # step h: numbers of about error/h, relative to the tolerance. The step control tells errors apart down to
@@ -143,3 +148,27 @@ class Request:
     def only_logits(self) -> bool:
         """Whether the run saves logits and nothing else."""
         return self.z_only and not self.save_decoder and not self.events
+
+
+class Plan(NamedTuple):
+    """How a run is integrated.
+
+    Attributes
+    ----------
+    system : System
+        The system whose steps are made: that of the run, or the one of a value for all that stay equal by symmetry.
+    method : str
+        Name of the method.
+    clock : Clock
+        The integration variable.
+    integrator : Integrator or None
+        What makes the steps; None: Python does.
+    interrupted : bool
+        Whether Ctrl-C ended the search for symmetries.
+    """
+
+    system: System
+    method: str
+    clock: Clock
+    integrator: Integrator | None
+    interrupted: bool = False

@@ -174,14 +174,17 @@ def _chebyshev_step(
 
 
 @kernel(fastmath=EXACT)
-def _stage(rate, f, y, last, before, slope, a, rest, mu, nu):
+def _stage(
+    rate: Floats, f: Floats, y: Floats, last: Floats, before: Floats,
+    slope: float, a: float, rest: float, mu: float, nu: float,
+) -> None:  # fmt: skip
     """Replace `rate` = f(last) by the next stage, rest y + mu last + nu before + slope (rate - a f)."""
     for i in range(rate.size):
         rate[i] = rest * y[i] + mu * last[i] + nu * before[i] + slope * (rate[i] - a * f[i])
 
 
 @kernel(fastmath=REASSOCIATE)
-def _local_error(y, new, f, f_new, h, rtol, atol):
+def _local_error(y: Floats, new: Floats, f: Floats, f_new: Floats, h: float, rtol: float, atol: float) -> float:
     """Root mean square of (0.8 (y - new) + 0.4 h (f + f_new))/(atol + rtol max(|y|, |new|))."""
     total = 0.0
     for i in range(y.size):
@@ -192,7 +195,7 @@ def _local_error(y, new, f, f_new, h, rtol, atol):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _euclidean_norm(x):
+def _euclidean_norm(x: Floats) -> float:
     """Root of the sum of squares of x, (n,)."""
     total = 0.0
     for i in range(x.size):
@@ -201,7 +204,7 @@ def _euclidean_norm(x):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _tolerance_norm(x, y, rtol, atol):
+def _tolerance_norm(x: Floats, y: Floats, rtol: float, atol: float) -> float:
     """Root mean square of x/(atol + rtol |y|)."""
     total = 0.0
     for i in range(x.size):

@@ -16,8 +16,7 @@ import scipy.integrate
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver
-from snapdyn.dynamics.integration.methods import LARGEST_DENSE_JACOBIAN, Plan
-from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Plan, Request
 from snapdyn.dynamics.integration.rkc import RKC
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED, Entries, Factors
@@ -40,7 +39,7 @@ def new_solver(plan: Plan, request: Request) -> Any:
     """Solver at t = 0 for a run to the last time of `request`."""
     system, method, clock = plan.system, plan.method, plan.clock
     t_end, rtol, atol = float(request.times[-1]), request.rtol, request.atol
-    if plan.integrator is FACTORED:
+    if plan.integrator is FACTORED and isinstance(system, MeanField):
         return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
     if plan.integrator:
         return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.integrator)
@@ -137,9 +136,8 @@ class DormandPrinceSolver:
         vectors = np.empty((kernel.VECTORS, start.size))
         vectors[kernel.STATE] = start
         reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0))
-        where, counts, weights = (
-            each.copy() for each in (kernel.START_WHERE, kernel.START_COUNTS, kernel.START_WEIGHTS)
-        )
+        where, counts = kernel.START_WHERE.copy(), kernel.START_COUNTS.copy()
+        weights = kernel.START_WEIGHTS.copy()
         self._work = kernel.Workspace(vectors, where, reals, counts, weights, shares)
         self.status = "running"
 

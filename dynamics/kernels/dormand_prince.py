@@ -100,6 +100,14 @@ def _combine(out, base, h, row, weights, start, stop, vectors, where):
 
 
 @njit(inline="always")
+def sum_of_eight(w, k):
+    """Weights times the eight stages that the new state and both error estimates use."""
+    return (w[0] * k[0] + w[1] * k[1] + w[2] * k[2] + w[3] * k[3]) + (
+        w[4] * k[4] + w[5] * k[5] + w[6] * k[6] + w[7] * k[7]
+    )
+
+
+@njit(inline="always")
 def _end_of_block(start, size):
     return min(start + np.uint64(BLOCK), np.uint64(size))
 
@@ -133,12 +141,8 @@ def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, numbe
         stop = _end_of_block(start, y.size)
         _combine(y_new, y, h, STAGES, COEFFICIENTS[STAGES], start, stop, vectors, where)
         for i in range(start, stop):
-            e5 = (a[0] * k0[i] + a[1] * k1[i] + a[2] * k2[i] + a[3] * k3[i]) + (
-                a[4] * k4[i] + a[5] * k5[i] + a[6] * k6[i] + a[7] * k7[i]
-            )
-            e3 = (b[0] * k0[i] + b[1] * k1[i] + b[2] * k2[i] + b[3] * k3[i]) + (
-                b[4] * k4[i] + b[5] * k5[i] + b[6] * k6[i] + b[7] * k7[i]
-            )
+            k = k0[i], k1[i], k2[i], k3[i], k4[i], k5[i], k6[i], k7[i]
+            e5, e3 = sum_of_eight(a, k), sum_of_eight(b, k)
             before, after = abs(y[i]), abs(y_new[i])
             inverse = 1.0 / (atol + rtol * (before if before > after else after))
             e5, e3 = e5 * inverse, e3 * inverse

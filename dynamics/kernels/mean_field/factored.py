@@ -11,7 +11,6 @@ these are; sums are taken in another order.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -38,9 +37,10 @@ from snapdyn.dynamics.kernels.dormand_prince import (
     STATE,
     USED,
     integrator_of,
+    sum_of_eight,
 )
-from snapdyn.dynamics.kernels.elementary import exp_nonpositive, softmax_error
-from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.dynamics.kernels.elementary import softmax_error
+from snapdyn.dynamics.kernels.mean_field.general import attention
 
 
 class Entries(NamedTuple):
@@ -92,31 +92,6 @@ def _stages_of(work, factors):
 
 
 @njit(inline="always")
-def _attention(n, state, entries, factors):
-    """Write c, and c times multiplicity, of the entries of a class; return 1/|c|."""
-    c, counted = factors.work[0], factors.work[1]
-    start = entries.indptr[n]
-    m = entries.indptr[n + 1] - start
-    largest = -math.inf
-    for i in range(m):
-        x = entries.log_p[start + i] + state[entries.slot[start + i]]
-        c[i] = x
-        largest = x if x > largest else largest
-    padded = (m + LANES - 1) // LANES * LANES
-    for i in range(m, padded):
-        c[i] = largest
-    for i in range(padded):
-        c[i] = exp_nonpositive(c[i] - largest)
-    square = 0.0
-    for i in range(m):
-        counted[i] = entries.multiplicity[start + i] * c[i]
-        square += counted[i] * c[i]
-        if entries.alone[start + i] >= 0:
-            factors.share[entries.alone[start + i]] = counted[i]
-    return 1.0 / math.sqrt(square)
-
-
-@njit(inline="always")
 def _logits(n, r, state, Y, stages, weights, entries, factors):
     """Write the sum of c times row over the entries of a class to `r`."""
     counted, dots, of_row, error, pace = factors.work[1], factors.work[3], factors.share, factors.error, factors.pace
@@ -126,6 +101,7 @@ def _logits(n, r, state, Y, stages, weights, entries, factors):
     for i in range(entries.indptr[n + 1] - start):
         row, share = entries.alone[start + i], counted[i]
         if row >= 0:
+            of_row[row] = share
             y = Y[row]
             for j in range(num_columns):
                 r[j] += share * y[j]
@@ -164,7 +140,7 @@ def factored_rate(state, out, entries, factors, work):
     for n in range(entries.prior.size):
         start = entries.indptr[n]
         m = entries.indptr[n + 1] - start
-        scale = _attention(n, state, entries, factors)
+        scale = attention(start, m, state, entries.slot, entries.log_p, entries.multiplicity, c, counted)
         r = error[stage, n]
         _logits(n, r, state, Y, stages, weights, entries, factors)
         for j in range(num_columns):
@@ -229,13 +205,9 @@ def _rows_at_end(h, work, arguments):
         r4, r5, r6, r7 = error[stages[4], n], error[stages[5], n], error[stages[6], n], error[stages[7], n]
         y, y_new = Y[row], Y_new[row]
         for j in range(y.size):
-            k0, k1, k2, k3 = p0 * r0[j], p1 * r1[j], p2 * r2[j], p3 * r3[j]
-            k4, k5, k6, k7 = p4 * r4[j], p5 * r5[j], p6 * r6[j], p7 * r7[j]
-            value = y[j] + h * (
-                (w[0] * k0 + w[1] * k1 + w[2] * k2 + w[3] * k3) + (w[4] * k4 + w[5] * k5 + w[6] * k6 + w[7] * k7)
-            )
-            e5 = (a[0] * k0 + a[1] * k1 + a[2] * k2 + a[3] * k3) + (a[4] * k4 + a[5] * k5 + a[6] * k6 + a[7] * k7)
-            e3 = (b[0] * k0 + b[1] * k1 + b[2] * k2 + b[3] * k3) + (b[4] * k4 + b[5] * k5 + b[6] * k6 + b[7] * k7)
+            k = p0 * r0[j], p1 * r1[j], p2 * r2[j], p3 * r3[j], p4 * r4[j], p5 * r5[j], p6 * r6[j], p7 * r7[j]
+            value = y[j] + h * sum_of_eight(w, k)
+            e5, e3 = sum_of_eight(a, k), sum_of_eight(b, k)
             before, after = abs(y[j]), abs(value)
             inverse = 1.0 / (atol + rtol * (before if before > after else after))
             e5, e3 = e5 * inverse, e3 * inverse

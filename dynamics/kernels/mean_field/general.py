@@ -82,25 +82,7 @@ def _rate(num_columns, state, out, entries, weights, classes, prior, constants, 
         start, column, query = classes[n, 0], classes[n, 2], classes[n, 3]
         query_entry = classes[n, 4] - start
         m = classes[n, 1] - start
-        largest = -math.inf
-        for i in range(m):
-            x = log_p[start + i] + state[slots[start + i]]
-            c[i] = x
-            largest = x if x > largest else largest
-        padded = (m + LANES - 1) // LANES * LANES
-        for i in range(m, padded):  # whole vectors: a remainder one by one takes as long as the rest
-            c[i] = largest
-        for i in range(padded):
-            c[i] = exp_nonpositive(c[i] - largest)
-        # A loop that sums and also stores would be vectorised only where its arrays are seen to lie apart: the last
-        # bits of the sum would depend on where they are in memory.
-        for i in range(m):
-            c_counted[i] = multiplicity[start + i] * c[i]
-        square = 0.0
-        for i in range(m):
-            square += c_counted[i] * c[i]
-        # f = c/|c|; the factor is put in late, so that nothing waits for the square root.
-        scale = 1.0 / math.sqrt(square)
+        scale = attention(start, m, state, slots, log_p, multiplicity, c, c_counted)
 
         for j in range(num_columns):
             r[j] = 0.0
@@ -147,6 +129,32 @@ def _rate(num_columns, state, out, entries, weights, classes, prior, constants, 
         for i in range(m):
             out[slots[start + i]] += pace * c[i] * (g[i] - scale * c[i] * overlap)
     return loss
+
+
+@njit(inline="always")
+def attention(start, m, state, slots, log_p, multiplicity, c, c_counted):
+    """Write c, and c times multiplicity, on the m entries of a class; return 1/|c|.
+
+    f = c/|c|; the factor is put in late, so that nothing waits for the square root.
+    """
+    largest = -math.inf
+    for i in range(m):
+        x = log_p[start + i] + state[slots[start + i]]
+        c[i] = x
+        largest = x if x > largest else largest
+    padded = (m + LANES - 1) // LANES * LANES
+    for i in range(m, padded):  # whole vectors: a remainder one by one takes as long as the rest
+        c[i] = largest
+    for i in range(padded):
+        c[i] = exp_nonpositive(c[i] - largest)
+    # A loop that sums and also stores would be vectorised only where its arrays are seen to lie apart: the last bits of
+    # the sum would depend on where they are in memory.
+    for i in range(m):
+        c_counted[i] = multiplicity[start + i] * c[i]
+    square = 0.0
+    for i in range(m):
+        square += c_counted[i] * c[i]
+    return 1.0 / math.sqrt(square)
 
 
 @njit(inline="always")
