@@ -197,7 +197,7 @@ class System(ABC):
         """Those of `invariants` that are linear in the state, by name, of states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
-        (`integration.conservation`). Other invariants are reported and not judged.
+        (`integration.recorder`). Other invariants are reported and not judged.
         """
         return {}
 
