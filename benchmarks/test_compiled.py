@@ -12,7 +12,7 @@ from cases import ATOL, CASES, RTOL, system, times
 from diffrax_program import diffrax_run, diffrax_solver
 
 from snapdyn.dynamics import MeanField, integrate, syn_small
-from snapdyn.dynamics.integration.ensemble import integrate_many
+from snapdyn.dynamics.integration.driver import integrate_many
 
 ROUTES: dict[str, dict[str, Any]] = {
     "compiled": {"method": "compiled", "reduce": False},

@@ -13,7 +13,7 @@ import sympy
 
 import snapdyn as sd
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 
 K, V, ETA_Y, ETA_Z, RHO0 = 5, 100, 1.0, 0.5, 3.0
 END = 3000.0

@@ -2,12 +2,11 @@
 
 from snapdyn.dynamics.class_kinds import ClassKind, SymmetricClasses, symmetric_classes
 from snapdyn.dynamics.classes import SequenceClasses
-from snapdyn.dynamics.integration.driver import integrate, whole_run
-from snapdyn.dynamics.integration.ensemble import integrate_many
+from snapdyn.dynamics.integration.driver import integrate, integrate_many, whole_run
 from snapdyn.dynamics.integration.events import Event, State
+from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.integration.sensitivities import Sensitivity, sensitivity
-from snapdyn.dynamics.integration.times import log_times
-from snapdyn.dynamics.symmetry.stability import growth_of_differences
+from snapdyn.dynamics.integration.stability import growth_of_differences
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System

@@ -25,8 +25,6 @@ SERVED_BY = {
     "dynamics/kernels/*quotient": "dynamics/symmetry/test_systems.py",
     "dynamics/kernels/finite_length": "dynamics/systems/test_finite_length.py",
     "dynamics/kernels/decoder": "dynamics/systems/test_frozen_decoder.py",
-    "dynamics/kernels/single_common_token": "dynamics/systems/test_single_common_token.py",
-    "dynamics/kernels/chebyshev": "dynamics/integration/test_rkc.py",
     "dynamics/kernels/called_rate": "dynamics/systems/own/test_user_function.py",
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.dynamics.integration.times import log_times
+from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.synthetic import single_common_token
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.validation.design import over_grid

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.dynamics.integration.ensemble import integrate_many
-from snapdyn.dynamics.integration.times import log_times
+from snapdyn.dynamics.integration.driver import integrate_many
+from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.synthetic import profile, random_classes, single_common_token
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import Trajectory

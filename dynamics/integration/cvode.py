@@ -80,7 +80,7 @@ class CVODESolver:
 
     def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
         CVODE, CVODEJacTimes = _quiet_sundials()
-        self._system, self._clock, self._scale = system, clock, clock.scale
+        self._system, self._clock = system, clock
         self.t = self.t_old = 0.0
         self.t_bound = clock.from_time(t_end)
         self.y: Floats = system.initial_state()
@@ -88,13 +88,8 @@ class CVODESolver:
         self.nfev = 0
         # The arrays of SUNDIALS are read-only; for those the kernels would be compiled again.
         self._state, self._vector = np.empty((2, self.y.size))
-        products = None
-        if type(system) is MeanField and not system.residual:
-            *arguments, work = system.kernel_arguments()
-            self._arguments = (*arguments, scratch(SCRATCH_ROWS, work.shape[1]))
-            products = CVODEJacTimes(None, self._write_product)
-        elif system.has_jacobian:
-            products = CVODEJacTimes(None, self._write_own_product)
+        self._product = self._product_of(system)
+        products = CVODEJacTimes(None, self._write_product) if self._product else None
         self._solver = CVODE(
             self._write_rate,
             method="BDF",
@@ -115,28 +110,30 @@ class CVODESolver:
                 else:
                     os.environ[WARNINGS] = before
 
+    @staticmethod
+    def _product_of(system: System) -> Callable[..., Any] | None:
+        """Function (t, state, vector, out) that writes products of the Jacobian with vectors, if there is one."""
+        if type(system) is MeanField and not system.residual:
+            *arguments, work = system.kernel_arguments()
+            arguments.append(scratch(SCRATCH_ROWS, work.shape[1]))
+            return lambda t, state, vector, out: mean_field_jacobian(state, vector, out, *arguments)
+        return system.write_jacobian_product if system.has_jacobian else None
+
     def _write_rate(self, tau: float, state: Floats, out: Floats) -> None:
-        self.nfev += 1
         self._state[:] = state
-        self._system.write_rate_at(self._clock.to_time(tau), self._state, out)
-        if self._scale:
-            out *= self._scale * math.exp(tau)  # dt/dtau
+        self._write(self._system.write_rate_at, tau, self._state, out)
 
     def _write_product(self, tau: float, state: Floats, rate: Floats, vector: Floats, out: Floats) -> None:
-        self.nfev += 1
         self._state[:] = state
         self._vector[:] = vector
-        mean_field_jacobian(self._state, self._vector, out, *self._arguments)
-        if self._scale:
-            out *= self._scale * math.exp(tau)
+        self._write(self._product, tau, self._state, self._vector, out)
 
-    def _write_own_product(self, tau: float, state: Floats, rate: Floats, vector: Floats, out: Floats) -> None:
+    def _write(self, function: Any, tau: float, *arguments: Floats) -> None:
+        """Let a function write d/dt to the last of its arguments, and turn it into d/dtau."""
         self.nfev += 1
-        self._state[:] = state
-        self._vector[:] = vector
-        self._system.write_jacobian_product(self._clock.to_time(tau), self._state, self._vector, out)
-        if self._scale:
-            out *= self._scale * math.exp(tau)
+        function(self._clock.to_time(tau), *arguments)
+        if self._clock.scale:
+            arguments[-1][:] *= self._clock.scale * math.exp(tau)
 
     def step(self) -> str | None:
         """Make one step; return the reason if it fails."""

@@ -1,29 +1,27 @@
-"""Integration of a system: `integrate`, and the loops that make the steps and save the states."""
+"""Integration of one system or of many: `integrate`, `whole_run`, `integrate_many`; the loops that make the steps."""
 
 from __future__ import annotations
 
 import threading
 import time
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
-from snapdyn.dynamics.integration.failure import Outlook, failure_message, too_many_evaluations
-from snapdyn.dynamics.integration.methods import Plan, StepRepeated, new_solver, plan_run
+from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
-from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.integration.request import Plan, Request
+from snapdyn.dynamics.integration.solvers import Outlook, failure_message, new_solver
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, optional_function, whole
 
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
 # The first call of the compiled integrator moves about so many numbers (milliseconds). Later calls take about
@@ -100,7 +98,7 @@ def integrate(
     Trajectory
         After a failure or Ctrl-C: what was computed until then, with `status` and `message` (at which time, in which
         quantity, what to try). A run whose row sums of Y or z leave the bound that rounding and the tolerances allow
-        (`integration.conservation`) has status "failed" too; the message says from which time on.
+        (`integration.recorder`) has status "failed" too; the message says from which time on.
 
     Raises
     ------
@@ -158,7 +156,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         )
     stats = {
         "method": plan.method,
-        "compiled": plan.compiled,
+        "compiled": plan.integrator is not None,
         "log_time": clock.scale is not None,
         "rtol": request.rtol,
         "atol": request.atol,
@@ -168,8 +166,8 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         "steps": recorder.steps,
     }
     trajectory = recorder.trajectory(status, message, stats, time.perf_counter() - started)
-    whole = replace(request, progress=None, events=None, save_decoder=True)
-    trajectory.keep_system(partial(_states, system, whole), partial(_with_decoder, system, whole))
+    again = replace(request, progress=None, events=None, save_decoder=True)
+    trajectory.keep_system(partial(_states, system, again), partial(_with_decoder, system, again))
     return trajectory
 
 
@@ -230,12 +228,83 @@ def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
     return run
 
 
+def integrate_many(
+    systems: Iterable[System],
+    t_eval: ArrayLike,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> list[Trajectory]:
+    """Integrate many systems from t = 0; one trajectory per system, in their order.
+
+    Parameters
+    ----------
+    systems : iterable of System
+        The same system may occur more than once.
+    t_eval : (N,) array
+        Times in batch-size-1 steps, for every member.
+    threads : int or None
+        Number of threads; None: all cores. Results do not depend on it. Only the compiled integrator runs in parallel.
+    progress : callable, optional
+        Called as progress(finished, total) in the calling thread after each member.
+    **options : Any
+        Further arguments of `integrate`: method, rtol, atol, log_time, events, z_only, save_decoder.
+
+    Returns
+    -------
+    list of Trajectory
+        A member that fails has status "failed" and a message; the others continue. After Ctrl-C, finished members
+        are complete, and the others have status "interrupted" and the times that they reached.
+
+    Raises
+    ------
+    InputError
+        As in `integrate`, or if a member is not a System; the message names the member.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> systems = [sd.MeanField(sd.syn_small(), 1.0, eta_Z) for eta_Z in (0.1, 1.0)]
+    >>> [float(run.loss[-1].round(4)) for run in sd.integrate_many(systems, [1.0, 10.0])]
+    [0.729, 0.7154]
+    """
+    if not isinstance(systems, Iterable):
+        raise InputError(
+            f"expected a list of systems, received {type(systems).__name__}; write [system], or take integrate for one"
+        )
+    optional_function("progress", progress)
+    try:
+        systems = list(systems)
+    except MemoryError as error:
+        raise InputError(
+            "expected a list of systems that fits into memory, received a longer one; give fewer"
+        ) from error
+    for number, system in enumerate(systems):
+        if not isinstance(system, System):
+            raise InputError(
+                f"expected systems such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__} "
+                f"(systems[{number}])"
+            )
+    threads = cores() if threads is None else whole("threads", threads, 1)
+    stop = threading.Event()
+    request = Request(t_eval, **options)
+
+    def member(number: int, system: System) -> Trajectory:
+        try:
+            return run(system, request, stop)
+        except InputError as error:
+            raise InputError(f"{error} (systems[{number}])") from error
+
+    calls = [partial(member, number, system) for number, system in enumerate(systems)]
+    return in_threads(calls, threads, stop, progress)
+
+
 def _make_steps(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Make the steps of a run and save its states; return status and message. No solver: the run ends at t = 0."""
     # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
-    whole = plan.compiled and not request.events
+    whole = plan.integrator is not None and not request.events
     if solver is None or not whole:  # else the integrator saves the start too
         recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None])
     if solver is None:
@@ -248,8 +317,6 @@ def _step_by_step(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Make steps from Python, with any solver and with events; return status and message of the run."""
-    warns = isinstance(solver, scipy.integrate.LSODA | scipy.integrate.BDF | scipy.integrate.Radau)
-    step = _quiet_step if warns else _step
     clock, progress = plan.clock, request.progress
     watcher = EventWatcher(plan.system, clock, request.events or {}, solver.y)
     next_report = time.perf_counter()
@@ -257,11 +324,14 @@ def _step_by_step(
     while solver.status == "running":
         if stop_asked.is_set():
             raise KeyboardInterrupt
-        reason = step(solver)
+        try:
+            reason = solver.step()
+        except ValueError as error:  # of the rate, of a matrix that holds NaN, of a step that is repeated for ever
+            solver.status, reason = "failed", str(error)
         if solver.status == "failed" or not np.isfinite(solver.y).all():
             return "failed", failure_message(solver, plan.system, clock, request, reason)
         if request.most_evaluations and solver.nfev > request.most_evaluations:
-            return "failed", too_many_evaluations(request.most_evaluations)
+            return "failed", _too_many_evaluations(request.most_evaluations)
         recorder.steps += 1
         t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
         dense = DenseStep(solver, clock)
@@ -282,7 +352,7 @@ def _step_by_step(
 
 
 def _whole_run_compiled(
-    solver: DormandPrinceSolver, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
+    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Let the compiled integrator make steps and saves for a tenth of a second at a time; as `_step_by_step`."""
     times, clock, progress = recorder.times, plan.clock, request.progress
@@ -290,7 +360,7 @@ def _whole_run_compiled(
     # With the decoder all states are kept: the trajectory then looks into this array.
     rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
     saved = np.empty((rows, recorder.width))
-    losses = np.empty(len(saved)) if solver.knows_loss and not recorder.z_only else NOTHING
+    losses = np.empty(len(saved) if solver.knows_loss and not recorder.z_only else 0)
     most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
     outlook = Outlook(solver, float(times[-1]))
     try:
@@ -310,7 +380,7 @@ def _whole_run_compiled(
             if solver.status == "failed":
                 return "failed", failure_message(solver, plan.system, clock, request, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
-                return "failed", too_many_evaluations(request.most_evaluations)
+                return "failed", _too_many_evaluations(request.most_evaluations)
             t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)
             if not request.most_evaluations:
                 outlook.look(solver.steps, t)
@@ -324,24 +394,9 @@ def _whole_run_compiled(
     return "finished", ""
 
 
-def _step(solver: Any) -> str | None:
-    """Make one step; return the reason if it fails."""
-    try:
-        return solver.step()
-    except ValueError as error:  # BDF and Radau factorise a matrix that may hold NaN
-        solver.status = "failed"
-        return str(error)
-
-
-def _quiet_step(solver: Any) -> str | None:
-    """Make one step of LSODA, BDF or Radau without warnings; a failure is reported with time and quantity instead."""
-    if hasattr(solver, "step_limit"):
-        solver.step_limit.made = 0
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # LSODA
-            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
-            return _step(solver)
-    except StepRepeated as error:
-        solver.status = "failed"
-        return str(error)
+def _too_many_evaluations(most_evaluations: int) -> str:
+    """Message of a run that was stopped; without the time reached, which depends on how steps are called."""
+    return (
+        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
+        "looser rtol, another method, slower rates or an earlier last time"
+    )

@@ -1,21 +1,87 @@
-"""What a run is asked for: the arguments of `integrate`, checked."""
+"""What a run is asked for, the arguments of `integrate`, checked; and how it is then made. Log-spaced times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.events import Event
-from snapdyn.dynamics.integration.times import LATEST_TIME, checked_times
-from snapdyn.errors import InputError, choice, flag, positive, shown, whole
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
+from snapdyn.dynamics.systems.base import System
+from snapdyn.errors import InputError, choice, flag, positive, real_array, shown, whole
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
+# BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
+LARGEST_DENSE_JACOBIAN = 3000
+MOST_TIMES = 10_000_000
+# A run to t has steps of up to t. Explicit methods square the error estimate of a step before they multiply it by the
+# step h: numbers of about error/h, relative to the tolerance. The step control tells errors apart down to
+# (10/0.9)**-8 = 4e-9, below which a step always grows tenfold. So (4e-9/h)**2 must be a normal number, above 2.2e-308:
+# h < 2.7e145. At 1e176 the estimate of the mean field underflowed to 0, and a step was accepted that led to z = 1e81.
+LATEST_TIME = 1e145
+# Largest t_end/t_s in log time, which takes exp(ln(1 + t/t_s)): it overflows at 1.8e308.
+LONGEST_SPAN = 1e305
+
+
+def log_times(first: float, last: float, count: int = 100) -> Floats:
+    """Log-spaced times from `first` to `last`, both exact.
+
+    Parameters
+    ----------
+    first : float
+        First time in batch-size-1 steps, above 0.
+    last : float
+        Last time in batch-size-1 steps, above `first`.
+    count : int
+        Number of times, at least 2.
+
+    Returns
+    -------
+    (count,) array
+        Times in batch-size-1 steps; the ratio of neighbours is constant.
+
+    Raises
+    ------
+    InputError
+        A time that is not positive, a last time that is not after the first, or fewer than 2 times.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> sd.log_times(0.1, 1000.0, 5)
+    array([1.e-01, 1.e+00, 1.e+01, 1.e+02, 1.e+03])
+    """
+    first, last = positive("first", first), positive("last", last)
+    if last <= first:
+        raise InputError(f"expected the last time after the first, received {first:g} and {last:g}")
+    times = np.geomspace(first, last, whole("count", count, 2, MOST_TIMES))
+    times[0], times[-1] = first, last
+    return times
+
+
+def _checked_times(t_eval: ArrayLike) -> Floats:
+    """Return the times as a new float array after checking that they are finite, at least 0 and increasing."""
+    times = real_array("t_eval", t_eval)
+    if times.ndim != 1 or not 0 < times.size <= MOST_TIMES:
+        raise InputError(
+            f"expected t_eval as a list of at least one time and at most {MOST_TIMES}, received shape {times.shape}"
+        )
+    if not np.isfinite(times).all() or times[0] < 0:
+        raise InputError(f"expected finite times of at least 0 in t_eval, received {times.min()}..{times.max()}")
+    falls = times[1:] <= times[:-1]
+    if falls.any():
+        i = int(np.flatnonzero(falls)[0])
+        raise InputError(
+            f"expected strictly increasing t_eval, received {times[i]:g} before {times[i + 1]:g}; sort it, each once"
+        )
+    return times
 
 
 @dataclass(frozen=True)
@@ -43,7 +109,7 @@ class Request:
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
-            "times": checked_times(self.t_eval),
+            "times": _checked_times(self.t_eval),
             "rtol": positive("rtol", self.rtol),
             "atol": positive("atol", self.atol),
         }
@@ -77,3 +143,32 @@ class Request:
         choice("method", self.method, ("auto", *METHODS))
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def only_logits(self) -> bool:
+        """Whether the run saves logits and nothing else."""
+        return self.z_only and not self.save_decoder and not self.events
+
+
+class Plan(NamedTuple):
+    """How a run is integrated.
+
+    Attributes
+    ----------
+    system : System
+        The system whose steps are made: that of the run, or the one of a value for all that stay equal by symmetry.
+    method : str
+        Name of the method.
+    clock : Clock
+        The integration variable.
+    integrator : Integrator or None
+        What makes the steps; None: Python does.
+    interrupted : bool
+        Whether Ctrl-C ended the search for symmetries.
+    """
+
+    system: System
+    method: str
+    clock: Clock
+    integrator: Integrator | None
+    interrupted: bool = False

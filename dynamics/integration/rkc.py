@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from scipy.integrate import DenseOutput, OdeSolver
+from scipy.integrate import OdeSolver
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.chebyshev import euclidean_norm, local_error, stage, tolerance_norm
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 
 DAMPING = 2.0 / 13.0  # keeps the stability polynomial inside the unit circle between its ripples
 MOST_STAGES = 500
@@ -55,10 +54,8 @@ class RKC(OdeSolver):
         t_bound: float,
         rtol: float = 1e-3,
         atol: float = 1e-6,
-        vectorized: bool = False,
-        **extraneous: Any,
     ) -> None:
-        super().__init__(fun, t0, y0, t_bound, vectorized)
+        super().__init__(fun, t0, y0, t_bound, False)
         self.rtol, self.atol = rtol, atol
         self.y_old: Floats = self.y
         self.f_old: Floats
@@ -72,7 +69,7 @@ class RKC(OdeSolver):
     def _first_step(self) -> float:
         """Step at which the change of the derivative alone meets the tolerance."""
         h = min(self.t_bound - self.t, 1.0 / self.spectral_radius if self.spectral_radius > 0 else np.inf)
-        change = h * tolerance_norm(self.fun(self.t + h, self.y + h * self.f) - self.f, self.y, self.rtol, self.atol)
+        change = h * _tolerance_norm(self.fun(self.t + h, self.y + h * self.f) - self.f, self.y, self.rtol, self.atol)
         return min(self.t_bound - self.t, 0.1 * h / math.sqrt(change) if change > 0.01 else h)
 
     def _estimated_radius(self) -> float:
@@ -82,14 +79,14 @@ class RKC(OdeSolver):
         which the growth over one jumps to and fro for ever.
         """
         v = self._direction_of_radius
-        length = float(euclidean_norm(v))
+        length = float(_euclidean_norm(v))
         if length == 0.0:
             return 0.0
-        distance = math.sqrt(np.finfo(np.float64).eps) * max(float(euclidean_norm(self.y)), 1.0)
+        distance = math.sqrt(np.finfo(np.float64).eps) * max(float(_euclidean_norm(self.y)), 1.0)
         radius = growth = 0.0
         for _ in range(MOST_POWER_ITERATIONS):
             difference = self.fun(self.t, self.y + (distance / length) * v) - self.f
-            length = float(euclidean_norm(difference))
+            length = float(_euclidean_norm(difference))
             before, growth_before, growth = radius, growth, length / distance
             if not 0.0 < length < np.inf:
                 radius = growth
@@ -115,7 +112,7 @@ class RKC(OdeSolver):
             t_new = self.t_bound if h == self.t_bound - self.t else self.t + h
             new = _chebyshev_step(self.fun, self.t, self.y, self.f, h, stages)
             f_new = self.fun(t_new, new)
-            error = local_error(self.y, new, self.f, f_new, h, self.rtol, self.atol)
+            error = _local_error(self.y, new, self.f, f_new, h, self.rtol, self.atol)
             if error <= 1.0:
                 break
             rejected = True
@@ -134,8 +131,12 @@ class RKC(OdeSolver):
         self.t, self.y, self.f = t_new, new, f_new
         return True, None
 
-    def _dense_output_impl(self) -> DenseOutput:
-        return _Hermite(self.t_old, self.t, self.y_old, self.y, self.f_old, self.f)
+    def dense_output(self) -> Callable[[float | Floats], Floats]:
+        """States inside the last step, (n,) or (n, N): the cubic through states and derivatives at both ends."""
+        from scipy.interpolate import CubicHermiteSpline
+
+        cubic = CubicHermiteSpline([self.t_old, self.t], [self.y_old, self.y], [self.f_old, self.f])
+        return lambda t: cubic(t).T
 
 
 def _chebyshev_step(
@@ -163,22 +164,50 @@ def _chebyshev_step(
         mu, nu = 2 * b[j] * w0 / b[j - 1], -b[j] / b[j - 2]
         slope = 2 * b[j] * w1 / b[j - 1] * h
         new = fun(t + c[j - 1] * h, last)
-        stage(new, f, y, last, before, slope, a[j - 1], 1.0 - mu - nu, mu, nu)
+        _stage(new, f, y, last, before, slope, a[j - 1], 1.0 - mu - nu, mu, nu)
         before, last = last, new
     return last
 
 
-class _Hermite(DenseOutput):
-    """Cubic through the states and derivatives at both ends of a step."""
+# Each makes one pass over the state. The norms are sums in an order that is fixed when they are compiled. Those of a
+# BLAS library depend on the number of its threads from some 10,000 values on, and with them the steps of a run.
 
-    def __init__(self, t_old: float, t: float, y_old: Floats, y: Floats, f_old: Floats, f: Floats) -> None:
-        super().__init__(t_old, t)
-        self._ends = y_old, y, f_old, f
 
-    def _call_impl(self, t: Any) -> Floats:
-        y_old, y, f_old, f = self._ends
-        h = self.t - self.t_old
-        x = (np.asarray(t) - self.t_old) / h
-        if x.ndim:
-            y_old, y, f_old, f = (part[:, None] for part in self._ends)
-        return (1 - x) ** 2 * ((1 + 2 * x) * y_old + x * h * f_old) + x**2 * ((3 - 2 * x) * y + (x - 1) * h * f)
+@kernel(fastmath=EXACT)
+def _stage(
+    rate: Floats, f: Floats, y: Floats, last: Floats, before: Floats,
+    slope: float, a: float, rest: float, mu: float, nu: float,
+) -> None:  # fmt: skip
+    """Replace `rate` = f(last) by the next stage, rest y + mu last + nu before + slope (rate - a f)."""
+    for i in range(rate.size):
+        rate[i] = rest * y[i] + mu * last[i] + nu * before[i] + slope * (rate[i] - a * f[i])
+
+
+@kernel(fastmath=REASSOCIATE)
+def _local_error(y: Floats, new: Floats, f: Floats, f_new: Floats, h: float, rtol: float, atol: float) -> float:
+    """Root mean square of (0.8 (y - new) + 0.4 h (f + f_new))/(atol + rtol max(|y|, |new|))."""
+    total = 0.0
+    for i in range(y.size):
+        error = 0.8 * (y[i] - new[i]) + 0.4 * h * (f[i] + f_new[i])
+        scaled = error / (atol + rtol * max(abs(y[i]), abs(new[i])))
+        total += scaled * scaled
+    return math.sqrt(total / y.size)
+
+
+@kernel(fastmath=REASSOCIATE)
+def _euclidean_norm(x: Floats) -> float:
+    """Root of the sum of squares of x, (n,)."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * x[i]
+    return math.sqrt(total)
+
+
+@kernel(fastmath=REASSOCIATE)
+def _tolerance_norm(x: Floats, y: Floats, rtol: float, atol: float) -> float:
+    """Root mean square of x/(atol + rtol |y|)."""
+    total = 0.0
+    for i in range(x.size):
+        scaled = x[i] / (atol + rtol * abs(y[i]))
+        total += scaled * scaled
+    return math.sqrt(total / x.size)

@@ -9,7 +9,8 @@ each vector is read once per combination, and vectors exchange their indices ins
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,14 +18,6 @@ from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
-from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
-from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns, mean_field_of_three_columns
-from snapdyn.dynamics.kernels.mean_field.jacobian import mean_field_sensitivity
-from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
-from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
-from snapdyn.dynamics.kernels.quotient import mean_field_quotient
-from snapdyn.dynamics.kernels.single_common_token import single_common_token
 
 STAGES = 12  # stages of a step; stage 12 is the rate at its end, 13 to 15 are for dense output
 ALL_STAGES = 16
@@ -79,29 +72,15 @@ class Workspace(NamedTuple):
 
 
 # reals: the integration variable at the end and at the start of the last step, size of the next step, end of the run,
-# tolerances, t_s (0: the integration variable is t), t at which the rate is being evaluated
-TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW = range(8)
-# counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made
-STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE = range(5)
+# tolerances, t_s (0: the integration variable is t); of the rate being evaluated: t, the step that it belongs to
+TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW, SIZE = range(9)
+# counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made; of
+# the rate being evaluated: its stage, the row of `vectors` with the state at the start of its step
+STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE, AT_STAGE, BASE = range(7)
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
 VECTORS = STAGE + ALL_STAGES
 # Templates of a new workspace: copying a template is faster than allocating, which matters for small systems.
-START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(5, np.int64), np.zeros(NUMBER[DENSE])
-
-
-def new_workspace(
-    start: NDArray[np.float64],
-    end: float,
-    rtol: float,
-    atol: float,
-    scale: float | None,
-    shares: NDArray[np.float64] | None = None,
-) -> Workspace:
-    """Workspace for a run from the state `start` (n,) at 0 to `end` (> 0), in log time if a scale t_s is given."""
-    vectors = np.empty((VECTORS, start.size))
-    vectors[STATE] = start
-    reals = np.array((0.0, 0.0, 0.0, end, rtol, atol, scale or 0.0, 0.0))
-    return Workspace(vectors, START_WHERE.copy(), reals, START_COUNTS.copy(), START_WEIGHTS.copy(), shares)
+START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(7, np.int64), np.zeros(NUMBER[DENSE])
 
 
 @njit(inline="always")
@@ -121,6 +100,14 @@ def _combine(out, base, h, row, weights, start, stop, vectors, where):
 
 
 @njit(inline="always")
+def sum_of_eight(w, k):
+    """Weights times the eight stages that the new state and both error estimates use."""
+    return (w[0] * k[0] + w[1] * k[1] + w[2] * k[2] + w[3] * k[3]) + (
+        w[4] * k[4] + w[5] * k[5] + w[6] * k[6] + w[7] * k[7]
+    )
+
+
+@njit(inline="always")
 def _end_of_block(start, size):
     return min(start + np.uint64(BLOCK), np.uint64(size))
 
@@ -137,10 +124,11 @@ def stage_state(s, h, base, vectors, where):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _new_state(h, vectors, where, rtol, atol, shares):
+def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, number):
     """Write the state at the step's end; return (error norm, whether the state is finite).
 
-    The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance.
+    The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance. The
+    sums begin with those of `number` other values.
     """
     y, y_new = vectors[where[STATE]], vectors[where[OLD]]
     used, a, b = USED[STAGES], COEFFICIENTS[ERROR_5], COEFFICIENTS[ERROR_3]  # all three use the same eight stages
@@ -148,18 +136,13 @@ def _new_state(h, vectors, where, rtol, atol, shares):
                       vectors[where[STAGE + used[2]]], vectors[where[STAGE + used[3]]])  # fmt: skip
     k4, k5, k6, k7 = (vectors[where[STAGE + used[4]]], vectors[where[STAGE + used[5]]],
                       vectors[where[STAGE + used[6]]], vectors[where[STAGE + used[7]]])  # fmt: skip
-    sum_5, sum_3, check = 0.0, 0.0, 0.0
     start = np.uint64(0)
     while start < np.uint64(y.size):
         stop = _end_of_block(start, y.size)
         _combine(y_new, y, h, STAGES, COEFFICIENTS[STAGES], start, stop, vectors, where)
         for i in range(start, stop):
-            e5 = (a[0] * k0[i] + a[1] * k1[i] + a[2] * k2[i] + a[3] * k3[i]) + (
-                a[4] * k4[i] + a[5] * k5[i] + a[6] * k6[i] + a[7] * k7[i]
-            )
-            e3 = (b[0] * k0[i] + b[1] * k1[i] + b[2] * k2[i] + b[3] * k3[i]) + (
-                b[4] * k4[i] + b[5] * k5[i] + b[6] * k6[i] + b[7] * k7[i]
-            )
+            k = k0[i], k1[i], k2[i], k3[i], k4[i], k5[i], k6[i], k7[i]
+            e5, e3 = sum_of_eight(a, k), sum_of_eight(b, k)
             before, after = abs(y[i]), abs(y_new[i])
             inverse = 1.0 / (atol + rtol * (before if before > after else after))
             e5, e3 = e5 * inverse, e3 * inverse
@@ -174,14 +157,13 @@ def _new_state(h, vectors, where, rtol, atol, shares):
     if sum_5 == 0.0 and sum_3 == 0.0:
         return 0.0, check == 0.0
     if shares is None:
-        return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * y.size), check == 0.0
+        return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * (y.size + number)), check == 0.0
     return h * sum_5 / math.sqrt(sum_5 + 0.01 * sum_3), check == 0.0
 
 
 @kernel(fastmath=REASSOCIATE)
-def _scaled_norm(x, other, y, rtol, atol, shares):
-    """Root mean square of (x - other)/(atol + rtol |y|)."""
-    total = 0.0
+def _scaled_norm(x, other, y, rtol, atol, shares, total, number):
+    """Root mean square of (x - other)/(atol + rtol |y|) and of `number` other values, whose squares sum to `total`."""
     for i in range(x.size):
         d = (x[i] - other[i]) / (atol + rtol * abs(y[i]))
         if shares is None:
@@ -189,13 +171,14 @@ def _scaled_norm(x, other, y, rtol, atol, shares):
         else:
             total += shares[i] * d * d
     if shares is None:
-        return math.sqrt(total / x.size)
+        return math.sqrt(total / (x.size + number))
     return math.sqrt(total)
 
 
 @njit(inline="always")
-def _evaluate(rate, arguments, work, state, stage, tau):
+def _evaluate(rate, arguments, work, state, base, h, stage, tau):
     """Write d(state)/dtau at the state in row `state` and at `tau` to a stage; dt/dtau = t_s exp(tau) in log time."""
+    work.reals[SIZE], work.counts[AT_STAGE], work.counts[BASE] = h, stage, base
     out = work.vectors[work.where[STAGE + stage]]
     scale = work.reals[SCALE]
     work.reals[NOW] = scale * math.expm1(tau) if scale > 0.0 else tau  # a rate that depends on time reads it
@@ -220,7 +203,7 @@ def _multiply(x, factor):
 
 
 @njit(inline="always")
-def _trial_step(work):
+def _trial_step(work, rates, number):
     """After the rate at the start: write a state a short step away to the scratch row; return (step, norm of the rate).
 
     This and the next function choose the first step as scipy does (Hairer et al., Sec. II.4).
@@ -230,8 +213,8 @@ def _trial_step(work):
     rtol, atol = work.reals[RTOL], work.reals[ATOL]
     for i in range(y.size):
         zero[i] = 0.0
-    d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares)
-    d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares)
+    d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares, 0.0, number)
+    d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares, rates, number)
     h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, work.reals[END])
     for i in range(y.size):
         trial[i] = y[i] + h0 * f[i]
@@ -239,11 +222,11 @@ def _trial_step(work):
 
 
 @njit(inline="always")
-def _choose_first_step(h0, d1, work):
+def _choose_first_step(h0, d1, work, differences, number):
     """Choose the first step from the rates at the start and a step h0 away."""
     vectors, where = work.vectors, work.where
     y, f, f_trial = vectors[where[STATE]], vectors[where[STAGE]], vectors[where[STAGE + 1]]
-    d2 = _scaled_norm(f_trial, f, y, work.reals[RTOL], work.reals[ATOL], work.shares) / h0
+    d2 = _scaled_norm(f_trial, f, y, work.reals[RTOL], work.reals[ATOL], work.shares, differences, number) / h0
     h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1.0 / 8.0)
     h = 100.0 * h0
     if h1 < h:
@@ -296,8 +279,27 @@ def dense_state(tau, work, out):
 
 
 @njit(inline="always")
-def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
-    """Body of the functions below, one per right-hand side, and of those in generated files.
+def _accept(work, tau, tau_new, next_step):
+    reals, where = work.reals, work.where
+    reals[STEP], reals[TAU_OLD], reals[TAU] = next_step, tau, tau_new
+    where[STATE], where[OLD] = where[OLD], where[STATE]
+    work.counts[DENSE_MADE] = 0
+
+
+@njit(inline="always")
+def _nothing(h, work, arguments):
+    return 0.0, 0.0, 0.0, 0
+
+
+@njit(inline="always")
+def _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, losses, most_steps):
+    """As `advance`, for a state of which the vectors may hold a part only.
+
+    at_start(h, work, arguments) returns sums over the other values, in units of the tolerance: of the squares of the
+    rate at the start, and of its difference from the rate a step h away; 0; and the number of values. at_end(h, work,
+    arguments) writes them at the end of a step of size h, and returns the sums of squares of both error estimates, 0 if
+    all values are finite, and their number. A rate that needs to know where it is evaluated reads reals[SIZE],
+    counts[AT_STAGE] and counts[BASE].
 
     Each round of the loop evaluates consecutive stages: two for the first step, those of an attempted step, or those
     of dense output. So the rate is called at one place: it is inlined, and compiling it is what takes time.
@@ -355,20 +357,23 @@ def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
             if starts:
                 state, now = (STATE if s == 0 else SCRATCH), h0
             elif s == STAGES:
-                error, finite = _new_state(h, vectors, where, reals[RTOL], reals[ATOL], work.shares)
+                sums = at_end(h, work, arguments)
+                error, finite = _new_state(h, vectors, where, reals[RTOL], reals[ATOL], work.shares, *sums)
                 if not (error < 1.0 and finite):
                     break
                 state = OLD
             else:
                 stage_state(s, h, base, vectors, where)
-            _evaluate(rate, arguments, work, where[state], s, now)
+            _evaluate(rate, arguments, work, where[state], base, h0 if starts else h, s, now)
             if starts and s == 0:
-                h0, d1 = _trial_step(work)
+                rates, _, _, number = at_start(h0, work, arguments)
+                h0, d1 = _trial_step(work, rates, number)
             elif s == STAGES and not _is_finite(vectors[where[STAGE + STAGES]]):
                 error = math.inf  # the step after this one could not begin; scipy rejects it too
 
         if starts:
-            _choose_first_step(h0, d1, work)
+            _, differences, _, number = at_start(h0, work, arguments)
+            _choose_first_step(h0, d1, work, differences, number)
         elif dense:
             counts[DENSE_MADE] = 1
         elif not error < 1.0:
@@ -377,62 +382,62 @@ def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
             rejected = True
         else:
             factor = LARGEST_FACTOR if error == 0.0 else min(LARGEST_FACTOR, SAFETY * error**ERROR_EXPONENT)
-            reals[STEP] = size * (min(1.0, factor) if rejected else factor)
-            where[STATE], where[OLD] = where[OLD], where[STATE]
-            reals[TAU_OLD], reals[TAU] = tau, tau_new
+            _accept(work, tau, tau_new, size * (min(1.0, factor) if rejected else factor))
             if not finite:
                 return NOT_FINITE
             rejected = False
             counts[STEPS] += 1
-            counts[DENSE_MADE] = 0
 
 
-# One function per right-hand side. Each is compiled and cached as a whole: a right-hand side passed as an argument from
-# Python would be called through a pointer, or compiled again in every process.
-#
-# They integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until `saved` (rows, width) is full
-# (FULL), and can be called again to continue. Row i of `saved` receives the first `width` state values at the i-th time
-# after those saved already, and losses[i] the loss there, unless `losses` is empty. `save_at` holds the times in the
-# integration variable. With a `saved` of no rows, a call makes the dense output of the step that holds the next time.
+@njit(inline="always")
+def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
+    """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until `saved` is full (FULL).
+
+    It can be called again to continue. Row i of `saved` (rows, width) receives the first `width` state values at the
+    i-th time after those saved already, and losses[i] the loss there, unless `losses` is empty. `save_at` holds the
+    times in the integration variable. With a `saved` of no rows, a call makes the dense output of the step that holds
+    the next time.
+    """
+    return _advance(rate, loss, _nothing, _nothing, arguments, work, save_at, saved, losses, most_steps)
 
 
-@kernel(nogil=True)
-def advance_mean_field(arguments, work, save_at, saved, losses, most_steps):
-    return advance(
-        mean_field_of_any_columns, mean_field_of_any_columns, arguments, work, save_at, saved, losses, most_steps
-    )
+class Integrator(NamedTuple):
+    """A right-hand side compiled into the integrator.
+
+    Attributes
+    ----------
+    advance : compiled function
+        ``advance(arguments, work, save_at, saved, losses, most_steps)``, see `advance`.
+    knows_loss : bool
+        Whether it computes the loss.
+    """
+
+    advance: Any
+    knows_loss: bool
 
 
-@kernel(nogil=True)
-def advance_mean_field_of_three_columns(arguments, work, save_at, saved, losses, most_steps):
-    return advance(three_column_rate, mean_field_of_three_columns, arguments, work, save_at, saved, losses, most_steps)
+def integrator_of(rate: Any, loss: Any = None, at_start: Any = None, at_end: Any = None) -> Integrator:
+    """Integrator with a right-hand side, compiled and cached on disk as a whole when it is first called.
+
+    A right-hand side passed as an argument from Python would be called through a pointer, which takes up to 1.1 times
+    as long, or be compiled again in every process. numba's cache tells functions apart by name and code, and a function
+    that refers to others as globals can be loaded by other processes, one that encloses them cannot. So each integrator
+    is a copy of `_compiled` with its own globals and name.
+
+    Parameters
+    ----------
+    rate : compiled function
+        ``rate(state, out, *arguments)``.
+    loss : compiled function, optional
+        The same, and returns the loss; None: there is no loss, or Python computes it.
+    at_start, at_end : compiled function, optional
+        Sums over values that the vectors do not hold, see `_advance`.
+    """
+    given = {"rate": rate, "loss": loss or rate, "at_start": at_start or _nothing, "at_end": at_end or _nothing}
+    copy = FunctionType(_compiled.__code__, {**globals(), **given})
+    copy.__name__ = copy.__qualname__ = f"advance_{rate.__name__}"
+    return Integrator(kernel(nogil=True)(copy), loss is not None)
 
 
-@kernel(nogil=True)
-def advance_mean_field_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return advance(mean_field_quotient, mean_field_quotient, arguments, work, save_at, saved, losses, most_steps)
-
-
-@kernel(nogil=True)
-def advance_mean_field_sensitivity(arguments, work, save_at, saved, losses, most_steps):
-    return advance(mean_field_sensitivity, mean_field_sensitivity, arguments, work, save_at, saved, losses, most_steps)
-
-
-@kernel(nogil=True)
-def advance_frozen_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return advance(frozen_decoder, frozen_decoder, arguments, work, save_at, saved, losses, most_steps)
-
-
-@kernel(nogil=True)
-def advance_modified_decoder(arguments, work, save_at, saved, losses, most_steps):
-    return advance(modified_decoder, modified_decoder, arguments, work, save_at, saved, losses, most_steps)
-
-
-@kernel(nogil=True)
-def advance_finite_length_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return advance(finite_length_quotient, finite_length_quotient, arguments, work, save_at, saved, losses, most_steps)
-
-
-@kernel(nogil=True)
-def advance_single_common_token(arguments, work, save_at, saved, losses, most_steps):
-    return advance(single_common_token, single_common_token, arguments, work, save_at, saved, losses, most_steps)
+def _compiled(arguments, work, save_at, saved, losses, most_steps):
+    return _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, losses, most_steps)  # noqa: F821

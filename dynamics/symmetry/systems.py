@@ -9,6 +9,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
 from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.kernels.quotient import mean_field_quotient
@@ -79,6 +80,7 @@ class MeanFieldQuotient(ReducedSystem):
     kinds : Kinds
     """
 
+    compiled = integrator_of(mean_field_quotient, mean_field_quotient)
     eta_Z: float
     residual = False
 
@@ -179,6 +181,8 @@ class FiniteLengthQuotient(MeanFieldQuotient):
     kinds : Kinds
     """
 
+    compiled = integrator_of(finite_length_quotient, finite_length_quotient)
+
     def kernel_arguments(self) -> tuple[Any, ...]:
         ranges = self.quotient.lists.ranges
         most_terms = int((ranges[:, 5] - ranges[:, 4]).max())
@@ -206,6 +210,7 @@ class FrozenDecoderQuotient(MeanFieldQuotient):
         Every kind has tokens of its own.
     """
 
+    compiled = MeanFieldQuotient.compiled
     shares_logits = False
 
     @cached_property
@@ -273,6 +278,7 @@ class ModifiedFlowQuotient(ReducedSystem):
         With `modified`.
     """
 
+    compiled = FrozenDecoder.compiled._replace(knows_loss=False)  # classes of one prior count in the loss
     shares_logits = False
 
     def __init__(self, full: FrozenDecoder) -> None:
@@ -335,6 +341,8 @@ class ModifiedDecoderQuotient(ReducedSystem):
     full : ModifiedDecoder
     kinds : Kinds
     """
+
+    compiled = ModifiedDecoder.compiled
 
     def __init__(self, full: ModifiedDecoder, kinds: Kinds) -> None:
         super().__init__(full)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.memory import scratch
 from snapdyn.errors import InputError
 
@@ -55,6 +56,9 @@ class System(ABC):
         Whether the rate depends on the state only. False for a class that defines `write_rate_at`, unless it says
         otherwise; a system of `from_sympy` depends on time where it has the symbol, one of `from_function` where its
         code reads t.
+    compiled : Integrator or None
+        Integrator with the right-hand side, of `kernels.dormand_prince.integrator_of`; a subclass, which may change the
+        right-hand side, declares its own.
     norm_weights : (size,) array or None
         Share of each state value in the mean squares of the compiled integrator, sum 1; None: all alike.
     eta_Y : float
@@ -94,6 +98,7 @@ class System(ABC):
     # and whether a run keeps these values only, of one class of each kind.
     shares_logits: bool = False
     holds_kinds: bool = False
+    compiled: ClassVar[Integrator | None] = None
 
     # -- what every system has -----------------------------------------------------------------------------
     @property
@@ -196,7 +201,7 @@ class System(ABC):
         """Those of `invariants` that are linear in the state, by name, of states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
-        (`integration.conservation`). Other invariants are reported and not judged.
+        (`integration.recorder`). Other invariants are reported and not judged.
         """
         return {}
 
@@ -213,9 +218,10 @@ class System(ABC):
 
     # -- optional: what a theory of one's own has (`systems.own`) --------------------------------------------
     @property
-    def integrator(self) -> Any:
-        """Compiled integrator with this right-hand side, as `kernels.dormand_prince.advance_...`, or None."""
-        return None
+    def integrator(self) -> Integrator | None:
+        """Integrator with this right-hand side, or None."""
+        compiled: Integrator | None = vars(type(self)).get("compiled")
+        return compiled
 
     @property
     def stepper(self) -> Any:

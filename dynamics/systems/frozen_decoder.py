@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
 from snapdyn.dynamics.systems.layout import start_key
@@ -46,6 +47,8 @@ class FrozenDecoder(System):
     >>> sd.integrate(sd.FrozenDecoder(sd.syn_small(), eta_Y=1.0), [1.0, 100.0]).loss.round(4)
     array([3.0635, 0.0456])
     """
+
+    compiled = integrator_of(frozen_decoder, frozen_decoder)
 
     def __init__(
         self,

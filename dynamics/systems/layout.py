@@ -67,6 +67,11 @@ class Layout:
         """Largest number of entries of a class."""
         return int(np.diff(self.indptr).max())
 
+    @property
+    def rows_of_one_class(self) -> Bools:
+        """Which rows of Y only one class has an entry in, (num_rows,)."""
+        return np.asarray(np.bincount(self.entry_row, minlength=self.num_rows) == 1)
+
     def z_support(self, slots: Floats) -> Floats:
         """Logits on classes.z_coordinates, (..., nz), from logits on the slots, (..., num_slots)."""
         return slots.take(self.slot_of_z, axis=-1)

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.mean_field import tiled
-from snapdyn.dynamics.kernels.mean_field.dispatch import is_tiling_faster
 from snapdyn.dynamics.kernels.mean_field.general import (
     LANES,
     mean_field_of_any_columns,
     mean_field_of_three_columns,
+    three_column_rate,
 )
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
@@ -61,6 +62,9 @@ class MeanField(System):
     >>> sd.integrate(system, [0.0, 10.0, 100.0]).loss.round(3)
     array([3.526, 0.715, 0.028])
     """
+
+    compiled = integrator_of(mean_field_of_any_columns, mean_field_of_any_columns)
+    compiled_for_three_columns = integrator_of(three_column_rate, mean_field_of_three_columns)
 
     def __init__(
         self,
@@ -162,7 +166,7 @@ class MeanField(System):
     @cached_property
     def _tiled(self) -> TiledRate | None:
         L = self.layout
-        is_faster = is_tiling_faster(L.entry_row.size, L.num_columns, self.classes.num_classes, self.residual)
+        is_faster = tiled.is_tiling_faster(L.entry_row.size, L.num_columns, self.classes.num_classes, self.residual)
         return TiledRate(L, self.eta_Y, self.eta_Z) if is_faster else None
 
     @property
@@ -307,12 +311,12 @@ class TiledRate:
 
 
 def rate_arguments(layout: Layout, eta_Y: float, eta_Z: float) -> tuple[tuple[Any, ...], int]:
-    """Arguments of `kernels.mean_field.dispatch.mean_field` after state and out, and the width of its scratch."""
+    """Arguments of `kernels.mean_field.general.mean_field` after state and out, and the width of its scratch."""
     L = layout
     query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
     slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
     width = max(L.max_support + LANES, L.num_columns)
-    if L.num_columns == 3:  # the kernel `three_columns` needs scratch for all classes at once
+    if L.num_columns == 3:  # `three_column_rate` needs scratch for all classes at once
         width = max(L.entry_row.size + LANES, 4 * L.prior.size)
     constants = (
         np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import (
@@ -52,6 +53,8 @@ class ModifiedDecoder(System):
     >>> sd.integrate(sd.ModifiedDecoder(classes, 1.0, 0.1), [1.0, 100.0]).extra["h"][:, 0].round(4)
     array([0.0124, 0.298 ])
     """
+
+    compiled = integrator_of(modified_decoder)
 
     def __init__(
         self,

@@ -8,12 +8,31 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.single_common_token import single_common_token
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, choice, positive, whole
 
 # Their fourth powers, times K, are numbers.
 SMALLEST_RHO0, LARGEST_RHO0 = 1e-70, 1e70
+
+
+@kernel(fastmath=EXACT)
+def single_common_token(
+    state: Floats, out: Floats, num_classes: float, V: float, eta_Y: float, eta_Z: float, coupling: float, share: float
+) -> float:
+    """Write d(state)/dt to `out`; state = [z_c, B, V h], t counts batch-size-1 steps.
+
+    z_c' = -eta_Z gamma coupling exp(4 z_c), B' = -share z_c', (V h)' from (44) at rate eta_Y/K.
+    Printed (13): coupling = K/rho0^4, share = 1. Consistent with (98)-(100): coupling =
+    (K-1)/rho0^4, share = 1/K.
+    """
+    fall = eta_Z * speed(state[2], V) * coupling * math.exp(4.0 * state[0])
+    out[0] = -fall
+    out[1] = share * fall
+    out[2] = scaled_h_rate(state[2], eta_Y / num_classes, V)
+    return 0.0
 
 
 class SingleCommonToken(System):
@@ -54,6 +73,8 @@ class SingleCommonToken(System):
     """
 
     value_names = ("z of the common token", "growth exponent B", "V h")
+
+    compiled = integrator_of(single_common_token)
 
     def __init__(
         self, num_classes: int, vocab_size: int, eta_Y: float, eta_Z: float, rho0: float, form: str = "consistent"

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
+from snapdyn.dynamics.kernels.mean_field.general import mean_field
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian, mean_field_sensitivity
 from snapdyn.dynamics.memory import require_memory, scratch
 from snapdyn.dynamics.systems.base import System
@@ -114,6 +115,8 @@ class MeanFieldSensitivity(SensitivitySystem):
     P enters the rate through ln P + z alone, so a direction of P acts as a change of the logit of each entry. Tokens
     are lumped only where the parameters are rates: a direction may tell equal tokens apart.
     """
+
+    compiled = integrator_of(mean_field_sensitivity)
 
     def __init__(self, base: MeanField, directions: list[Direction]) -> None:
         super().__init__(base, directions)

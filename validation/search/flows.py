@@ -11,7 +11,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.driver import whole_run
-from snapdyn.dynamics.integration.times import log_times
+from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.validation.observables import drop_below_maximum
 from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, system_on_rung

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import memory
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.integration.times import LATEST_TIME
+from snapdyn.dynamics.integration.request import LATEST_TIME
 from snapdyn.errors import (
     InputError,
     finite_array,

@@ -6,14 +6,14 @@ import math
 
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import exp_shifted, softmax_error
-from snapdyn.dynamics.kernels.mean_field.dispatch import mean_field
+from snapdyn.dynamics.kernels.mean_field.general import mean_field
 
 SCRATCH_ROWS = 7
 
 
 @kernel(fastmath=REASSOCIATE)
 def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constants, work, log_p_change=None):
-    """Write J v to `out`, J the derivative of `dispatch.mean_field` at `state`; return the derivative of the loss.
+    """Write J v to `out`, J the derivative of `general.mean_field` at `state`; return the derivative of the loss.
 
     Arguments as there; `work` is (SCRATCH_ROWS, W). `log_p_change` (nnz,) changes ln P as well: the attention of an
     entry depends on ln P + z, so it is added to the change of the entry's logit.

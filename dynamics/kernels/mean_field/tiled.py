@@ -1,6 +1,6 @@
 """Right-hand side of the full mean field where the output columns are many: tile by tile, for several threads.
 
-The equations of `dispatch.mean_field` in five passes; each pass runs over a part of the classes, tiles or rows. For
+The equations of `general.mean_field` in five passes; each pass runs over a part of the classes, tiles or rows. For
 these systems Y is far larger than the caches, and a pass class by class reads every row of Y once for each class that
 has the token. Here the rows of Y are read in order, once. What is read repeatedly is a tile, `TILE` columns of the
 logits of all classes, which stays in the cache. The order of every sum is the same for any division into parts.
@@ -19,6 +19,18 @@ from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive
 
 TILE = 48  # output columns: a thousand classes make a tile of 0.4 MB
+# Where tiles are faster (docs/how_to/text.md): rows of Y of a class that exceed a cache of half a megabyte, and columns
+# and work enough for the passes and threads. Windows of a text, each a class of few words, are faster class by class.
+FEWEST_TILED_COLUMNS = 32
+LEAST_VALUES_OF_A_CLASS = 60_000
+LEAST_TILED_WORK = 5_000_000  # entries times columns
+
+
+def is_tiling_faster(num_entries: int, num_columns: int, num_classes: int, residual: bool) -> bool:
+    """Whether the tiled kernels are faster than `general.mean_field`; they have no residual connection."""
+    work = num_entries * num_columns
+    least_work = max(LEAST_TILED_WORK, LEAST_VALUES_OF_A_CLASS * num_classes)
+    return not residual and num_columns >= FEWEST_TILED_COLUMNS and work >= least_work
 
 
 @kernel(nogil=True, fastmath=EXACT)

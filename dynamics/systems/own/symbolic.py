@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.systems.own.declaration import OwnSystem, at_time, new_class
 from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
@@ -30,8 +31,8 @@ class SymbolicSystem(OwnSystem):
         return _made_again, ({name: getattr(self, name) for name in names}, self.parameters)
 
     @property
-    def integrator(self) -> Any:
-        return self.theory.flow.advance
+    def integrator(self) -> Integrator:
+        return Integrator(self.theory.flow.advance, False)
 
     @property
     def stepper(self) -> Any:
@@ -225,8 +226,8 @@ class SymbolicSensitivity(SensitivitySystem):
         return cls(base, directions, rate, measures, start)
 
     @property
-    def integrator(self) -> Any:
-        return self._rate.advance
+    def integrator(self) -> Integrator:
+        return Integrator(self._rate.advance, False)
 
     def initial_state(self) -> Floats:
         return self._start.ravel()

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate, steps_of_called_rate, write_called_rate
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.systems.own.declaration import (
     OwnSystem,
     new_class,
@@ -138,8 +139,8 @@ class FunctionSystem(OwnSystem):
             self._measured(name, self._start)
 
     @property
-    def integrator(self) -> Any:
-        return advance_called_rate if self.compiled_rate.address else None
+    def integrator(self) -> Integrator | None:
+        return Integrator(advance_called_rate, False) if self.compiled_rate.address else None
 
     @property
     def stepper(self) -> Any:

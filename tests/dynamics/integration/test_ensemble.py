@@ -16,7 +16,7 @@ from snapdyn.dynamics import (
     log_times,
     syn_small,
 )
-from snapdyn.dynamics.integration.ensemble import integrate_many
+from snapdyn.dynamics.integration.driver import integrate_many
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.integration.helpers import mean_field_system, overflowing

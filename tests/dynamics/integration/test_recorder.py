@@ -1,4 +1,4 @@
-"""What a run keeps: logits alone, the decoder on request, more saves than fit into the buffer."""
+"""What a run keeps, and conserved sums: a run that leaves its bound has failed; times that float64 resolves."""
 
 from __future__ import annotations
 
@@ -6,11 +6,119 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import (
+    FiniteLengthMeanField,
+    FrozenDecoder,
+    MeanField,
+    ModifiedDecoder,
     integrate,
+    integrate_many,
     log_times,
+    single_common_token,
+    syn_small,
 )
+from snapdyn.dynamics.integration.request import LATEST_TIME
+from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, tolerance
+
+METHODS = ("compiled", "DOP853", "RK45", "RK23", "RKC", "LSODA", "BDF", "Radau", "CVODE")
+
+
+class Leaking(MeanField):
+    """Mean field whose rate of one value of the state is wrong by `error`, relative; MeanField for error 0."""
+
+    index, error = 0, 1e-8
+
+    def write_rate(self, state: np.ndarray, out: np.ndarray) -> float:
+        loss = super().write_rate(state, out)
+        out[self.index] *= 1.0 + self.error
+        return loss
+
+
+class LeakingDecoder(Leaking):
+    """The same for a value of Y, which is sought after the logits."""
+
+    index = 40
+
+
+@pytest.mark.parametrize("z_only", [False, True])
+@pytest.mark.parametrize("method", ["DOP853", "RK45"])
+@pytest.mark.parametrize(("kind", "name"), [(Leaking, "row sum of Z"), (LeakingDecoder, "row sum of Y")])
+def test_a_rate_with_wrong_digits_fails(kind: type[Leaking], name: str, method: str, z_only: bool) -> None:
+    """Assert that a rate wrong by 1e-8 ends as "failed", the sum is named, and the same run without error finishes."""
+    times = log_times(1e-3, 30.0, 20)
+    run = integrate(kind(syn_small(), 1.0, 1.0), times, method=method, z_only=z_only)
+    assert (run.status, run.success) == ("failed", False)
+    assert f"the {name}, which the flow conserves" in run.message
+    assert "\n" not in run.message
+    assert run.t.size == times.size
+    assert integrate(MeanField(syn_small(), 1.0, 1.0), times, method=method, z_only=z_only).status == "finished"
+
+
+def test_the_message_says_from_which_time_on() -> None:
+    """Assert that the times before the one in the message violate less than those from it on."""
+    times = log_times(1e-6, 30.0, 40)
+    run = integrate(LeakingDecoder(syn_small(), 1.0, 1.0), times)
+    first = float(run.message.split("t = ")[1].split(" on")[0])
+    violation = run.invariants["row sum of Y"]
+    from_then = run.t >= first * (1 - 1e-5)
+    assert 0 < from_then.sum() < times.size
+    assert violation[~from_then].max() < violation[from_then].min()
+
+
+def test_members_of_an_ensemble_are_judged_alike() -> None:
+    """Assert that `integrate_many` fails the member with the wrong rate and no other."""
+    systems = [MeanField(syn_small(), 1.0, 1.0), Leaking(syn_small(), 1.0, 1.0)]
+    assert [run.status for run in integrate_many(systems, [1.0, 30.0], threads=2)] == ["finished", "failed"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rtol", [1e-3, 1e-9])
+def test_valid_runs_are_within_the_bound(method: str, rtol: float) -> None:
+    """Assert "finished" for every method at loose and tight tolerances, V up to 1e12 and rates of 1e-6 to 1e6."""
+    for V, eta_Y, eta_Z in ((10, 1.0, 1.0), (10**12, 1e6, 1e-6), (1000, 1e-6, 1e-4)):
+        classes = single_common_token(3, 2, 0.3, V)
+        systems = [MeanField(classes, eta_Y, eta_Z), FrozenDecoder(classes, eta_Y)]
+        if method != "compiled":
+            systems.append(FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len=500))
+        systems += [ModifiedDecoder(classes, eta_Y, eta_Z), FrozenDecoder(classes, eta_Y, modified=True)]
+        for system in systems:
+            run = integrate(system, log_times(1e-2 / eta_Y, 1e3 / eta_Y, 7), method=method, rtol=rtol, atol=rtol / 100)
+            assert (run.status, run.message) == ("finished", "")
+
+
+@pytest.mark.parametrize("V", [13, 1000, 10**12])
+def test_times_up_to_the_latest_are_resolved_and_later_ones_refused(V: int) -> None:
+    """Assert that a run to 1e145 keeps its row sums and loses z to no more than 10; 1e200 is refused."""
+    system = MeanField(single_common_token(3, 3, 0.3, V), 1.0, 1.0)
+    run = integrate(system, log_times(1.0, LATEST_TIME, 50))
+    assert run.status == "finished"
+    assert np.abs(run.z).max() < 10
+    assert max(values.max() for values in run.invariants.values()) < 1e-10
+    with pytest.raises(InputError, match=r"expected times of at most 1e\+145 in t_eval, received 1e\+200"):
+        integrate(system, [1.0, 1e200])
+
+
+def test_rates_that_float64_does_not_hold_are_refused() -> None:
+    """Assert one sentence in log time for a ratio of rates that overflows, and for a last time of 1e310 time scales."""
+    for eta_Y, eta_Z, t in ((1e-300, 1e300, 1.0), (1.0, 1e300, 1e10), (1e-320, 1.0, 1.0)):
+        with pytest.raises(InputError, match="1 over the fastest rate") as refused:
+            integrate(MeanField(syn_small(), eta_Y, eta_Z), [t], log_time=True)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("method", ["compiled", "DOP853", "LSODA"])
+def test_a_run_ends_after_the_allowed_evaluations(method: str) -> None:
+    """Assert "failed" with the number for a limit below what the run needs, and the same bits for one above it."""
+    system, times = MeanField(syn_small(), 1.0, 1.0), [1.0, 1000.0]
+    free = integrate(system, times, method=method)
+    needed = free.stats["evaluations"]
+    stopped = integrate(system, times, method=method, most_evaluations=needed // 2)
+    assert stopped.status == "failed"
+    assert f"stopped after {needed // 2} evaluations" in stopped.message
+    enough = integrate(system, times, method=method, most_evaluations=needed)
+    assert enough.status == "finished"
+    np.testing.assert_array_equal(enough.z, free.z)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import linregress
 
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system

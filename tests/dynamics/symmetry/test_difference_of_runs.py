@@ -17,7 +17,7 @@ import pytest
 
 from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, integrate, log_times
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
 from tests.dynamics.symmetry.helpers import random_other, random_system

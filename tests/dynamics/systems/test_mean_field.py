@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import FrozenDecoder, MeanField, from_text, syn_small
-from snapdyn.dynamics.kernels.mean_field import dispatch as kernel
+from snapdyn.dynamics.kernels.mean_field import general as kernel
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import (
     Array,

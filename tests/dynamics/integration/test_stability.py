@@ -15,7 +15,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.symmetry.reduction import reduced
-from snapdyn.dynamics.symmetry.stability import Difference
+from snapdyn.dynamics.integration.stability import Difference
 from snapdyn.errors import InputError
 from tests.dynamics.symmetry.helpers import random_system
 

@@ -1,11 +1,14 @@
-"""The compiled integrator: order, step control, dense output, saves, pauses, ensembles, honest endings."""
+"""The compiled integrator: order, step control, dense output, saves, pauses, honest endings; what stiff runs say."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,14 +22,17 @@ from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
+    SequenceClasses,
     SingleCommonToken,
+    System,
     integrate,
     log_times,
     single_common_token,
     syn_small,
 )
+from snapdyn.dynamics.integration import solvers
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver
+from snapdyn.dynamics.integration.solvers import MOST_EVALUATIONS_LEFT, DormandPrinceSolver, Outlook
 from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
@@ -196,6 +202,16 @@ def test_auto_takes_the_compiled_route_where_there_is_one() -> None:
             integrate(system, [1.0], "compiled")
 
 
+def compiled_systems() -> list[type[System]]:
+    """All systems that declare an integrator."""
+    found, waiting = [], [System]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        found += [kind] if vars(kind).get("compiled") else []
+    return found
+
+
 @pytest.mark.slow
 def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     """Assert one specialisation per system whatever its options, and no compilation in a fresh process."""
@@ -207,17 +223,19 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     integrate(MeanField(syn_small(), 1.0, 1.0), [1.0], "compiled", reduce=True)
     integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0], "compiled", reduce=True)
     integrate(MeanField(single_common_token(10**9, 1, 0.3), 1.0, 1e-9), [1.0], "compiled")
-    counts = {kind: len(advance.signatures) for kind, (advance, _) in COMPILED_SYSTEMS.items()}
+    counts = {kind: len(kind.compiled.advance.signatures) for kind in compiled_systems()}
     here = (MeanField, MeanFieldQuotient, FrozenDecoder, ModifiedDecoder, SingleCommonToken)
     assert [counts[kind] for kind in here] == [1] * 6
     assert max(counts.values()) == 1  # of the others, that another test may have run
+    assert len(MeanField.compiled_for_three_columns.advance.signatures) == 1
     code = """if True:
         from tests.dynamics.integration.helpers import SYSTEMS
+        from tests.dynamics.integration.test_solvers import compiled_systems
         from snapdyn.dynamics import integrate
-        from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS
         for build in SYSTEMS.values():
             integrate(build(), [1.0], "compiled")
-        print(sum(sum(advance.stats.cache_misses.values()) for advance, _ in COMPILED_SYSTEMS.values()))
+        compiled = [kind.compiled.advance for kind in compiled_systems()]
+        print(sum(sum(advance.stats.cache_misses.values()) for advance in compiled))
     """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (run.returncode, run.stdout.strip()) == (0, "0"), run.stderr
@@ -227,8 +245,8 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
 @pytest.mark.parametrize(
     ("classes", "compiled"),
     [
-        ("syn_small()", {"advance_mean_field_of_three_columns", "three_column_rate", "mean_field_of_three_columns"}),
-        ("syn_medium(2)", {"advance_mean_field", "mean_field_of_any_columns"}),
+        ("syn_small()", {"advance_three_column_rate", "three_column_rate", "mean_field_of_three_columns"}),
+        ("syn_medium(2)", {"advance_mean_field_of_any_columns", "mean_field_of_any_columns"}),
     ],
 )
 def test_the_first_run_compiles_only_what_it_calls(tmp_path: Path, classes: str, compiled: set[str]) -> None:
@@ -330,3 +348,55 @@ def test_a_step_to_a_state_without_a_rate_is_rejected(log_time: bool) -> None:
     # u falls, so that errors of steps, at most rtol + atol each, do not grow.
     bound = compiled.stats["steps"] * (compiled.stats["rtol"] + 1e-10)
     assert compiled.state[:, 0] == pytest.approx(4 / (2 + times) ** 2, rel=0, abs=bound)
+
+
+def stiff_system() -> MeanField:
+    """Figure 2's classes at eta_Z/eta_Y = 1e8: 28 state values."""
+    P = np.array([[0.2, 0.12, 0.08, 0.6, 0, 0, 0], [0, 0, 0, 0.6, 0.2, 0.12, 0.08]])
+    return MeanField(SequenceClasses(P, query=[0, 0], vocab_size=100), 1e-4, 1e4)
+
+
+def test_a_stiff_run_ends_by_default() -> None:
+    """Assert that a run at eta_Z/eta_Y = 1e8 ends at t = 1e9, by CVODE and in less than 50,000 evaluations."""
+    run = integrate(stiff_system(), log_times(1.0, 1e9, 20), rtol=1e-9)
+    assert (run.status, run.stats["method"]) == ("finished", "CVODE")
+    assert run.stats["evaluations"] < 50_000
+
+
+@pytest.mark.parametrize("method", ["compiled", "DOP853"])
+def test_an_explicit_run_says_what_is_left(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert evaluations, both times, the estimate and a remedy, in runs with and without Python between steps."""
+    monkeypatch.setattr(solvers, "MOST_EVALUATIONS_LEFT", 100_000)
+    words = r"at most 100000 .* estimate of \S+ from t = \S+, reached by \d+, to t_end = 1e\+09; try method='CVODE', "
+    with pytest.raises(UserWarning, match=words):
+        integrate(stiff_system(), [1e9], method)
+
+
+def test_a_run_with_a_limit_of_its_own_gives_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that `most_evaluations` ends the run in place of a warning."""
+    monkeypatch.setattr(solvers, "MOST_EVALUATIONS_LEFT", 100_000)
+    for method in ("compiled", "DOP853"):
+        assert integrate(stiff_system(), [1e9], method, most_evaluations=100_000).status == "failed"
+
+
+def warned(per_factor: float, t_end: float) -> list[str]:
+    """Messages about a run that takes `per_factor` evaluations, 12 a step, for each further factor e of t."""
+    solver = SimpleNamespace(nfev=0)
+    seen = Outlook(solver, t_end)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        while (t := math.exp(solver.nfev / per_factor)) < t_end:
+            solver.nfev += 12_000
+            seen.look(solver.nfev // 12, t)
+    return [str(each.message) for each in caught]
+
+
+def test_the_estimate_is_right_where_steps_grow_with_time() -> None:
+    """Assert one warning for 1.1 times the number after the second look, with what is left then, and none for .9."""
+    t_end, before = 1e12, 48_000  # evaluations at the second look
+    for factor, count in ((0.9, 0), (1.1, 1)):
+        whole = factor * MOST_EVALUATIONS_LEFT + before
+        messages = warned(whole / math.log(t_end), t_end)
+        assert len(messages) == count
+    assert "estimate of 1.1e+07 from t = " in messages[0]
+    assert "reached by 48000, to t_end = 1e+12" in messages[0]

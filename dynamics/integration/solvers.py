@@ -1,0 +1,349 @@
+"""Solvers with the interface of scipy's `OdeSolver`: DOP853 compiled with the right-hand side, and those of scipy.
+
+Also what a run says whose solver fails, or would take very long: at which time, in which quantity, and what to try.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.cvode import CVODESolver
+from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Plan, Request
+from snapdyn.dynamics.integration.rkc import RKC
+from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.dynamics.kernels.mean_field.factored import FACTORED, Entries, Factors
+from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.dynamics.memory import scratch
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.mean_field import MeanField
+
+REASONS = {
+    kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
+    kernel.NOT_FINITE: "the state is not finite",
+}
+NOTHING = np.empty(0)
+MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
+MOST_EVALUATIONS_LEFT = 10_000_000  # seconds of compiled steps of a hundred state values, minutes of steps in Python
+FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
+
+
+def new_solver(plan: Plan, request: Request) -> Any:
+    """Solver at t = 0 for a run to the last time of `request`."""
+    system, method, clock = plan.system, plan.method, plan.clock
+    t_end, rtol, atol = float(request.times[-1]), request.rtol, request.atol
+    if plan.integrator is FACTORED and isinstance(system, MeanField):
+        return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
+    if plan.integrator:
+        return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.integrator)
+    if method == "CVODE":
+        return CVODESolver(system, clock, t_end, rtol, atol)
+    options: dict[str, Any] = {}
+    if method in QUIET and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
+        options["jac"] = clock.jacobian(system)
+    elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
+        options = {"lband": 0, "uband": 0}
+    solver = RKC if method == "RKC" else QUIET.get(method) or getattr(scipy.integrate, method)
+    start, end = system.initial_state(), clock.from_time(t_end)
+    return solver(clock.derivative(system), 0.0, start, end, rtol=rtol, atol=atol, **options)
+
+
+class _WithoutWarnings:
+    """Steps that do not warn: a failure is reported with time and quantity instead."""
+
+    def _step_impl(self) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # LSODA
+            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
+            return super()._step_impl()  # type: ignore[misc]
+
+
+class BDF(_WithoutWarnings, scipy.integrate.BDF):
+    """scipy's BDF."""
+
+
+class Radau(_WithoutWarnings, scipy.integrate.Radau):
+    """scipy's Radau."""
+
+
+class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
+    """scipy's LSODA, which ends a step after too many evaluations.
+
+    Where rounding keeps its equations from being solved, it can repeat one step for ever, inside one call.
+    """
+
+    def __init__(self, rate: Callable[[float, Floats], Floats], *arguments: Any, **options: Any) -> None:
+        self._made = 0
+
+        def limited(tau: float, state: Floats) -> Floats:
+            self._made += 1
+            if self._made > MOST_EVALUATIONS_OF_A_STEP:
+                raise ValueError(f"LSODA evaluated the right-hand side {MOST_EVALUATIONS_OF_A_STEP} times in one step")
+            return rate(tau, state)
+
+        super().__init__(limited, *arguments, **options)
+
+    def _step_impl(self) -> Any:
+        self._made = 0
+        return super()._step_impl()
+
+
+QUIET: dict[str, Any] = {"LSODA": LSODA, "BDF": BDF, "Radau": Radau}
+
+
+class DormandPrinceSolver:
+    """DOP853 from t = 0 to `t_end` (> 0), with the attributes of scipy's solvers that `integrate` uses.
+
+    Parameters
+    ----------
+    system : System
+        One with an `integrator`.
+    clock : Clock
+        t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
+    t_end : float
+        In batch-size-1 steps.
+    rtol : float
+    atol : float
+    integrator : Integrator, optional
+        Another form of that of the system.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        clock: Clock,
+        t_end: float,
+        rtol: float,
+        atol: float,
+        integrator: kernel.Integrator | None = None,
+    ) -> None:
+        self._advance, self.knows_loss = integrator or system.integrator or FACTORED
+        self._arguments = system.kernel_arguments()
+        self._begin(system.initial_state(), clock, t_end, rtol, atol, system.norm_weights)
+
+    def _begin(
+        self, start: Floats, clock: Clock, t_end: float, rtol: float, atol: float, shares: Floats | None = None
+    ) -> None:
+        """Make the workspace of a run from the values `start` of the vectors at 0."""
+        self.t_bound = clock.from_time(t_end)
+        vectors = np.empty((kernel.VECTORS, start.size))
+        vectors[kernel.STATE] = start
+        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0))
+        where, counts = kernel.START_WHERE.copy(), kernel.START_COUNTS.copy()
+        weights = kernel.START_WEIGHTS.copy()
+        self._work = kernel.Workspace(vectors, where, reals, counts, weights, shares)
+        self.status = "running"
+
+    @property
+    def t(self) -> float:
+        return float(self._work.reals[kernel.TAU])
+
+    @property
+    def t_old(self) -> float:
+        return float(self._work.reals[kernel.TAU_OLD])
+
+    @property
+    def y(self) -> Floats:
+        """State at `t`, (n,); the second step from here overwrites it."""
+        return self._work.vectors[self._work.where[kernel.STATE]]
+
+    @property
+    def steps(self) -> int:
+        return int(self._work.counts[kernel.STEPS])
+
+    @property
+    def nfev(self) -> int:
+        return int(self._work.counts[kernel.EVALUATIONS])
+
+    def advance(self, save_at: Floats, saved: Floats, losses: Floats, most_steps: int) -> tuple[int, str | None]:
+        """Make steps until the end, for `most_steps` steps, or until `saved` is full.
+
+        Parameters
+        ----------
+        save_at : (N,) array
+            All times to save at, in the integration variable, the same array in every call.
+        saved : (rows, width) array
+            Receives the first `width` state values at the next times.
+        losses : (M,) array
+            Receives the losses, M = rows; or none of them, M = 0. Only if `knows_loss`.
+        most_steps : int
+
+        Returns
+        -------
+        saved : int
+            Number of times saved in this call.
+        reason : str or None
+            Why the solver failed.
+        """
+        before = int(self._work.counts[kernel.SAVED])
+        outcome = self._advance(self._arguments, self._work, save_at, saved, losses, most_steps)
+        if outcome == kernel.FINISHED:
+            self.status = "finished"
+        elif outcome in REASONS:
+            self.status = "failed"
+        return int(self._work.counts[kernel.SAVED]) - before, REASONS.get(outcome)
+
+    def step(self) -> str | None:
+        """Make one step; return the reason if it fails."""
+        return self.advance(NOTHING, np.empty((0, self.y.size)), NOTHING, 1)[1]
+
+    def dense_output(self) -> Callable[[float | Floats], Floats]:
+        """States inside the last step, (n,) or (n, N), valid until the next step; only between calls of `step`."""
+        if not self._work.counts[kernel.DENSE_MADE]:
+            status = self.status
+            self.advance(np.array([self.t_old]), np.empty((0, self.y.size)), NOTHING, 0)
+            self.status = status
+
+        def interpolate(tau: float | Floats) -> Floats:
+            rows = np.empty((np.size(tau), self.y.size))
+            for row, at in zip(rows, np.atleast_1d(tau), strict=True):
+                kernel.dense_state(at, self._work, row)
+            return rows[0] if np.ndim(tau) == 0 else rows.T
+
+        return interpolate
+
+
+class FactoredMeanFieldSolver(DormandPrinceSolver):
+    """As `DormandPrinceSolver`, for whole runs of which logits alone are saved.
+
+    Parameters
+    ----------
+    system : MeanField
+        Without residual connection.
+    clock : Clock
+    t_end : float
+        In batch-size-1 steps.
+    rtol : float
+    atol : float
+    """
+
+    def __init__(self, system: MeanField, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
+        L = system.layout
+        columns, alone = L.num_columns, L.rows_of_one_class
+        is_alone = alone[L.entry_row]  # of each entry
+        number, shared_number = np.cumsum(is_alone) - 1, np.cumsum(~alone) - 1
+        self._rows, self._shared_rows = L.entry_row[is_alone], np.flatnonzero(~alone)
+        entries = Entries(
+            L.indptr,
+            L.entry_slot,
+            np.where(is_alone, -1, L.num_slots + shared_number[L.entry_row] * columns),
+            np.where(is_alone, number, -1),
+            L.log_p,
+            L.multiplicity,
+            L.column,
+            L.prior,
+            np.array([L.last_column_multiplicity, system.eta_Y, system.eta_Z]),
+        )
+        classes = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))[is_alone]
+        stages = kernel.ALL_STAGES
+        self._Y = np.zeros((2, self._rows.size, columns))
+        factors = Factors(
+            self._Y,
+            np.empty((stages, self._rows.size)),
+            np.empty((stages, L.prior.size, columns)),
+            classes,
+            np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=L.prior.size))]),
+            np.empty(self._rows.size),
+            scratch(4, max(L.max_support + LANES, stages)),
+            np.zeros(stages, np.int64),
+            np.zeros(stages),
+        )
+        start = np.zeros(L.num_slots + self._shared_rows.size * columns)
+        start[: L.num_slots] = system.initial_logits
+        self._begin(start, clock, t_end, rtol, atol)
+        self._advance, self.knows_loss = FACTORED
+        self._arguments = entries, factors, self._work
+        self._system = system
+
+    @property
+    def y(self) -> Floats:
+        """State at `t`, (n,), in the order of the system."""
+        L = self._system.layout
+        values = self._work.vectors[self._work.where[kernel.STATE]]
+        state = np.empty(self._system.size)
+        state[: L.num_slots] = values[: L.num_slots]
+        Y = state[L.num_slots :].reshape(L.num_rows, L.num_columns)
+        Y[self._shared_rows] = values[L.num_slots :].reshape(-1, L.num_columns)
+        Y[self._rows] = self._Y[self._work.where[kernel.STATE]]
+        return state
+
+
+def failure_message(solver: Any, system: System, clock: Clock, request: Request, reason: str | None) -> str:
+    """Explain a failure by the state value that is not finite, or that changes fastest against its tolerance.
+
+    Parameters
+    ----------
+    solver : object
+        One of `new_solver` after its last step.
+    system : System
+    clock : Clock
+    request : Request
+        Has the tolerances; not every solver of scipy keeps them.
+    reason : str or None
+        The solver's message; None if the state is not finite.
+
+    Returns
+    -------
+    str
+    """
+    state = solver.y
+    bad = np.flatnonzero(~np.isfinite(state))
+    if bad.size == 0:
+        with np.errstate(all="ignore"):
+            rate = np.abs(clock.derivative(system)(solver.t, state)) / (request.atol + request.rtol * np.abs(state))
+        bad = np.flatnonzero(~np.isfinite(rate))
+        worst = int(bad[0]) if bad.size else int(np.argmax(rate))
+        trouble = "its rate is not finite" if bad.size else "it changes fastest against its tolerance"
+    else:
+        worst, trouble = int(bad[0]), "it is not finite"
+    return (
+        f"failed at t = {clock.to_time(solver.t):.6g} in {system.value_name(worst)} ({trouble}): "
+        f"{(reason or 'the state is not finite').rstrip('.')}; try smaller rates, a looser rtol, or another method"
+    )
+
+
+class Outlook:
+    """Estimate of the evaluations that are left; warns once where they exceed `MOST_EVALUATIONS_LEFT`.
+
+    It takes as many evaluations for each further factor e of t as between the last two looks. Steps that grow with t,
+    as the dynamics slows down, need about so many; where the steps do not grow, it is a lower bound.
+
+    Parameters
+    ----------
+    solver : object
+        One of `new_solver`.
+    t_end : float
+        Last time in batch-size-1 steps.
+    """
+
+    def __init__(self, solver: Any, t_end: float) -> None:
+        self._solver, self._t_end = solver, t_end
+        self._next_look: float = FIRST_LOOK
+        self._t, self._evaluations = 0.0, 0
+
+    def look(self, steps: int, t: float) -> None:
+        """Warn if too many evaluations are left after `steps` steps, at time t."""
+        if steps < self._next_look:
+            return
+        evaluations = int(self._solver.nfev)
+        left = 0.0
+        if t > self._t > 0.0:
+            left = (evaluations - self._evaluations) * math.log(self._t_end / t) / math.log(t / self._t)
+        self._next_look, self._t, self._evaluations = 2 * steps, t, evaluations
+        if left > MOST_EVALUATIONS_LEFT:
+            self._next_look = math.inf
+            method = "" if isinstance(self._solver, CVODESolver) else "method='CVODE', "
+            warnings.warn(
+                f"expected at most {MOST_EVALUATIONS_LEFT} evaluations of the right-hand side to the end of a run, "
+                f"received an estimate of {left:.2g} from t = {t:.4g}, reached by {evaluations}, to t_end = "
+                f"{self._t_end:.4g}; try {method}a looser rtol, slower rates or an earlier last time, or "
+                "limit the run by most_evaluations",
+                stacklevel=2,
+            )
