@@ -68,7 +68,7 @@ def test_xarray_opens_the_file_and_gives_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, BLOCK, 9 * BLOCK + 5])
 def test_the_trailer_is_as_documented(size: int, tmp_path: Path) -> None:
-    """Assert the digest of files of less than a block, of some blocks, and of more blocks than a thread takes."""
+    """Assert the digest of files of less than a block and of more blocks than threads."""
     content = xarray.Dataset({"x": ("n", np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8))})
     whole = write_netcdf(content, tmp_path / "a.nc", "test 1").read_bytes()
     assert whole[-TRAILER_SIZE:] == trailer_of(whole[:-TRAILER_SIZE])
@@ -183,12 +183,7 @@ import xarray
 from snapdyn.dynamics.netcdf import write_netcdf
 path = Path(sys.argv[1])
 
-class Done(Exception): pass
-
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-signal.signal(signal.SIGALRM, interrupt)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 many = xarray.Dataset({f"x{i}": ("n", np.arange(20000.0)) for i in range(10)})
 write_netcdf(many, path, "test 1")
 whole = path.read_bytes()
