@@ -88,13 +88,13 @@ def _signals_wait() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM act after the block: inside HDF5 an exception is lost, and a lock of a thread may stay."""
     came: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # other threads see no signals
-    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    waiting = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = [signal.signal(each, lambda number, _: came.append(number)) for each in waiting]
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for each, handler in zip(waiting, before, strict=True):
+            signal.signal(each, handler)
         for number in came:
             signal.raise_signal(number)
 

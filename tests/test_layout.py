@@ -36,7 +36,6 @@ SERVED_BY = {
     "analytic/common_token": "analytic/test_growth.py",
     "analytic/discrete": "analytic/test_speed_control.py",
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
-    "dynamics/run_parts": "dynamics/test_trajectory.py",
     "dynamics/class_checks": "dynamics/test_classes.py",
     "dynamics/symmetry/quotient*": "dynamics/symmetry/test_reduction.py",
     "dynamics/symmetry/reduced_mean_field": "dynamics/symmetry/test_reduction.py",
