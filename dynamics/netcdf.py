@@ -16,13 +16,13 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory, require_memory
+from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory
 from snapdyn.dynamics.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
 from snapdyn.dynamics.storage import replacing
 from snapdyn.errors import InputError, shown
@@ -63,24 +63,61 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
             f"expected at most {MOST_OBJECTS} variables and dimensions in one file, received {objects}; put numbers "
             "that belong together into one array"
         )
-    with replacing(path) as temporary, _signals_wait(), ThreadPoolExecutor() as pool, temporary.open("wb") as file:
-        image = _image(dataset.assign_attrs(format=file_format)).getbuffer()
-        digests = pool.map(_digest, (image[start : start + BLOCK] for start in range(0, len(image), BLOCK)))
-        file.write(image)
-        file.write(_trailer(digests))
+    with replacing(path) as temporary, _signals_wait():
+        _write_content(dataset.assign_attrs(format=file_format), temporary)
+        with temporary.open("ab+") as file:
+            file.write(_trailer(file.fileno(), temporary.stat().st_size))
     return Path(path)
 
 
-def _image(dataset: xarray.Dataset) -> io.BytesIO:
-    """The HDF5 data of a file. In memory: HDF5 ends the process when it cannot write to a full disk."""
+def _write_content(dataset: xarray.Dataset, path: Path) -> None:
+    """Write the HDF5 data."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
-    require_memory("the content of a netCDF file", float(dataset.nbytes), "fewer saved times")
-    image = io.BytesIO()
-    with h5netcdf.File(image, "w", decode_vlen_strings=True) as file:
-        dataset.dump_to_store(H5NetCDFStore(file))
-    return image
+    target = _Target(path)
+    with target.file:
+        with h5netcdf.File(target, "w", decode_vlen_strings=True) as file:
+            dataset.dump_to_store(H5NetCDFStore(file))
+        if target.error:
+            raise target.error
+
+
+class _Target:
+    """File that HDF5 writes to. After an error, such as a full disk, it is a copy in memory: HDF5 must go on.
+
+    HDF5 ends the process when it cannot write what it holds back, or reads other bytes than it wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.file: Any = path.open("w+b", buffering=0)
+        self.error: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def write(self, data: Any) -> None:
+        """Write all bytes."""
+        left = memoryview(data).cast("B")
+        while left:
+            try:
+                left = left[self.file.write(left) :]
+            except OSError as error:
+                self._leave_disk(error)
+
+    def truncate(self, size: int) -> None:
+        """Set the size."""
+        try:
+            self.file.truncate(size)
+        except OSError as error:
+            self._leave_disk(error)
+
+    def _leave_disk(self, error: OSError) -> None:
+        at = self.file.tell()
+        self.file.seek(0)
+        with self.file:
+            self.file, self.error = io.BytesIO(self.file.read()), error
+        self.file.seek(at)
 
 
 @contextmanager
@@ -99,25 +136,25 @@ def _signals_wait() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _digest(block: bytes | memoryview) -> bytes:
-    return hashlib.sha256(block).digest()
+def _trailer(file: int, size: int) -> bytes:
+    """Trailer for the first `size` bytes of an open file."""
 
+    def digest(start: int) -> bytes:
+        return hashlib.sha256(os.pread(file, min(BLOCK, size - start), start)).digest()
 
-def _trailer(digests: Iterable[bytes]) -> bytes:
-    """Trailer of data whose blocks have these digests."""
-    return MAGIC + hashlib.sha256(b"".join(digests)).hexdigest().encode() + b"\n"
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        digests = b"".join(pool.map(digest, range(0, size, BLOCK)))
+    return MAGIC + hashlib.sha256(digests).hexdigest().encode() + b"\n"
 
 
 def _doubt(path: str | os.PathLike[str]) -> str:
     """What is wrong with the digest of a file, as a phrase; empty for the right digest."""
-    with open(path, "rb") as file, ThreadPoolExecutor() as pool:
-        number, size = file.fileno(), os.fstat(file.fileno()).st_size - TRAILER_SIZE
-        trailer = os.pread(number, TRAILER_SIZE, size) if size >= 0 else b""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size - TRAILER_SIZE
+        trailer = os.pread(file.fileno(), TRAILER_SIZE, size) if size >= 0 else b""
         if not trailer.startswith(MAGIC):
             return "has no digest at its end: it is damaged, or another program wrote it"
-        starts = range(0, size, BLOCK)
-        digests = pool.map(lambda start: _digest(os.pread(number, min(BLOCK, size - start), start)), starts)
-        return "" if trailer == _trailer(digests) else "is damaged: its SHA-256 digest differs"
+        return "" if trailer == _trailer(file.fileno(), size) else "is damaged: its SHA-256 digest differs"
 
 
 @contextmanager

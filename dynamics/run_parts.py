@@ -98,15 +98,15 @@ class Decoder(NamedTuple):
     outputs: Ints
 
 
-def is_dense(run: Any) -> bool:
+def _is_dense(run: Any) -> bool:
     """Whether the file of a run has z and attention of all tokens, or of a class of each kind."""
-    if large_representatives(run) or not run.has_z or not run.classes:
+    if _large_representatives(run) or not run.has_z or not run.classes:
         return True
     queries, tokens = run.z_initial.shape
     return bool(run.t.size * tokens * (queries + run.classes.num_classes) <= LARGEST_DENSE)
 
 
-def large_representatives(run: Any) -> Representatives | None:
+def _large_representatives(run: Any) -> Representatives | None:
     """The values of one class of each kind, of a run of more classes than are listed one by one."""
     large = isinstance(run.classes, SymmetricClasses) and run.classes.is_large
     return run.representatives if large else None
@@ -130,11 +130,13 @@ def _labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[
     InputError
         An extra quantity, observable or conserved quantity has a name that netCDF cannot hold, or another variable has.
     """
+    import xarray
+
     data: dict[str, Any] = {}
     coordinates: dict[str, Any] = {"time": run.t}
     if run.has_loss:
         data["loss"] = ("time", run.loss)
-    if large_representatives(run):
+    if _large_representatives(run):
         _add_kinds(run, data, coordinates)
     elif run.has_z:
         coordinates["token"] = np.arange(run.z_initial.shape[1])
@@ -144,12 +146,13 @@ def _labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[
         data["state"] = (("time", "value"), run.state)
         if len(run.value_names) == run.state.shape[1]:
             coordinates["value"] = list(run.value_names)
-    if run.classes and not large_representatives(run):
+    if run.classes and not _large_representatives(run):
         coordinates |= _classes_coordinates(run.classes)
         if dense:
             data["attention"] = (("time", "sequence_class", "token"), run.attention)
             data["entropy"] = (("time", "sequence_class"), run.entropy())
-    taken = {*data, *coordinates, *_dims(data), *_dims(coordinates)} | (set() if dense else DENSE)
+    known = xarray.Dataset(data, coordinates)
+    taken = {*known.variables, *known.dims} | (set() if dense else DENSE)
     for name, dims, values in _own_variables(run):
         if not is_storable(name) or name.startswith(OURS) or name in taken:
             raise InputError(
@@ -172,19 +175,14 @@ def _classes_coordinates(classes: SequenceClasses) -> dict[str, Any]:
     return coordinates
 
 
-def _dims(variables: dict[str, Any]) -> set[str]:
-    """Dimensions of variables, given as (dimension or dimensions, values) or as values along their own name."""
-    named = [value[0] for value in variables.values() if isinstance(value, tuple)]
-    return {dim for dims in named for dim in ([dims] if isinstance(dims, str) else dims)}
-
-
 def _own_variables(run: Any) -> list[tuple[str, tuple[str, ...], Floats]]:
     """Name, dimensions and values of what the system itself names."""
-    own: list[tuple[str, tuple[str, ...], Floats]] = [
-        (name, ("time", f"{name}_index"), values) for name, values in run.extra.items()
+    axes = ("row", "column", "depth")
+    return [
+        *((name, ("time", f"{name}_index"), values) for name, values in run.extra.items()),
+        *((name, ("time", *(f"{name}_{a}" for a in axes[: v.ndim - 1])), v) for name, v in run.observables.items()),
+        *((VIOLATION + name, ("time",), values) for name, values in run.invariants.items()),
     ]
-    own += [(name, observable_dims(name, values), values) for name, values in run.observables.items()]
-    return own + [(f"{VIOLATION}{name}", ("time",), values) for name, values in run.invariants.items()]
 
 
 def _add_kinds(run: Any, data: dict[str, Any], coordinates: dict[str, Any]) -> None:
@@ -206,11 +204,6 @@ def _add_kinds(run: Any, data: dict[str, Any], coordinates: dict[str, Any]) -> N
     coordinates["classes_per_query"] = ("kind", np.array([kind.classes_per_query for kind in run.classes.kinds]))
 
 
-def observable_dims(name: str, values: Floats) -> tuple[str, ...]:
-    """Dimensions of an observable in a dataset."""
-    return ("time", *(f"{name}_{axis}" for axis in ("row", "column", "depth")[: values.ndim - 1]))
-
-
 class WordedClasses(SequenceClasses):
     """Classes of a run on a text, as a file has them: with the word of each token.
 
@@ -228,7 +221,7 @@ class WordedClasses(SequenceClasses):
 def stored(run: Any) -> xarray.Dataset:
     """The dataset that is written of a `Trajectory`: that of `to_xarray`, and what else a run is made of.
 
-    Without `is_dense` the logits are those on `z_coordinates`, and z, attention and entropy are left out. The names of
+    Without `_is_dense` the logits are those on `z_coordinates`, and z, attention and entropy are left out. The names of
     what only `load` reads begin with `PREFIX`.
 
     Raises
@@ -236,9 +229,9 @@ def stored(run: Any) -> xarray.Dataset:
     InputError
         As for `_labelled_parts`.
     """
-    dense = is_dense(run)
+    dense = _is_dense(run)
     dataset, coordinates = _labelled_parts(run, dense)
-    kept = large_representatives(run)
+    kept = _large_representatives(run)
     data: dict[str, Any] = {}
     if kept:
         data["z_values"] = (("time", "z_value"), kept.z)
@@ -265,12 +258,8 @@ def stored(run: Any) -> xarray.Dataset:
         }
     if run.events:
         data["event_t"] = ("event", np.array([event.t for event in run.events]))
-        if kept:
-            data["event_z_values"] = (("event", "z_value"), np.array([event.z_values for event in run.events]))
-        elif run.has_z:
-            data["event_z_support"] = (("event", "logit"), np.array([event.z_support for event in run.events]))
-        else:
-            data["event_state"] = (("event", "value"), np.array([event.state for event in run.events]))
+        part, dim = ("z_values", "z_value") if kept else ("z_support", "logit") if run.has_z else ("state", "value")
+        data[f"event_{part}"] = (("event", dim), np.array([getattr(event, part) for event in run.events]))
     header = {name: getattr(run, name) for name in IN_HEADER} | {name: list(getattr(run, name)) for name in NAMED}
     header |= {
         "state_shapes": list(run.state_shapes.items()),

@@ -36,7 +36,7 @@ LIFTED = frozenset({"z_support", "z_initial", "Y", "decoder_rows", "decoder_outp
 Value = TypeVar("Value")
 
 
-class _Kept(Generic[Value]):
+class _MayLack(Generic[Value]):
     """Field that a system may lack, kept as None; with `what`, there is no default, and reading None raises InputError.
 
     In a run on one value for all that stay equal, the array of all classes is made at the first reading.
@@ -120,19 +120,19 @@ class Trajectory:
         plot: ClassVar[Callable[..., Any]]  # attached by `snapdyn`: drawing belongs to another room
     classes: SequenceClasses | None
     t: Floats
-    z_support: _Kept[Floats] = _Kept("attention logits")
-    z_initial: _Kept[Floats] = _Kept("attention logits")
-    loss: _Kept[Floats] = _Kept("a loss")
-    system: str  # type: ignore[misc]  # `_Kept` has no default
+    z_support: _MayLack[Floats] = _MayLack("attention logits")
+    z_initial: _MayLack[Floats] = _MayLack("attention logits")
+    loss: _MayLack[Floats] = _MayLack("a loss")
+    system: str  # type: ignore[misc]  # `_MayLack` has no default
     parameters: dict[str, Any]  # type: ignore[misc]
     status: str = "finished"
     message: str = ""
     stats: dict[str, Any] = field(default_factory=dict)
     invariants: dict[str, Floats] = field(default_factory=dict)
     extra: dict[str, Floats] = field(default_factory=dict)
-    Y: _Kept[Floats | None] = _Kept()
-    decoder_rows: _Kept[Ints | None] = _Kept()
-    decoder_outputs: _Kept[Ints | None] = _Kept()
+    Y: _MayLack[Floats | None] = _MayLack()
+    decoder_rows: _MayLack[Ints | None] = _MayLack()
+    decoder_outputs: _MayLack[Ints | None] = _MayLack()
     events: list[EventRecord] = field(default_factory=list)
     wall_time: float = float("nan")
     state: Floats | None = None
@@ -590,8 +590,7 @@ class Trajectory:
 
     def _transition_of(self, kind: int) -> Floats:
         """The transition of each class of a kind, (1,)."""
-        classes = self.require_classes()
-        assert isinstance(classes, SymmetricClasses)
+        classes = self._symmetric_classes()
         if self.representatives is None:
             return self.transition[[classes.first_of_kind(kind)]]
         if self.t.size < 3:
@@ -603,8 +602,7 @@ class Trajectory:
     @cached_property
     def _decoded(self) -> Trajectory:
         """The run on representatives with its decoder, which is made once for all kinds."""
-        assert self.representatives is not None
-        return self if self.representatives.Y is not None else self._with_decoder()
+        return self if self.representatives and self.representatives.Y is not None else self._with_decoder()
 
     def _with_decoder(self) -> Trajectory:
         if self._again:
@@ -651,12 +649,7 @@ class Trajectory:
         array([[0.3  , 0.064, 0.636],
                [0.258, 0.067, 0.674]])
         """
-        classes = self.require_classes()
-        if not isinstance(classes, SymmetricClasses):
-            raise InputError(
-                f"expected a run of symmetric classes, received one of {classes!r}; build them with symmetric_classes, "
-                "or read z and attention of all classes"
-            )
+        classes = self._symmetric_classes()
         kind, kept = classes.check_kind(kind), self.representatives
         if kept is None:
             places, z_initial, Y = self._places(kind), self.z_initial, self.Y
@@ -690,17 +683,24 @@ class Trajectory:
         one._of_whole = partial(self._transition_of, kind)
         return one
 
+    def _symmetric_classes(self) -> SymmetricClasses:
+        classes = self.require_classes()
+        if not isinstance(classes, SymmetricClasses):
+            raise InputError(
+                f"expected a run of symmetric classes, received one of {classes!r}; build them with symmetric_classes, "
+                "or read z and attention of all classes"
+            )
+        return classes
+
     def _places(self, kind: int) -> Ints:
         """Positions in `z_support` of the tokens of the first class of a kind."""
-        classes = self.require_classes()
-        assert isinstance(classes, SymmetricClasses)
+        classes = self._symmetric_classes()
         n = classes.first_of_kind(kind)
         return classes.z_of_entry[classes.P.indptr[n] : classes.P.indptr[n + 1]]
 
     def _decoder_of(self, kind: int) -> Floats:
         """Y of the tokens of the first class of a kind, on the outputs of `outputs_of_kind`."""
-        classes, decoder = self.require_classes(), self.require_decoder()
-        assert isinstance(classes, SymmetricClasses)
+        classes, decoder = self._symmetric_classes(), self.require_decoder()
         own = classes.first_of_kind(kind)
         columns = []
         for output in outputs_of_kind(classes, kind):

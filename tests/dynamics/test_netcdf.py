@@ -1,8 +1,10 @@
 """netCDF files: whole or refused, also on a full disk and for a file made to mislead."""
 
 import json
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +213,32 @@ def test_an_interrupt_leaves_the_old_file_and_the_process(tmp_path: Path) -> Non
     stopped, names = run.stdout.split(maxsplit=1)
     assert int(stopped) >= 10
     assert names.strip() == "['a.nc']"
+
+
+def test_ctrl_c_acts_when_hdf5_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that Ctrl-C within a write comes after HDF5's last byte, that the old file stays, and who handles it."""
+    path, whole, ended = written(tmp_path), xarray.Dataset.dump_to_store, []
+    before, handler = path.read_bytes(), signal.getsignal(signal.SIGINT)
+
+    def interrupted(self: xarray.Dataset, store: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        whole(self, store)  # type: ignore[arg-type]
+        ended.append(True)
+
+    monkeypatch.setattr(xarray.Dataset, "dump_to_store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_netcdf(LABELLED, path, "test 1")
+    assert ended == [True]
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["a.nc"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_thread_writes_the_same_bytes(tmp_path: Path) -> None:
+    """Assert it for a thread that is not the main one, which cannot handle signals."""
+    with ThreadPoolExecutor(1) as pool:
+        path = pool.submit(write_netcdf, LABELLED, tmp_path / "a.nc", "test 1").result()
+    assert path.read_bytes() == write_netcdf(LABELLED, tmp_path / "b.nc", "test 1").read_bytes()
 
 
 def test_the_magic_of_the_trailer_stays() -> None:
