@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from snapdyn.dynamics.processes import is_running, machine
+from snapdyn.dynamics.parallel import is_running, machine
 from snapdyn.errors import InputError, file_path
 
 # Temporary files of `replacing`: what they become, the machine and the process that writes them, its thread.

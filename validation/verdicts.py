@@ -15,7 +15,7 @@ from types import FunctionType
 import joblib
 from threadpoolctl import threadpool_limits
 
-from snapdyn.dynamics.processes import WorkerPool
+from snapdyn.dynamics.parallel import WorkerPool
 from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, choice, optional_function, whole
 from snapdyn.validation.claims import chosen_claims

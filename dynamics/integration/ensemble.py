@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.integration.driver import run
 from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.parallel import cores, in_threads
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, optional_function, whole
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from snapdyn.dynamics.observables import Observable
-from snapdyn.dynamics.processes import machine
+from snapdyn.dynamics.parallel import machine
 from snapdyn.dynamics.registry import plugin_versions
 from snapdyn.dynamics.storage import DAMAGED, hashed_name, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.dynamics.processes import machine
+from snapdyn.dynamics.parallel import machine
 from snapdyn.dynamics.storage import (
     DAMAGED,
     _file_behind,
