@@ -8,6 +8,7 @@ from snapdyn.dynamics.integration.events import Event, State
 from snapdyn.dynamics.integration.sensitivities import sensitivity
 from snapdyn.dynamics.integration.sensitivity_result import Sensitivity
 from snapdyn.dynamics.integration.times import log_times
+from snapdyn.dynamics.symmetry.stability import growth_of_differences
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System
@@ -23,7 +24,7 @@ from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import SGD, sgd, sgd_runs
 from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.linear_noise import Fluctuations, fluctuations
-from snapdyn.dynamics.training.momentum import momentum_clock
+from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.trainer import train_transformer
 from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load
@@ -55,6 +56,7 @@ __all__ = [
     "descend_samples",
     "fluctuations",
     "from_text",
+    "growth_of_differences",
     "integrate",
     "integrate_many",
     "linear_conserved",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.class_checks import ROW_SUM_TOLERANCE, checked_vocab_size, require_comparable
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.kinds import Kinds, Members, OwnTokens
 from snapdyn.dynamics.memory import fits, require_memory
 from snapdyn.errors import InputError, positive, positive_array, shown, whole
 
@@ -181,9 +182,67 @@ class SymmetricClasses(SequenceClasses):
         return self.num_tokens + (self.num_classes - 1) * self.num_common
 
     @cached_property
-    def equivalent_tokens(self) -> EquivalentTokens:
-        """Which tokens keep equal logits."""
-        return EquivalentTokens(self)
+    def exchangeable(self) -> Kinds:
+        """The different kinds; `kind_of_block` says which of them each given kind is."""
+        blocks = np.unique(self.kind_of_block, return_index=True)[1]
+        shared, group, like = self._common
+        own = []
+        for b in blocks:
+            values, numbers = np.unique(self._rows[b][1], return_counts=True)
+            own.append(OwnTokens(values, np.zeros(values.size), numbers.astype(np.float64)))
+        per_query = np.zeros(blocks.size, np.int64)
+        np.add.at(per_query, self.kind_of_block, [kind.classes_per_query for kind in self.kinds])
+        weights = [self.kinds[b].weight for b in blocks]
+        number = [self.num_queries * K for K in per_query.tolist()]
+        total = sum(count * weight / weights[0] for count, weight in zip(number, weights, strict=True))
+        return Kinds(
+            per_query=per_query,
+            query_type=np.zeros(blocks.size, np.int64),
+            num_queries=np.array([self.num_queries]),
+            prior=np.array([weight / weights[0] / total for weight in weights]),
+            shared=shared,
+            like_shared=like.astype(np.float64),
+            shared_start=np.zeros((1, like.size)),
+            own=own,
+            members=lambda: self._members(group),
+        )
+
+    @property
+    def _rows(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+        """Probabilities of shared and of own tokens, by given kind; one class alone shares no token."""
+        alone = self.num_classes == 1
+        return [((), kind.probabilities) if alone else (kind.common, kind.distinct) for kind in self.kinds]
+
+    @cached_property
+    def kind_of_block(self) -> Ints:
+        """(kinds,) number of each given kind among the different ones: a kind given twice counts as one."""
+        rows = zip(self._rows, self.kinds, strict=True)
+        keys = [(shared, tuple(sorted(own)), kind.weight) for (shared, own), kind in rows]
+        different = list(dict.fromkeys(keys))
+        return np.array([different.index(key) for key in keys])
+
+    @cached_property
+    def _common(self) -> tuple[Floats, Ints, Ints]:
+        """Different common tokens, (different kinds, G); which of them each common token is; how many each is."""
+        blocks = np.unique(self.kind_of_block, return_index=True)[1]
+        table = np.array([self._rows[b][0] for b in blocks], dtype=np.float64).reshape(blocks.size, -1)
+        if not table.size:
+            return table, np.empty(0, np.int64), np.empty(0, np.int64)
+        shared, group, like = np.unique(table, axis=1, return_inverse=True, return_counts=True)
+        return shared, group.ravel(), like
+
+    def _members(self, group: Ints) -> Members:
+        self.require_all()
+        counts = [kind.classes_per_query for kind in self.kinds]
+        shared = np.full(self.num_tokens, -1)
+        shared[: group.size] = group
+        return Members(np.tile(np.repeat(self.kind_of_block, counts), self.num_queries), shared)
+
+    def slots_of_kind(self, kind: int) -> Ints:
+        """Numbers of the logits of the tokens of a class of a given kind, the common ones first, (C + D,)."""
+        c, found = self.kind_of_block[kind], self.exchangeable
+        own = found.first_own[c] + np.searchsorted(found.own[c].probability, self._rows[kind][1])
+        return np.concatenate([self._common[1], own])
 
     @property
     def is_large(self) -> bool:
@@ -305,81 +364,6 @@ class SymmetricClasses(SequenceClasses):
         omega[: self.num_common] = self.num_classes
         vars(one)["omega_size"] = omega  # common tokens stay common, though the other classes are left out
         return one
-
-
-class EquivalentTokens:
-    """Tokens of symmetric classes that keep equal logits, in blocks and counts; kinds given twice count as one.
-
-    Attributes
-    ----------
-    kind_of_block : (blocks,) array of int
-        Number of each given kind among the different ones.
-    slots : list of arrays of int
-        Of each given kind: number of the value of z of each token, the common ones first.
-    per_query, number, prior : lists
-        K_c, N_c and p_c of the different kinds; priors are those of one class.
-    common : (kinds, C) array
-        Different common tokens: their probabilities in each kind.
-    like_common : (C,) array
-        Number of tokens that each of them stands for.
-    distinct, like_distinct : lists of arrays
-        The same for distinct tokens, by kind.
-    has_other_outputs : bool
-        Whether there are outputs that are no next token.
-    """
-
-    def __init__(self, classes: SymmetricClasses) -> None:
-        self.has_other_outputs = classes.vocab_size > classes.num_classes
-        alone = classes.num_classes == 1  # no token is shared with another class
-        blocks = [((), kind.probabilities) if alone else (kind.common, kind.distinct) for kind in classes.kinds]
-        keys = [
-            (common, tuple(sorted(distinct)), kind.weight)
-            for (common, distinct), kind in zip(blocks, classes.kinds, strict=True)
-        ]
-        different = list(dict.fromkeys(keys))
-        self.kind_of_block: Ints = np.array([different.index(key) for key in keys])
-        self.per_query = [0] * len(different)
-        for c, kind in zip(self.kind_of_block, classes.kinds, strict=True):
-            self.per_query[c] += kind.classes_per_query
-        self.number = [classes.num_queries * count for count in self.per_query]
-        weights = [weight for *_, weight in different]
-        total = sum(count * weight / weights[0] for count, weight in zip(self.number, weights, strict=True))
-        self.prior = [weight / weights[0] / total for weight in weights]
-
-        table = np.array([common for common, *_ in different], dtype=np.float64)
-        if table.size:
-            self.common, common_slot, like = np.unique(table, axis=1, return_inverse=True, return_counts=True)
-            common_slot, self.like_common = common_slot.ravel(), like.astype(np.float64)
-        else:
-            self.common, common_slot, self.like_common = table, np.empty(0, np.int64), np.empty(0)
-        self.distinct: list[Floats] = []
-        self.like_distinct: list[Floats] = []
-        self.first_slot: list[int] = []  # of the distinct tokens of a kind
-        self.num_slots = self.common.shape[1]
-        for _, probabilities, _ in different:
-            values, like = np.unique(probabilities, return_counts=True)
-            self.distinct.append(values)
-            self.like_distinct.append(like.astype(np.float64))
-            self.first_slot.append(self.num_slots)
-            self.num_slots += values.size
-        self.slots = [
-            np.concatenate([common_slot, self.first_slot[c] + np.searchsorted(self.distinct[c], distinct)])
-            for c, (_, distinct) in zip(self.kind_of_block, blocks, strict=True)
-        ]
-
-    def entries(self, kind: int) -> tuple[Ints, Floats]:
-        """Values of z of a class, and the number of tokens of each."""
-        first, common = self.first_slot[kind], np.arange(self.like_common.size)
-        slots = np.concatenate([common, first + np.arange(self.distinct[kind].size)])
-        return slots, np.concatenate([self.like_common, self.like_distinct[kind]])
-
-    @property
-    def full_size(self) -> int:
-        """Number of state values of the mean field of all classes, each by itself (`systems.layout`)."""
-        num_queries, N = self.number[0] // self.per_query[0], sum(self.number)
-        distinct = sum(number * values.size for number, values in zip(self.number, self.distinct, strict=True))
-        common = self.like_common.size
-        return num_queries * common + distinct + (common + distinct) * (N + self.has_other_outputs)
 
 
 def symmetric_classes(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from snapdyn.dynamics import SequenceClasses, Trace, read_trace, sgd, train_transformer
-from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECORD
+from snapdyn.dynamics import SequenceClasses, Trace, read_trace, train_transformer
+from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECORD, SGDSettings
+from snapdyn.dynamics.training.transformer.settings import TransformerSettings
 from snapdyn.experiments.run_sections import Times
 from snapdyn.experiments.signature_sections import section_model
 from snapdyn.experiments.toml_files import FileName, Section
@@ -57,7 +58,7 @@ class SGDSection(SeedsSection):
         return self.model_dump(exclude={"eta_Y", "eta_Z", "steps", "seeds", "record"})
 
 
-SGD: type[SGDSection] = section_model("SGD", sgd, SGDSection, skip=NOT_IN_FILES, types={"init": str})
+SGD: type[SGDSection] = section_model("SGD", SGDSettings, SGDSection, skip=NOT_IN_FILES, types={"init": str})
 
 
 class CompareSection(Section):
@@ -121,6 +122,8 @@ class TransformerSection(Section):
 
     paths: FileName | list[FileName]
     validation: FileName | list[FileName] | None = None
+    device: str | None = None
+    checkpoint_every: int = 100
 
     def texts(self, folder: Path) -> dict[str, Any]:
         """Files and folders of text by key; relative ones lie beside the run file."""
@@ -141,5 +144,5 @@ class TransformerSection(Section):
 
 
 TRANSFORMER: type[TransformerSection] = section_model(
-    "Transformer", train_transformer, TransformerSection, skip=NOT_IN_FILES - {"seed"}
+    "Transformer", TransformerSettings, TransformerSection, skip=NOT_IN_FILES - {"seed"}
 )

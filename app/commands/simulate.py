@@ -10,7 +10,12 @@ import typer
 from snapdyn.commands.options import Load
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, prepare, progress_bar, say, show
 
+# Growth of a difference between equal classes above which the noise of training leaves the path of a reduced run.
+LARGEST_GROWTH = 1e4
+
 if TYPE_CHECKING:
+    from snapdyn.dynamics import Trajectory
+    from snapdyn.dynamics.systems.base import System
     from snapdyn.experiments.run_files import Training
 
 
@@ -44,6 +49,7 @@ def simulate(
     with progress_bar("integrating") as update:
         trajectory = simulation.run.integrate(system, of_integration(update))
     show_trajectory(trajectory)
+    _warn_of_an_unstable_path(system, trajectory)
     if trajectory.t.size:
         trajectory.save(target)
         show(f"saved      {target}")
@@ -53,6 +59,20 @@ def simulate(
         say(trajectory.message)
         return DIFFERS
     return DONE
+
+
+def _warn_of_an_unstable_path(system: System, trajectory: Trajectory) -> None:
+    """Say that training leaves the path of a run that keeps classes equal, where a difference between them grows."""
+    from snapdyn.dynamics import MeanField, growth_of_differences
+
+    is_reduced = trajectory.stats["state_size"] < trajectory.stats["full_state_size"]
+    if is_reduced and type(system) is MeanField and trajectory.success:
+        growth = growth_of_differences(system, float(trajectory.t[-1]))
+        if growth > LARGEST_GROWTH:
+            say(
+                f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise of training "
+                "leaves its path; compare it with sgd"
+            )
 
 
 def _train(training: Training, target: Path) -> int:

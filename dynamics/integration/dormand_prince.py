@@ -14,10 +14,13 @@ from snapdyn.dynamics.kernels.dormand_prince_factored import advance_factored_me
 from snapdyn.dynamics.kernels.mean_field.factored import Entries, Factors
 from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.dynamics.memory import scratch
-from snapdyn.dynamics.symmetry.frozen_decoder import ReducedFrozenDecoder
-from snapdyn.dynamics.symmetry.modified_decoder import ReducedModifiedDecoder
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedFiniteLength, ReducedMeanField
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
+from snapdyn.dynamics.symmetry.systems import (
+    FiniteLengthQuotient,
+    FrozenDecoderQuotient,
+    MeanFieldQuotient,
+    ModifiedDecoderQuotient,
+    ModifiedFlowQuotient,
+)
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.layout import Bools, Layout
@@ -32,13 +35,13 @@ from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
 COMPILED_SYSTEMS: dict[type[System], tuple[Any, bool]] = {
     MeanField: (kernel.advance_mean_field, True),
     MeanFieldSensitivity: (kernel.advance_mean_field_sensitivity, False),
-    ReducedMeanField: (kernel.advance_mean_field_quotient, True),
     FrozenDecoder: (kernel.advance_frozen_decoder, True),
-    ReducedFrozenDecoder: (kernel.advance_frozen_decoder_quotient, True),
     ModifiedDecoder: (kernel.advance_modified_decoder, False),
-    ReducedModifiedDecoder: (kernel.advance_modified_decoder_quotient, False),
-    ReducedFiniteLength: (kernel.advance_finite_length_quotient, True),
-    SymmetricMeanField: (kernel.advance_mean_field_quotient, True),
+    MeanFieldQuotient: (kernel.advance_mean_field_quotient, True),
+    FrozenDecoderQuotient: (kernel.advance_mean_field_quotient, True),
+    ModifiedFlowQuotient: (kernel.advance_frozen_decoder, False),
+    ModifiedDecoderQuotient: (kernel.advance_modified_decoder, False),
+    FiniteLengthQuotient: (kernel.advance_finite_length_quotient, True),
     SingleCommonToken: (kernel.advance_single_common_token, False),
 }
 REASONS = {

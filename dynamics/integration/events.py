@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.run_parts import EventRecord
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, flag, shown
 
@@ -167,7 +167,7 @@ class EventWatcher:
             self._last[name] = before
         for tau, name in sorted(crossings):
             t, state = self._clock.to_time(tau), dense.at_variable(tau)
-            if isinstance(self._system, SymmetricMeanField):
+            if self._system.holds_kinds and isinstance(self._system.classes, SymmetricClasses):
                 large = self._system.classes.is_large
                 z_support = np.empty(0) if large else self._system.z_support(state)
                 z_values = state[: self._system.num_logit_values].copy()

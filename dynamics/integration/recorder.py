@@ -11,9 +11,8 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.integration.conservation import violation_message
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.run_parts import EventRecord, Lifted
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
 from snapdyn.dynamics.symmetry.representatives import Representatives
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
+from snapdyn.dynamics.symmetry.systems import ReducedSystem
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectory import Trajectory
@@ -45,7 +44,7 @@ class Recorder:
         self.system, self.times, self.z_only = system, times, z_only
         # The first state values, as many as the observables need: the logits come first.
         self.width = system.num_logit_values if z_only and not save_decoder else system.size
-        self._symmetric = system if isinstance(system, SymmetricMeanField) else None
+        self._symmetric: Any = system if system.holds_kinds else None
         if self._symmetric:
             kept = system.size
         elif system.has_z and not save_decoder and system.classes is not None:
@@ -96,7 +95,7 @@ class Recorder:
         system = self.system
         if self._symmetric:
             kept = states[:, : self._symmetric.num_logit_values]
-        elif isinstance(system, ReducedMeanField):
+        elif system.shares_logits:
             kept = states[:, : system.num_logit_values]
         else:
             kept = system.z_support(states) if system.has_z else states
@@ -158,7 +157,11 @@ class Recorder:
             representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
         elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
-            lifted = Lifted(z, system.value_of_z) if kept and isinstance(system, ReducedMeanField) else z
+            lifted = (
+                Lifted(z, system.value_of_z)
+                if kept and isinstance(system, ReducedSystem) and system.shares_logits
+                else z
+            )
             optional |= {"z_support": lifted, "z_initial": system.z_initial}
         else:
             state = kept["state"] if kept else np.empty((0, system.size))

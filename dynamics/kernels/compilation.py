@@ -10,9 +10,15 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba import config, njit
 from numba.core import event
 from numba.core.options import DefaultOptions
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 # Sums may be reassociated (vector lanes) and contracted (fused multiply-add). NaN and infinity keep their
 # meaning, so that a diverging run is detected.

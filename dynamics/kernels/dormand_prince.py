@@ -19,13 +19,11 @@ from scipy.integrate import DOP853
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
-from snapdyn.dynamics.kernels.frozen_decoder_quotient import frozen_decoder_quotient
 from snapdyn.dynamics.kernels.mean_field.general import mean_field_of_any_columns, mean_field_of_three_columns
 from snapdyn.dynamics.kernels.mean_field.jacobian import mean_field_sensitivity
-from snapdyn.dynamics.kernels.mean_field.quotient import mean_field_quotient
 from snapdyn.dynamics.kernels.mean_field.three_columns import three_column_rate
 from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
-from snapdyn.dynamics.kernels.modified_decoder_quotient import modified_decoder_quotient
+from snapdyn.dynamics.kernels.quotient import mean_field_quotient
 from snapdyn.dynamics.kernels.single_common_token import single_common_token
 
 STAGES = 12  # stages of a step; stage 12 is the rate at its end, 13 to 15 are for dense output
@@ -428,20 +426,6 @@ def advance_frozen_decoder(arguments, work, save_at, saved, losses, most_steps):
 @kernel(nogil=True)
 def advance_modified_decoder(arguments, work, save_at, saved, losses, most_steps):
     return advance(modified_decoder, modified_decoder, arguments, work, save_at, saved, losses, most_steps)
-
-
-@kernel(nogil=True)
-def advance_frozen_decoder_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return advance(
-        frozen_decoder_quotient, frozen_decoder_quotient, arguments, work, save_at, saved, losses, most_steps
-    )
-
-
-@kernel(nogil=True)
-def advance_modified_decoder_quotient(arguments, work, save_at, saved, losses, most_steps):
-    return advance(
-        modified_decoder_quotient, modified_decoder_quotient, arguments, work, save_at, saved, losses, most_steps
-    )
 
 
 @kernel(nogil=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, Bools, Floats, Ints, kernel
 from snapdyn.dynamics.kernels.elementary import (
     add_scaled,
     combine_rows,
@@ -14,11 +15,27 @@ from snapdyn.dynamics.kernels.elementary import (
 )
 
 
+class FiniteLength(NamedTuple):
+    """Arrays of a `Layout`, and the rates; `inverse_length` is 1/(T-1)."""
+
+    num_slots: int
+    num_columns: int
+    indptr: Ints
+    entry_row: Ints
+    entry_slot: Ints
+    entry_first: Bools
+    log_p: Floats
+    multiplicity: Floats
+    prior: Floats
+    column: Ints
+    last_multiplicity: float
+    eta_Y: float
+    eta_Z: float
+    inverse_length: float
+
+
 @kernel(fastmath=EXACT)
-def finite_length_mean_field(
-    state, out, num_slots, num_columns, indptr, entry_row, entry_slot, entry_first, log_p, multiplicity, prior,
-    column, last_multiplicity, eta_Y, eta_Z, inverse_length, work,
-):  # fmt: skip
+def finite_length_mean_field(state, out, layout, work):
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the expected loss.
 
     The step phi of class n depends on the token counts through f only, so it does not change if the counts
@@ -30,8 +47,14 @@ def finite_length_mean_field(
     f' = e_k - f_k f, f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same for a with y_k in place of e_k. Only the
     terms in e_k differ between tokens, the others are multiples of f or a. So the sum over k costs as much as
     a few mean fields.
-    `inverse_length` is 1/(T-1); `work` (9, max(entries of a class, columns)) is scratch.
+    `layout` is a FiniteLength; `work` (9, max(entries of a class, columns)) is scratch.
     """
+    num_slots, num_columns, indptr, column = layout.num_slots, layout.num_columns, layout.indptr, layout.column
+    entry_row, entry_slot, entry_first = layout.entry_row, layout.entry_slot, layout.entry_first
+    log_p, multiplicity, prior, last_multiplicity = (
+        layout.log_p, layout.multiplicity, layout.prior, layout.last_multiplicity,
+    )  # fmt: skip
+    eta_Y, eta_Z, inverse_length = layout.eta_Y, layout.eta_Z, layout.inverse_length
     z = state[:num_slots]
     Y = state[num_slots:].reshape((-1, num_columns))
     dz = out[:num_slots]

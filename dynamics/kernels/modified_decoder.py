@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.compilation import EXACT, Bools, Floats, Ints, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.elementary import normalized_attention
 
@@ -42,75 +43,113 @@ def spd_inverse(G, L, inverse):
             inverse[i, c] = inverse[c, i]
 
 
+class Decoupled(NamedTuple):
+    """What the right-hand side needs: kinds of exchangeable classes, or all classes, each a kind of number 1.
+
+    The state is [z of each different logit, V h of each kind].
+    """
+
+    num_slots: int
+    indptr: Ints  # (C + 1,) entries of each kind
+    entry_kind: Ints  # (entries,)
+    entry_slot: Ints  # (entries,) state value of the logit
+    log_p: Floats  # (entries,)
+    multiplicity: Floats  # (entries,) tokens that the entry stands for
+    drive: Floats  # (entries,) p_n times the number of classes that drive one logit
+    is_own: Bools  # (entries,) whether a kind of several classes has a token for each of them
+    prior: Floats  # (C,) of one class
+    number: Floats  # (C,) classes of the kind
+    root: Floats  # (C,) square root of it
+    row_indptr: Ints  # (rows + 1,) entries of each token that is not own
+    row_entry: Ints
+    V: float
+    eta_Y: float
+    eta_Z: float
+    leading: bool
+
+
 @kernel(fastmath=EXACT)
-def gradient_coefficients(u, V, inverse, leading, a):
-    """Write a (S, S) with g_n = sum_k a[n, k] f_k, from u = V h (S,) and G^{-1} = I - E' (S, S).
+def gradient_coefficients(u, V, root, own_square, inverse, leading, a):
+    """Write a (C, C) with g_n = sum_k a[n, k] f_k over classes k != n, by kinds, from u = V h and the inverse of M.
 
     Exact, from g_n = F (I - E') W (e_n - alpha_n) with rows (V-1) h_k zeta_k of W:
     a[n, k] = (V-1)^2/(V-1+exp(V h_n)) [q0 sum_j (I-E')_kj h_j + (q1 - q0) (I-E')_kn h_n].
     Leading: beta_nk = E'_kn. Only k != n acts on attention (the f_n part is projected out).
+
+    With N classes of a kind, root = sqrt(N), G = F^T F is a sum of own_square on the diagonal and of a value per pair
+    of kinds. It maps vectors that are constant on kinds by M_ab = own_square_a delta_ab + sqrt(N_a N_b) G_ab (in the
+    basis of unit vectors), and vectors that sum to 0 over each kind by own_square. So for k != n
+    (G^{-1})_kn = (M^{-1})_ab/sqrt(N_a N_b) - delta_ab/(N_a own_square_a).
     """
-    S = u.size
+    C = u.size
     q0 = -V / (V - 1.0) ** 2
     q1 = V / (V - 1.0)
-    for k in range(S):
+    for k in range(C):
         total = 0.0
-        for j in range(S):
-            total += inverse[k, j] * u[j] / V
-        for n in range(S):
+        for j in range(C):
+            total += inverse[k, j] * (root[j] / root[k]) * u[j] / V
+        for n in range(C):
+            pair = inverse[k, n] / (root[k] * root[n])
+            if k == n and root[n] > 1.0:
+                pair -= 1.0 / (root[n] * root[n] * own_square[n])
             gamma = speed(u[n], V)
             if leading:
-                a[n, k] = gamma * inverse[k, n]
+                a[n, k] = gamma * pair
             else:
                 decay = math.exp(-u[n])
                 factor = (V - 1.0) ** 2 * decay / ((V - 1.0) * decay + 1.0)
-                a[n, k] = factor * q0 * total + (q1 - q0) * gamma * inverse[k, n]
+                a[n, k] = factor * q0 * total + (q1 - q0) * gamma * pair
 
 
 @kernel(fastmath=EXACT)
-def modified_decoder(
-    state, out, num_slots, indptr, entry_slot, entry_class, log_p, multiplicity, prior,
-    row_indptr, row_entry, V, eta_Y, eta_Z, leading, f, square,
-):  # fmt: skip
-    """Write d(state)/dt to `out`; state = [z on the slots, V h_n per class], t counts batch-size-1 steps.
+def modified_decoder(state, out, lists, f, own_square, square):
+    """Write d(state)/dt to `out`; `lists` is a Decoupled, t counts batch-size-1 steps.
 
     z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o sum_{k != n} a[n, k] (f_k - f_n (f_n . f_k)), G and E' from the
-    current attention (10); (V h_n)' = eta_Y p_n V/(V-1+exp(V h_n)) (44). Rows list their entries in
-    `row_entry[row_indptr[l]:row_indptr[l+1]]`. Scratch: f (entries,), square (4, S, S).
+    current attention (10); (V h_n)' = eta_Y p_n V/(V-1+exp(V h_n)) (44). Scratch: f (entries,), own_square (C,),
+    square (5, C, C).
     """
-    S = prior.size
+    C, num_slots, number, root = lists.prior.size, lists.num_slots, lists.number, lists.root
+    indptr, entry_slot, entry_kind, tokens = lists.indptr, lists.entry_slot, lists.entry_kind, lists.multiplicity
+    row_indptr, row_entry = lists.row_indptr, lists.row_entry
     u = state[num_slots:]
-    G, L, inverse, a = square[0], square[1], square[2], square[3]
-    for n in range(S):
+    G, M, L, inverse, a = square[0], square[1], square[2], square[3], square[4]
+    for n in range(C):
         part = slice(indptr[n], indptr[n + 1])
-        normalized_attention(state, entry_slot[part], log_p[part], multiplicity[part], f[part])
-        out[num_slots + n] = scaled_h_rate(u[n], eta_Y * prior[n], V)
+        normalized_attention(state, entry_slot[part], lists.log_p[part], tokens[part], f[part])
+        out[num_slots + n] = scaled_h_rate(u[n], lists.eta_Y * lists.prior[n], lists.V)
+        own_square[n] = 0.0
+        for i in range(indptr[n], indptr[n + 1]):
+            if lists.is_own[i]:
+                own_square[n] += tokens[i] * f[i] * f[i]
     for i in range(num_slots):
         out[i] = 0.0
-    for i in range(S):
-        for j in range(S):
+    for i in range(C):
+        for j in range(C):
             G[i, j] = 0.0
     for row in range(row_indptr.size - 1):
         entries = row_entry[row_indptr[row] : row_indptr[row + 1]]
         for i in entries:
             for j in entries:
-                G[entry_class[i], entry_class[j]] += multiplicity[i] * f[i] * f[j]
-    spd_inverse(G, L, inverse)
-    gradient_coefficients(u, V, inverse, leading, a)
+                G[entry_kind[i], entry_kind[j]] += tokens[i] * f[i] * f[j]
+    for i in range(C):
+        for j in range(C):
+            M[i, j] = root[i] * root[j] * G[i, j] + (own_square[i] if i == j else 0.0)
+    spd_inverse(M, L, inverse)
+    gradient_coefficients(u, lists.V, root, own_square, inverse, lists.leading, a)
     for row in range(row_indptr.size - 1):
         entries = row_entry[row_indptr[row] : row_indptr[row + 1]]
         for i in entries:
-            n = entry_class[i]
+            n = entry_kind[i]
             pull = 0.0
             for j in entries:
-                if entry_class[j] != n:
-                    pull += a[n, entry_class[j]] * f[j]
-            out[entry_slot[i]] += eta_Z * prior[n] * f[i] * pull
-    for n in range(S):
+                others = number[entry_kind[j]] - (1.0 if entry_kind[j] == n else 0.0)
+                pull += others * a[n, entry_kind[j]] * f[j]
+            out[entry_slot[i]] += lists.eta_Z * lists.drive[i] * f[i] * pull
+    for n in range(C):
         overlap = 0.0
-        for k in range(S):
-            if k != n:
-                overlap += a[n, k] * G[n, k]
+        for k in range(C):
+            overlap += (number[k] - (1.0 if k == n else 0.0)) * a[n, k] * G[n, k]
         for i in range(indptr[n], indptr[n + 1]):
-            out[entry_slot[i]] -= eta_Z * prior[n] * f[i] * f[i] * overlap
+            out[entry_slot[i]] -= lists.eta_Z * lists.drive[i] * f[i] * f[i] * overlap
     return 0.0

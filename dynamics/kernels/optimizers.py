@@ -3,8 +3,31 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from snapdyn.dynamics.kernels.compilation import REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, Floats, kernel
+
+
+class Descent(NamedTuple):
+    """What the steps move, [z slots, Y]."""
+
+    state: Floats
+    gradient: Floats
+    first_moment: Floats  # (0,) but for Adam
+    second_moment: Floats
+
+
+class Update(NamedTuple):
+    """Settings of an update rule."""
+
+    adam: bool
+    eta_Y: float
+    eta_Z: float
+    momentum: float
+    beta_1: float
+    beta_2: float
+    eps: float
+    weight_decay: float
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
@@ -37,3 +60,18 @@ def adam_update(x, gradient, first, second, step, rate, beta_1, beta_2, eps, wei
         x[i] -= step_size * first[i] / (math.sqrt(second[i]) * root_correction + eps)
         check += 0.0 * x[i]
     return check
+
+
+@kernel(fastmath=EXACT, forceinline=True)
+def is_updated(descent, update, num_slots, step):
+    """Make update number `step` of z and Y, in place; return whether the state is finite."""
+    state, gradient, check = descent.state, descent.gradient, 0.0
+    for part, rate in ((slice(0, num_slots), update.eta_Z), (slice(num_slots, state.size), update.eta_Y)):
+        if update.adam:
+            check += adam_update(
+                state[part], gradient[part], descent.first_moment[part], descent.second_moment[part], step, rate,
+                update.beta_1, update.beta_2, update.eps, update.weight_decay,
+            )  # fmt: skip
+        else:
+            check += sgd_update(state[part], gradient[part], rate, update.momentum, update.weight_decay)
+    return check == 0.0  # else it is NaN

@@ -1,89 +1,93 @@
-"""The system on representatives: what symmetric classes carry, or what a search finds."""
+"""The system on one value for all that stay equal: from the kinds that classes carry, or that their table shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from snapdyn.dynamics.class_kinds import SymmetricClasses
-from snapdyn.dynamics.symmetry.frozen_decoder import reduced_frozen_decoder
-from snapdyn.dynamics.symmetry.modified_decoder import reduced_modified_decoder
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedFiniteLength, ReducedMeanField
-from snapdyn.dynamics.symmetry.reduced_system import ReducedSystem
-from snapdyn.dynamics.symmetry.search import MOVING, colouring_of
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
+from snapdyn.dynamics.kinds import Kinds, recognised
+from snapdyn.dynamics.symmetry.systems import (
+    FiniteLengthQuotient,
+    FrozenDecoderQuotient,
+    MeanFieldQuotient,
+    ModifiedDecoderQuotient,
+    ModifiedFlowQuotient,
+    ReducedSystem,
+)
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 
-# "auto" looks for symmetries in systems of at least this many state values: below, a run takes about as long as the
-# search. It keeps a reduction to at most half of the values.
+# "auto" looks for kinds in systems of at least this many state values: below, a run takes about as long as the search.
+# It keeps a reduction to at most half of the values and of the classes.
 LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
-CARRIED = 0.0  # the key of the quotient that symmetric classes carry
 
-Reduced = ReducedMeanField | SymmetricMeanField | ReducedSystem
-
-
-def _reduced_mean_field(system: MeanField, at_most: float | None) -> ReducedMeanField | None:
-    most = system.size - 1.0 if at_most is None else at_most * system.size
-    key, start = (MOVING, system.residual), system.initial_logits
-    colouring = colouring_of(system.classes, key, system.layout, start, system.start_pattern, at_most, most)
-    if colouring is None:
-        return None
-    return (ReducedFiniteLength if isinstance(system, FiniteLengthMeanField) else ReducedMeanField)(system, colouring)
-
-
-# For each kind of system: the system on representatives, from the system and the largest share of values that may
-# remain. Subclasses are not included: they may change the right-hand side.
-SEARCHES: dict[type[System], Callable[[Any, float | None], Reduced | None]] = {
-    MeanField: _reduced_mean_field,
-    FrozenDecoder: reduced_frozen_decoder,
-    ModifiedDecoder: reduced_modified_decoder,
-    FiniteLengthMeanField: _reduced_mean_field,
+# Subclasses are not included: they may change the right-hand side.
+QUOTIENTS: dict[type[System], Any] = {
+    MeanField: MeanFieldQuotient,
+    FiniteLengthMeanField: FiniteLengthQuotient,
+    FrozenDecoder: FrozenDecoderQuotient,
+    ModifiedDecoder: ModifiedDecoderQuotient,
 }
-REDUCIBLE = tuple(SEARCHES)
-
-
-def is_reducible(system: System) -> bool:
-    """Whether symmetries of this kind of system are looked for."""
-    return type(system) in SEARCHES
+REDUCIBLE = tuple(QUOTIENTS)
 
 
 def is_large(system: System) -> bool:
-    """Whether a run takes longer than a search for symmetries."""
+    """Whether a run takes longer than a search for kinds."""
     # An evaluation of Eq. (10) works on the inverse of G.
     inverse = system.classes.num_classes**2 if isinstance(system, ModifiedDecoder) else 0
     return max(system.size, inverse) >= LEAST_SIZE
 
 
-def reduced(system: System, at_most: float | None = None) -> Reduced | None:
-    """The system on representatives: what symmetric classes carry, or what a search finds.
+def kinds_of(system: Any, most: float) -> Kinds | None:
+    """Kinds of the classes of a system from its start, at most `most`; kept with the classes. None: there are more."""
+    classes, residual = system.classes, getattr(system, "residual", False)
+    if isinstance(classes, SymmetricClasses) and not system.start_key:
+        queries = classes.first_query, classes.first_query + classes.num_queries
+        if not residual or queries[0] >= classes.num_tokens:
+            return classes.exchangeable if classes.exchangeable.number.size <= most else None
+    found: Kinds | None = classes.kept.get_or_make(
+        ("kinds", residual, most), system.start_key, lambda: recognised(classes, system.z_initial, residual, most)
+    )
+    return found
+
+
+def reduced(system: System, at_most: float | None = None) -> ReducedSystem | None:
+    """The system on one value for all that stay equal.
 
     Parameters
     ----------
     system : System
     at_most : float, optional
-        Largest share of the state values that may remain. The search then begins only where half of the classes have an
-        equivalent one, and where it fits into the free memory.
+        Largest share of the state values and of the classes that may remain as values and kinds (of the work for the
+        inverse of G, for a ModifiedDecoder). None: at least one value less.
 
     Returns
     -------
-    ReducedMeanField, SymmetricMeanField, ReducedSystem or None
+    ReducedSystem or None
         None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
         kept with the system for each `at_most`, so that a second run does not look again.
     """
-    if not is_reducible(system):
+    if type(system) not in QUOTIENTS:
         return None
-    most = system.size - 1.0 if at_most is None else at_most * system.size
-    if isinstance(system, MeanField) and system.carries_quotient and isinstance(system.classes, SymmetricClasses):
-        if CARRIED not in system.reductions:
-            system.reductions[CARRIED] = SymmetricMeanField(system, system.classes)
-        carried: SymmetricMeanField = system.reductions[CARRIED]
-        return carried if carried.size <= most else None
-    if most not in system.reductions:
-        small = SEARCHES[type(system)](system, at_most)
-        system.reductions[most] = small if small is not None and small.size <= most else None
-    found: Reduced | None = system.reductions[most]
-    return found
+    if at_most not in system.reductions:
+        found = _found(system, at_most)
+        most = system.size - 1.0 if at_most is None else at_most * system.size
+        system.reductions[at_most] = found if found is not None and found.size <= most else None
+    kept: ReducedSystem | None = system.reductions[at_most]
+    return kept
+
+
+def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
+    if isinstance(system, FrozenDecoder) and system.modified:
+        return ModifiedFlowQuotient(system)
+    most = system.classes.num_classes * (1.0 if at_most is None else at_most)
+    if isinstance(system, ModifiedDecoder) and at_most is not None:
+        most = system.classes.num_classes * at_most ** (1 / 3)
+    kinds = kinds_of(system, most)
+    if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
+        return None
+    small: ReducedSystem = QUOTIENTS[type(system)](system, kinds)
+    return small

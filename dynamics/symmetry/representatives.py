@@ -11,12 +11,7 @@ import numpy as np
 from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.symmetry.symmetric_quotient import (
-    SymmetricQuotient,
-    slot_of_z,
-    symmetric_quotient,
-    value_of_decoder,
-)
+from snapdyn.dynamics.symmetry.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 
 REMEDY = "trajectory.of_class(kind), fewer times or fewer classes"
@@ -39,9 +34,14 @@ class Representatives:
     z: Floats
     Y: Floats | None = None
 
-    @cached_property
-    def _carried(self) -> SymmetricQuotient:
-        return symmetric_quotient(self.classes)
+    @property
+    def _carried(self) -> KindsQuotient:
+        kinds, V = self.classes.exchangeable, self.classes.vocab_size
+        return self.classes.kept.get_or_make(("quotient", False), b"", lambda: quotient_of(kinds, V, False))
+
+    @property
+    def _logits(self) -> Ints:
+        return logit_of_z(self.classes, self.classes.exchangeable, self.classes.check_z(None))
 
     @cached_property
     def _layout(self) -> Layout:
@@ -58,14 +58,13 @@ class Representatives:
             return None
         if name != "Y":
             return {"decoder_rows": self._layout.row_of_token, "decoder_outputs": self._layout.output_token}[name]
-        places = value_of_decoder(self.classes, self._carried, self._layout) - self.z.shape[1]
+        places = value_of_decoder(self.classes, self._layout, self._carried, self._logits) - self.z.shape[1]
         return self._take("the decoder of all classes", self.Y, places)
 
     def z_of_all_classes(self, values: Floats) -> Floats:
         """Logits on classes.z_coordinates, (..., nz), from `values` (..., num_slots)."""
         self.classes.require_all()
-        places = slot_of_z(self.classes, self._carried)
-        return self._take("attention logits of all classes", values, places)
+        return self._take("attention logits of all classes", values, self._logits)
 
     def _take(self, what: str, values: Floats, places: Ints) -> Floats:
         times = values.shape[0] if values.ndim > 1 else 1
@@ -74,22 +73,20 @@ class Representatives:
 
     def z_of_kind(self, values: Floats, kind: int) -> Floats:
         """Logits of the tokens of one class, the common ones first, (..., C + D), from `values` (..., num_slots)."""
-        return values.take(self._carried.tokens.slots[kind], axis=-1)
+        return values.take(self.classes.slots_of_kind(kind), axis=-1)
 
     def Y_of_kind(self, kind: int) -> Floats | None:
         """Y of the tokens of one class, (N, C + D, outputs); the outputs are those of `outputs_of_kind`."""
         if self.Y is None:
             return None
-        carried = self._carried
-        slots, kinds = carried.tokens.slots[kind], carried.tokens.kind_of_block
-        own = np.where(
-            carried.y_of_next_token[slots] >= 0,
-            carried.y_of_next_token[slots],
-            carried.y_of_other_outputs[slots, kinds[kind]],
-        )
-        columns = [-1 if output < 0 else kinds[output - 1] for output in outputs_of_kind(self.classes, kind)[1:]]
-        values = np.column_stack([own, *(carried.y_of_other_outputs[slots, column] for column in columns)])
-        return self.Y.take(values - self.z.shape[1], axis=-1)
+        carried, slots = self._carried, self.classes.slots_of_kind(kind)
+        first, c = carried.kinds.first_own[0], self.classes.kind_of_block
+        shared, own = slots[slots < first], slots[slots >= first] - first
+        rest = carried.y_shared.shape[1] - 1
+        columns = [rest if output < 0 else c[output - 1] for output in outputs_of_kind(self.classes, kind)[1:]]
+        of_shared = carried.y_shared[shared][:, [c[kind], *columns]]
+        of_own = carried.y_own[own][:, [0, *(1 + column for column in columns)]]
+        return self.Y.take(np.concatenate([of_shared, of_own]) - self.z.shape[1], axis=-1)
 
 
 def outputs_of_kind(classes: SymmetricClasses, kind: int) -> list[int]:

@@ -90,6 +90,10 @@ class System(ABC):
     z_initial: Floats | None = None
     eta_Y: float = 1.0
     norm_weights: Floats | None = None
+    # Of systems on one value for all that stay equal (`symmetry.systems`): whether logits share values of the state,
+    # and whether a run keeps these values only, of one class of each kind.
+    shares_logits: bool = False
+    holds_kinds: bool = False
 
     # -- what every system has -----------------------------------------------------------------------------
     @property
@@ -111,8 +115,8 @@ class System(ABC):
         return int(np.size(self.initial_state()))
 
     @cached_property
-    def reductions(self) -> dict[float, Any]:
-        """Systems of one value per colour, by the most values asked for; see `symmetry.reduction`."""
+    def reductions(self) -> dict[float | None, Any]:
+        """Systems on one value for all that stay equal, by the largest share asked for; see `symmetry.reduction`."""
         return {}
 
     def full_state(self, state: Floats) -> Floats:

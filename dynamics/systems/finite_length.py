@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.dynamics.kernels.finite_length import finite_length_mean_field
+from snapdyn.dynamics.kernels.finite_length import FiniteLength, finite_length_mean_field
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.layout import build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -88,7 +88,12 @@ class FiniteLengthMeanField(MeanField):
             self.layout = build_layout(classes, self.z_initial, lump=False)
             self.size = self.layout.size
         self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
-        self._work = scratch(9, max(self.layout.max_support, self.layout.num_columns))
+        L = self.layout
+        self._work = scratch(9, max(L.max_support, L.num_columns))
+        self._arrays = FiniteLength(
+            L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.entry_first, L.log_p, L.multiplicity,
+            L.prior, L.column, L.last_column_multiplicity, self.eta_Y, self.eta_Z, self.inverse_length,
+        )  # fmt: skip
         start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:
             raise InputError(
@@ -106,13 +111,12 @@ class FiniteLengthMeanField(MeanField):
         inverse_length: float | None = None,
     ) -> float:
         """Write d(state)/dt, by default of this system, else with other ln P, p_n or 1/(T-1) on its layout."""
-        L = self.layout
-        return finite_length_mean_field(
-            state, out, L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.entry_first,
-            L.log_p if log_p is None else log_p, L.multiplicity, L.prior if prior is None else prior, L.column,
-            L.last_column_multiplicity, self.eta_Y, self.eta_Z,
-            self.inverse_length if inverse_length is None else inverse_length, self._work,
-        )  # fmt: skip
+        arrays = self._arrays._replace(
+            log_p=self.layout.log_p if log_p is None else log_p,
+            prior=self.layout.prior if prior is None else prior,
+            inverse_length=self.inverse_length if inverse_length is None else inverse_length,
+        )
+        return float(finite_length_mean_field(state, out, arrays, self._work))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         """count_noise (..., S): the expansion parameter, the variance of the frequencies over their mean squared.

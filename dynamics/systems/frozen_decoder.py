@@ -11,6 +11,7 @@ from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_inde
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
+from snapdyn.dynamics.systems.layout import start_key
 from snapdyn.errors import flag, positive
 
 
@@ -57,6 +58,7 @@ class FrozenDecoder(System):
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y = positive("eta_Y", eta_Y)
         self.z_initial: Floats = classes.check_z(z_initial)
+        self.start_key = start_key(self.z_initial)
         self.modified, self.residual = flag("modified", modified), flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
         self._inputs = classes.decoder_inputs(self.z_initial, self.residual)
@@ -69,9 +71,8 @@ class FrozenDecoder(System):
         self.size = classes.num_classes * self.output_token.size
         self.columns = np.ones(self.output_token.size)
         self.columns[-1] = max(others, 1)
-        self.mixing = np.eye(classes.num_classes) if self.modified else G
-        outputs = self.output_token.size
-        self._constants = (outputs, self.mixing, classes.prior, classes.next_index, self.columns[-1], self.eta_Y)
+        outputs, mixing = self.output_token.size, np.eye(classes.num_classes) if self.modified else G
+        self._constants = (outputs, mixing, classes.prior, classes.next_index, self.columns[-1], self.eta_Y)
         self._arguments = self.kernel_arguments()
 
     def initial_state(self) -> Floats:
@@ -114,20 +115,24 @@ class FrozenDecoder(System):
         return np.asarray(self._inputs.T @ (np.linalg.solve(self._gram, C) if self.modified else C))
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
-        C_sums = self._coefficients(state) @ self.columns
-        sums = np.linalg.solve(self._gram, C_sums[..., None])[..., 0] if self.modified else C_sums
+        return self.row_sums(self._coefficients(state) @ self.columns)
+
+    def row_sums(self, sums: Floats) -> dict[str, Floats]:
+        """The invariant, from the sums of C over all outputs, (..., S)."""
+        if self.modified:
+            sums = np.asarray(np.linalg.solve(self._gram, sums[..., None])[..., 0], dtype=np.float64)
         return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        return self.row_sum_scales(np.abs(self._coefficients(state)) @ self.columns)
+
+    def row_sum_scales(self, sums: Floats) -> dict[str, ConservedSum]:
+        """What the rounding of the invariant depends on, from the sums of |C| over all outputs, (..., S)."""
         S, columns = self.classes.num_classes, float(self.columns.sum())
-        sums = np.abs(self._coefficients(state)) @ self.columns
         if self.modified:
             sums = sums @ np.abs(np.linalg.inv(self._gram))
-        return {
-            "row sum of Y": ConservedSum(
-                self.output_token.size + S, S * columns, np.asarray((sums @ abs(self._inputs)).max(axis=-1))
-            )
-        }
+        scale = np.asarray((sums @ abs(self._inputs)).max(axis=-1))
+        return {"row sum of Y": ConservedSum(self.output_token.size + S, S * columns, scale)}
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return np.arange(self._inputs.shape[1]), self.output_token

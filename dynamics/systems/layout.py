@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.kernels.refinement import EVERY_BIT, SMALLEST_TABLE, new_table, number_colours
 from snapdyn.dynamics.memory import require_memory
 
 Bools = NDArray[np.bool_]
@@ -90,13 +89,9 @@ class Layout:
         return f"Y[token {self.row_token[row]}, output {output if output >= 0 else 'shared'}]"
 
 
-def start_pattern(z_initial: Floats) -> bytes:
-    """Which initial logits (Q, M) are equal: what layouts and symmetries depend on; empty for zeros."""
-    if not z_initial.any():
-        return b""
-    numbers = np.empty(z_initial.size, np.int64)
-    number_colours((z_initial + 0.0).view(np.uint64), numbers, EVERY_BIT, new_table(SMALLEST_TABLE))
-    return hashlib.sha256(numbers.data).digest()  # the numbers themselves would be held as long as the classes
+def start_key(z_initial: Floats) -> bytes:
+    """What tells initial logits (Q, M) from others; empty for zeros."""
+    return hashlib.sha256((z_initial + 0.0).tobytes()).digest() if z_initial.any() else b""  # -0 is 0
 
 
 def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> tuple[Ints, Ints]:

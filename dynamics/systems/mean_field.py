@@ -22,7 +22,7 @@ from snapdyn.dynamics.kernels.mean_field.general import (
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.parallel import cores
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
-from snapdyn.dynamics.systems.layout import Layout, build_layout, start_pattern, z_row_scale, z_row_sums
+from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key, z_row_scale, z_row_sums
 from snapdyn.errors import InputError, flag, positive
 
 LARGEST_FULL = 10**7  # state values that are integrated one by one where classes carry their quotient
@@ -114,25 +114,25 @@ class MeanField(System):
         """Layout of the state."""
         kind = ("layout", self.residual)
         return self.classes.kept.get_or_make(
-            kind, self.start_pattern, lambda: build_layout(self.classes, self.z_initial, self.residual)
+            kind, self.start_key, lambda: build_layout(self.classes, self.z_initial, self.residual)
         )
 
     @cached_property
-    def start_pattern(self) -> bytes:
-        """Which initial logits are equal; empty for zeros."""
-        return start_pattern(self.z_initial) if "z_initial" in vars(self) else b""
+    def start_key(self) -> bytes:
+        """What tells the initial logits from others; empty for zeros."""
+        return start_key(self.z_initial) if "z_initial" in vars(self) else b""
 
     @cached_property
     def size(self) -> int:
         """Number of state values."""
         if self.carries_quotient and isinstance(self.classes, SymmetricClasses):
-            return self.classes.equivalent_tokens.full_size
+            return self.classes.exchangeable.size(self.classes.vocab_size)
         return self.layout.size
 
     @cached_property
     def initial_logits(self) -> Floats:
         """(num_slots,) logits of the layout at t = 0."""
-        if not self.start_pattern:
+        if not self.start_key:
             return np.zeros(self.layout.num_slots)
         return self.layout.slots(self.classes, self.z_initial)
 

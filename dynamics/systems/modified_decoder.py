@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
-from snapdyn.dynamics.kernels.modified_decoder import modified_decoder
+from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import (
     ConservedSum,
@@ -16,7 +16,7 @@ from snapdyn.dynamics.systems.base import (
     checked_classes,
     require_one_class_per_next_token,
 )
-from snapdyn.dynamics.systems.layout import build_layout, z_row_scale, z_row_sums
+from snapdyn.dynamics.systems.layout import build_layout, start_key, z_row_scale, z_row_sums
 from snapdyn.errors import choice, positive
 
 
@@ -66,6 +66,7 @@ class ModifiedDecoder(System):
         choice("beta", beta, ("exact", "leading"))
         self.beta = beta
         self.z_initial: Floats = classes.check_z(z_initial)
+        self.start_key = start_key(self.z_initial)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "beta": beta}
         require_one_class_per_next_token(classes, "ModifiedDecoder")
         require_independent(classes.gram(self.z_initial))
@@ -75,11 +76,26 @@ class ModifiedDecoder(System):
         self._start = L.slots(classes, self.z_initial)
         by_row = np.argsort(L.entry_row, kind="stable")
         row_indptr = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
-        self._constants = (
-            L.num_slots, L.indptr, L.entry_slot, np.repeat(np.arange(S), np.diff(L.indptr)), L.log_p,
-            L.multiplicity, L.prior, row_indptr.astype(np.int64), by_row, float(classes.vocab_size), self.eta_Y,
-            self.eta_Z, beta == "leading",
-        )  # fmt: skip
+        classes_of = np.repeat(np.arange(S), np.diff(L.indptr))
+        self._lists = Decoupled(
+            num_slots=L.num_slots,
+            indptr=L.indptr,
+            entry_kind=classes_of,
+            entry_slot=L.entry_slot,
+            log_p=L.log_p,
+            multiplicity=L.multiplicity,
+            drive=L.prior[classes_of],
+            is_own=np.zeros(by_row.size, np.bool_),
+            prior=L.prior,
+            number=np.ones(S),
+            root=np.ones(S),
+            row_indptr=row_indptr.astype(np.int64),
+            row_entry=by_row,
+            V=float(classes.vocab_size),
+            eta_Y=self.eta_Y,
+            eta_Z=self.eta_Z,
+            leading=beta == "leading",
+        )
         self._arguments = self.kernel_arguments()
 
     @property
@@ -92,8 +108,7 @@ class ModifiedDecoder(System):
         return state
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        S = self.classes.num_classes
-        return *self._constants, scratch(self.layout.entry_row.size), scratch(4, S, S)
+        return decoupled_arguments(self._lists)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return modified_decoder(state, out, *self._arguments)
@@ -124,3 +139,9 @@ class ModifiedDecoder(System):
     def value_name(self, index: int) -> str:
         slots = self.layout.num_slots
         return self.layout.slot_name(index, self.classes) if index < slots else f"V h of class {index - slots}"
+
+
+def decoupled_arguments(lists: Decoupled) -> tuple[Any, ...]:
+    """Arguments of `kernels.modified_decoder` after state and out, with new scratch arrays."""
+    C = lists.prior.size
+    return lists, scratch(lists.log_p.size), scratch(C), scratch(5, C, C)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.training.momentum import momentum_clock
+from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.errors import InputError, choice, fraction, positive, time_array, whole
 
 COUNTS = ("updates", "sequences", "theory")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +15,7 @@ from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.parallel import cores, in_threads
 from snapdyn.dynamics.training.settings import MOST_SEEDS, Init, SGDSettings
-from snapdyn.dynamics.training.sgd_run import ClassTables, recorded_bytes, train
+from snapdyn.dynamics.training.sgd_run import recorded_bytes, train
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, list_of, optional_function, shown, whole
 
@@ -98,25 +97,22 @@ class SGD(SGDSettings):
         return sgd_runs([self])[0]
 
 
-@overload
 def sgd(
-    classes: SequenceClasses, eta_Y: float, eta_Z: float, steps: int, batch_size: int | None = ...,
-    seq_len: int | None = ..., momentum: float = ..., optimizer: str = ..., init: Init = ..., seed: int = ...,
-    record: ArrayLike | None = ..., *, weight_decay: float = ..., betas: tuple[float, float] = ..., eps: float = ...,
-    residual: bool = ..., save_decoder: bool = ..., reduce: bool | str = ..., threads: int | None = ...,
-) -> Trajectory: ...  # fmt: skip
-
-
-@overload
-def sgd(
-    classes: SequenceClasses, eta_Y: float, eta_Z: float, steps: int, batch_size: int | None = ...,
-    seq_len: int | None = ..., momentum: float = ..., optimizer: str = ..., init: Init = ..., *, seed: Iterable[int],
-    record: ArrayLike | None = ..., weight_decay: float = ..., betas: tuple[float, float] = ..., eps: float = ...,
-    residual: bool = ..., save_decoder: bool = ..., reduce: bool | str = ..., threads: int | None = ...,
-) -> list[Trajectory]: ...  # fmt: skip
-
-
-def sgd(*args: Any, threads: int | None = None, **settings: Any) -> Trajectory | list[Trajectory]:
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    steps: int,
+    batch_size: int | None = 1,
+    seq_len: int | None = None,
+    momentum: float = 0.0,
+    optimizer: str = "sgd",
+    init: Init = "zeros",
+    seed: int | Iterable[int] = 0,
+    record: ArrayLike | None = None,
+    *,
+    threads: int | None = None,
+    **settings: Any,
+) -> Any:
     """Train by finite steps of Eqs. (3)-(4) on drawn sequences.
 
     A step draws a batch: class n with probability p_n, and the counts of its contextual tokens from
@@ -125,9 +121,30 @@ def sgd(*args: Any, threads: int | None = None, **settings: Any) -> Trajectory |
 
     Parameters
     ----------
-    {settings of SGD}
+    classes : SequenceClasses
+    eta_Y : float
+        Learning rate of Y, per step.
+    eta_Z : float
+        Learning rate of z, per step.
+    steps : int
+        Number of updates.
+    batch_size : int or None
+        Sequences per step. None: the gradient of the expectation over classes; requires seq_len=None.
+    seq_len : int or None
+        Contextual tokens T-1; None: infinite. Cost and memory do not depend on it.
+    momentum : float
+        Heavy ball, v <- momentum v + d, x <- x - eta v.
+    optimizer : {"sgd", "adam"}
+    init : str, mapping or tuple
+        Start: "zeros", "uniform", {"Y": array, "z": array} or (Y, z), as in `SGD`.
+    seed : int or iterable of int
+        One seed, or several: each has its own random streams.
+    record : array_like of int, optional
+        Increasing steps in 0..steps at which the state is kept; default: all.
     threads : int, optional
         Threads for several seeds; default all cores. The numbers do not depend on it.
+    **settings : dict
+        `weight_decay`, `betas`, `eps`, `residual`, `save_decoder` and `reduce`, as in `SGD`.
 
     Returns
     -------
@@ -159,39 +176,15 @@ def sgd(*args: Any, threads: int | None = None, **settings: Any) -> Trajectory |
     >>> [run.t.tolist() for run in runs]
     [[200.0], [200.0], [200.0]]
     """
-    arguments = _SIGNATURE.bind(*args, threads=threads, **settings).arguments
-    del arguments["threads"]
-    single, seeds = seed_list(arguments.pop("seed", SGD.seed))
-    steps, record = arguments.get("steps"), arguments.get("record")
+    single, seeds = seed_list(seed)
     if record is None and isinstance(steps, int):
         require_memory(f"the records of {len(seeds)} seeds", 16.0 * steps * len(seeds), "fewer seeds, or a record")
-    runs = [SGD(**arguments, seed=seed) for seed in seeds]
-    if threads is not None:
-        whole("threads", threads, 1)
-    return runs[0].run() if single else sgd_runs(runs, threads)
-
-
-def _signature() -> inspect.Signature:
-    """Signature of `sgd`: the settings of `SGD` with one seed or several, and the number of threads."""
-    settings = dict(inspect.signature(SGD).parameters)
-    settings["seed"] = settings["seed"].replace(annotation="int | Iterable[int]")
-    names = list(settings)
-    for name in names[names.index("record") + 1 :]:
-        settings[name] = settings[name].replace(kind=inspect.Parameter.KEYWORD_ONLY)
-    threads = inspect.Parameter("threads", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="int | None")
-    return inspect.Signature([*settings.values(), threads], return_annotation="Trajectory | list[Trajectory]")
-
-
-# The settings are stated once, in `SGD`: help(sgd) and calls take names, defaults and descriptions from there. The
-# overloads repeat the types, because a type checker cannot derive them.
-_SIGNATURE = _signature()
-sgd.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
-if sgd.__doc__ and SGD.__doc__:  # python -OO strips them
-    # Python 3.13 keeps docstrings without their indentation.
-    _settings = inspect.cleandoc(SGD.__doc__).split("----------\n", 1)[1].split("\n\nRaises")[0]
-    sgd.__doc__ = inspect.cleandoc(sgd.__doc__).replace(
-        "{settings of SGD}", _settings.replace("seed : int\n", "seed : int or iterable of int\n")
-    )
+    runs = [
+        SGD(classes, eta_Y, eta_Z, steps, batch_size, seq_len, momentum, optimizer, init, each, record, **settings)
+        for each in seeds
+    ]
+    trajectories = sgd_runs(runs, threads)
+    return trajectories[0] if single else trajectories
 
 
 def sgd_runs(
@@ -229,26 +222,10 @@ def sgd_runs(
     runs = list_of("runs", runs, SGD)
     optional_function("progress", progress)
     threads = cores() if threads is None else whole("threads", threads, 1)
-    tables: dict[tuple[int, bool, bool], ClassTables] = {}
-    for run in runs:
-        key = ClassTables.key(run)
-        if key not in tables:
-            tables[key] = ClassTables.build(run)
-    size = sum(recorded_bytes(run, tables[ClassTables.key(run)].layout) for run in runs)
+    size = sum(recorded_bytes(run) for run in runs)
     require_memory(f"the records of {len(runs)} runs of SGD", size, "fewer seeds, or a shorter record")
     stop = threading.Event()
-
-    def train_one(run: SGD) -> Trajectory:
-        return train(run, tables[ClassTables.key(run)], stop)
-
-    if min(threads, len(runs)) <= 1:
-        finished = []
-        for run in runs:
-            finished.append(train_one(run))
-            if progress:
-                progress(len(finished), len(runs))
-        return finished
-    return in_threads([partial(train_one, run) for run in runs], threads, stop, progress)
+    return in_threads([partial(train, run, stop) for run in runs], threads, stop, progress)
 
 
 def seed_list(seed: int | Iterable[int]) -> tuple[bool, list[int]]:

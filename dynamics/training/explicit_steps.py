@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,21 +22,12 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.compiled_rate import compiled_for_user
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.training.descent import seed_list
+from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import InputError, fraction, function, instance, positive, shown, whole, whole_array
+from snapdyn.errors import InputError, fraction, function, instance, positive, shown, whole
 
 NUMBERS_AT_ONCE = 5_000_000  # moved by one call of a compiled function, some tens of milliseconds, for Ctrl-C
 CLOCK = "t = step_size times steps; with momentum mu the flow's time is t/(1 - mu) to first order (momentum_clock)"
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a run is asked for, checked."""
-
-    system: System
-    size: float
-    momentum: float
-    record: Ints
 
 
 def descend(
@@ -78,10 +68,10 @@ def descend(
     >>> sd.descend(decay, steps=2, step_size=0.5).state[:, 0]
     array([1.  , 0.5 , 0.25])
     """
-    plan = _plan(system, steps, step_size, momentum, record)
+    plan = _checked(system, steps, step_size, momentum, record)
     reals, move = np.zeros(NOW + 1), system.stepper
     arguments = (*system.kernel_arguments(), reals) if move is not None else ()
-    return _run(plan, move or _interpreted(system), arguments, reals, threading.Event())
+    return _run(system, *plan, move or _interpreted(system), arguments, reals, threading.Event())
 
 
 def descend_samples(
@@ -139,11 +129,11 @@ def descend_samples(
     >>> len({float(run.state[0, 0]) for run in runs})
     3
     """
-    plan = _plan(system, steps, step_size, momentum, record)
+    plan = _checked(system, steps, step_size, momentum, record)
     single, seeds = seed_list(seed)
     require_memory(
         f"the records of {len(seeds)} seeds",
-        8.0 * len(seeds) * plan.record.size * system.size,
+        8.0 * len(seeds) * plan[2].size * system.size,
         "fewer seeds or records",
     )
     values = tuple(system.argument_values) if isinstance(system, OwnSystem) else ()
@@ -154,28 +144,24 @@ def descend_samples(
 
     def one(each: int) -> Trajectory:
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(each)))
-        return _run(plan, move, (rng, *arguments), np.zeros(NOW + 1), stop, seed=each)
+        return _run(system, *plan, move, (rng, *arguments), np.zeros(NOW + 1), stop, seed=each)
 
     runs = in_threads([partial(one, each) for each in seeds], threads, stop)
     return runs[0] if single else runs
 
 
-def _plan(system: System, steps: int, step_size: float, momentum: float, record: ArrayLike | None) -> _Plan:
+def _checked(
+    system: System, steps: int, step_size: float, momentum: float, record: ArrayLike | None
+) -> tuple[float, float, Ints]:
+    """Step size, momentum and record of a run."""
     instance("system", system, System, "make it with System.from_sympy")
     if isinstance(system.classes, SymmetricClasses):
         system.classes.require_all()  # before a record of all their values
     steps = whole("steps", steps, 0)
     if record is None:
         require_memory(f"{steps} recorded steps", 8.0 * steps * system.size, "a record of fewer steps")
-        kept: Ints = np.arange(steps + 1)
-    else:
-        kept = whole_array("record", record)
-        if kept.ndim != 1 or kept.size == 0 or kept[0] < 0 or kept[-1] > steps or (np.diff(kept) <= 0).any():
-            raise InputError(
-                f"expected record as increasing numbers of steps from 0 to {steps}, received {shown(record)}; sort it, "
-                "each once"
-            )
-    return _Plan(system, positive("step_size", step_size), fraction("momentum", momentum), kept)
+    kept = np.arange(steps + 1) if record is None else checked_record(record, steps)
+    return positive("step_size", step_size), fraction("momentum", momentum), kept
 
 
 def _interpreted(system: System) -> Any:
@@ -211,12 +197,19 @@ def _interpreted(system: System) -> Any:
 
 
 def _run(
-    plan: _Plan, move: Any, arguments: tuple[Any, ...], reals: Floats, stop: threading.Event, seed: int | None = None
+    system: System,
+    step_size: float,
+    momentum: float,
+    record: Ints,
+    move: Any,
+    arguments: tuple[Any, ...],
+    reals: Floats,
+    stop: threading.Event,
+    seed: int | None = None,
 ) -> Trajectory:
     """Make the steps in portions, and the trajectory."""
     started = time.perf_counter()
-    system, record = plan.system, plan.record
-    recorder = Recorder(system, np.asarray(plan.size * record, dtype=np.float64), False, False)
+    recorder = Recorder(system, np.asarray(step_size * record, dtype=np.float64), False, False)
     state = system.initial_state()
     velocity, change = np.zeros((2, state.size))
     steps, at_once = np.zeros(2, np.int64), max(1, NUMBERS_AT_ONCE // (100 + state.size))
@@ -230,9 +223,7 @@ def _run(
                 waiting = record[recorder.count : recorder.count + rows]
                 steps[1] = min(steps[0] + at_once, waiting[-1])
                 saved = np.empty((int(np.searchsorted(waiting, steps[1], side="right")), state.size))
-                filled = move(
-                    arguments, state, velocity, change, reals, plan.size, plan.momentum, steps, waiting, saved
-                )
+                filled = move(arguments, state, velocity, change, reals, step_size, momentum, steps, waiting, saved)
                 recorder.keep(saved[:filled], None)
                 if steps[0] < steps[1] or not np.isfinite(state).all():
                     status = "diverged"
@@ -244,14 +235,13 @@ def _run(
     except KeyboardInterrupt:
         status, message = "interrupted", f"interrupted after {steps[0]} steps; run again, or with fewer steps"
         stop.set()
-    recorder.steps = int(steps[0])
-    made = int(steps[0])
+    recorder.steps = made = int(steps[0])
     stats = {
         "method": "descent" if seed is None else "samples",
         "compiled": seed is not None or system.stepper is not None,
         "log_time": False,
-        "step_size": plan.size,
-        "momentum": plan.momentum,
+        "step_size": step_size,
+        "momentum": momentum,
         "clock": CLOCK,
         "rtol": 0.0,
         "atol": 0.0,
@@ -300,19 +290,11 @@ def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ..
     jitted = sample_update if hasattr(sample_update, "py_func") else numba.njit(error_model="numpy")(sample_update)
     arguments = values if count > 3 else ()
     _try_in_python(plain, start, arguments)
-    if count == 3:
 
-        @numba.njit
-        def draw(state, change, rng):  # type: ignore[no-untyped-def]
-            change[:] = np.nan  # an entry that the sample leaves out would keep that of the sample before
-            jitted(state, rng, change)
-
-    else:
-
-        @numba.njit
-        def draw(state, change, rng, *parameters):  # type: ignore[no-untyped-def]
-            change[:] = np.nan
-            jitted(state, rng, change, *parameters)
+    @numba.njit
+    def draw(state, change, rng, *parameters):  # type: ignore[no-untyped-def]
+        change[:] = np.nan  # an entry that the sample leaves out would keep that of the sample before
+        jitted(state, rng, change, *parameters)
 
     @numba.njit(nogil=True)
     def move(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):  # type: ignore[no-untyped-def]

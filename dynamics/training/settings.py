@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
-from snapdyn.errors import InputError, choice, flag, fraction, pair, positive, real_array, shown, whole, whole_array
+from snapdyn.dynamics.training.steps import checked_record
+from snapdyn.errors import InputError, choice, flag, fraction, pair, positive, real_array, shown, whole
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
@@ -54,8 +55,11 @@ class SGDSettings:
             object.__setattr__(self, name, value)
 
         checked_classes(self.classes)
-        store("eta_Y", positive("eta_Y", self.eta_Y))
-        store("eta_Z", positive("eta_Z", self.eta_Z))
+        checks = {"eta_Y": positive, "eta_Z": positive, "momentum": fraction, "eps": positive} | dict.fromkeys(
+            ("residual", "save_decoder"), flag
+        )
+        for name, check in checks.items():
+            store(name, check(name, getattr(self, name)))
         store("steps", whole("steps", self.steps, 0, MOST_STEPS if self.record is None else MOST_STEPS_WITH_RECORD))
         if self.batch_size is not None:
             store("batch_size", whole("batch_size", self.batch_size, 1, LARGEST_BATCH))
@@ -72,21 +76,18 @@ class SGDSettings:
                     f"sequences), received seq_len={self.seq_len}; give a batch_size or drop seq_len"
                 )
         choice("optimizer", self.optimizer, OPTIMIZERS)
-        store("momentum", fraction("momentum", self.momentum))
         if self.optimizer == "adam" and self.momentum:
             raise InputError(f"expected momentum=0 with Adam, received {self.momentum}; set betas instead")
         store("weight_decay", fraction("weight_decay", self.weight_decay, below=math.inf))
         betas = pair("betas", self.betas)
         store("betas", (fraction("betas[0]", betas[0]), fraction("betas[1]", betas[1])))
-        store("eps", positive("eps", self.eps))
         store("seed", whole("seed", self.seed, 0))
-        for name in ("residual", "save_decoder"):
-            store(name, flag(name, getattr(self, name)))
         if not isinstance(self.reduce, str):
             store("reduce", flag("reduce", self.reduce))
         elif self.reduce != "auto":
             raise InputError(f"expected reduce to be true, false or 'auto', received {shown(self.reduce)}")
-        store("record", _checked_record(self.record, self.steps))
+        record = self.record
+        store("record", np.arange(self.steps + 1) if record is None else checked_record(record, self.steps))
         store("init", self._checked_init())
         if self.reduce is True and not (self.batch_size is None and self.decoder_starts_at_zero):
             raise InputError(
@@ -141,29 +142,13 @@ class SGDSettings:
     @property
     def parameters(self) -> dict[str, Any]:
         """Every setting that decides the numbers but the classes, as JSON values; arrays by shape and SHA-256."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("classes", "reduce")}
+        values = {name: value for name, value in vars(self).items() if name not in ("classes", "reduce")}
         values["betas"] = list(self.betas)
-        values["record"] = _json_record(np.asarray(self.record), self.steps)
+        record = np.asarray(self.record)
+        values["record"] = None if record.size == self.steps + 1 else record.tolist()
         if isinstance(self.init, dict):
-            values["init"] = {name: _digest(array) for name, array in self.init.items()}
+            values["init"] = {
+                name: {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+                for name, array in self.init.items()
+            }
         return values
-
-
-def _checked_record(record: ArrayLike | None, steps: int) -> Ints:
-    if record is None:
-        return np.arange(steps + 1)
-    kept = whole_array("record", record)
-    if kept.ndim != 1 or kept.size == 0 or (np.diff(kept) <= 0).any() or kept[0] < 0 or kept[-1] > steps:
-        raise InputError(
-            f"expected record as strictly increasing steps in 0..{steps}, received {shown(kept.tolist())}; "
-            "sort it, or give None for every step"
-        )
-    return kept
-
-
-def _json_record(record: Ints, steps: int) -> list[int] | None:
-    return None if record.size == steps + 1 else record.tolist()
-
-
-def _digest(array: Floats) -> dict[str, Any]:
-    return {"shape": list(array.shape), "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}

@@ -6,18 +6,18 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.quotient_descent import quotient_descent_steps
-from snapdyn.dynamics.kernels.sgd import row_sums, sgd_steps
+from snapdyn.dynamics.kernels.optimizers import Descent, Update
+from snapdyn.dynamics.kernels.quotient import quotient_descent_steps
+from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, row_sums, sgd_steps
 from snapdyn.dynamics.memory import scratch
-from snapdyn.dynamics.symmetry.reduced_mean_field import ReducedMeanField
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
+from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.dynamics.systems.layout import Layout, build_layout, z_row_sums
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.training.settings import SGDSettings
@@ -29,38 +29,39 @@ LEAST_STEPS = 100  # of descent, below which reduce="auto" does not look for sym
 SEQUENCES_AT_ONCE = 64  # sequences of one class in a kernel call; a multiple of 4
 
 
-@dataclass(frozen=True)
-class ClassTables:
-    """Layout and sampler tables of some classes; runs on the same classes share them."""
-
-    layout: Layout
-    cumulative: Floats  # (S,) cumulative prior
-    conditional: Floats  # (entries,) P_i/(P_i + ... + P_last) within the class
-    log_q: Floats  # (entries,) ln(1 - min(conditional, 1 - conditional))
-
-    @staticmethod
-    def key(settings: SGDSettings) -> tuple[int, bool, bool]:
-        """Return what the tables depend on: runs with equal keys can share them."""
-        return id(settings.classes), settings.residual, settings.decoder_starts_at_zero
-
-    @classmethod
-    def build(cls, settings: SGDSettings) -> ClassTables:
-        """Build the tables for the classes of `settings`."""
-        classes = settings.classes
-        layout = build_layout(
-            classes, classes.check_z(None), settings.residual, lump=False, shared_column=settings.decoder_starts_at_zero
-        )
-        P, cumulative = np.exp(layout.log_p), np.cumsum(classes.prior)
-        conditional = np.empty_like(P)
-        for start, stop in zip(layout.indptr[:-1], layout.indptr[1:], strict=True):
-            part = P[start:stop]
-            conditional[start:stop] = part / np.cumsum(part[::-1])[::-1]
-        log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
-        return cls(layout, cumulative / cumulative[-1], conditional, log_q)
+def class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
+    """Layout of the state, and the tables that batches are drawn from; kept with the classes."""
+    kind = ("SGD", settings.residual, settings.decoder_starts_at_zero)
+    return settings.classes.kept.get_or_make(kind, b"", partial(_class_tables, settings))
 
 
-def recorded_bytes(settings: SGDSettings, layout: Layout) -> float:
+def _class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
+    classes = settings.classes
+    L = build_layout(
+        classes, classes.check_z(None), settings.residual, lump=False, shared_column=settings.decoder_starts_at_zero
+    )
+    P, cumulative = np.exp(L.log_p), np.cumsum(classes.prior)
+    conditional = np.empty_like(P)
+    for start, stop in pairwise(L.indptr):
+        conditional[start:stop] = P[start:stop] / np.cumsum(P[start:stop][::-1])[::-1]
+    log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
+    return L, Classes(
+        L.num_slots, L.num_columns, L.last_column_multiplicity, L.indptr, L.entry_row, L.entry_slot, L.log_p,
+        L.multiplicity, L.prior, L.column, L.query_row, L.query_entry, cumulative / cumulative[-1], conditional, log_q,
+    )  # fmt: skip
+
+
+def update_rule(settings: SGDSettings) -> Update:
+    """The update rule of a run."""
+    return Update(
+        settings.optimizer == "adam", settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas, settings.eps,
+        settings.weight_decay,
+    )  # fmt: skip
+
+
+def recorded_bytes(settings: SGDSettings) -> float:
     """Memory that the record of a run takes: the logits twice, as slots and as coordinates, and Y."""
+    layout, _ = class_tables(settings)
     logits = layout.num_slots + layout.slot_of_z.size
     decoder = layout.num_rows * (layout.num_columns if settings.save_decoder else 1)
     return 8.0 * np.asarray(settings.record).size * (logits + decoder + 2)
@@ -85,87 +86,77 @@ def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> t
     return z, state
 
 
-def train(settings: SGDSettings, tables: ClassTables, stop: threading.Event) -> Trajectory:
-    """Train and return the trajectory; when `stop` is set, the run ends as interrupted at the next kernel call.
+def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
+    """Train, as `sgd` documents it; when `stop` is set, the run ends as interrupted at the next kernel call.
 
-    Parameters
-    ----------
-    settings : SGDSettings
-    tables : ClassTables
-        Tables of the classes of `settings`, `ClassTables.build(settings)`.
-    stop : threading.Event
-        Shared by runs in several threads; Ctrl-C in this one sets it.
-
-    Returns
-    -------
-    Trajectory
-        As `sgd` documents it.
+    `stop` is shared by runs in several threads; Ctrl-C in this one sets it.
     """
     started = time.perf_counter()
+    L, tables = class_tables(settings)
     try:
         small = _on_representatives(settings)
     except KeyboardInterrupt:
         stop.set()
         small = None
     if small is not None:
-        return _train_on_representatives(settings, tables.layout, small, stop, started)
-    L, classes = tables.layout, settings.classes
+        return _train_on_representatives(settings, L, small, stop, started)
     for_start, for_data = np.random.SeedSequence(settings.seed).spawn(2)
     stream = np.random.SFC64(for_data).state["state"]["state"]
     z_initial, state = _start(settings, L, np.random.default_rng(for_start))
-    batch_size = settings.batch_size or 0
-    widest = L.max_support
-    at_once = min(SEQUENCES_AT_ONCE, (batch_size + 3) // 4 * 4)
-    batch = (
-        L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.log_p, L.multiplicity, L.prior, L.column,
-        L.query_row, L.query_entry, L.last_column_multiplicity, settings.seq_len or 0, np.empty(batch_size, np.int64),
-        tables.cumulative, tables.conditional, tables.log_q, np.empty((2, widest + 3), np.int64),
-        scratch(widest * at_once), scratch(widest * at_once), scratch(widest + 3, 4),
-        scratch(2, widest + 3), scratch(8, L.num_columns), scratch(3, at_once),
-    )  # fmt: skip
-    adam = settings.optimizer == "adam"
+    classes, adam = settings.classes, settings.optimizer == "adam"
     conserved = not adam and settings.weight_decay == 0.0
-    moments = np.zeros((2, L.size if adam else 0))
-    record = np.asarray(settings.record)
-    z = np.empty((record.size, L.num_slots))
-    loss = np.empty(record.size)
-    Y = np.empty((record.size if settings.save_decoder else 0, L.num_rows, L.num_columns))
-    sums = np.empty((record.size if conserved else 0, L.num_rows))
-    arrays = (state, np.zeros(L.size), moments[0], moments[1])
-    arguments = (
-        record, z, loss, Y, sums, adam, settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas,
-        settings.eps, settings.weight_decay, batch,
-    )  # fmt: skip
+    steps = np.asarray(settings.record)
+    record = Record(
+        steps,
+        z=np.empty((steps.size, L.num_slots)),
+        loss=np.empty(steps.size),
+        Y=np.empty((steps.size if settings.save_decoder else 0, L.num_rows, L.num_columns)),
+        row_sums=np.empty((steps.size if conserved else 0, L.num_rows)),
+    )
     first_sums = np.empty(L.num_rows)
     row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.last_column_multiplicity, first_sums)
+    descent = Descent(state, np.zeros(L.size), *np.zeros((2, L.size if adam else 0)))
+    update = update_rule(settings)
+    batch_size, widest = settings.batch_size or 0, L.max_support
+    at_once = min(SEQUENCES_AT_ONCE, (batch_size + 3) // 4 * 4)
+    memory = Scratch(
+        drawn=np.empty(batch_size, np.int64),
+        places=np.empty((2, widest + 3), np.int64),
+        counts=scratch(widest * at_once),
+        f=scratch(widest * at_once),
+        used_f=scratch(widest + 3, 4),
+        g=scratch(2, widest + 3),
+        r=scratch(8, L.num_columns),
+        lanes=scratch(3, at_once),
+    )
     samples = batch_size or classes.num_classes
     steps_at_once = max(1, OPERATIONS_AT_ONCE // (3 * samples * (widest * L.num_columns + 100) + 3 * L.size))
-
-    def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
-        made: tuple[int, int, bool] = sgd_steps(stream, *arrays, step, until, settings.steps, saved, *arguments)
-        return made
-
+    advance = partial(sgd_steps, stream, descent, record, update, tables, settings.seq_len or 0, memory, settings.steps)
     step, saved, status = run_in_portions(settings.steps, steps_at_once, advance, stop)
-    message = _message(status, settings, step, saved, state, partial(_name, settings, L))
-    invariants = {}
+
+    def name_of(index: int) -> str:
+        slots = L.num_slots
+        return L.slot_name(index, classes) if index < slots else L.decoder_name(index - slots)
+
+    z, invariants = record.z[:saved], {}
     if conserved:
         invariants = {
-            "row sum of Y": np.abs(sums[:saved] - first_sums).max(axis=-1),
-            "row sum of Z": z_row_sums(L, z[:saved], z_initial[classes.z_coordinates]),
+            "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
+            "row sum of Z": z_row_sums(L, z, z_initial[classes.z_coordinates]),
         }
     return Trajectory(
         classes=classes,
-        t=record[:saved].astype(np.float64),
-        z_support=L.z_support(z[:saved]),
+        t=steps[:saved].astype(np.float64),
+        z_support=L.z_support(z),
         z_initial=z_initial,
-        loss=loss[:saved],
+        loss=record.loss[:saved],
         system="SGD",
         parameters=settings.parameters,
         status=status,
-        message=message,
+        message=_message(status, settings, step, saved, state, name_of),
         stats={"steps": step, "samples": step * batch_size, "state_size": L.size, "full_state_size": L.size},
         invariants=invariants,
-        Y=Y[:saved] if settings.save_decoder else None,
+        Y=record.Y[:saved] if settings.save_decoder else None,
         decoder_rows=L.row_of_token if settings.save_decoder else None,
         decoder_outputs=L.output_token if settings.save_decoder else None,
         wall_time=time.perf_counter() - started,
@@ -195,7 +186,7 @@ def run_in_portions(
         return step, saved, "interrupted"
 
 
-def _on_representatives(settings: SGDSettings) -> ReducedMeanField | SymmetricMeanField | None:
+def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
     """The mean field of one value per colour, with rates of 1, where the run descends on it."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
@@ -205,33 +196,30 @@ def _on_representatives(settings: SGDSettings) -> ReducedMeanField | SymmetricMe
         small = reduced(full)
     else:
         small = reduced(full, LARGEST_SHARE) if is_large(full) and settings.steps >= LEAST_STEPS else None
-    return small if isinstance(small, (ReducedMeanField, SymmetricMeanField)) else None
+    return small if isinstance(small, MeanFieldQuotient) else None
 
 
 def _train_on_representatives(
     settings: SGDSettings,
     layout: Layout,
-    small: ReducedMeanField | SymmetricMeanField,
+    small: MeanFieldQuotient,
     stop: threading.Event,
     started: float,
 ) -> Trajectory:
     """As `train`, by descent on one value per colour; `layout` is that of all values."""
     state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
-    moments = np.zeros((2, small.size if adam else 0))
     states, loss = np.empty((record.size, small.size)), np.empty(record.size)
-    arguments = small.kernel_arguments()
-    rate = scratch(small.size)
-    velocity = np.zeros(small.size)
+    descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adam else 0)))
+    update, rate, arguments = update_rule(settings), scratch(small.size), small.kernel_arguments()
 
     def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
         made: tuple[int, int, bool] = quotient_descent_steps(
-            state, velocity, rate, moments[0], moments[1], step, until, settings.steps, saved, record, states, loss,
-            adam, small.num_logit_values, settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas,
-            settings.eps, settings.weight_decay, arguments,
+            descent, update, small.num_logit_values, rate, settings.steps, record, states, loss,
+            (step, until, saved), arguments,
         )  # fmt: skip
         return made
 
-    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.terms.size)))
+    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.terms.size)))
     step, saved, status = run_in_portions(settings.steps, at_once, advance, stop)
     states = states[:saved]
     Y = None
@@ -268,9 +256,3 @@ def _message(
     name = name_of(int(bad[0])) if bad.size else "the loss"
     rate = "eta_Y or eta_Z" if not bad.size else "eta_Z or eta_Y" if name.startswith("z") else "eta_Y"
     return f"diverged at step {step}: {name} is not finite; try a smaller {rate}"
-
-
-def _name(settings: SGDSettings, layout: Layout, index: int) -> str:
-    if index < layout.num_slots:
-        return layout.slot_name(index, settings.classes)
-    return layout.decoder_name(index - layout.num_slots)

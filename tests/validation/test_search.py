@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation import CLAIMS
-from snapdyn.validation.claims.attention._shared import common_tokens, distinct_tokens, falls, speed
+from snapdyn.validation.claims.attention._shared import common_tokens, falls, speed
 from snapdyn.validation.claims.attention.theorem3_bounds import leaves_bounds
-from snapdyn.validation.claims.attention.theorem3_gain import PERCENT, gain_error
+from snapdyn.validation.claims.attention.theorem3_gain import gain_error
 from snapdyn.validation.dense_algebra import modified_decoder_gradient
 from snapdyn.validation.engine import examine
 from snapdyn.validation.observables import FALL, drop_below_maximum
@@ -43,19 +44,19 @@ def violation_of(measure: Measure) -> Violation:
 
 
 speed_shortfall = violation_of(speed)
-distinct_fall = violation_of(falls(MEAN_FIELD, distinct_tokens))
-common_rise = violation_of(falls(EXACT, common_tokens, -1.0))
+distinct_fall = violation_of(partial(falls, rung=MEAN_FIELD))
+common_rise_in_eq_10 = partial(falls, rung=EXACT, tokens=common_tokens)
 STORED: dict[str, Violation] = {
     "theorem2a-priors": speed_shortfall,
     "theorem2a-strong": speed_shortfall,
     "theorem2a-strong-slow": distinct_fall,
     "theorem2a-memory": distinct_fall,
     "theorem2a-late": distinct_fall,
-    "theorem2b-two-common": common_rise,
-    "theorem2b-fast": violation_of(falls(MEAN_FIELD, common_tokens, -1.0)),
-    "theorem3-gain-memory": violation_of(gain_error(MEAN_FIELD, PERCENT)),
-    "theorem3-bounds-rising": violation_of(leaves_bounds(EXACT)),
-    "theorem3-bounds-mean-field": violation_of(leaves_bounds(MEAN_FIELD)),
+    "theorem2b-two-common": violation_of(common_rise_in_eq_10),
+    "theorem2b-fast": violation_of(partial(falls, rung=MEAN_FIELD, tokens=common_tokens)),
+    "theorem3-gain-memory": violation_of(gain_error),
+    "theorem3-bounds-rising": violation_of(partial(leaves_bounds, rung=EXACT)),
+    "theorem3-bounds-mean-field": violation_of(partial(leaves_bounds, rung=MEAN_FIELD)),
 }
 FAMILIES = [
     WEAK,
@@ -98,9 +99,9 @@ def test_a_draw_depends_on_its_seed_and_number_only() -> None:
     ("measure", "family", "draws"),
     [
         # No common token ever rises under strong correlation.
-        (falls(EXACT, common_tokens, -1.0), Family("strong", "strong", num_common=(2, 3)), 40),
+        (common_rise_in_eq_10, Family("strong", "strong", num_common=(2, 3)), 40),
         # Every distinct token rises at any ratio up to the decoder's speed.
-        (falls(MEAN_FIELD, distinct_tokens), Family("weak", ratio=(0.1, 1.0)), 60),
+        (partial(falls, rung=MEAN_FIELD), Family("weak", ratio=(0.1, 1.0)), 60),
         # xi_n > 0 whatever the priors.
         (speed, Family("any priors", uniform=False, num_classes=(3, 4)), 1000),
     ],

@@ -11,26 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.dynamics.training.transformer.settings import TransformerSettings
 from snapdyn.errors import InputError
 
-NORMALISATIONS = ("l2", "layer", "none")
 MASKED = -1e30  # a score whose weight and gradient are exactly 0
 Tensor = Any
 Parameters = dict[str, Any]
 
 
 def torch_module() -> Any:
-    """Return the module torch.
-
-    Returns
-    -------
-    module
-
-    Raises
-    ------
-    InputError
-        Torch is not installed; the message says how to install it.
-    """
+    """Return the module torch; where it is not installed, the InputError says how to install it."""
     try:
         return import_module("torch")
     except ImportError as error:
@@ -40,143 +30,71 @@ def torch_module() -> Any:
         ) from error
 
 
-def initial_parameters(
-    vocab_size: int, num_layers: int, embedding: int, embedding_norm: float, tied: bool, seed: int, device: Any
-) -> Parameters:
+def initial_parameters(vocab_size: int, settings: TransformerSettings, seed: int, device: Any) -> Parameters:
     """Draw U (V, d), per layer W_Q, W_K and W_V (d, d), and for an untied decoder its rows (V, d).
 
     All entries are independent and normal. On average, rows of U and of the decoder have length `embedding_norm`, and
-    W_Q, W_K and W_V keep the length of a vector. numpy draws the numbers, so they are the same on every device.
-
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    num_layers : int
-    embedding : int
-        d.
-    embedding_norm : float
-    tied : bool
-        Whether the decoder is U.
-    seed : int
-    device : torch.device
-
-    Returns
-    -------
-    dict of tensors
-        "U", "W_Q 0", "W_K 0", "W_V 0", "W_Q 1", ..., and "decoder" when it is not tied.
+    W_Q, W_K and W_V keep the length of a vector. numpy draws the numbers, so they are the same on every device. The
+    names are "U", "W_Q 0", "W_K 0", "W_V 0", "W_Q 1", ..., and "decoder" when it is not tied.
     """
-    torch = torch_module()
+    torch, width, norm = torch_module(), settings.embedding, settings.embedding_norm
     rng = np.random.default_rng(seed)
-
-    def draw(rows: int, norm: float) -> Tensor:
-        values = rng.standard_normal((rows, embedding), dtype=np.float32) * np.float32(norm / math.sqrt(embedding))
-        return torch.tensor(values, device=device, requires_grad=True)
-
-    parameters = {"U": draw(vocab_size, embedding_norm)}
-    for layer in range(num_layers):
-        for name in ("W_Q", "W_K", "W_V"):
-            parameters[f"{name} {layer}"] = draw(embedding, 1.0)
-    if not tied:
-        parameters["decoder"] = draw(vocab_size, embedding_norm)
+    shapes = {"U": (vocab_size, norm)}
+    for layer in range(settings.num_layers):
+        shapes |= {f"{name} {layer}": (width, 1.0) for name in ("W_Q", "W_K", "W_V")}
+    if not settings.tied:
+        shapes["decoder"] = (vocab_size, norm)
+    parameters = {}
+    for name, (rows, length) in shapes.items():
+        values = rng.standard_normal((rows, width), dtype=np.float32) * np.float32(length / math.sqrt(width))
+        parameters[name] = torch.tensor(values, device=device, requires_grad=True)
     return parameters
 
 
-def forward(
-    parameters: Parameters, tokens: Tensor, num_layers: int, normalise: str, residual: bool
-) -> tuple[Tensor, Tensor]:
-    """Apply all layers to a batch of windows.
+def forward(parameters: Parameters, tokens: Tensor, settings: TransformerSettings) -> tuple[Tensor, Tensor]:
+    """Apply all layers to a batch of windows, (B, L) word ids; return output (B, L, d) and attention (B, L, L).
 
     The query at position T attends to the positions before it, never to itself, with the softmax of
     u_T^T W_Q W_K^T u_t/sqrt(d) (1). The attended sum is normalised and multiplied by W_V (2). With the residual
     connection the query's vector is added to that sum, and the result is normalised again (Sec. 7). The first position
-    has no position before it: its weights are 0.
-
-    Parameters
-    ----------
-    parameters : dict of tensors
-        As from `initial_parameters`.
-    tokens : (B, L) tensor of int
-    num_layers : int
-    normalise : {"l2", "layer", "none"}
-    residual : bool
-
-    Returns
-    -------
-    output : (B, L, d) tensor
-        Output of the last layer; its products with rows of the decoder (`decoder_rows`) are the logits.
-    attention : (B, L, L) tensor
-        Attention of the lowest layer: row query position, column key position.
+    has no position before it: its weights are 0. The attention is that of the lowest layer, row query position, column
+    key position. Products of the output with rows of the decoder are the logits.
     """
     torch = torch_module()
-    embedding = parameters["U"].shape[1]
     before = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool, device=tokens.device).tril(-1)
 
     def normalised(x: Tensor) -> Tensor:
-        if normalise == "l2":
+        if settings.normalise == "l2":
             return torch.nn.functional.normalize(x, dim=-1)
-        return torch.nn.functional.layer_norm(x, (embedding,)) if normalise == "layer" else x
+        return torch.nn.functional.layer_norm(x, x.shape[-1:]) if settings.normalise == "layer" else x
 
     hidden, lowest = parameters["U"][tokens], None
-    for layer in range(num_layers):
+    for layer in range(settings.num_layers):
         queries, keys = hidden @ parameters[f"W_Q {layer}"], hidden @ parameters[f"W_K {layer}"]
         scores = queries @ keys.transpose(1, 2) / math.sqrt(queries.shape[2])
         attention = torch.softmax(scores.masked_fill(~before, MASKED), dim=-1) * before
         lowest = attention if lowest is None else lowest
         mixed = normalised(attention @ hidden)
-        if residual:
+        if settings.residual:
             mixed = normalised(mixed + hidden)
         hidden = mixed @ parameters[f"W_V {layer}"].T
     return hidden, lowest
 
 
-def decoder_rows(parameters: Parameters) -> Tensor:
-    """Rows whose products with the output are the logits: U (2), or the weights of an untied decoder.
+def loss(parameters: Parameters, windows: Tensor, settings: TransformerSettings) -> Tensor:
+    """Mean cross entropy of the next word, nats, over every position that has words before it.
 
-    Parameters
-    ----------
-    parameters : dict of tensors
-
-    Returns
-    -------
-    (V, d) tensor
+    `windows` (B, L+1) are L words that are read, and the word that follows them.
     """
-    return parameters.get("decoder", parameters["U"])
-
-
-def loss(parameters: Parameters, windows: Tensor, num_layers: int, normalise: str, residual: bool) -> Tensor:
-    """Mean cross entropy of the next word, over every position that has words before it.
-
-    Parameters
-    ----------
-    parameters : dict of tensors
-        As in `forward`, like `num_layers`, `normalise` and `residual`.
-    windows : (B, L+1) tensor of int
-        L words that are read, and the word that follows them.
-    num_layers : int
-    normalise : {"l2", "layer", "none"}
-    residual : bool
-
-    Returns
-    -------
-    scalar tensor
-        In nats.
-    """
-    torch = torch_module()
-    hidden, _ = forward(parameters, windows[:, :-1], num_layers, normalise, residual)
-    logits = hidden[:, 1:] @ decoder_rows(parameters).T
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 2:].flatten())
+    hidden, _ = forward(parameters, windows[:, :-1], settings)
+    logits = hidden[:, 1:] @ parameters["decoder" if "decoder" in parameters else "U"].T
+    return torch_module().nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 2:].flatten())
 
 
 def step(parameters: Parameters, learning_rate: float, clip: float | None) -> None:
     """Take a step of gradient descent, in place, with the gradients stored in the parameters, and clear these.
 
-    Parameters
-    ----------
-    parameters : dict of tensors
-    learning_rate : float
-    clip : float or None
-        Gradients whose common norm is larger are scaled down to this norm first.
+    Gradients whose common norm is larger than `clip` are scaled down to this norm first.
     """
     torch = torch_module()
     with torch.no_grad():

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.training.transformer.checkpoints import RunState, load_checkpoint, save_checkpoint
 from snapdyn.dynamics.training.transformer.model import (
-    NORMALISATIONS,
     Tensor,
     forward,
     initial_parameters,
@@ -22,63 +17,22 @@ from snapdyn.dynamics.training.transformer.model import (
     step,
     torch_module,
 )
-from snapdyn.dynamics.training.transformer.runs import TransformerRun
-from snapdyn.dynamics.training.transformer.text import Paths, Progress, SplitText, name_of, split_text
-from snapdyn.errors import InputError, choice, flag, positive, shown, whole, whole_array
+from snapdyn.dynamics.training.transformer.runs import RunState, TransformerRun, load_checkpoint, save_checkpoint
+from snapdyn.dynamics.training.transformer.settings import Paths, Progress, SplitText, TransformerSettings, split_text
+from snapdyn.errors import InputError, optional_function, shown, whole
 
 VALIDATION_WINDOWS = 200  # windows on which attention is recorded, evenly spread over the validation text
-# A seed has three streams of random numbers: parameters, batches, permutation of the words.
-_PARAMETERS, _BATCHES, _SHUFFLE = range(3)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Checked settings of a run, as `train_transformer` documents them; with the text they determine its numbers."""
-
-    num_layers: int
-    learning_rate: float
-    seed: int
-    iterations: int
-    record: tuple[int, ...]
-    shuffle: bool
-    embedding: int
-    embedding_norm: float
-    window: int
-    batch_size: int
-    normalise: str
-    tied: bool
-    residual: bool
-    clip: float | None
+PARAMETERS, BATCHES = range(2)  # streams of random numbers of a seed; `settings` has the third
 
 
 def train_transformer(
     paths: Paths,
     *,
-    learning_rate: float,
-    num_layers: int = 1,
-    seed: int = 0,
-    iterations: int = 1500,
-    record: Sequence[int] | None = None,
-    validation: Paths | None = None,
-    validation_share: float = 0.1,
-    corpus: str | None = None,
-    shuffle: bool = False,
-    embedding: int = 200,
-    embedding_norm: float = 3.0,
-    window: int = 35,
-    batch_size: int = 20,
-    normalise: str = "l2",
-    tied: bool = True,
-    residual: bool | None = None,
-    clip: float | None = 0.5,
-    min_token_count: int = 5,
-    max_vocab: int | None = None,
-    tokens: str = "auto",
-    headings: str = "drop",
     device: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
     progress: Progress | None = None,
+    **settings: Any,
 ) -> TransformerRun:
     """Train the transformer of Eqs. (1)-(2), in its embedding parameterisation, to predict the next word of a text.
 
@@ -90,50 +44,6 @@ def train_transformer(
     ----------
     paths : path or list of paths
         Text to read, as in `from_text`: words in lower case, `<unk>` for rare words.
-    learning_rate : float
-        Rate of all parameters, per iteration (mean gradient of a batch).
-    num_layers : int
-    seed : int
-        Seed of the start, of the batches and of `shuffle`. On the CPU of one machine the same seed gives the same bits.
-    iterations : int
-        SGD steps.
-    record : sequence of int, optional
-        Increasing iterations at which attention and loss are recorded; i is the state after i steps. Default: four at
-        equal distances from start to end (0, 500, 1000, 1500).
-    validation : path or list of paths, optional
-        Text on which attention is recorded; the vocabulary is that of all texts. Default: the last `validation_share`
-        of the words of `paths`.
-    validation_share : float
-        Between 0 and 1.
-    corpus : str, optional
-        Name of the data in the result; default the name of the first path.
-    shuffle : bool
-        Permute all words before training (control): the next word becomes unpredictable.
-    embedding : int
-        Width d of the embedding.
-    embedding_norm : float
-        Mean length of a row of U at the start (its entries are normal; those of W_Q, W_K, W_V have variance 1/d).
-    window : int
-        Words of a window, which is the number of positions in a map of attention.
-    batch_size : int
-        Windows of a batch.
-    normalise : {"l2", "layer", "none"}
-        Normalisation of the attended sum: to 2-norm 1 (1), LayerNorm, or none.
-    tied : bool
-        Whether the decoder is U (2); otherwise it has separate weights.
-    residual : bool, optional
-        Whether the query's vector is added (Sec. 7). Default: only with more than one layer; Eq. (1) has no residual.
-    clip : float or None
-        Gradients whose norm, over all parameters together, is larger are scaled down to this norm. None or infinity:
-        never.
-    min_token_count : int
-        As in `from_text`.
-    max_vocab : int or None
-        As in `from_text`.
-    tokens : {"auto", "spaces", "words"}
-        As in `from_text`.
-    headings : {"drop", "keep"}
-        As in `from_text`.
     device : str, optional
         "cpu", "cuda", "mps", ...; default an accelerator if torch finds one, otherwise the CPU.
     checkpoint : path, optional
@@ -143,6 +53,32 @@ def train_transformer(
         Iterations between two checkpoints.
     progress : callable (done, total, label), optional
         Called after every iteration.
+    **settings : dict
+        Settings of the training, of the model and of the text:
+
+        - `learning_rate` must be given: the rate of all parameters, per iteration (mean gradient of a batch).
+        - `num_layers` = 1.
+        - `seed` = 0, of the start, of the batches and of `shuffle`. On the CPU of one machine the same seed gives the
+          same bits.
+        - `iterations` = 1500: SGD steps.
+        - `record`: increasing iterations at which attention and loss are recorded; i is the state after i steps.
+          Default: four at equal distances from start to end (0, 500, 1000, 1500).
+        - `shuffle` = False: permute all words before training (control): the next word becomes unpredictable.
+        - `embedding` = 200: width d of the embedding.
+        - `embedding_norm` = 3.0: mean length of a row of U at the start (its entries are normal; those of W_Q, W_K,
+          W_V have variance 1/d).
+        - `window` = 35: words of a window, which is the number of positions in a map of attention.
+        - `batch_size` = 20: windows of a batch.
+        - `normalise` = 'l2': normalisation of the attended sum, "l2" to 2-norm 1 (1), "layer" (LayerNorm), or "none".
+        - `tied` = True: whether the decoder is U (2); otherwise it has separate weights.
+        - `residual`: whether the query's vector is added (Sec. 7). Default: only with more than one layer; Eq. (1) has
+          no residual.
+        - `clip` = 0.5: gradients whose norm, over all parameters together, is larger are scaled down to this norm.
+          None or infinity: never.
+        - `validation`: path or list of paths of the text on which attention is recorded; the vocabulary is that of all
+          texts. Default: the last `validation_share` = 0.1 of the words of `paths`.
+        - `corpus`: name of the data in the result; default the name of the first path.
+        - `min_token_count` = 5, `max_vocab`, `tokens` = 'auto' and `headings` = 'drop': as in `from_text`.
 
     Returns
     -------
@@ -157,98 +93,27 @@ def train_transformer(
         `from_text`, or shorter than a window; the checkpoint is damaged or belongs to another run; training diverges
         (the message says at which iteration, and what to try).
     """
-    settings = _checked_settings(
-        num_layers=num_layers,
-        learning_rate=learning_rate,
-        seed=seed,
-        iterations=iterations,
-        record=record,
-        shuffle=shuffle,
-        embedding=embedding,
-        embedding_norm=embedding_norm,
-        window=window,
-        batch_size=batch_size,
-        normalise=normalise,
-        tied=tied,
-        residual=residual,
-        clip=clip,
-    )
-    if not 0 < positive("validation_share", validation_share) < 1:
-        raise InputError(f"expected validation_share between 0 and 1, received {shown(validation_share)}")
-    min_token_count = whole("min_token_count", min_token_count, 1)
-    max_vocab = None if max_vocab is None else whole("max_vocab", max_vocab, 3)
-    checkpoint_every = whole("checkpoint_every", checkpoint_every, 1)
-    if progress is not None and not callable(progress):
-        raise InputError(f"expected progress to be a function (done, total, label), received {shown(progress)}")
-    if corpus is not None and (not isinstance(corpus, str) or not corpus):
-        raise InputError(f"expected corpus as the name of the data, received {shown(corpus)}")
+    given = TransformerSettings(paths, **settings)
+    every = whole("checkpoint_every", checkpoint_every, 1)
+    optional_function("progress", progress)
     torch_device = _device(device)
-    text = split_text(
-        paths,
-        validation,
-        validation_share,
-        settings.window + 1,
-        tokens,
-        headings,
-        min_token_count,
-        max_vocab,
-        (settings.seed, _SHUFFLE) if settings.shuffle else None,
-        progress,
-    )
-    state = _trained(text, settings, torch_device, checkpoint, checkpoint_every, progress)
-    example = text.validation.evenly(VALIDATION_WINDOWS)[0, : settings.window]
+    text = split_text(given, progress)
+    state = _trained(text, given, torch_device, checkpoint, every, progress)
+    numbers = given.numbers
+    of_run = {name: numbers.pop(name) for name in ("num_layers", "learning_rate", "seed")}
+    example = text.validation.evenly(VALIDATION_WINDOWS)[0, : given.window]
     return TransformerRun(
-        corpus=corpus or name_of(paths),
-        num_layers=settings.num_layers,
-        learning_rate=settings.learning_rate,
-        seed=settings.seed,
-        iteration=np.array(settings.record),
+        corpus=text.name,
+        **of_run,
+        iteration=np.array(numbers.pop("record")),
         attention=np.array([_attention_map(attention) for attention in state.attention]),
         entropy=np.array(state.entropy),
         tokens=tuple(text.words[i] for i in example),
         loss=np.array(state.loss),
         change=np.array(state.change),
-        shuffled=settings.shuffle,
-        settings={name: value for name, value in asdict(settings).items() if name not in _RUN_FIELDS}
-        | {"vocabulary": len(text.words)},
+        shuffled=numbers.pop("shuffle"),
+        settings=numbers | {"vocabulary": len(text.words)},
     )
-
-
-# Settings that are fields of TransformerRun, and so are not in its `settings`.
-_RUN_FIELDS = ("num_layers", "learning_rate", "seed", "record", "shuffle")
-
-
-def _checked_settings(**given: Any) -> Settings:
-    """Check every setting."""
-    for name, least in (("num_layers", 1), ("seed", 0), ("iterations", 1), ("embedding", 1), ("batch_size", 1)):
-        given[name] = whole(name, given[name], least)
-    given["window"] = whole("window", given["window"], 2)
-    layers, width, batch = given["num_layers"], given["embedding"], given["batch_size"] * given["window"]
-    # Weights, gradients and both moments of Adam; activations and scores of a batch, kept for the gradient.
-    size = 16.0 * layers * 3 * width**2 + 4.0 * layers * batch * (4 * width + given["window"])
-    require_memory(
-        f"a transformer of {layers} layers of {width} values on {batch} words at once",
-        size,
-        "a smaller embedding, batch or window",
-    )
-    given["learning_rate"] = positive("learning_rate", given["learning_rate"])
-    given["embedding_norm"] = positive("embedding_norm", given["embedding_norm"])
-    given["clip"] = None if given["clip"] in (None, math.inf) else positive("clip", given["clip"])
-    choice("normalise", given["normalise"], NORMALISATIONS)
-    if given["residual"] is None:
-        given["residual"] = given["num_layers"] > 1
-    for name in ("shuffle", "tied", "residual"):
-        given[name] = flag(name, given[name])
-    iterations = given["iterations"]
-    if given["record"] is None:
-        given["record"] = np.unique(np.round(np.linspace(0, iterations, 4)))
-    record = whole_array("record", given["record"])
-    if record.ndim != 1 or record.size == 0 or (np.diff(record) <= 0).any() or record[0] < 0 or record[-1] > iterations:
-        raise InputError(
-            f"expected record as increasing iterations from 0 to {iterations}, received {shown(record.tolist())}"
-        )
-    given["record"] = tuple(record.tolist())
-    return Settings(**given)
 
 
 def _device(name: str | None) -> Any:
@@ -260,12 +125,8 @@ def _device(name: str | None) -> Any:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (
-        RuntimeError,
-        TypeError,
-        AssertionError,
-        NotImplementedError,
-    ) as error:  # torch raises another one for each kind of device
+    # torch raises another one for each kind of device
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         raise InputError(
             f"expected a device that torch can use here, received {shown(name)} ({str(error).splitlines()[0]}); leave "
             "device out, or give 'cpu'"
@@ -275,7 +136,7 @@ def _device(name: str | None) -> Any:
 
 def _trained(
     text: SplitText,
-    settings: Settings,
+    settings: TransformerSettings,
     device: Any,
     checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int,
@@ -283,27 +144,17 @@ def _trained(
 ) -> RunState:
     """Train to the end, from the checkpoint if there is one, otherwise from the start."""
     torch = torch_module()
-    run = {**asdict(settings), "text": text.digest}
+    run = {**settings.numbers, "text": text.digest}
     state = None if checkpoint is None else load_checkpoint(checkpoint, run, device)
     if state is None:
-        start = np.random.SeedSequence((settings.seed, _PARAMETERS)).generate_state(1)[0]
-        state = RunState(
-            initial_parameters(
-                len(text.words),
-                settings.num_layers,
-                settings.embedding,
-                settings.embedding_norm,
-                settings.tied,
-                int(start),
-                device,
-            )
-        )
-    observe = _observer(text, settings, device)
-    architecture = settings.num_layers, settings.normalise, settings.residual
+        start = int(np.random.SeedSequence((settings.seed, PARAMETERS)).generate_state(1)[0])
+        state = RunState(initial_parameters(len(text.words), settings, start, device))
+    windows = torch.from_numpy(text.validation.evenly(VALIDATION_WINDOWS)).to(device).split(settings.batch_size)
+    record = settings.numbers["record"]
     while True:
         i = state.iteration
-        if i in settings.record and len(state.entropy) <= settings.record.index(i):
-            observe(state)
+        if i in record and len(state.entropy) <= record.index(i):
+            _observe(state, windows, settings)
         if checkpoint is not None and (i == settings.iterations or (i > 0 and i % checkpoint_every == 0)):
             save_checkpoint(checkpoint, run, state)
         if progress:
@@ -311,43 +162,34 @@ def _trained(
         if i == settings.iterations:
             return state
         # Every batch has a separate stream of random numbers, so that a run can continue from any iteration.
-        chosen = np.random.default_rng((settings.seed, _BATCHES, i)).integers(
+        chosen = np.random.default_rng((settings.seed, BATCHES, i)).integers(
             text.training.start.size, size=settings.batch_size
         )
-        value = loss(state.parameters, torch.from_numpy(text.training[chosen]).to(device), *architecture)
+        value = loss(state.parameters, torch.from_numpy(text.training[chosen]).to(device), settings)
         value.backward()
         step(state.parameters, settings.learning_rate, settings.clip)
         _require_finite(value.item(), i, settings)
         state.iteration = i + 1
 
 
-def _observer(text: SplitText, settings: Settings, device: Any) -> Callable[[RunState], None]:
-    """Return the function that records attention and loss on the validation windows."""
+def _observe(state: RunState, windows: list[Tensor], settings: TransformerSettings) -> None:
+    """Record attention and loss on the validation windows."""
     torch = torch_module()
-    windows = torch.from_numpy(text.validation.evenly(VALIDATION_WINDOWS)).to(device).split(settings.batch_size)
-    architecture = settings.num_layers, settings.normalise, settings.residual
-
-    def observe(state: RunState) -> None:
-        parameters = state.parameters
-        with torch.no_grad():
-            losses = [loss(parameters, batch, *architecture).item() * len(batch) for batch in windows]
-            maps = [forward(parameters, batch[:, :-1], *architecture)[1][:, 1:].cpu() for batch in windows]
-        attention = torch.cat(maps)
-        value = sum(losses) / sum(map(len, windows))
-        _require_finite(value, state.iteration, settings)
-        before = state.previous
-        # Total variation distance: the share of attention that has moved to other positions.
-        moved = math.nan if before is None else (attention - before).abs().sum(2).mean().item() / 2
-        state.loss.append(value)
-        state.entropy.append(torch.special.entr(attention).sum(2).mean().item())
-        state.change.append(moved)
-        state.attention.append(attention[0].clone())
-        state.previous = attention
-
-    return observe
+    with torch.no_grad():
+        losses = [loss(state.parameters, batch, settings).item() * len(batch) for batch in windows]
+        maps = [forward(state.parameters, batch[:, :-1], settings)[1][:, 1:].cpu() for batch in windows]
+    attention, before = torch.cat(maps), state.previous
+    value = sum(losses) / sum(map(len, windows))
+    _require_finite(value, state.iteration, settings)
+    state.loss.append(value)
+    state.entropy.append(torch.special.entr(attention).sum(2).mean().item())
+    # Total variation distance: the share of attention that has moved to other positions.
+    state.change.append(math.nan if before is None else (attention - before).abs().sum(2).mean().item() / 2)
+    state.attention.append(attention[0].clone())
+    state.previous = attention
 
 
-def _require_finite(value: float, iteration: int, settings: Settings) -> None:
+def _require_finite(value: float, iteration: int, settings: TransformerSettings) -> None:
     if not math.isfinite(value):
         raise InputError(
             f"expected a learning rate at which training stays finite, received {settings.learning_rate:g}, at which "
@@ -358,7 +200,7 @@ def _require_finite(value: float, iteration: int, settings: Settings) -> None:
 def _attention_map(attention: Tensor) -> Floats:
     """Map of attention (L, L) from its rows for the second and later positions; NaN where a position may not attend."""
     length = attention.shape[1]
-    shown = np.full((length, length), np.nan)
+    filled = np.full((length, length), np.nan)
     before = np.tri(length, k=-1, dtype=bool)
-    shown[before] = attention.numpy().astype(float)[before[1:]]
-    return shown
+    filled[before] = attention.numpy().astype(float)[before[1:]]
+    return filled

@@ -27,8 +27,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.dormand_prince import COMPILED_SYSTEMS, DormandPrinceSolver
-from snapdyn.dynamics.symmetry.reduction import ReducedMeanField
-from snapdyn.dynamics.symmetry.symmetric_mean_field import SymmetricMeanField
+from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, overflowing, reference_z, tolerance
@@ -209,7 +208,7 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0], "compiled", reduce=True)
     integrate(MeanField(single_common_token(10**9, 1, 0.3), 1.0, 1e-9), [1.0], "compiled")
     counts = {kind: len(advance.signatures) for kind, (advance, _) in COMPILED_SYSTEMS.items()}
-    here = (MeanField, ReducedMeanField, SymmetricMeanField, FrozenDecoder, ModifiedDecoder, SingleCommonToken)
+    here = (MeanField, MeanFieldQuotient, FrozenDecoder, ModifiedDecoder, SingleCommonToken)
     assert [counts[kind] for kind in here] == [1] * 6
     assert max(counts.values()) == 1  # of the others, that another test may have run
     code = """if True:

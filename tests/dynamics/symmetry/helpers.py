@@ -14,9 +14,6 @@ from snapdyn.dynamics import (
     SymmetricClasses,
     symmetric_classes,
 )
-from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.symmetry.frozen_decoder import frozen_incidence
-from snapdyn.dynamics.symmetry.pairs import Incidence
 from snapdyn.dynamics.systems.base import System
 
 KINDS = ("frozen", "modified flow", "Eq. (10) exact", "Eq. (10) leading", "finite length")
@@ -70,14 +67,6 @@ def random_other(seed: int) -> tuple[System, bool]:
     if kind == "finite length":
         return FiniteLengthMeanField(classes, eta_Y, mean.eta_Z, 1000, z), symmetric
     return ModifiedDecoder(classes, eta_Y, mean.eta_Z, beta=kind.split()[-1], z_initial=z), symmetric
-
-
-def searched(system: System) -> tuple[Incidence, Floats]:
-    """What the search for symmetries of `system` is given: the incidence, and the starting logits."""
-    if isinstance(system, FrozenDecoder):
-        return frozen_incidence(system)
-    assert isinstance(system, MeanField | ModifiedDecoder)
-    return system.layout, system.initial_state()[: system.layout.num_slots]
 
 
 def plain(classes: SequenceClasses) -> SequenceClasses:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FiniteLengthMeanField, integrate, log_times
+from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, integrate, log_times
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.dormand_prince import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.symmetry.reduction import reduced
@@ -59,14 +59,16 @@ def end_times(system: System) -> np.ndarray:
 
 def reducible(seed: int) -> tuple[Any, Any]:
     """A random system that has equal values, and its reduction: some draws have none, then the next one is taken."""
-    for draw in range(seed, seed + 10_000, 600):
+    for draw in range(seed, seed + 10_000, 601):
         system = random_system(draw)[0] if draw % 6 == 5 else random_other(draw)[0]
-        if small := reduced(system):
+        small = reduced(system)
+        # With frozen attention the original flow is integrated in Y in place of C, in steps of its own.
+        if small and not (isinstance(system, FrozenDecoder) and not system.modified):
             return system, small
     raise AssertionError("no draw has equal values")
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(40))
 @pytest.mark.filterwarnings("ignore::snapdyn.dynamics.systems.finite_length.ExpansionWarning")
 def test_runs_differ_less_than_two_errors(seed: int) -> None:
     """Assert the bound in every state value at fifteen times, for all systems; every sixth one is a MeanField.
@@ -84,16 +86,17 @@ def test_runs_differ_less_than_two_errors(seed: int) -> None:
     assert bound.max() < 1e-3 * np.abs(full).max()
 
 
-# A kind of system and the place, among the arguments of its kernel, of counts that the sums are weighted by.
-@pytest.mark.parametrize(("seed", "place"), [(5, 7), (0, 4), (7, 5), (3, 5), (4, 4)])
+@pytest.mark.parametrize("seed", [5, 7, 3, 4])
 @pytest.mark.filterwarnings("ignore::snapdyn.dynamics.systems.finite_length.ExpansionWarning")
-def test_a_wrong_count_exceeds_the_bound(seed: int, place: int) -> None:
+def test_a_wrong_count_exceeds_the_bound(seed: int) -> None:
     """Assert that a run with one count that is wrong by one differs by more than the bound."""
     system = random_system(seed)[0] if seed % 6 == 5 else random_other(seed)[0]
     small: Any = reduced(system)
     times, start = end_times(system), small.initial_state()
     right, bound = states(small, start, times, RTOL)[0], bound_of_difference(small, times)
-    changed = small._constants[place].copy()
+    lists, *rest = small.kernel_arguments()
+    name = "number" if hasattr(lists, "number") else "terms"
+    changed = getattr(lists, name).copy()
     changed.ravel()[-1] += 1
-    small._constants = (*small._constants[:place], changed, *small._constants[place + 1 :])
+    small.kernel_arguments = lambda: (lists._replace(**{name: changed}), *rest)
     assert (np.abs(states(small, start, times, RTOL)[0] - right) > 10 * bound).any()

@@ -12,13 +12,7 @@ from scipy.optimize import brentq
 from snapdyn import analytic
 from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
 from snapdyn.validation import growth_bounds
-from snapdyn.validation.claims.transition import (
-    insight_a,
-    insight_c,
-    scanning,
-    snapping,
-    theorem4,
-)
+from snapdyn.validation.claims.transition import insight_a, insight_c, scanning, snapping, theorem4
 from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, WHOLE, five_tokens, largest_step, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.growth_bounds import EqualClasses, Overlap

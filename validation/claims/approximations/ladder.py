@@ -1,7 +1,6 @@
 """The ladder from SGD to a closed form: which approximation breaks first."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -9,7 +8,8 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import log_times, single_common_token
-from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW, STATES
+from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention
 from snapdyn.validation.requirements import UNIFORM, WEAK_CORRELATION, ZERO_START
 from snapdyn.validation.rungs.build import ladder
@@ -22,10 +22,8 @@ from snapdyn.validation.statement import (
     REDUCED,
     SGD,
     Claim,
-    Family,
     Instance,
     Measured,
-    Picture,
     Property,
     Requirement,
 )
@@ -33,7 +31,14 @@ from snapdyn.validation.statement import (
 # The larger of x and 1/(1+x) is smallest at x = (sqrt 5 - 1)/2; K/V and unequal overlaps take the rest.
 LEAST_GAP = 0.5
 TOLERANCE = 0.05
-DOMAIN = Family("beginning of training, any overlap", "any", num_classes=(2, 10), num_common=(1, 4), **STATES)
+DOMAIN = replace(
+    WIDEST,
+    name="beginning of training, any overlap",
+    uniform=True,
+    num_classes=(2, 10),
+    num_common=(1, 4),
+    num_distinct=(1, 4),
+)
 
 
 def first_gaps(instance: Instance) -> list[float]:
@@ -86,13 +91,6 @@ def gap_of_training(instance: Instance) -> Measured:
     rungs = ladder(instance.classes, 0.5, 5e-4, log_times(10, 280, 15), seeds=20, batch_size=256)
     found = rungs.gaps.resolved.sel(rung=[DESCENT, MEAN_FIELD], observable="z")
     return Measured(found.max(), at_most=TOLERANCE)
-
-
-def picture() -> Picture:
-    """Gaps of exact and of leading beta over V."""
-    V = np.geomspace(100, 1e5, 13)
-    lines = [Picture.line(rung, V, [gap_of(at(v), [rung]).value for v in V], "simulation") for rung in (EXACT, LEADING)]
-    return Picture("V", "gap of z to the rung above, K = 10", tuple(lines), yscale="symlog")
 
 
 SMALL_OVERLAPS = Requirement(
@@ -159,6 +157,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("first-gap-modified", "gap-leading"),
-    picture=picture,
     findings=("F4",),
 )

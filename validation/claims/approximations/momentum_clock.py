@@ -1,7 +1,5 @@
 """Momentum: what a step of training is worth in the time of the mean field."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache

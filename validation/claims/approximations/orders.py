@@ -1,18 +1,9 @@
 """Orders: how fast every approximation of the ladder gets better with its small parameter."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
-from snapdyn.validation.rungs.orders import (
-    BATCH,
-    LENGTH,
-    SPREAD,
-    STEP,
-    Fit,
-    measured_fits,
-)
-from snapdyn.validation.statement import LEADING, MEAN_FIELD, REDUCED, SGD, Claim, Measured, Picture, Property
+from snapdyn.validation.rungs.orders import BATCH, LENGTH, SPREAD, STEP, Fit, measured_fits
+from snapdyn.validation.statement import LEADING, MEAN_FIELD, REDUCED, SGD, Claim, Measured, Property
 from snapdyn.validation.statistics import DECISIVE
 
 
@@ -66,11 +57,5 @@ CLAIM = Claim(
             cases={name: name for name in names},
         )
         for rung, wrong, names in FITTED
-    ),
-    picture=lambda: Picture(
-        "small parameter",
-        "gap",
-        tuple(Picture.line(fit.name, fit.parameter, fit.gap, "simulation") for fit in fits().values()),
-        yscale="log",
     ),
 )

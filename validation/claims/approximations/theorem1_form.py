@@ -1,8 +1,7 @@
 """Theorem 1's form of the gradient: the size of beta under the modified and under the original flow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,20 +10,15 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.maps.common_logit import common_logit_maps, common_logit_ratio
 from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
-from snapdyn.validation.statement import Claim, Family, Headline, Instance, Measure, Measured, Property, flow
+from snapdyn.validation.statement import Claim, Headline, Instance, Measure, Measured, Property, flow
 
-DOMAIN = Family(
-    "frozen attention, any overlap",
-    "any",
-    uniform=False,
-    vocab_size=(2, 10**9),
-    ratio=(1e-3, 1e-3),
-    horizon=(1e-2, 1e6),
-    eta_Y=(1e-6, 1e6),
+DOMAIN = replace(
+    SEVERAL, name="frozen attention, any overlap", vocab_size=(2, 10**9), ratio=(1e-3, 1e-3), horizon=(1e-2, 1e6)
 )
 CONDITIONS = (*MODIFIED_FLOW, ZERO_START)
 # Error of the solver.

@@ -1,9 +1,9 @@
 """Theorem 1(b): the logarithm of the speed control at late times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,28 +11,16 @@ from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.validation.claims.attention._shared import FLOWS, STATES
+from snapdyn.validation.claims._shared import LATE, WIDEST
+from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
 from snapdyn.validation.rungs.run import CLOSED
-from snapdyn.validation.statement import (
-    MEAN_FIELD,
-    Claim,
-    Instance,
-    Measure,
-    Measured,
-    Property,
-    Requirement,
-    flow,
-)
+from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measure, Measured, Property, flow
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
 CONSTANT = 2.0
 SCALARS = replace(
-    FLOWS,
-    name="decoder, late times",
-    num_distinct=(1, 4),
-    shared_next_tokens=True,
-    **(STATES | {"vocab_size": (4, 10**12)}),
+    WIDEST, name="decoder, late times", num_distinct=(1, 4), vocab_size=(4, 10**12), shared_next_tokens=True
 )
 RUNS = replace(
     FLOWS,
@@ -46,34 +34,17 @@ RUNS = replace(
 )
 
 
-def start_of_late_times(vocab_size: int) -> float:
-    """2(1+omega_1) ln V: eta_Y s from which the statement speaks, s = p_n t visits of the class."""
-    return float(2 * analytic.u_plus(vocab_size))
-
-
-LATE = Requirement(
-    "late",
-    "eta_Y p_n t >= 2(1+omega_1) ln V for some class",
-    lambda instance: instance.prior.max() * instance.horizon / start_of_late_times(max(instance.vocab_size, 4)),
-    at_least=1,
-)
-
-
-def gamma_over(logarithm: Callable[[Floats, int], Floats | float]) -> Measure:
+def over_logarithm(instance: Instance, logarithm: Callable[[Floats, int], Floats | float]) -> Measured:
     """Largest gamma_n eta_Y p_n t over a logarithm of x = eta_Y p_n t and V, over classes and late times.
 
     40 times from the start of late times to t_end; where that is before, t_end.
     """
-
-    def measure(instance: Instance) -> Measured:
-        V, start = instance.vocab_size, start_of_late_times(instance.vocab_size)
-        ends = instance.prior * instance.horizon
-        ends = ends[ends >= start] if ends.max() >= start else ends.max(keepdims=True)
-        x = np.concatenate([np.geomspace(min(start, end), end, 40) for end in ends])
-        # gamma depends on eta_Y and s = p_n t through eta_Y s only.
-        return Measured((analytic.gamma(x, 1.0, V, 1) * x / logarithm(x, V)).max(), at_most=CONSTANT)
-
-    return measure
+    V, ends = instance.vocab_size, instance.prior * instance.horizon
+    start = 2 * analytic.u_plus(V)
+    ends = ends[ends >= start] if ends.max() >= start else ends.max(keepdims=True)
+    x = np.concatenate([np.geomspace(min(start, end), end, 40) for end in ends])
+    # gamma depends on eta_Y and s = p_n t through eta_Y s only.
+    return Measured((analytic.gamma(x, 1.0, V, 1) * x / logarithm(x, V)).max(), at_most=CONSTANT)
 
 
 def order_of_run(instance: Instance) -> Measured | None:
@@ -83,15 +54,19 @@ def order_of_run(instance: Instance) -> Measured | None:
     if run is None:
         return None
     x = np.multiply.outer(run.t, instance.prior) * instance.eta_Y
-    late = x >= min(start_of_late_times(instance.vocab_size), x.max())
+    late = x >= min(2 * analytic.u_plus(instance.vocab_size), x.max())
     ratio = np.where(late, OBSERVABLES["speed"].values(run) * x / np.log1p(instance.vocab_size * x), 0.0)
     return Measured(ratio.max(), at_most=CONSTANT, error=1e-6)
 
 
 def at(V: int) -> Instance:
     """Five classes with one common token, slow attention, from t0 to 1e5 t0."""
-    end = 1e5 * float(analytic.transition_time(5, V, 1.0, kind="end"))
-    return Instance.of(single_common_token(5, 4, 0.03, V), 1.0, 1e-6, end)
+    return Instance.of(single_common_token(5, 4, 0.03, V), 1.0, 1e-6, 1e6 * float(analytic.u_plus(V)))
+
+
+def of_gamma(name: str, measure: Measure, **facts: Any) -> Property:
+    """Property of the closed form of gamma at late times."""
+    return Property(name, CLOSED, measure, SCALARS, (LARGE_VOCABULARY, LATE), **facts)
 
 
 CLAIM = Claim(
@@ -99,8 +74,7 @@ CLAIM = Claim(
     source="Theorem 1(b), Section 6",
     title="After the transition gamma = O(K ln(eta_Y t/K)/(eta_Y t))",
     statement="For t >= 2(1+omega_1) K ln V/eta_Y the speed control is O(K ln(eta_Y t/K)/(eta_Y t)). Corrected: "
-    "O(K ln(V eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; the two differ by a factor that grows with "
-    "ln V. With priors p_n each class has p_n t in place of t/K.",
+    "O(K ln(V eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; p_n t in place of t/K for priors p_n.",
     latex=r"\gamma=O\!\left(\frac{K\ln(\eta_Y t/K)}{\eta_Y t}\right)\ \to\ "
     r"\gamma\leq\frac{2K\ln(V\eta_Y t/K)}{\eta_Y t}",
     conditions=(
@@ -112,23 +86,17 @@ CLAIM = Claim(
     "{gamma_n eta_Y p_n t over ln(V eta_Y p_n t)} at most. Its constant 2 is approached at t0 as V grows.",
     expected="corrected",
     properties=(
-        Property(
+        of_gamma(
             "gamma_n eta_Y p_n t over the printed ln(eta_Y p_n t)",
-            CLOSED,
-            gamma_over(lambda x, V: np.maximum(np.log(x), 1.0)),
-            SCALARS,
-            conditions=(LARGE_VOCABULARY, LATE),
+            partial(over_logarithm, logarithm=lambda x, V: np.maximum(np.log(x), 1.0)),
             evaluations=(100, 1000),
             cases={"V = 100": at(100), "V = 1e12": at(10**12)},
         ),
-        Property(
+        of_gamma(
             "gamma_n eta_Y p_n t over ln(V eta_Y p_n t)",
-            CLOSED,
             # ln(1 + V x) is ln(V x) up to 1/(V x), and positive at early times, where it is measured as well.
-            gamma_over(lambda x, V: np.log1p(V * x)),
-            SCALARS,
-            conditions=(LARGE_VOCABULARY, LATE),
-            controls={"wrong theory: no logarithm": gamma_over(lambda x, V: 1.0)},
+            partial(over_logarithm, logarithm=lambda x, V: np.log1p(V * x)),
+            controls={"wrong theory: no logarithm": partial(over_logarithm, logarithm=lambda x, V: 1.0)},
             evaluations=(400, 40000),
             corrected=True,
         ),

@@ -1,9 +1,8 @@
 """What the claims on attention share: domains, paths that turn back, the speed xi_n, and wrong theories."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,22 +10,13 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
+from snapdyn.validation.dense_algebra import EPS, attention_drift, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
 from snapdyn.validation.search.flows import noise
-from snapdyn.validation.statement import (
-    EXACT,
-    MEAN_FIELD,
-    Family,
-    Instance,
-    Measure,
-    Measured,
-    Property,
-    Requirement,
-    flow,
-)
+from snapdyn.validation.statement import EXACT, MEAN_FIELD, Family, Instance, Measured, Property, Requirement, flow
 
 Tokens = Callable[[SequenceClasses], Ints]
 WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}
@@ -34,13 +24,10 @@ MODIFIED_FLOW = (OWN_NEXT_TOKENS, SEVERAL_CLASSES, INDEPENDENT_ATTENTION, OVERLA
 # The mean field exists for classes that share next tokens, too.
 OWN = replace(OWN_NEXT_TOKENS, defining=False)
 
-# Rates and times of flows, as wide as float64 and the solvers allow, and those of statements about one state.
+# Rates and times of flows, as wide as float64 and the solvers allow.
 RANGES: dict[str, Any] = {"vocab_size": (2, 10**12), "ratio": (1e-6, 1e2), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
-STATES = RANGES | {"ratio": (1e-6, 1e6), "horizon": (1e-2, 1e12)}
-FLOWS = Family(
-    "any classes", "any", uniform=False, num_classes=(1, 6), num_common=(0, 3), num_distinct=(0, 4), **RANGES
-)
-SCALARS = replace(FLOWS, name="any state of Eq. (10)", num_classes=(1, 12), num_common=(0, 4), **STATES)
+FLOWS = replace(WIDEST, **RANGES)
+SCALARS = replace(WIDEST, name="any state of Eq. (10)", num_classes=(1, 12), num_common=(0, 4))
 
 
 @dataclass(frozen=True)
@@ -59,6 +46,8 @@ class Reshaped(Family):
 
 
 distinct_tokens, common_tokens = SequenceClasses.distinct_tokens, SequenceClasses.common_tokens
+# Distinct logits should rise, common ones fall.
+SIGNS: dict[Tokens, float] = {distinct_tokens: 1.0, common_tokens: -1.0}
 
 
 def row_sum(instance: Instance) -> float:
@@ -97,10 +86,10 @@ A_DISTINCT_TOKEN = some("distinct", distinct_tokens)
 A_COMMON_TOKEN = some("common", common_tokens)
 
 
-def logits_of(classes: SequenceClasses, tokens: Ints) -> tuple[Ints, Ints]:
+def logits_of(classes: SequenceClasses, tokens: Tokens) -> tuple[Ints, Ints]:
     """(query rows, tokens) of the logits of `tokens` that can move."""
     query, token = classes.z_coordinates
-    kept = np.isin(token, tokens)
+    kept = np.isin(token, tokens(classes))
     return query[kept], token[kept]
 
 
@@ -110,65 +99,57 @@ def start_of(instance: Instance) -> Floats:
     return np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
 
 
-def falls(rung: str, tokens: Tokens, sign: float = 1.0) -> Measure:
-    """Largest fall of a logit of `tokens` below its maximum so far (sign -1: rise), over the largest |z - z(0)|.
+def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Measured | None:
+    """Largest fall of a distinct logit below its maximum so far, or rise of a common one, over the largest |z - z(0)|.
 
     A fall is more than FALL. Where there is none, the number is minus the smallest gain after the steepest part of a
     path, over the path's largest value, so that a search can follow it towards a fall. A move of less than rounding is
     none, and logits of classes that overlap no other class do not move.
     """
-
-    def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, rung)
-        if run is None:
-            return None
-        classes = instance.classes
-        query, token = logits_of(classes, tokens(classes))
-        overlaps = (instance.gram - np.eye(instance.num_classes)).max(axis=1, keepdims=True) > 0
-        owners = overlaps & (classes.query_index[:, None] == query) & (instance.P[:, token] > 0)
-        moved = owners.any(axis=0)
-        query, token = query[moved], token[moved]
-        rounding = noise(instance, rung)
-        change = run.z - np.asarray(run.z_initial)
-        paths = sign * change[:, query, token]
-        drop = drop_below_maximum(np.vstack([np.zeros(token.size), paths]))[1:] - rounding
-        if drop.max(initial=0.0) > 0:
-            i, j = np.unravel_index(drop.argmax(), drop.shape)
-            where = f"token {token[j]} of query {query[j]}, t = {run.t[i]:.3g}"
-            return Measured(drop[i, j] / max(np.abs(change).max(), rounding), at_most=FALL, where=where)
-        paths = paths[:, paths.max(axis=0) > rounding]
-        if not paths.size:
-            return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
-        gains = np.diff(paths, axis=0, prepend=0.0)
-        late = np.arange(len(gains))[:, None] >= gains.argmax(axis=0)
-        least = np.where(late, gains, np.inf).min(axis=0) / paths.max(axis=0)
-        return Measured(min(-least.min(), 0.0), at_most=FALL)
-
-    return measure
+    run = flow(instance, rung)
+    if run is None:
+        return None
+    classes = instance.classes
+    query, token = logits_of(classes, tokens)
+    overlaps = (instance.gram - np.eye(instance.num_classes)).max(axis=1, keepdims=True) > 0
+    owners = overlaps & (classes.query_index[:, None] == query) & (instance.P[:, token] > 0)
+    moved = owners.any(axis=0)
+    query, token = query[moved], token[moved]
+    rounding = noise(instance, rung)
+    change = run.z - np.asarray(run.z_initial)
+    paths = SIGNS[tokens] * change[:, query, token]
+    drop = drop_below_maximum(np.vstack([np.zeros(token.size), paths]))[1:] - rounding
+    if drop.max(initial=0.0) > 0:
+        i, j = np.unravel_index(drop.argmax(), drop.shape)
+        where = f"token {token[j]} of query {query[j]}, t = {run.t[i]:.3g}"
+        return Measured(drop[i, j] / max(np.abs(change).max(), rounding), at_most=FALL, where=where)
+    paths = paths[:, paths.max(axis=0) > rounding]
+    if not paths.size:
+        return Measured(-1.0, at_most=FALL, where="no logit moves by more than rounding")
+    gains = np.diff(paths, axis=0, prepend=0.0)
+    late = np.arange(len(gains))[:, None] >= gains.argmax(axis=0)
+    least = np.where(late, gains, np.inf).min(axis=0) / paths.max(axis=0)
+    return Measured(min(-least.min(), 0.0), at_most=FALL)
 
 
 def early_gradient(instance: Instance) -> tuple[Floats, Floats]:
     """f_n and g_n/(eta_Y t) of the mean field at t -> 0, (S, M): sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k."""
     classes = instance.classes
-    _, f = dense_attention(classes, start_of(instance))
+    f = attention_vectors(instance)
     same = classes.next_index[:, None] == classes.next_index
     return f, (same - 1.0 / instance.vocab_size) @ (classes.prior[:, None] * f)
 
 
-def without_normalisation(tokens: Tokens, sign: float) -> Measure:
+def without_normalisation(instance: Instance, tokens: Tokens) -> Measured | None:
     """Wrong theory: attention without the division by |q|, z' = c o (g - c.g): fall of `tokens` at early times."""
-
-    def measure(instance: Instance) -> Measured | None:
-        classes = instance.classes
-        f, g = early_gradient(instance)
-        c = f / f.sum(axis=1, keepdims=True)
-        rates = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
-        drift = (classes.query_index == np.arange(classes.queries.size)[:, None]) @ rates
-        largest = np.abs(drift).max()
-        moved = sign * drift[logits_of(classes, tokens(classes))]
-        return None if largest == 0 or not moved.size else Measured(-moved.min() / largest, at_most=FALL)
-
-    return measure
+    classes = instance.classes
+    f, g = early_gradient(instance)
+    c = f / f.sum(axis=1, keepdims=True)
+    rates = classes.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True))
+    drift = by_query(instance, rates)
+    largest = np.abs(drift).max()
+    moved = SIGNS[tokens] * drift[logits_of(classes, tokens)]
+    return None if largest == 0 or not moved.size else Measured(-moved.min() / largest, at_most=FALL)
 
 
 def heights(instance: Instance) -> Floats:
@@ -204,7 +185,7 @@ def drift_at_end(instance: Instance) -> tuple[Floats, Floats]:
 def common_rate(instance: Instance) -> Measured:
     """Largest rate of a common logit at z(0) and t_end under Eq. (10), over the largest rate."""
     drift, g = drift_at_end(instance)
-    query, token = logits_of(instance.classes, common_tokens(instance.classes))
+    query, token = logits_of(instance.classes, common_tokens)
     largest = np.abs(drift).max()
     moved = drift[query, token] / largest
     # g_n loses digits where f_n.g_n is taken off, which is 1/overlap times larger, and in the solve.
@@ -212,24 +193,26 @@ def common_rate(instance: Instance) -> Measured:
     return Measured(moved.max(), at_most=0.0, error=error, where=f"token {token[moved.argmax()]}")
 
 
-# What must not happen to the logits of tokens, with its sign for `falls`, conditions, and that of the mean field.
+# What must not happen to the logits of tokens, conditions, and that of the mean field.
 TURNS: dict[Tokens, Any] = {
-    distinct_tokens: ("fall of a distinct", 1.0, (A_DISTINCT_TOKEN,), LITTLE_MEMORY),
-    common_tokens: ("rise of a common", -1.0, (A_COMMON_TOKEN, A_DISTINCT_TOKEN), LITTLE_MEMORY_COMMON),
+    distinct_tokens: ("fall of a distinct", (A_DISTINCT_TOKEN,), LITTLE_MEMORY),
+    common_tokens: ("rise of a common", (A_COMMON_TOKEN, A_DISTINCT_TOKEN), LITTLE_MEMORY_COMMON),
 }
 
 
 def one_way(rung: str, tokens: Tokens, domain: Family, *conditions: Requirement, **facts: Any) -> Property:
     """Property: on a rung no distinct logit falls, or no common one rises."""
-    turn, sign, present, memory = TURNS[tokens]
+    turn, present, memory = TURNS[tokens]
     of_rung = (OWN, FROZEN_SPEED, memory) if rung == MEAN_FIELD else MODIFIED_FLOW
     return Property(
         f"largest {turn} logit over the largest |z|",
         WORDS[rung],
-        falls(rung, tokens, sign),
+        partial(falls, rung=rung, tokens=tokens),
         domain,
         conditions=(*present, *of_rung, *conditions),
-        controls={"wrong theory: no division by |q|, z' = c o (g - c.g)": without_normalisation(tokens, sign)},
+        controls={
+            "wrong theory: no division by |q|, z' = c o (g - c.g)": partial(without_normalisation, tokens=tokens)
+        },
         **({"evaluations": (40, 1500)} | facts),
     )
 
@@ -241,7 +224,7 @@ def common_under_eq_10(domain: Family, *conditions: Requirement, **facts: Any) -
         modified,
         name="largest rate of a common logit over the largest rate",
         measure=common_rate,
-        domain=replace(domain, num_classes=(2, 12), **STATES),
+        domain=replace(domain, num_classes=(2, 12), ratio=WIDEST.ratio, horizon=WIDEST.horizon),
         evaluations=(400, 40_000),
         beyond={},
     )

@@ -1,8 +1,7 @@
 """Conservation: row sums of Y and Z."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -10,41 +9,28 @@ from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.dense_algebra import EPS, dense_attention, modified_decoder_gradient
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
 from snapdyn.validation.search.flows import resolution
-from snapdyn.validation.statement import (
-    EXACT,
-    MEAN_FIELD,
-    Claim,
-    Instance,
-    Measure,
-    Measured,
-    Property,
-    flow,
-)
+from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Measured, Property, flow
 
 DOMAIN = replace(FLOWS, ratio=(1e-6, 1e3), horizon=(1e-2, 1e4), shared_next_tokens=True)
 
 
-def drift(rung: str) -> Measure:
+def drift(instance: Instance, rung: str) -> Measured | None:
     """Largest |row sum| of Y and Z along a run, over what rounding allows.
 
     An evaluation rounds each of M tokens (V outputs are one column with a multiplicity, so they count as classes do)
     by eps times the largest value; in the worst case all add up.
     """
-
-    def measure(instance: Instance) -> Measured | None:
-        run = flow(instance, rung, 20, method="compiled")
-        if run is None:
-            return None
-        sums = max(np.max(values) for values in run.invariants.values())
-        # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
-        largest = max(1.0, np.abs(run.z).max()) * np.log(instance.vocab_size * max(np.exp(1), instance.horizon))
-        summands = instance.P.shape[1] + instance.num_classes
-        state = EPS * run.stats["evaluations"] * largest
-        # Terms of a rate of z that cancel: `resolution` in all, and those of Eq. (10) grow with the inverse of G.
-        inverse = 1 / instance.eigenvalues[0] if rung == EXACT else 1.0
-        return Measured(sums / (summands * (state + resolution(instance)) * inverse), at_most=1.0)
-
-    return measure
+    run = flow(instance, rung, 20, method="compiled")
+    if run is None:
+        return None
+    sums = max(np.max(values) for values in run.invariants.values())
+    # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
+    largest = max(1.0, np.abs(run.z).max()) * np.log(instance.vocab_size * max(np.exp(1), instance.horizon))
+    summands = instance.P.shape[1] + instance.num_classes
+    state = EPS * run.stats["evaluations"] * largest
+    # Terms of a rate of z that cancel: `resolution` in all, and those of Eq. (10) grow with the inverse of G.
+    inverse = 1 / instance.eigenvalues[0] if rung == EXACT else 1.0
+    return Measured(sums / (summands * (state + resolution(instance)) * inverse), at_most=1.0)
 
 
 def without_projection(instance: Instance) -> Measured | None:
@@ -66,12 +52,16 @@ CLAIM = Claim(
     conclusion="Exact; integration keeps them to rounding, as every Runge-Kutta method keeps linear invariants.",
     properties=(
         Property(
-            "|row sum| of Y and Z over what rounding allows", "mean field", drift(MEAN_FIELD), DOMAIN, directed=False
+            "|row sum| of Y and Z over what rounding allows",
+            "mean field",
+            partial(drift, rung=MEAN_FIELD),
+            DOMAIN,
+            directed=False,
         ),
         Property(
             "|row sum| of Z over what rounding allows",
             "modified decoder",
-            drift(EXACT),
+            partial(drift, rung=EXACT),
             DOMAIN,
             conditions=(OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION),
             controls={"wrong theory: z' without I - f f^T": without_projection},

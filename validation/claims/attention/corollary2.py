@@ -1,13 +1,12 @@
 """Corollary 2: several common tokens, and where some common token grows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import sgd
+from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.attention._shared import (
     RANGES,
     Reshaped,
@@ -15,7 +14,6 @@ from snapdyn.validation.claims.attention._shared import (
     common_under_eq_10,
     drift_at_end,
     one_way,
-    start_of,
 )
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
 from snapdyn.validation.design import over_grid
@@ -38,8 +36,7 @@ from snapdyn.validation.statistics import standard_error
 
 def spread_of_profiles(instance: Instance) -> float:
     """Largest difference of (classes' common profiles, each with sum 1), relative to the token's largest share."""
-    weights = instance.P * np.exp(start_of(instance)[instance.classes.query_index])
-    common = weights[:, common_tokens(instance.classes)]
+    common = (instance.P * np.exp(starts(instance)))[:, common_tokens(instance.classes)]
     shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1e-300)
     return np.asarray(np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0)
 

@@ -1,7 +1,5 @@
 """Lemma 4: attention dynamics under the modified decoder."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Theorem 2(a): distinct tokens gain attention."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdyn import analytic

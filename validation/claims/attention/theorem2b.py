@@ -1,7 +1,5 @@
 """Theorem 2(b): the common token loses attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

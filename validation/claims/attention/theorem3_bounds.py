@@ -1,8 +1,7 @@
 """Theorem 3, Eq. (12): bounds on the growth of the dominant token."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -32,7 +31,6 @@ from snapdyn.validation.statement import (
     Claim,
     Family,
     Instance,
-    Measure,
     Measured,
     Picture,
     Property,
@@ -50,52 +48,49 @@ MISSED = 0.2
 WITH_DISTINCT = replace(FLOWS, num_classes=(2, 6), num_distinct=(1, 4))
 
 
-def leaves_bounds(rung: str, missed: float = 0.0, exponent: float = 2.0, clock: bool = True) -> Measure:
+def leaves_bounds(
+    instance: Instance, rung: str, missed: float = 0.0, exponent: float = 2.0, clock: bool = True
+) -> Measured | None:
     """How far ln chi of a dominant token leaves [2 f(0)^2 B, 2 B], over B, any class with a distinct token.
 
     `missed` is allowed; `exponent` replaces the power 2 of f(0); without `clock`, B lacks p_n.
     """
-
-    def measure(instance: Instance) -> Measured | None:
-        # Simpson's rule on half as many times, where attention moves within one save, errs by a quarter.
-        run = flow(instance, rung, 121)
-        if run is None:
-            return None
-        classes, start = instance.classes, np.asarray(run.z_initial)
-        (B, xi_change), (coarse, _) = (
-            growth_exponents(run, instance.flow_rates[0], instance.ratio, every) for every in (1, 2)
-        )
-        _, f = dense_attention(classes, start)
-        found = []
-        for n in range(classes.num_classes):
-            seen = np.abs(B[:, n]) > noise(instance, rung) / max(missed / 10, SOLVER)
-            if classes.distinct_tokens(n).size == 0 or not seen.any():
-                continue
-            l0, m = dominant_token(classes, n), classes.query_index[n]
-            size = B[seen, n] * (1.0 if clock else 1 / classes.prior[n])
-            log_chi = 2 * (run.z[seen, m, l0] - start[m, l0]) / size
-            out = np.maximum(2 * f[n, l0] ** exponent - log_chi, log_chi - 2)
-            i = int(out.argmax())
-            at = int(np.flatnonzero(seen)[i]) // 2
-            near = slice(max(at - 1, 0), at + 3)
-            quadrature = 2 * np.abs(coarse[near, n] / B[::2, n][near] - 1).max()
-            # Until the first save attention may have moved: there Simpson's rule has one interval.
-            early = xi_change[n] ** 2 * B[0, n] / B[seen, n][i]
-            where = f"token {l0} of class {n}, t = {run.t[seen][i]:.3g}"
-            found.append(Measured(out[i], at_most=missed, error=quadrature + SOLVER + early, where=where))
-        nothing = Measured(-1.0, at_most=missed, where="no logit moves by more than rounding")
-        return max(found, key=lambda each: each.value, default=nothing)
-
-    return measure
+    # Simpson's rule on half as many times, where attention moves within one save, errs by a quarter.
+    run = flow(instance, rung, 121)
+    if run is None:
+        return None
+    classes, start = instance.classes, np.asarray(run.z_initial)
+    (B, xi_change), (coarse, _) = (
+        growth_exponents(run, instance.flow_rates[0], instance.ratio, every) for every in (1, 2)
+    )
+    _, f = dense_attention(classes, start)
+    found = []
+    for n in range(classes.num_classes):
+        seen = np.abs(B[:, n]) > noise(instance, rung) / max(missed / 10, SOLVER)
+        if classes.distinct_tokens(n).size == 0 or not seen.any():
+            continue
+        l0, m = dominant_token(classes, n), classes.query_index[n]
+        size = B[seen, n] * (1.0 if clock else 1 / classes.prior[n])
+        log_chi = 2 * (run.z[seen, m, l0] - start[m, l0]) / size
+        out = np.maximum(2 * f[n, l0] ** exponent - log_chi, log_chi - 2)
+        i = int(out.argmax())
+        at = int(np.flatnonzero(seen)[i]) // 2
+        near = slice(max(at - 1, 0), at + 3)
+        quadrature = 2 * np.abs(coarse[near, n] / B[::2, n][near] - 1).max()
+        # Until the first save attention may have moved: there Simpson's rule has one interval.
+        early = xi_change[n] ** 2 * B[0, n] / B[seen, n][i]
+        where = f"token {l0} of class {n}, t = {run.t[seen][i]:.3g}"
+        found.append(Measured(out[i], at_most=missed, error=quadrature + SOLVER + early, where=where))
+    nothing = Measured(-1.0, at_most=missed, where="no logit moves by more than rounding")
+    return max(found, key=lambda each: each.value, default=nothing)
 
 
 def common_shrink(rung: str) -> Requirement:
     """Premise of the theorem, on the run."""
-    rise = falls(rung, common_tokens, -1.0)
     return Requirement(
         "common tokens shrink",
         "largest rise of a common logit over the largest |z| <= 1e-5",
-        lambda instance: max(found.value, 0.0) if (found := rise(instance)) else np.inf,
+        lambda instance: max(found.value, 0.0) if (found := falls(instance, rung, common_tokens)) else np.inf,
         at_most=FALL,
     )
 
@@ -158,17 +153,16 @@ def bounds(
     rung: str, domain: Family, missed: float, evaluations: tuple[int, int], *conditions: Requirement
 ) -> Property:
     """Property: both bounds hold on a rung, to the share `missed` of B."""
+    measure = partial(leaves_bounds, rung=rung, missed=missed)
     return Property(
         "how far ln chi leaves [2 f(0)^2 B, 2 B], over B",
         WORDS[rung],
-        leaves_bounds(rung, missed),
+        measure,
         domain,
         conditions=(A_DISTINCT_TOKEN, *MODIFIED_FLOW, *conditions, SMALL_OVERLAPS, common_shrink(rung)),
         controls={
-            "wrong theory: f(0) in place of f(0)^2": leaves_bounds(rung, missed, exponent=1.0),
-            "wrong theory: B without p_n on the per-step clock, as (12) prints it": leaves_bounds(
-                rung, missed, clock=False
-            ),
+            "wrong theory: f(0) in place of f(0)^2": partial(measure, exponent=1.0),
+            "wrong theory: B without p_n on the per-step clock, as (12) prints it": partial(measure, clock=False),
         },
         evaluations=evaluations,
     )

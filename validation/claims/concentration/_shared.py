@@ -4,12 +4,14 @@ N counts batch-size-1 steps; s = N_n counts visits of class n.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Property, Requirement
+from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
 from snapdyn.validation.statistics import standard_error
 from snapdyn.validation.visits import Numbers, WholeVisits
 
@@ -24,18 +26,7 @@ DELTAS = np.array([0.5, 1e-2, 1e-6, 1e-12])[:, None]
 MOST_STEPS = 10**15
 
 # Every number of steps, unequal priors, rates and V as wide as the words.
-ANY_CLASSES = Family(
-    "any classes",
-    "any",
-    uniform=False,
-    num_classes=(1, 12),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
-    vocab_size=(2, 10**12),
-    eta_Y=(1e-6, 1e6),
-    horizon=(1e-2, 1e12),
-    shared_next_tokens=True,
-)
+ANY_CLASSES = replace(WIDEST, num_classes=(1, 12), ratio=(1e-3, 1e3), shared_next_tokens=True)
 
 
 def steps_of(instance: Instance) -> float:
@@ -55,7 +46,6 @@ RATE_OF_LARGE_STEPS = Requirement(
 )
 
 ONE_STEP = Requirement("at least one step", "N >= 1", steps_of, at_least=1, defining=True)
-NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
 
 
 def hoeffding(draws: Numbers, delta: Numbers) -> Floats:

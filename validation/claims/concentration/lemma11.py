@@ -6,14 +6,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.concentration._shared import (
-    DELTAS,
-    hoeffding,
-    of_counts,
-    outside,
-    steps_of,
-    worst_entry,
-)
+from snapdyn.validation.claims.concentration._shared import DELTAS, hoeffding, of_counts, outside, steps_of, worst_entry
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
 from snapdyn.validation.requirements import LARGE_VOCABULARY

@@ -6,9 +6,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
-    NO_MOMENTUM,
     RATE_OF_LARGE_STEPS,
     decoder_of,
     hoeffding,
@@ -85,9 +85,8 @@ CLAIM = Claim(
     latex=r"w_n=(1+\theta_n)(V-1)h(\tfrac NK)\zeta_n,\qquad"
     r"\max_n|\theta_n|\lesssim\frac K{\sqrt N}\sqrt{\ln\tfrac K\delta}",
     conditions=("modified flow, discrete steps, Y(0) = 0, attention frozen", "eta_Y <= 3 + ln(N)/2"),
-    conclusion="Holds while eta_Y <= 3 + ln(N)/2: the first steps of a larger rate overshoot. The first step moves "
-    "V h* by eta_Y; the flow would need exp(eta_Y)/(V eta_Y) visits. V = 2, K = 1, N = 1 fails at 3.2; N = 1000 at "
-    "8.6.",
+    conclusion="Holds while eta_Y <= 3 + ln(N)/2. The first step moves V h* by eta_Y, for which the flow needs "
+    "exp(eta_Y)/(V eta_Y) visits: larger rates overshoot. V = 2, K = 1, N = 1 fails at 3.2; N = 1000 at 8.6.",
     expected="conditional",
     properties=(
         ORDER,

@@ -6,9 +6,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
-    NO_MOMENTUM,
     RATE_OF_LARGE_STEPS,
     decoder_of,
     of_counts,
@@ -18,7 +18,7 @@ from snapdyn.validation.claims.concentration._shared import (
     worst_entry,
 )
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
+from snapdyn.validation.maps.decoder import decoder_map
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.search.instance import Ints
 from snapdyn.validation.statement import Claim, Instance, Measured, Property
@@ -133,6 +133,5 @@ CLAIM = Claim(
             },
         ),
     ),
-    picture=lambda: decoder_picture(CHANCE),
     map=lambda level: decoder_map(CHANCE, "Where the order of theta_n holds", level == "full", ("eta_Y", "t_end")),
 )

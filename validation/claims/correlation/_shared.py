@@ -1,35 +1,29 @@
 """Helpers of the chapter: overlaps of an instance, its rounding, and classes in large numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, spectral_norm
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import Family, Instance, Measured, Property, Requirement
+from snapdyn.validation.statement import Family, Instance, Measure, Measured, Property, Requirement
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0
 # Attention vectors c~_n = P(.|n) exp(z) are those of an instance with z = 0 and P proportional to c~_n, so that a
 # search over P at z = 0 covers every attention.
-ANY_OVERLAP = Family(
-    "any overlap, at any attention",
-    "any",
-    uniform=False,
+ANY_OVERLAP = replace(
+    WIDEST,
+    name="any overlap, at any attention",
     num_classes=(1, 8),
     num_common=(0, 5),
-    num_distinct=(0, 4),
     num_queries=(1, 4),
-    vocab_size=(2, 10**12),
-    ratio=(1e-6, 1e6),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
     shared_next_tokens=True,
 )
 OVERLAPPING_CLASSES = replace(
@@ -46,13 +40,6 @@ FINITE_BOUND = Requirement(
     at_most=1 - NEAR_ONE,
     defining=True,
 )
-
-
-def attention(instance: Instance) -> Floats:
-    """Attention vectors f_n of an instance at its start, (K, M)."""
-    logits = 0.0 if instance.start is None else instance.start[instance.classes.query_index]
-    weights = instance.P * np.exp(logits)
-    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
 def overlaps(instance: Instance) -> Floats:
@@ -79,6 +66,11 @@ CORRELATION = Requirement(
 def root_mean_square(E: Floats) -> float:
     """Root mean square of the eigenvalues of E."""
     return float(np.linalg.norm(E) / np.sqrt(len(E)))
+
+
+def leading_error(E: Floats) -> Floats:
+    """E' - E = -E (I+E)^{-1} E, (K, K), without the cancellation of E' and E (derivation second-order)."""
+    return -E @ np.linalg.solve(np.eye(len(E)) + E, E)
 
 
 def inverse_rounding(E: Floats, columns: int = 0) -> float:
@@ -125,6 +117,14 @@ def fifty_classes() -> dict[str, Instance]:
         f"50 classes, |lambda_1| = {largest:g}": with_attention(random_attention(rng, 50, 6, 3, np.array([largest]))[0])
         for largest in (1e-3, 0.9)
     }
+
+
+def of_overlaps(
+    name: str, measure: Measure, *conditions: Requirement, domain: Family = ANY_OVERLAP, **facts: Any
+) -> Property:
+    """Property of the overlaps of classes."""
+    facts = {"evaluations": (400, 40_000)} | facts
+    return Property(name, LINEAR_ALGEBRA, measure, domain, conditions, **facts)
 
 
 def attained(

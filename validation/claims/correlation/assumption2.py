@@ -1,7 +1,5 @@
 """Assumption 2: how large a vocabulary weak correlation needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,13 +13,14 @@ from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
     of_equal_overlaps,
+    of_overlaps,
     overlaps,
     with_attention,
 )
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
+from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
 
 # Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.
 LARGEST_QUOTIENT = 1e5
@@ -75,22 +74,6 @@ def in_pairs(vocab_size: int) -> Instance:
     return with_attention(np.kron(np.eye(5), star(2, 0.3)).astype(float), vocab_size)
 
 
-def picture() -> Picture:
-    """Smallest vocabulary of equal overlaps against K."""
-    sizes = np.array([2.0, 3, 5, 10, 20, 50])
-    measured = [needed(of_equal_overlaps(int(K))) for K in sizes]
-    return Picture(
-        "K", "smallest V",
-        (
-            Picture.line("equal overlaps, by eigenvalues of E", sizes, measured, "simulation"),
-            Picture.line("36 K^2 (K-1)^2", sizes, 36 * sizes**2 * (sizes - 1) ** 2),
-            Picture.line("36 K^2, any classes", sizes, 36 * sizes**2, "bound"),
-            Picture.line("V >> K^2 as V = 10 K^2", sizes, 10 * sizes**2, "printed"),
-        ),
-        yscale="log",
-    )  # fmt: skip
-
-
 def data_sets() -> dict[str, Instance]:
     """Classes that miss Assumption 2: two whose V is one below what they need, and default data sets."""
     return {
@@ -110,19 +93,17 @@ ENOUGH = Requirement(
     lambda instance: instance.vocab_size / needed(instance), at_least=float(np.nextafter(1, 2)),
 )  # fmt: skip
 
-POSSIBLE = Property(
+POSSIBLE = of_overlaps(
     "factor by which a multiple of E satisfies both bounds on |lambda|",
-    LINEAR_ALGEBRA,
     slack,
-    OVERLAPPING_CLASSES,
-    conditions=(ENOUGH,),
+    ENOUGH,
+    domain=OVERLAPPING_CLASSES,
     controls={
         "wrong theory: V > 36 K^2 is enough for any classes, as for pairs": partial(slack, share=lambda K: 36 * K**2),
         "wrong theory: V > 36 K^2 (K-1)^2 is enough for any classes": partial(
             slack, share=lambda K: 36 * K**2 * (K - 1) ** 2
         ),
     },
-    evaluations=(400, 40_000),
     corrected=True,
     cases={
         "10 equal overlaps, V = 291,601": of_equal_overlaps(10, 291_601),
@@ -158,19 +139,16 @@ CLAIM = Claim(
             beyond={},
         ),
         POSSIBLE,
-        Property(
+        of_overlaps(
             "max(1, (K-c)/c) min|lambda|/|lambda_1|, c common tokens",
-            LINEAR_ALGEBRA,
             over_least_quotient,
-            OVERLAPPING_CLASSES,
+            domain=OVERLAPPING_CLASSES,
             controls={
                 "wrong theory: max(1, K/c), which counts K negative eigenvalues in place of K-c": partial(
                     over_least_quotient, least=lambda K, c: max(1.0, K / c)
                 )
             },
-            evaluations=(400, 40_000),
             corrected=True,
         ),
     ),
-    picture=picture,
 )

@@ -1,24 +1,16 @@
 """Lemma 14: eigenvalues and eigenvectors of E' = I - (I+E)^{-1}."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.correlation._shared import (
-    ANY_OVERLAP,
-    UNITS,
-    attention,
-    fifty_classes,
-    inverse_rounding,
-    overlaps,
-)
-from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, e_prime
+from snapdyn.validation.claims._shared import attention_vectors
+from snapdyn.validation.claims.correlation._shared import UNITS, fifty_classes, inverse_rounding, of_overlaps, overlaps
+from snapdyn.validation.dense_algebra import e_prime
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
+from snapdyn.validation.statement import Claim, Instance, Measured
 
 
 def residual(
@@ -29,7 +21,7 @@ def residual(
     lambda and the eigenvectors U of E come from the singular values and vectors of the attention vectors, E' from a
     dense inverse of the Gram matrix.
     """
-    f, E = attention(instance), overlaps(instance)
+    f, E = attention_vectors(instance), overlaps(instance)
     U, sigma, _ = np.linalg.svd(f, full_matrices=False)
     with np.errstate(divide="ignore"):
         difference = e_prime(E) @ U - U * form(sigma**2 - 1)
@@ -49,12 +41,10 @@ CLAIM = Claim(
     findings=("F18",),
     grade="proved",
     properties=(
-        Property(
+        of_overlaps(
             "E' U - U diag(lambda/(1+lambda)), U the eigenvectors of E, over (K+M) eps |G| |G^{-1}|^2",
-            LINEAR_ALGEBRA,
             residual,
-            ANY_OVERLAP,
-            conditions=(INDEPENDENT_ATTENTION,),
+            INDEPENDENT_ATTENTION,
             controls={
                 "wrong theory: lambda/(1-lambda)": partial(
                     residual, form=lambda value: value / np.where(value == 1, np.inf, 1 - value)
@@ -64,7 +54,6 @@ CLAIM = Claim(
                 ),
                 "wrong theory: lambda, the leading order": partial(residual, form=lambda value: value),
             },
-            evaluations=(400, 40_000),
             directed=False,
             cases=fifty_classes,
         ),

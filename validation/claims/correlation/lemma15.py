@@ -1,24 +1,22 @@
 """Lemma 15: size of the eigenvalues of E'."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.correlation._shared import (
-    ANY_OVERLAP,
     FINITE_BOUND,
     UNITS,
     attained,
     fifty_classes,
     inverse_rounding,
     of_equal_overlaps,
+    of_overlaps,
     overlaps,
     root_mean_square,
 )
-from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, e_prime, spectral_norm
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
+from snapdyn.validation.dense_algebra import e_prime, spectral_norm
+from snapdyn.validation.statement import Claim, Instance, Measured
 
 
 def largest_of_e_prime(
@@ -46,12 +44,10 @@ CLAIM = Claim(
     "that of a negative lambda = -|lambda_1|, which they have.",
     grade="proved",
     properties=(
-        Property(
+        of_overlaps(
             "largest |eigenvalue| of E' over |lambda_1|/(1-|lambda_1|)",
-            LINEAR_ALGEBRA,
             largest_of_e_prime,
-            ANY_OVERLAP,
-            conditions=(FINITE_BOUND,),
+            FINITE_BOUND,
             controls={
                 "wrong theory: |lambda_1|, as if E' = E": partial(largest_of_e_prime, bound=lambda size: size),
                 "wrong theory: |lambda_1|/(1+|lambda_1|), as if all eigenvalues were positive": partial(
@@ -61,7 +57,6 @@ CLAIM = Claim(
                     largest_of_e_prime, size=root_mean_square
                 ),
             },
-            evaluations=(400, 40_000),
             cases=fifty_classes,
         ),
         attained(

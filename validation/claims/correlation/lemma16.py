@@ -1,34 +1,25 @@
 """Lemma 16: the diagonal of E' is never positive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
-    ANY_OVERLAP,
     OVERLAPPING_CLASSES,
     UNITS,
-    attention,
     fifty_classes,
     inverse_rounding,
+    leading_error,
+    of_overlaps,
     overlaps,
     product_rounding,
 )
-from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, e_prime, overlap, spectral_norm
+from snapdyn.validation.dense_algebra import e_prime, overlap, spectral_norm
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
-
-
-def minus_diagonal(E: Floats) -> Floats:
-    """-E'_ii = e^T G^{-1} e with e the overlaps of class i, (K,), without the cancellation of 1 - (G^{-1})_ii.
-
-    It follows from E' = E - E (I+E)^{-1} E (derivation second-order).
-    """
-    return np.asarray((E * np.linalg.solve(np.eye(len(E)) + E, E)).sum(axis=0))
+from snapdyn.validation.statement import Claim, Instance, Measured
 
 
 def own_bound(E: Floats, sign: float = 1.0) -> Floats:
@@ -38,10 +29,10 @@ def own_bound(E: Floats, sign: float = 1.0) -> Floats:
 
 def smallest_over_bound(
     instance: Instance,
-    diagonal: Callable[[Floats], Floats] = minus_diagonal,
+    matrix: Callable[[Floats], Floats] = leading_error,
     bound: Callable[[Floats], Floats] = own_bound,
 ) -> Measured | None:
-    """Smallest over overlapping classes of -E'_ii over `bound`(E) (K,); 1 if no class overlaps another."""
+    """Smallest -`matrix`(E)_ii, which is -E'_ii, over `bound`(E) (K,) of overlapping classes; 1 if none overlaps."""
     E = overlaps(instance)
     overlapping = np.flatnonzero(E.any(axis=1))
     if not overlapping.size:
@@ -49,7 +40,7 @@ def smallest_over_bound(
     least = bound(E)[overlapping]
     if (least <= 0).any():
         return None
-    quotient = diagonal(E)[overlapping] / least
+    quotient = -np.diag(matrix(E))[overlapping] / least
     i = int(quotient.argmin())
     # Rounding of e^T G^{-1} e relative to its least value |e|^2/|G|.
     return Measured(quotient[i], at_least=1 - product_rounding(E, 2), where=f"class {overlapping[i]}")
@@ -65,7 +56,7 @@ def to_the_span(f: Floats) -> Floats:
 def by_distance(instance: Instance, distances: Callable[[Floats], Floats] = to_the_span) -> Measured:
     """|E'_ii - (1 - 1/dist^2)| with the squared `distances` of the attention vectors, in units of rounding."""
     E = overlaps(instance)
-    difference = np.diag(e_prime(E)) - (1 - 1 / distances(attention(instance)))
+    difference = np.diag(e_prime(E)) - (1 - 1 / distances(attention_vectors(instance)))
     return Measured(np.abs(difference).max() / inverse_rounding(E), at_most=UNITS)
 
 
@@ -82,15 +73,14 @@ CLAIM = Claim(
     "1 - 1/(1-s), s = e^T H^-1 e, e the overlaps of class n and H the Gram matrix of the "
     "others: s >= |e|^2/(1+|lambda_1|), and s = 0 for e = 0.",
     properties=(
-        Property(
+        of_overlaps(
             "smallest -E'_ii (1+|lambda_1|)/sum_k E_ik^2 over classes that overlap another",
-            LINEAR_ALGEBRA,
             smallest_over_bound,
-            OVERLAPPING_CLASSES,
-            conditions=(INDEPENDENT_ATTENTION,),
+            INDEPENDENT_ATTENTION,
+            domain=OVERLAPPING_CLASSES,
             controls={
                 "wrong theory: E' = E - E^2 + E^3, the series to third order": partial(
-                    smallest_over_bound, diagonal=lambda E: np.diag(E @ E - E @ E @ E)
+                    smallest_over_bound, matrix=lambda E: E @ E @ E - E @ E
                 ),
                 "wrong theory (F13): sum_k E_ik^2/(1-|lambda_1|), the denominator of (93)": partial(
                     smallest_over_bound, bound=partial(own_bound, sign=-1.0)
@@ -99,15 +89,12 @@ CLAIM = Claim(
                     smallest_over_bound, bound=lambda E: np.full(len(E), own_bound(E).mean())
                 ),
             },
-            evaluations=(400, 40_000),
             cases=fifty_classes,
         ),
-        Property(
+        of_overlaps(
             "E'_ii by its definition against 1 - 1/dist(f_i, span of the others)^2, over K eps |G| |G^{-1}|^2",
-            LINEAR_ALGEBRA,
             by_distance,
-            ANY_OVERLAP,
-            conditions=(INDEPENDENT_ATTENTION,),
+            INDEPENDENT_ATTENTION,
             controls={
                 "wrong theory: the distance from the nearest other vector alone": partial(
                     by_distance, distances=lambda f: 1 - (overlap(f) ** 2).max(axis=1)

@@ -1,7 +1,5 @@
 """Lemma 17: E' is E to leading order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,30 +8,26 @@ import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.correlation._shared import (
-    ANY_OVERLAP,
     FINITE_BOUND,
     UNITS,
     attained,
     fifty_classes,
     inverse_rounding,
+    leading_error,
+    of_overlaps,
     overlaps,
     product_rounding,
     with_attention,
 )
-from snapdyn.validation.dense_algebra import LINEAR_ALGEBRA, e_prime, spectral_norm
+from snapdyn.validation.dense_algebra import e_prime, spectral_norm
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property
-
-
-def difference(E: Floats) -> Floats:
-    """E' - E = -E (I+E)^{-1} E, (K, K), without the cancellation of E' and E."""
-    return -E @ np.linalg.solve(np.eye(len(E)) + E, E)
+from snapdyn.validation.statement import Claim, Instance, Measured
 
 
 def largest_entry(
     instance: Instance,
-    matrix: Callable[[Floats], Floats] = difference,
+    matrix: Callable[[Floats], Floats] = leading_error,
     bound: Callable[[Floats, float], float] = lambda E, largest: largest**2 / (1 - largest),
     constant: float = 1.0,
     off_diagonal: bool = False,
@@ -43,9 +37,7 @@ def largest_entry(
     E (I+E)^{-1} E is known to K eps times its bound and the condition number of I+E.
     """
     E = overlaps(instance)
-    entries = np.abs(matrix(E))
-    if off_diagonal:
-        np.fill_diagonal(entries, 0.0)
+    entries = np.abs(matrix(E)) * (1 - off_diagonal * np.eye(len(E)))
     n, k = np.unravel_index(entries.argmax(), entries.shape)
     quotient = entries[n, k] / bound(E, float(spectral_norm(E))) if E.any() else 0.0
     return Measured(quotient, at_most=constant + product_rounding(E), where=f"entry {n}, {k}")
@@ -54,35 +46,16 @@ def largest_entry(
 off_diagonal = partial(largest_entry, constant=0.5, off_diagonal=True)
 
 
-def definition(instance: Instance, matrix: Callable[[Floats], Floats] = difference) -> Measured:
+def definition(instance: Instance, matrix: Callable[[Floats], Floats] = leading_error) -> Measured:
     """E' by its definition against E + `matrix`(E), in units of the rounding of a dense inverse."""
     E = overlaps(instance)
     return Measured(np.abs(e_prime(E) - E - matrix(E)).max() / inverse_rounding(E), at_most=UNITS)
 
 
-def picture() -> Picture:
-    """Both constants, and the instances that reach them for small overlaps."""
-    r, ones = np.geomspace(1e-3, 0.6, 40), np.ones(40)
-    pairs, stars = ([with_attention(star(K, value)) for value in r] for K in (2, 3))
-    largest = np.sqrt(2) * r  # |lambda_1| of the stars
-    return Picture(
-        "|lambda_1|", "|E' - E| (1-|lambda_1|)/|lambda_1|^2",
-        (
-            Picture.line("bound", largest, ones, "bound"),
-            Picture.line("two classes, n = k", r, [largest_entry(each).value for each in pairs], "simulation"),
-            Picture.line("own bound for n != k", largest, ones / 2, "bound"),
-            Picture.line("one class overlaps two, n != k", largest, [off_diagonal(each).value for each in stars],
-                         "simulation"),
-        ),
-    )  # fmt: skip
-
-
-ANY_ENTRY = Property(
+ANY_ENTRY = of_overlaps(
     "largest |E'_nk - E_nk| over |lambda_1|^2/(1-|lambda_1|)",
-    LINEAR_ALGEBRA,
     largest_entry,
-    ANY_OVERLAP,
-    conditions=(FINITE_BOUND,),
+    FINITE_BOUND,
     controls={
         "wrong theory: |lambda_1|^3/(1-|lambda_1|)": partial(
             largest_entry, bound=lambda E, largest: largest**3 / (1 - largest)
@@ -94,7 +67,6 @@ ANY_ENTRY = Property(
             largest_entry, matrix=lambda E: -e_prime(E) - E
         ),
     },
-    evaluations=(400, 40_000),
     cases=fifty_classes,
 )
 
@@ -105,9 +77,8 @@ CLAIM = Claim(
     statement="|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (own: for n != k half of that suffices.)",
     latex=r"|E'_{nk}-E_{nk}|\le\frac{|\lambda_1|^2}{1-|\lambda_1|}",
     conditions=("|lambda_1(E)| < 1",),
-    conclusion="Holds; off the diagonal half of the bound suffices. E' - E = -(I+E)^-1 E^2. As |lambda_1| -> 0, two "
-    "classes reach the bound on the diagonal, and one class that overlaps two others reaches the half off it, where "
-    "(I+E)^-1 E^2 is semi-definite.",
+    conclusion="Holds; off the diagonal half of the bound suffices. As |lambda_1| -> 0, two classes reach the bound on "
+    "the diagonal, and one class that overlaps two others reaches the half off it.",
     findings=("F18",),
     properties=(
         ANY_ENTRY,
@@ -124,17 +95,14 @@ CLAIM = Claim(
         # Exactly 1/(1+r) and 1/(2 (1 + sqrt(2) r)), at the overlap r = 1e-3.
         attained("|E'_nn - E_nn|", largest_entry, 0.998, {"two classes, overlap 1e-3": with_attention(star(2, 1e-3))}),
         attained("|E'_nk - E_nk|", off_diagonal, 0.499, {"one overlaps two, by 1e-3": with_attention(star(3, 1e-3))}),
-        Property(
+        of_overlaps(
             "E' by its definition against E - E (I+E)^{-1} E, over K eps |G| |G^{-1}|^2",
-            LINEAR_ALGEBRA,
             definition,
-            ANY_OVERLAP,
-            conditions=(INDEPENDENT_ATTENTION,),
+            INDEPENDENT_ATTENTION,
             controls={"wrong theory: E' = E - E^2": partial(definition, matrix=lambda E: -E @ E)},
             evaluations=(200, 10_000),
             directed=False,
         ),
     ),
     proved=("second-order",),
-    picture=picture,
 )

@@ -1,7 +1,5 @@
 """Theorem 1(a): the coefficients of the back-propagated gradient, and the sign of xi_n."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
@@ -10,18 +8,18 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
     CORRELATION,
     UNITS,
-    attention,
     inverse_rounding,
+    of_overlaps,
     overlaps,
     star_of,
 )
 from snapdyn.validation.dense_algebra import (
     EPS,
-    LINEAR_ALGEBRA,
     coefficients_of_run,
     decoder_coefficients,
     dense_attention,
@@ -73,7 +71,7 @@ def coefficient_error(instance: Instance, form: str = "own") -> Measured:
     The unit is (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h: an inverse, an exponential of V h, and quotients of h.
     """
     E, V, h = overlaps(instance), instance.vocab_size, growth_at(instance)
-    f, K = attention(instance), instance.num_classes
+    f, K = attention_vectors(instance), instance.num_classes
     gamma = (V - 1) ** 2 * h / (V - 1 + np.exp(V * h))
     measured = decoder_coefficients(f, V, h) / gamma[:, None]
     errors = []
@@ -161,25 +159,23 @@ def picture() -> Picture:
 
 UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
 SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
-COEFFICIENTS = Property(
+COEFFICIENTS = of_overlaps(
     f"coefficients of g_n with the sign corrected against the decoder itself, {UNIT}",
-    LINEAR_ALGEBRA,
     coefficient_error,
-    EQUAL_PRIORS,
-    conditions=SHAPE,
+    *SHAPE,
+    domain=EQUAL_PRIORS,
     controls={"wrong theory: iota_n = 1 - E'_nn, beta_nk = E'_nk exactly": partial(coefficient_error, form="leading")},
     evaluations=(100, 10_000),
     directed=False,
     corrected=True,
 )
-GROWTH = Property(
+GROWTH = of_overlaps(
     "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap",
-    LINEAR_ALGEBRA,
     growth,
-    EQUAL_PRIORS,
-    conditions=(*SHAPE, CORRELATION),
+    *SHAPE,
+    CORRELATION,
+    domain=EQUAL_PRIORS,
     controls={"wrong theory (F5): xi_n > 0 with the printed sign of (88)": partial(over_leading, form="printed")},
-    evaluations=(400, 40_000),
     corrected=True,
 )
 

@@ -9,9 +9,10 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import sgd
 from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search.flows import limited
-from snapdyn.validation.statement import Family, Instance, Measure, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
 from snapdyn.validation.visits import (
     FROZEN,
     discrete_logits,
@@ -26,31 +27,17 @@ from snapdyn.validation.visits import (
 SOLVER_ERROR = 1e-7
 
 # Scalars of one class: rate, V, visits p_n t.
-SCALARS = Family(
-    "any rate, V and visits",
-    "any",
-    uniform=False,
+SCALARS = replace(
+    WIDEST,
+    name="any rate, V and visits",
     num_classes=(1, 4),
     num_common=(0, 1),
     num_distinct=(1, 1),
     num_queries=(1, 1),
-    vocab_size=(2, 10**12),
     ratio=(1.0, 1.0),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
 )
 # Attention vectors too.
-OVERLAPS = replace(
-    SCALARS,
-    name="any classes",
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
-    num_queries=(1, 3),
-    horizon=(1e-2, 1e6),
-    shared_next_tokens=True,
-)
-PLAIN_STEPS = Requirement("plain steps", "momentum = 0", lambda instance: instance.momentum, at_most=0.0, defining=True)
+OVERLAPS = replace(WIDEST, ratio=(1.0, 1.0), horizon=(1e-2, 1e6), shared_next_tokens=True)
 
 
 def last_visits(instance: Instance) -> float:
@@ -76,6 +63,22 @@ def steps_and_flow() -> Picture:
             Picture.line("V h* of the recursion (33)", s, 1000 * analytic.discrete_h(300, 4.0, 1000)),
             Picture.line("SGD", s, own_lead(run)[:, 0], "simulation"),
         ),
+    )
+
+
+def gap_by_visits() -> Picture:
+    """Gap between steps and flow by visits of one class, with the bound of Lemma 7 and both sizes of Remark 2."""
+    s = np.unique(np.geomspace(1, 1e6, 61).astype(int))
+    return Picture(
+        "s (visits of the class)",
+        "V (h* - h), V = 10, eta_Y = 1",
+        (
+            Picture.line("h* - h", s, discrete_logits(10, 1.0, s) - 10 * analytic.h(s, 1.0, 10), "simulation"),
+            Picture.line("bound of Lemma 7", s, np.full(s.size, 2.0), "bound"),
+            Picture.line("(ln(s)/2 + 1/24 + 1/80)/s", s, (np.log(s) / 2 + 1 / 24 + 1 / 80) / s),
+            Picture.line("2 ln V/s, printed in Remark 2", s, 2 * np.log(10) / s, "printed"),
+        ),
+        yscale="log",
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.decoder._shared import OVERLAPS, PLAIN_STEPS, distance, modified_mixing, steps_and_flow
+from snapdyn.validation.claims._shared import NO_MOMENTUM
+from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing, steps_and_flow
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property
 from snapdyn.validation.visits import errors_of, outputs, recursion
@@ -66,7 +67,7 @@ CLAIM = Claim(
             # V h* by the evaluator of (33).
             steps_against(lambda V, eta, counts: V * analytic.discrete_h(int(counts.max()), eta, V)[counts]),
             OVERLAPS,
-            conditions=(PLAIN_STEPS, INDEPENDENT_ATTENTION),
+            conditions=(NO_MOMENTUM, INDEPENDENT_ATTENTION),
             controls={
                 "wrong theory: V in place of V - 1 in the recursion": steps_against(
                     lambda V, eta, counts: recursion(V, eta, np.arange(counts.max() + 1), V, 1.0)[counts]

@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims.decoder._shared import closed_form
-from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Requirement
+from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
 
 # Places between and beyond the roots where the sign is tested, as shares of the way.
 SHARES = np.array([1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6])
@@ -48,13 +48,6 @@ def size_of_omega_0(instance: Instance, exponent: float = 0.99) -> Measured:
     V = float(instance.vocab_size)
     # omega_0 ln V = ln(V u_-) = u_- - ln(1 - 1/V): 2.04/V at V = 100 and less.
     return Measured((analytic.u_minus(V) - np.log1p(-1 / V)) * V**exponent, at_most=2.0)
-
-
-def picture() -> Picture:
-    """The larger root by V."""
-    V = np.geomspace(4, 1e12, 60).round()
-    larger = Picture.line("u_+ = (1+omega_1) ln V", V, analytic.u_plus(V))
-    return Picture("V", "u", (larger, Picture.line("ln V", V, np.log(V), "bound")))
 
 
 CLAIM = Claim(
@@ -109,5 +102,4 @@ CLAIM = Claim(
     ),
     proved=("u-minus", "u-plus", "omega-0", "omega-1"),
     certified=("lemma8",),
-    picture=picture,
 )

@@ -9,7 +9,7 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.decoder._shared import closed_form, last_visits
 from snapdyn.validation.maps.decoder import decoder_map
-from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Picture, Requirement
+from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Requirement
 
 # Of what `orders` are.
 LOGIT, GAMMA = 0, 1
@@ -60,22 +60,6 @@ def orders(late: Quotients, which: int = GAMMA) -> Measure:
 def attained_early(V: float, tau: Floats, u: Floats, gamma: Floats) -> Floats:
     """A quarter of ((V-1)/V)^2 eta_Y s over gamma."""
     return 0.25 * (1 - 1 / V) ** 2 * tau / gamma
-
-
-def picture() -> Picture:
-    """gamma by time, with the orders of both stages."""
-    V, s = 1000.0, np.geomspace(0.1, 1e4, 300)
-    return Picture(
-        "s = t/K (visits of a class)",
-        "gamma, V = 1000, eta_Y = 1",
-        (
-            Picture.line("gamma (85)", s, analytic.gamma(s, 1.0, V, 1)),
-            Picture.line(
-                "smaller of eta_Y s and ln(V eta_Y s)/(eta_Y s)", s, np.minimum(s, np.log(V * s) / s), "bound"
-            ),
-        ),
-        yscale="log",
-    )
 
 
 def first_visit(instance: Instance) -> float:
@@ -149,7 +133,6 @@ CLAIM = Claim(
     ),
     proved=("first-stage", "early-gamma", "late-gamma", "gamma-peak", "peak-time", "transition-balance"),
     certified=("gamma-single-maximum", "lemma9-early", "lemma9-late"),
-    picture=picture,
     map=lambda level: decoder_map(
         EXPONENTIAL, "Where exp(V h) <= min(V-1, (V-1) V h) holds from the first visit on", level == "full"
     ),

@@ -1,6 +1,5 @@
 """Remark 1: the original flow with equal overlaps, where it has a closed form."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -11,10 +10,7 @@ from snapdyn.dynamics.synthetic import token_table
 from snapdyn.validation.claims.decoder._shared import flow_against
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.sample_classes import equal_overlap
-from snapdyn.validation.statement import Claim, Family, Instance, Measured, Picture, Property, Requirement
-
-# Factors of eta_Y in h, and of (V-1) h zeta_n, by rho and K; by default those of the recomputed form.
-Law = Callable[..., tuple[float, float]]
+from snapdyn.validation.statement import Claim, Family, Instance, Measured, Property, Requirement
 
 
 class EqualOverlaps(Family):
@@ -51,34 +47,23 @@ def overlaps(instance: Instance) -> Floats:
     return np.asarray(found if found.size else np.zeros(1))
 
 
-def against_flow(instance: Instance, law: Law = lambda rho, K: (1 - rho, 1.0)) -> Measured | None:
-    """Distance of the original flow's logits from those of a law."""
-    rho = float(overlaps(instance).mean())
-    return flow_against(instance, instance.gram, *law(rho, instance.num_classes))
+def width(instance: Instance) -> float:
+    """Largest less smallest overlap of two classes."""
+    return np.ptp(overlaps(instance))
 
 
-printed = partial(against_flow, law=lambda rho, K: (1.0, 1 - rho))
+def error_of(instance: Instance, rate: int = 1, prefactor: int = 0, rounds: bool = False) -> Measured | None:
+    """Distance of the original flow's logits from (1-rho)^prefactor (V-1) h zeta_n, h at (1-rho)^rate eta_Y.
+
+    With `rounds` h is that of s = t, as if each class came in every step.
+    """
+    left, clock = 1 - float(overlaps(instance).mean()), instance.num_classes if rounds else 1
+    return flow_against(instance, instance.gram, clock * left**rate, left**prefactor)
 
 
-def up_to_200(num_classes: int, vocab_size: int, overlap: float = 0.02) -> Instance:
-    """Classes with one overlap, up to eta_Y t = 200."""
-    return Instance.of(equal_overlap(num_classes, vocab_size, overlap), 1.0, 1.0, 200.0)
-
-
-def picture() -> Picture:
-    """Errors of both forms by overlap."""
-    overlap = np.geomspace(1e-3, 0.9, 12)
-    return Picture(
-        "overlap rho",
-        "error of the logits over the largest, K = V = 5, eta_Y t = 200",
-        tuple(
-            Picture.line(
-                name, overlap, [number.value for rho in overlap if (number := law(up_to_200(5, 5, rho)))], kind
-            )
-            for name, law, kind in (("recomputed", against_flow, "theory"), ("printed", printed, "printed"))
-        ),
-        yscale="log",
-    )
+def up_to_200(num_classes: int, vocab_size: int) -> Instance:
+    """Classes with the overlap 0.02, up to eta_Y t = 200."""
+    return Instance.of(equal_overlap(num_classes, vocab_size, 0.02), 1.0, 1.0, 200.0)
 
 
 CLAIM = Claim(
@@ -98,17 +83,12 @@ CLAIM = Claim(
             "logits of the original flow by scipy against (V-1) h zeta_n at rate (1-rho) eta_Y, relative to the "
             "largest",
             "frozen decoder",
-            against_flow,
+            error_of,
             DOMAIN,
             conditions=(
                 OWN_NEXT_TOKENS,
                 UNIFORM,
-                Requirement(
-                    "equal overlaps",
-                    "largest less smallest off-diagonal of E <= 1e-10",
-                    lambda instance: np.ptp(overlaps(instance)),
-                    at_most=1e-10,
-                ),
+                Requirement("equal overlaps", "largest less smallest off-diagonal of E <= 1e-10", width, at_most=1e-10),
                 Requirement(
                     "every output is a class's next token",
                     "V - K = 0",
@@ -117,12 +97,8 @@ CLAIM = Claim(
                 ),
             ),
             controls={
-                "wrong theory: s = t, without the factor 1/K of the clock": partial(
-                    against_flow, law=lambda rho, K: ((1 - rho) * K, 1.0)
-                ),
-                "wrong theory (F17): -F E' e_n lowers the rate: h at rate eta_Y/(1-rho)": partial(
-                    against_flow, law=lambda rho, K: (1 / (1 - rho), 1.0)
-                ),
+                "wrong theory: s = t, without the factor 1/K of the clock": partial(error_of, rounds=True),
+                "wrong theory (F17): -F E' e_n lowers the rate: h at rate eta_Y/(1-rho)": partial(error_of, rate=-1),
             },
             evaluations=(24, 1000),
             corrected=True,
@@ -132,11 +108,10 @@ CLAIM = Claim(
         Property(
             "logits of the original flow by scipy against the printed (1-rho) (V-1) h zeta_n, rho = 0.02",
             "frozen decoder",
-            printed,
+            partial(error_of, rate=0, prefactor=1),
             cases={"K = V = 5": up_to_200(5, 5)},
         ),
     ),
     proved=("original-flow", "original-flow-speed"),
-    picture=picture,
     findings=("F2", "F17"),
 )

@@ -1,6 +1,5 @@
 """Remark 2: how fast the gap between steps and flow closes."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -8,9 +7,10 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.decoder._shared import PLAIN_STEPS, SCALARS, by_visits
+from snapdyn.validation.claims._shared import NO_MOMENTUM
+from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, gap_by_visits
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.statement import Claim, Instance, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import Claim, Instance, Measured, Property, Requirement
 from snapdyn.validation.visits import WholeVisits, discrete_logits, visits_of
 
 # Most visits that are stepped through on an instance.
@@ -41,10 +41,10 @@ def lead_against(instance: Instance, law: Lead = leading_lag) -> Measured:
     return Measured(off[i], at_most=LARGEST_CONSTANT, error=error, where=f"s = {s[i]} visits")
 
 
-def scaled_gap(vocab_size: float, visits: Floats) -> Floats:
-    """(h* - h) V s by the recursion, eta_Y = 1."""
-    u = discrete_logits(vocab_size, 1.0, visits.astype(np.int64))
-    return (u - vocab_size * analytic.h(visits, 1.0, vocab_size)) * visits
+def over_printed(visits: int) -> Measured:
+    """(h* - h) V s by the recursion over the printed 2 ln V, at V = 10 and eta_Y = 1."""
+    gap = discrete_logits(10, 1.0, np.array([visits])) - 10 * analytic.h(visits, 1.0, 10)
+    return Measured(gap[0] * visits / (2 * np.log(10)), at_most=1.0)
 
 
 def constant_left(V: float, of_V: float = 1 / 8) -> Measured:
@@ -53,20 +53,6 @@ def constant_left(V: float, of_V: float = 1 / 8) -> Measured:
     u = steps.logits(1e12)
     left = steps.lag(u) - leading_lag(u, V) - SMALL * (1 / 24 + of_V / V)
     return Measured(abs(float(left)) / SMALL**2, at_most=0.05)
-
-
-def picture() -> Picture:
-    """The gap times V s by visits, with the printed size and the recomputed law."""
-    s = np.geomspace(10, 1e6, 49).round()
-    return Picture(
-        "s (visits of the class)",
-        "(h* - h) V s, eta_Y = 1",
-        (
-            Picture.line("V = 10", s, scaled_gap(10.0, s), "simulation"),
-            Picture.line("ln(s)/2 + 1/24", s, np.log(s) / 2 + 1 / 24),
-            Picture.line("2 ln V, V = 10 (printed, s0 = ln V/eta_Y)", s[[0, -1]], [2 * np.log(10)] * 2, "printed"),
-        ),
-    )
 
 
 CLAIM = Claim(
@@ -90,13 +76,13 @@ CLAIM = Claim(
             lead_against,
             SCALARS,
             conditions=(
-                PLAIN_STEPS,
+                NO_MOMENTUM,
                 Requirement("small rate", "eta_Y <= 1", lambda instance: instance.eta_Y, at_most=1.0),
             ),
             controls={
                 # It stays as it is from the transition on, where exp(V h*) reaches V.
                 "wrong theory (printed): the lead X stays bounded after the transition": partial(
-                    lead_against, law=lambda u, V: leading_lag(np.minimum(u, math.log(V)), V)
+                    lead_against, law=lambda u, V: leading_lag(np.minimum(u, np.log(V)), V)
                 ),
                 "wrong theory: twice the lead": partial(lead_against, law=lambda u, V: 2 * leading_lag(u, V)),
             },
@@ -106,8 +92,8 @@ CLAIM = Claim(
         Property(
             "printed size with s0 = ln V/eta_Y: gap over it",
             "descent",
-            lambda s: Measured(scaled_gap(10.0, s)[0] / (2 * math.log(10)), at_most=1.0),
-            cases={"V = 10, s = 1e6": np.array([1e6])},
+            over_printed,
+            cases={"V = 10, s = 1e6": 10**6},
         ),
         Property(
             "constant of the late law less eta_Y (1/24 + 1/(8V)), over eta_Y^2",
@@ -119,6 +105,6 @@ CLAIM = Claim(
         ),
     ),
     proved=("lag-increment", "lag", "late-lag"),
-    picture=picture,
+    picture=gap_by_visits,
     findings=("F11",),
 )

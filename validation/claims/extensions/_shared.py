@@ -1,7 +1,5 @@
 """What the claims of this chapter share: families that start from logits, orders of a fit, errors of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,11 +39,6 @@ def run_error(instance: Instance, largest: float) -> float:
     eta_Z/eta_Y where that is above 1.
     """
     return RUN_ERROR * max(1.0, instance.ratio) * largest
-
-
-def starts(instance: Instance) -> Floats:
-    """z(0) of each class, (S, M)."""
-    return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
 
 
 def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:

@@ -1,7 +1,5 @@
 """Initial logits as a prior: which of two distinct tokens of a class stays ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -10,7 +8,8 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of, starts
+from snapdyn.validation.claims._shared import starts
+from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (

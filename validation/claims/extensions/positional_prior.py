@@ -1,7 +1,5 @@
 """Relative positional bias as a fixed exponent on the prior of attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,16 +8,8 @@ import numpy as np
 
 from snapdyn.dynamics import random_classes
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import (
-    INFINITE_T,
-    WIDE,
-    alike,
-    on_flows,
-    order_gap,
-    run_error,
-    run_of,
-    starts,
-)
+from snapdyn.validation.claims._shared import starts
+from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, order_gap, run_error, run_of
 from snapdyn.validation.dense_algebra import largest_relative
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.search.flows import noise

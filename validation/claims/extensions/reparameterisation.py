@@ -1,7 +1,5 @@
 """Sec. 3.1: what independent Y and Z keep of the model that is trained, with embeddings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 

@@ -1,7 +1,5 @@
 """Residual connection: distinct and common tokens become local to a query."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +9,9 @@ import numpy as np
 
 from snapdyn.analytic import speed_coefficients
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.extensions._shared import run_error, run_of, starts
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA
+from snapdyn.validation.claims._shared import attention_vectors
+from snapdyn.validation.claims.extensions._shared import run_error, run_of
+from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, zeta_products
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import (
     INDEPENDENT,
@@ -38,12 +37,6 @@ from snapdyn.validation.statement import (
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3
-
-
-def attention_vectors(instance: Instance) -> Floats:
-    """Unit vectors f_n at the start (S, M), by plain linear algebra."""
-    weights = instance.P * np.exp(starts(instance))
-    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
 def same_query(instance: Instance) -> Floats:
@@ -77,11 +70,10 @@ def full_residual_drift(instance: Instance) -> Floats:
     u is over token and query rows. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and what is left is
     Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
     """
-    f, V = attention_vectors(instance), float(instance.vocab_size)
+    f = attention_vectors(instance)
     u = np.hstack([f, instance.query[:, None] == np.unique(instance.query)]) / np.sqrt(2)
-    # zeta_n . zeta_k; the factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
-    products = np.where(np.eye(len(f)) == 1, V / (V - 1), -V / (V - 1) ** 2)
-    g = products @ np.linalg.solve(u @ u.T, u)
+    # The factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
+    g = zeta_products(len(f), float(instance.vocab_size)) @ np.linalg.solve(u @ u.T, u)
     g = (g - u * (u * g).sum(axis=1, keepdims=True))[:, : f.shape[1]] * np.sqrt(2)
     return np.asarray(f * (g - f * (f * g).sum(axis=1, keepdims=True)))
 

@@ -1,14 +1,14 @@
 """Lemma 2: attention of long sequences."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.statement import SGD, Claim, Family, Instance, Measured, Property
+from snapdyn.validation.claims._shared import ONE_STATE
+from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property
 from snapdyn.validation.visits import FROZEN
 
 # Contextual tokens of the sequences that are drawn on an instance: the rarest token, of share 1e-4, occurs 1e8 times.
@@ -95,17 +95,7 @@ CLAIM = Claim(
             "largest |q - c_n| at T-1 = 1e12, random logits, in standard errors",
             "SGD sample",
             in_standard_errors,
-            Family(
-                "any classes",
-                "any",
-                uniform=False,
-                num_classes=(1, 6),
-                num_common=(0, 6),
-                num_distinct=(0, 8),
-                vocab_size=(100, 100),
-                ratio=(1.0, 1.0),
-                horizon=(1.0, 1.0),
-            ),
+            replace(ONE_STATE, num_common=(0, 6), num_distinct=(0, 8), vocab_size=(100, 100)),
             controls={
                 "wrong theory: q tends to P, without exp(z)": partial(in_standard_errors, forgotten=1.0),
                 "wrong theory: a temperature of 1.0001": partial(in_standard_errors, forgotten=1e-4),

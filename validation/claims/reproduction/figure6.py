@@ -1,7 +1,5 @@
 """The paper's experiments with published numbers: Fig. 6, cell by cell."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What the claims of this chapter share: symmetric classes in any number, growth of dominant tokens, entropies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -10,6 +8,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.growth_bounds import EqualClasses
 from snapdyn.validation.published import distinct_entropy, figure_6_runs, published_cells
 from snapdyn.validation.requirements import (
@@ -66,17 +65,15 @@ SYMMETRIC = (
     EQUAL_PROFILES,
     INDEPENDENT_ATTENTION,
 )
-SYMMETRIC_FAMILY = Family(
-    "symmetric classes",
-    "any",
+SYMMETRIC_FAMILY = replace(
+    WIDEST,
+    name="symmetric classes",
+    uniform=True,
     num_classes=(2, 20),
     num_common=(1, 1),
     num_distinct=(1, 6),
     num_queries=(1, 1),
     vocab_size=(4, 10**12),
-    ratio=(1e-6, 1e6),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
     equal_profiles=True,
 )
 
@@ -96,15 +93,6 @@ def of_symmetric_classes(
     return Property(name, rung, measure, domain, conditions, controls, (60, 2000), corrected)
 
 
-ANY_CLASSES = Family(
-    "any classes",
-    "any",
-    uniform=False,
-    vocab_size=(2, 10**6),
-    ratio=(1e-6, 10.0),
-    horizon=(1e-1, 1e4),
-    eta_Y=(1e-6, 1e6),
-)
 # Set-up of readings (b) and (c) under Eq. (10).
 WEAKLY_CORRELATED = (*SCANNING, INDEPENDENT_ATTENTION, FROM_ZERO, WEAK_CORRELATION, UNIFORM)
 WEAK_FAMILY = Family(

@@ -1,7 +1,5 @@
 """The scale of Figure 3."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 
@@ -11,7 +9,7 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics import SingleCommonToken, whole_run
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.statement import Box, Claim, Measured, Picture, Property
+from snapdyn.validation.statement import Box, Claim, Measured, Property
 
 K, V, ETA_Z, AXIS, T_END = 10, 1000, 0.5, 600.0, 700.0
 RATES = np.array([0.5, 1.0, 2.0, 5.0])
@@ -39,20 +37,6 @@ def over_largest(at: Mapping[str, float], from_its_start: bool = True) -> Measur
     return Measured(start * growth / np.sqrt(1 + 4 * K * gamma_integral(T_END, at["eta_Y"])), at_most=1 + 1e-6)
 
 
-def picture() -> Picture:
-    rho0, Gamma = np.geomspace(1, 60, 80), gamma_integral(T_END)[0]
-    return Picture(
-        "rho0",
-        "exp(2B) at t = 700, eta_Y = 0.5",
-        (
-            Picture.line("growth from its own start", rho0, np.sqrt(1 + 4 * K * Gamma / rho0**4)),
-            Picture.line("as printed", rho0, np.sqrt(rho0**4 / K + 4 * Gamma), "printed"),
-            Picture.line("axis of Fig. 3", [1, 60], [AXIS, AXIS], "bound"),
-        ),
-        yscale="log",
-    )
-
-
 CLAIM = Claim(
     "figure3-scale",
     source="Fig. 3, Theorem 4, Eq. (14)",
@@ -69,7 +53,6 @@ CLAIM = Claim(
     findings=("F1", "F3", "F12"),
     proved=("growth-exponent-printed",),
     certified=("transition-order",),
-    picture=picture,
     properties=(
         Property(
             "growth exp(2B(700) - 2B(0)) at rho0 = 1 and eta_Y = 0.5, the largest: half the axis",

@@ -1,7 +1,5 @@
 """Reading (a) of Theorem 4: a larger eta_Y brings the transition forward."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +7,8 @@ import numpy as np
 
 from snapdyn.dynamics import Trajectory, log_times, momentum_clock, single_common_token, syn_medium
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.claims.transition._shared import ANY_CLASSES, changed
+from snapdyn.validation.claims._shared import SEVERAL
+from snapdyn.validation.claims.transition._shared import changed
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.sample_classes import equal_overlap
@@ -141,7 +140,7 @@ CLAIM = Claim(
             "time to half of the fall of the loss up to t_end: ratio of the times at 2 eta_Y and at eta_Y",
             "mean field",
             time_ratio,
-            replace(ANY_CLASSES, num_common=(0, 3), num_distinct=(0, 4), shared_next_tokens=True),
+            replace(SEVERAL, num_common=(0, 3), num_distinct=(0, 4), shared_next_tokens=True),
             conditions=(TOLD_APART,),
             controls={
                 "wrong theory: attention's rate sets the time (2 eta_Z in place of 2 eta_Y)": partial(

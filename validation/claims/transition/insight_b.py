@@ -1,15 +1,13 @@
 """Reading (b) of Theorem 4: both rates up, a larger B, sparser attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
-    ANY_CLASSES,
     WEAK_FAMILY,
     WEAKLY_CORRELATED,
     changed,
@@ -19,15 +17,7 @@ from snapdyn.validation.claims.transition._shared import (
     trained_entropies,
 )
 from snapdyn.validation.search.flows import grown_noise, noise
-from snapdyn.validation.statement import (
-    MEAN_FIELD,
-    Claim,
-    Instance,
-    Measured,
-    Property,
-    Requirement,
-    flow,
-)
+from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow
 
 ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)  # of Fig. 6
 # Factor of the rates in the searched statements.
@@ -104,7 +94,7 @@ CLAIM = Claim(
             "rates times 3 at t against the old rates at 3 t: |difference of z| over largest |z|",
             "mean field",
             partial(clock, t_end=FACTOR),
-            replace(ANY_CLASSES, num_distinct=(0, 4), shared_next_tokens=True),
+            replace(SEVERAL, num_distinct=(0, 4), shared_next_tokens=True),
             conditions=(MOVING,),
             controls={
                 "wrong theory: only eta_Z sets the clock (3 eta_Z in place of 3 t)": partial(clock, eta_Z=FACTOR),

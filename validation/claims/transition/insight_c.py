@@ -1,7 +1,5 @@
 """Reading (c) of Theorem 4: eta_Z fixed, smaller eta_Y, a larger late B, sparser attention."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial

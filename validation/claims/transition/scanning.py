@@ -1,7 +1,5 @@
 """Scanning: before the transition attention moves towards distinct tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,8 +10,8 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
 from snapdyn.validation.claims.transition._shared import (
-    ANY_CLASSES,
     ONE_COMMON,
     five_tokens,
     log_growth,
@@ -112,12 +110,10 @@ def signs(instance: Instance) -> Measured | None:
 
 def without_projection(instance: Instance) -> Measured | None:
     """Wrong theory z' = f o g, without I - f f^T: first rates, from Y = eta_Y t sum_n p_n f_n (e_n - 1/V)^T."""
-    classes, V, p = instance.classes, instance.vocab_size, instance.prior
-    f = instance.P / np.linalg.norm(instance.P, axis=1, keepdims=True)
-    g = p[:, None] * f - (p @ f) / V
-    z_rate = np.zeros((classes.queries.size, f.shape[1]))
-    np.add.at(z_rate, classes.query_index, p[:, None] * f * g)
-    paths, scales = _paths(z_rate[None], classes)
+    f = attention_vectors(instance)
+    of_classes = instance.prior[:, None] * f
+    g = of_classes - of_classes.sum(axis=0) / instance.vocab_size
+    paths, scales = _paths(by_query(instance, of_classes * g)[None], instance.classes)
     return Measured((paths / scales).min(), at_least=0, error=SOLVER) if scales.size else None
 
 
@@ -194,7 +190,7 @@ CLAIM = Claim(
             "mean field",
             signs,
             replace(
-                ANY_CLASSES,
+                SEVERAL,
                 name="any classes with one common token",
                 num_common=(1, 1),
                 num_queries=(1, 4),

@@ -1,7 +1,5 @@
 """Snapping: after the transition attention freezes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,8 +9,8 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
-    ANY_CLASSES,
     ONE_COMMON,
     WHOLE,
     five_tokens,
@@ -38,7 +36,7 @@ from snapdyn.validation.statement import (
 )
 
 LATE_FAMILY = replace(
-    ANY_CLASSES, num_common=(1, 2), num_queries=(1, 4), vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7)
+    SEVERAL, num_common=(1, 2), num_queries=(1, 4), vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7)
 )
 ANY_LATE = replace(LATE_FAMILY, uniform=True, vocab_size=(4, 10**12), ratio=(1e-6, 1e6), horizon=(1e2, 1e12))
 # Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of

@@ -1,7 +1,5 @@
 """Theorem 4: the growth exponent, before and after the phase transition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,29 +1,21 @@
 """The two printed pieces of the growth exponent, Eq. (14), against its exact form."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.growth_bounds import OMEGA
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS
-from snapdyn.validation.statement import Claim, Family, Instance, Measured, Property, Requirement
+from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property, Requirement
 
 # u = V h has a relative error of some eps.
 ROUNDING = 1e-14
 
-DOMAIN = Family(
-    "any decoder",
-    "any",
-    uniform=False,
-    num_classes=(1, 8),
-    num_common=(0, 1),
-    num_distinct=(1, 1),
-    vocab_size=(2, 10**12),
-    ratio=(1.0, 1.0),
-    horizon=(1e-2, 1e12),
-    eta_Y=(1e-6, 1e6),
+DOMAIN = replace(
+    WIDEST, name="any decoder", num_classes=(1, 8), num_common=(0, 1), num_distinct=(1, 1), ratio=(1.0, 1.0)
 )
 
 
@@ -58,24 +50,17 @@ def over_bound(x: Floats, error: Floats, bound: Floats) -> Measured:
     return Measured(abs(error[i]) / bound[i], at_most=1, error=ROUNDING / bound[i], where=f"eta_Y s = {x[i]:.3g}")
 
 
-def smallest(errors: Floats) -> Measured:
-    """Smallest error, which is positive for an upper bound."""
+def smallest_error(instance: Instance, factor: float = 1.0) -> Measured:
+    """Smallest error of the pieces that are printed until t_end, positive for upper bounds; `factor` of the early."""
+    reached = instance.vocab_size >= 4 and LATE.on(instance).holds
+    errors = np.append(early(instance, factor)[1], late(instance)[1] if reached else [])
     return Measured(errors.min(), at_least=0, error=ROUNDING)
 
 
-def of_both(instance: Instance) -> Floats:
-    """Errors of the pieces that are printed until t_end."""
-    reached = instance.vocab_size >= 4 and LATE.on(instance).holds
-    return np.append(early(instance)[1], late(instance)[1] if reached else [])
-
-
-LATE = Requirement(
-    "time after the transition",
-    "t_end >= t0 = 2 u_+/(p_n eta_Y) of the most frequent class",
-    lambda i: float(visits(i) / (2 * analytic.u_plus(i.vocab_size))),
-    at_least=1,
-    defining=True,
-)
+def of_pieces(name: str, measure: Measure, *conditions: Requirement, controls: dict[str, Measure]) -> Property:
+    """Property of the printed pieces for any decoder."""
+    conditions = (OWN_NEXT_TOKENS, *conditions)
+    return Property(name, "closed form", measure, DOMAIN, conditions, controls, (400, 20_000))
 
 
 CLAIM = Claim(
@@ -94,25 +79,20 @@ CLAIM = Claim(
     proved=("growth-exponent-in-h", "early-piece", "late-piece", "early-h", "late-h"),
     certified=("early-piece-bound", "late-piece-bound"),
     properties=(
-        Property(
+        of_pieces(
             "early 4 Gamma over the exact one - 1, largest over its bound, t <= t0'",
-            "closed form",
             lambda i: over_bound(*early(i)),
-            DOMAIN,
-            conditions=(OWN_NEXT_TOKENS,),
             controls={
                 "wrong theory: the early piece goes on to 2 t0'": lambda i: over_bound(
                     *early(i, x=2 * np.log([i.vocab_size]))
                 )
             },
-            evaluations=(400, 20_000),
         ),
-        Property(
+        of_pieces(
             "late 4 Gamma over the exact one - 1, largest over its bound, t >= t0",
-            "closed form",
             lambda i: over_bound(*late(i)),
-            DOMAIN,
-            conditions=(OWN_NEXT_TOKENS, LARGE_VOCABULARY, LATE),
+            LARGE_VOCABULARY,
+            replace(LATE, defining=True),
             controls={
                 "wrong theory (F8): the late piece with ln(eta_Y t/K)": lambda i: over_bound(
                     *late(i, 1 / i.vocab_size)
@@ -121,18 +101,11 @@ CLAIM = Claim(
                     *late(i, i.num_classes)
                 ),
             },
-            evaluations=(400, 20_000),
         ),
-        Property(
+        of_pieces(
             "smallest error of both pieces: upper bounds",
-            "closed form",
-            lambda i: smallest(of_both(i)),
-            DOMAIN,
-            conditions=(OWN_NEXT_TOKENS,),
-            controls={
-                "wrong theory: h ~ (1-1/V) eta_Y s/V early": lambda i: smallest(early(i, 1 - 1 / i.vocab_size)[1])
-            },
-            evaluations=(400, 20_000),
+            smallest_error,
+            controls={"wrong theory: h ~ (1-1/V) eta_Y s/V early": lambda i: smallest_error(i, 1 - 1 / i.vocab_size)},
         ),
     ),
 )

@@ -1,5 +1,6 @@
 """The transformer: attention and gradients are those of the equations. Needs torch."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,13 @@ import pytest
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.training.transformer.model import forward, initial_parameters, loss, step
+from snapdyn.dynamics.training.transformer.settings import TransformerSettings
 from snapdyn.validation.embedding import Embedding, gradient
 from tests.dynamics.training.transformer.helpers import torch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+ONE_LAYER = TransformerSettings("text", 1.0, embedding=5)
+DEEP = TransformerSettings("text", 1.0, num_layers=3, embedding=4, embedding_norm=2.0)
 
 
 def plain_attention(parameters: dict[str, Any], tokens: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -29,9 +33,9 @@ def plain_attention(parameters: dict[str, Any], tokens: list[int]) -> tuple[np.n
 
 def test_the_model_is_that_of_the_equations() -> None:
     """Assert attention and output of one layer against a loop over positions, and that the query is masked."""
-    parameters = initial_parameters(9, 1, 5, 3.0, True, 0, "cpu")
+    parameters = initial_parameters(9, ONE_LAYER, 0, "cpu")
     tokens = [1, 4, 4, 8, 0, 2]
-    hidden, attention = forward(parameters, torch.tensor([tokens]), 1, "l2", False)
+    hidden, attention = forward(parameters, torch.tensor([tokens]), ONE_LAYER)
     weights, output = plain_attention(parameters, tokens)
     # float32: 24 bits, some ten operations deep.
     np.testing.assert_allclose(attention[0].detach(), weights, atol=1e-5)
@@ -43,10 +47,11 @@ def test_the_model_is_that_of_the_equations() -> None:
 @pytest.mark.parametrize("residual", [False, True])
 def test_gradients_of_deep_models_are_those_of_the_loss(normalise: str, residual: bool) -> None:
     """Assert autograd against central differences for three layers: no NaN from what nothing attends to."""
-    parameters = initial_parameters(9, 3, 4, 2.0, False, 1, "cpu")
+    settings = replace(DEEP, tied=False, normalise=normalise, residual=residual)
+    parameters = initial_parameters(9, settings, 1, "cpu")
     parameters = {name: value.detach().double().requires_grad_() for name, value in parameters.items()}
     windows = torch.tensor([[1, 4, 4, 8, 0, 2], [3, 5, 0, 1, 1, 7]])
-    loss(parameters, windows, 3, normalise, residual).backward()
+    loss(parameters, windows, settings).backward()
     for value in parameters.values():
         gradient_of = value.grad
         assert torch.isfinite(gradient_of).all()
@@ -55,7 +60,7 @@ def test_gradients_of_deep_models_are_those_of_the_loss(normalise: str, residual
             ends = []
             for sign in (1, -1):
                 value += sign * 1e-5 * direction
-                ends.append(loss(parameters, windows, 3, normalise, residual).item())
+                ends.append(loss(parameters, windows, settings).item())
                 value -= sign * 1e-5 * direction
         # Rounding of the loss, 1e-15, over the step.
         assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(float((gradient_of * direction).sum()), abs=1e-8, rel=1e-6)
@@ -63,9 +68,9 @@ def test_gradients_of_deep_models_are_those_of_the_loss(normalise: str, residual
 
 def test_deeper_layers_do_not_see_the_query_or_what_follows() -> None:
     """Assert that outputs up to a position stay when later words change, in three layers."""
-    parameters = initial_parameters(9, 3, 4, 2.0, True, 1, "cpu")
+    parameters = initial_parameters(9, DEEP, 1, "cpu")
     outputs = [
-        forward(parameters, torch.tensor([tokens]), 3, "l2", True)[0][0, :4].detach()
+        forward(parameters, torch.tensor([tokens]), DEEP)[0][0, :4].detach()
         for tokens in ([1, 4, 4, 8, 0, 2], [1, 4, 4, 8, 5, 5])
     ]
     assert torch.equal(*outputs)

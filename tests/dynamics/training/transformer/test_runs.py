@@ -55,7 +55,7 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
         ({"tokens": ("a",)}, "expected attention of shape"),
         ({"attention": np.full((3, 5, 5), 0.5)}, "sum to 1"),
         ({"entropy": np.array([1.0, np.nan, 1.0])}, "finite entropies"),
-        ({"loss": np.ones(2)}, "a loss and a change of attention for each of 3"),
+        ({"loss": np.ones(2)}, r"expected loss of shape \(3,\) for 3 iterations"),
         ({"loss": np.array([1.0, np.inf, 1.0])}, "finite losses"),
         ({"change": np.array([np.nan, np.nan, 0.1])}, "changes of attention between 0 and 1"),
         ({"change": np.array([np.nan, 1.5, 0.1])}, "changes of attention between 0 and 1"),

@@ -1,12 +1,12 @@
-"""The clock of SGD with momentum: how many plain steps its steps are worth."""
+"""Numbers of steps: which are recorded, and how many plain steps those with momentum are worth."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats
-from snapdyn.errors import fraction, real_array
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.errors import InputError, fraction, real_array, shown, whole_array
 
 
 def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
@@ -40,3 +40,14 @@ def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
     """
     i, mu = real_array("steps", steps), fraction("momentum", momentum)
     return np.asarray((i - mu * (1 - mu**i) / (1 - mu)) / (1 - mu))
+
+
+def checked_record(record: ArrayLike, last: int) -> Ints:
+    """Return a record, strictly increasing steps in 0..last, after checking it."""
+    kept = whole_array("record", record)
+    if kept.ndim != 1 or kept.size == 0 or (np.diff(kept) <= 0).any() or kept[0] < 0 or kept[-1] > last:
+        raise InputError(
+            f"expected record as strictly increasing steps in 0..{last}, received {shown(kept.tolist())}; sort it, "
+            "each once, or leave it out"
+        )
+    return kept

@@ -1,4 +1,4 @@
-"""The clock of SGD with momentum."""
+"""Numbers of steps: the clock of SGD with momentum."""
 
 import numpy as np
 import pytest

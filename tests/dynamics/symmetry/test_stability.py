@@ -1,0 +1,91 @@
+"""Growth of a difference between equal classes, against full runs, in which rounding makes them differ."""
+
+import numpy as np
+import pytest
+
+from snapdyn.dynamics import (
+    ClassKind,
+    FrozenDecoder,
+    MeanField,
+    SequenceClasses,
+    growth_of_differences,
+    integrate,
+    symmetric_classes,
+    syn_medium,
+    syn_small,
+)
+from snapdyn.dynamics.symmetry.reduction import reduced
+from snapdyn.dynamics.symmetry.stability import Difference
+from snapdyn.errors import InputError
+from tests.dynamics.symmetry.helpers import random_system
+
+OWN = 1 - 0.38422 - 0.19078 - 0.41163
+UNSTABLE = SequenceClasses(
+    [[0.38422, 0.19078, 0.41163, OWN, 0], [0.38422, 0.19078, 0.41163, 0, OWN]], [0, 1], vocab_size=5
+)
+EPS = np.finfo(float).eps
+
+
+@pytest.mark.parametrize("t", [30.0, 40.0, 50.0])
+def test_growth_times_rounding_is_the_difference_of_a_full_run(t: float) -> None:
+    """Assert the size of the difference of two runs within a factor 100 of rounding times the growth.
+
+    One is of one value for both queries. In the other rounding makes the queries differ, by 1e-16 at some step.
+    """
+    system = MeanField(UNSTABLE, 1.0, 5.3594)
+    runs = [integrate(system, [t], reduce=on) for on in (True, False)]
+    difference = np.abs(runs[0].z - runs[1].z).max()
+    assert 0.01 < difference / (EPS * growth_of_differences(system, t)) < 100
+
+
+def test_equal_queries_part_where_the_path_is_unstable_only() -> None:
+    """Assert 1e17 at late times, less than 100 at early ones with slow attention, and two runs that agree there."""
+    assert growth_of_differences(MeanField(UNSTABLE, 1.0, 5.3594), 633.0) > 1e16
+    slow = MeanField(UNSTABLE, 1.0, 0.005)
+    assert growth_of_differences(slow, 100.0) < 100
+    runs = [integrate(slow, [100.0], reduce=on) for on in (True, False)]
+    np.testing.assert_allclose(runs[0].z, runs[1].z, rtol=1e-9)
+
+
+def test_stable_paths() -> None:
+    """Assert small growth on the paper's data and for 10^9 classes, and 1 where nothing can be exchanged."""
+    for system, t in ((MeanField(syn_small(), 1.0, 1.0), 1e4), (MeanField(syn_medium(10), 1.0, 1.0), 1e5)):
+        assert growth_of_differences(system, t) < 10
+    many = symmetric_classes(ClassKind([0.3], [0.2, 0.5], 10**9), vocab_size=10**12)
+    assert growth_of_differences(MeanField(many, 1.0, 1e-9), 1e12) < 10
+    alone = SequenceClasses([[0.4, 0.6, 0], [0.3, 0, 0.7]], [5, 5], vocab_size=9)
+    assert growth_of_differences(MeanField(alone, 1.0, 1.0), 10.0) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_difference_keeps_its_mean(seed: int) -> None:
+    """Assert that the rate of a difference has mean 0 over all that was equal, as a symmetry of the flow makes it.
+
+    With a value of another parent the rate would be that of another state, and the mean would move.
+    """
+    system, symmetric = random_system(seed)
+    small = reduced(system)
+    if small is None or (small.kinds.number == 1).all():
+        assert not symmetric
+        return
+    along = Difference(small)
+    copies, parent, size = along.quotient.copies, along.parent, small.size
+    assert np.array_equal(np.bincount(parent, copies), small.quotient.copies)
+    state, rate = along.initial_state(), np.empty(along.size)
+    state[:size] += np.random.default_rng(seed).normal(size=size)
+    along.write_rate(state, rate)
+    change = rate[size:-1] + rate[-1] * state[size:-1]
+    means = np.bincount(parent, copies * change) / np.bincount(parent, copies)
+    np.testing.assert_allclose(means, 0.0, atol=1e-8 * np.abs(change).max())
+    along.parent = np.roll(parent, 1)
+    along.write_rate(state, rate)
+    wrong = rate[size:-1] + rate[-1] * state[size:-1]
+    means = np.bincount(parent, copies * wrong) / np.bincount(parent, copies)
+    assert np.abs(means).max() > 1e-5 * np.abs(wrong).max()
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match="expected a MeanField, received FrozenDecoder"):
+        growth_of_differences(FrozenDecoder(syn_small(), 1.0), 1.0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="expected t_end"):
+        growth_of_differences(MeanField(syn_small(), 1.0, 1.0), 0.0)

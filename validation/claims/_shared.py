@@ -1,0 +1,62 @@
+"""What the chapters share: domains, which claims narrow by `dataclasses.replace`, conditions, attention."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from snapdyn import analytic
+from snapdyn.dynamics.classes import Floats
+from snapdyn.validation.properties import Requirement
+from snapdyn.validation.search.family import Family
+from snapdyn.validation.search.instance import Instance
+
+# Rates, V and times as wide as float64 allows.
+WIDEST = Family(
+    "any classes",
+    "any",
+    uniform=False,
+    num_classes=(1, 6),
+    num_common=(0, 3),
+    num_distinct=(0, 4),
+    vocab_size=(2, 10**12),
+    ratio=(1e-6, 1e6),
+    horizon=(1e-2, 1e12),
+    eta_Y=(1e-6, 1e6),
+)
+# Statements about one state: neither rates nor times.
+ONE_STATE = replace(WIDEST, ratio=(1.0, 1.0), horizon=(1.0, 1.0), eta_Y=(1.0, 1.0))
+# Two to six classes that share tokens, as far as runs of all of them end.
+SEVERAL = Family(
+    "any classes",
+    "any",
+    uniform=False,
+    vocab_size=(2, 10**6),
+    ratio=(1e-6, 10.0),
+    horizon=(1e-1, 1e4),
+    eta_Y=(1e-6, 1e6),
+)
+
+NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
+LATE = Requirement(
+    "time after the transition",
+    "t_end >= t0 = 2 u_+/(p_n eta_Y) of the most frequent class",
+    lambda i: i.flow_rates[0] * i.prior.max() * i.t_end / (2 * analytic.u_plus(i.vocab_size)),
+    at_least=1,
+)
+
+
+def starts(instance: Instance) -> Floats:
+    """z(0) of each class, (S, M)."""
+    return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
+
+
+def attention_vectors(instance: Instance) -> Floats:
+    """Attention vectors f_n at the start, (S, M)."""
+    weights = instance.P * np.exp(starts(instance))
+    return weights / np.linalg.norm(weights, axis=1, keepdims=True)
+
+
+def by_query(instance: Instance, of_classes: Floats) -> Floats:
+    """Sums (Q, M) over the classes of each query of numbers (S, M)."""
+    classes = instance.classes
+    return (classes.query_index == np.arange(classes.queries.size)[:, None]) @ of_classes
