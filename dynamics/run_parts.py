@@ -16,11 +16,12 @@ from snapdyn.dynamics.class_kinds import SymmetricClasses
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.observables import OURS, is_storable, labelled, own_label
 from snapdyn.dynamics.storage import provenance
-from snapdyn.dynamics.symmetry.representatives import Representatives
 from snapdyn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import xarray
+
+    from snapdyn.dynamics.symmetry.representatives import Representatives
 
 FORMAT = "snapdyn trajectory 3"
 HEADER = OURS  # attribute of the file that holds the JSON header
@@ -275,17 +276,17 @@ def stored(run: Any) -> xarray.Dataset:
     return labelled(dataset, coordinates, _settings(run)).assign_attrs({HEADER: json.dumps(header, sort_keys=True)})
 
 
-def fields(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `Trajectory` from the attributes and the variables of a file."""
+def fields(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Arguments of `Trajectory` from the attributes and the variables of a file, and those of its `Representatives`."""
     header, values = json.loads(attributes[HEADER]), dict(variables)
     own = {kind: {name: values.pop(before + name) for name in header[kind]} for kind, before in NAMED.items()}
     values = {name.removeprefix(PREFIX): value for name, value in values.items()}
     classes: SequenceClasses | None = None
-    kept = None
+    kept: tuple[Any, ...] = ()
     if "symmetric_classes" in header:
         classes = symmetric = SymmetricClasses.from_json(header["symmetric_classes"])
         if "z_values" in values:
-            kept = Representatives(symmetric, values["z_values"], values.get("Y_values"))
+            kept = symmetric, values["z_values"], values.get("Y_values")
     elif "P_data" in values:
         from scipy import sparse
 
@@ -307,12 +308,12 @@ def fields(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[
         values.get("event_z_values", nothing),
         strict=True,
     )
-    return dict(
+    arguments = dict(
         {name: header[name] for name in IN_HEADER} | {name: values.get(name) for name in VARIABLES} | own,
         classes=classes,
         t=values["time"],
         events=[EventRecord(*event) for event in events],
         value_names=tuple(header["value_names"]),
-        representatives=kept,
         state_shapes={name: tuple(shape) for name, shape in header["state_shapes"]},
     )
+    return arguments, kept

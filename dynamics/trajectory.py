@@ -792,4 +792,5 @@ def load(path: str | os.PathLike[str]) -> Trajectory:
     """
     path = file_path("path", path)
     with reading_netcdf(path, "trajectory", FORMAT, "run the simulation again or choose another file") as content:
-        return Trajectory(**fields(content.attributes, content.arrays))
+        arguments, kept = fields(content.attributes, content.arrays)
+        return Trajectory(**arguments, representatives=Representatives(*kept) if kept else None)
