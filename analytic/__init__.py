@@ -3,9 +3,14 @@
 Importing this package loads numpy only. `snapdyn.analytic.symbolic` needs sympy and must be imported separately.
 """
 
-from snapdyn.analytic.common_token import common_token_logit, xi
-from snapdyn.analytic.discrete import discrete_h
-from snapdyn.analytic.growth import GrowthExponentPieces, growth_exponent, growth_exponent_pieces
+from snapdyn.analytic.attention import SpeedCoefficients, companion_growth, relative_gain, speed_coefficients
+from snapdyn.analytic.growth import (
+    GrowthExponentPieces,
+    common_token_logit,
+    growth_exponent,
+    growth_exponent_pieces,
+    xi,
+)
 from snapdyn.analytic.many_classes import (
     early_common_logit_of_many_classes,
     growth_exponent_of_many_classes,
@@ -32,9 +37,7 @@ from snapdyn.analytic.profile_growth import (
     growth_exponent_of_profile,
     growth_exponent_with_drift,
 )
-from snapdyn.analytic.relative_gains import companion_growth, relative_gain
-from snapdyn.analytic.speed_control import error_norm, gamma, gamma_integral, h
-from snapdyn.analytic.theorem_1 import SpeedCoefficients, speed_coefficients
+from snapdyn.analytic.speed_control import discrete_h, error_norm, gamma, gamma_integral, h
 from snapdyn.analytic.transition_times import omega_1, transition_time, u_minus, u_peak, u_plus
 
 __all__ = [

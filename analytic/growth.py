@@ -1,13 +1,147 @@
-"""Growth exponent B_n(t) of the dominant token and its two printed pieces (Theorem 4, Eqs. 14, 124-131)."""
+"""Common token and growth exponent in the simplified system of Section 7 (Theorem 4, Eqs. 13-14, 122-131)."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic.common_token import FORMS, common_token_logit, feedback
+from snapdyn.analytic.speed_control import gamma, gamma_integral
 from snapdyn.analytic.transition_times import transition_time
-from snapdyn.errors import FloatArray, broadcasting, choice, count_array, positive_array, time_array
+from snapdyn.errors import FloatArray, InputError, broadcasting, choice, count_array, positive_array, time_array
+
+FORMS = ("consistent", "printed")
+# Their fourth powers, times K, are numbers.
+SMALLEST_RHO0, LARGEST_RHO0 = 1e-70, 1e70
+
+
+def _feedback(num_classes: ArrayLike, rho0: ArrayLike, form: str) -> FloatArray:
+    """Return a of xi = a gamma exp(4 z_c): (K-1)/rho0^4, or as printed in Eq. (13) 1/C0 = K/rho0^4.
+
+    The K-1 counts the other classes: xi_n sums beta_nk f_n.f_k = exp(4 z_c)/rho0^4 over k != n.
+    """
+    choice("form", form, FORMS)
+    K, rho0 = count_array("num_classes", num_classes, 1), positive_array("rho0", rho0)
+    outside = (rho0 < SMALLEST_RHO0) | (rho0 > LARGEST_RHO0)
+    if np.any(outside):
+        raise InputError(
+            f"expected rho0 between {SMALLEST_RHO0:g} and {LARGEST_RHO0:g}, received {rho0[outside].flat[0]:g}; give "
+            "||c~_n||/P(l_c|n)"
+        )
+    return (K - 1 if form == "consistent" else K) / rho0**4
+
+
+@broadcasting
+def common_token_logit(
+    t: ArrayLike,
+    eta_Y: ArrayLike,
+    eta_Z: ArrayLike,
+    vocab_size: ArrayLike,
+    num_classes: ArrayLike,
+    rho0: ArrayLike,
+    form: str = "consistent",
+) -> FloatArray:
+    """Attention logit z_c(t) = -(1/4) ln(1 + 4 a Gamma(t)) of the common token, Eq. (122).
+
+    One query, K uniform classes, zero start. All arguments but `form` broadcast.
+
+    Parameters
+    ----------
+    t : array_like
+        Time in batch-size-1 steps, >= 0.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : array_like
+        Learning rate of the attention, per step, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 1.
+    rho0 : array_like
+        Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
+    form : {"consistent", "printed"}
+        ``"consistent"``: a = (K-1)/rho0^4. ``"printed"``: a = 1/C0 = K/rho0^4.
+
+    Returns
+    -------
+    float or ndarray
+        z_c <= 0, dimensionless; 0 at t = 0.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range, or `form` is unknown.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Eqs. (13), (122); derivations ``common-logit`` and ``common-logit-printed``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> print(f"{analytic.common_token_logit(100.0, 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0):.4f}")
+    -1.4547
+    """
+    a, eta_Z = _feedback(num_classes, rho0, form), positive_array("eta_Z", eta_Z)
+    return -np.log1p(4 * a * eta_Z * gamma_integral(t, eta_Y, vocab_size, num_classes)) / 4
+
+
+@broadcasting
+def xi(
+    t: ArrayLike,
+    eta_Y: ArrayLike,
+    eta_Z: ArrayLike,
+    vocab_size: ArrayLike,
+    num_classes: ArrayLike,
+    rho0: ArrayLike,
+    form: str = "consistent",
+) -> FloatArray:
+    """Speed xi_n(t) = a gamma/(1 + 4 a Gamma) of the distinct tokens of a class, Eq. (123).
+
+    One query, K uniform classes, zero start. All arguments but `form` broadcast.
+
+    Parameters
+    ----------
+    t : array_like
+        Time in batch-size-1 steps, >= 0.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : array_like
+        Learning rate of the attention, per step, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 2.
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 1.
+    rho0 : array_like
+        Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
+    form : {"consistent", "printed"}
+        ``"consistent"``: a = (K-1)/rho0^4. ``"printed"``: a = 1/C0, that is gamma/(C0 + 4 Gamma).
+
+    Returns
+    -------
+    float or ndarray
+        xi_n >= 0, dimensionless; a distinct token grows by eta_Z p_n f_nl^2 xi_n per step, p_n = 1/K.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range, or `form` is unknown.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Eq. (123); derivations ``xi`` and ``xi-printed``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> analytic.xi([0.0, 10.0, 100.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0).round(4)
+    array([0.    , 0.0848, 0.0039])
+    """
+    a, eta_Z = _feedback(num_classes, rho0, form), positive_array("eta_Z", eta_Z)
+    return (
+        a
+        * gamma(t, eta_Y, vocab_size, num_classes)
+        / (1 + 4 * a * eta_Z * gamma_integral(t, eta_Y, vocab_size, num_classes))
+    )
 
 
 @broadcasting
@@ -64,13 +198,11 @@ def growth_exponent(
     >>> analytic.growth_exponent([0.0, 100.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0).round(4)
     array([0.    , 0.1455])
     """
-    choice("form", form, FORMS)
-    K, rho0 = count_array("num_classes", num_classes, 1), positive_array("rho0", rho0)
     # Conservation of the row sum: the distinct tokens of all K classes gain what the common token loses.
-    total_growth = -common_token_logit(t, eta_Y, eta_Z, vocab_size, K, rho0, form)
+    total_growth = -common_token_logit(t, eta_Y, eta_Z, vocab_size, num_classes, rho0, form)
     if form == "consistent":
-        return total_growth / K
-    return total_growth - np.log(feedback(K, rho0, form)) / 4
+        return total_growth / count_array("num_classes", num_classes, 1)
+    return total_growth - np.log(_feedback(num_classes, rho0, form)) / 4
 
 
 class GrowthExponentPieces(NamedTuple):
@@ -148,7 +280,7 @@ def growth_exponent_pieces(
     """
     t, eta_Y, eta_Z = time_array("t", t), positive_array("eta_Y", eta_Y), positive_array("eta_Z", eta_Z)
     V, K = count_array("vocab_size", vocab_size, 2), count_array("num_classes", num_classes, 1)
-    C0 = 1 / feedback(K, positive_array("rho0", rho0), "printed")
+    C0 = 1 / _feedback(K, rho0, "printed")
     early_until = transition_time(K, V, eta_Y, kind="start")
     late_from = transition_time(K, V, eta_Y, kind="end")
     shrink = ((V - 1) / V) ** 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.analytic.orbit import legendre_rule
 from snapdyn.errors import FloatArray, InputError, count_array, finite_array, positive, positive_array, time_array
 
 CUT = 12.0  # of Dawson's function: its series errs by 2e-9 from here on
@@ -113,8 +114,8 @@ def early_common_logit_of_many_classes(
     x = np.sqrt(num_classes * ratio * share * (1 - share) / 2) * u
     # Beyond CUT the asymptotic series of Dawson's function, integrated; its next term is 105/(128 x^8) there.
     near = np.minimum(x, CUT)
-    nodes, weights = np.polynomial.legendre.leggauss(60)
-    integral = dawsn(near[..., None] * (nodes + 1) / 2) @ weights * near / 2
+    nodes, weights = legendre_rule(60)
+    integral = dawsn(near[..., None] * nodes) @ weights * near
     far = np.maximum(x, CUT)
     series = [0.5 * np.log(far / CUT)]
     series += [c * (CUT**-n - far**-n) for c, n in ((1 / 8, 2.0), (3 / 32, 4.0), (15 / 96, 6.0))]

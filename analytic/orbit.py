@@ -178,6 +178,26 @@ def legendre_rule(count: int) -> tuple[FloatArray, FloatArray]:
     return rule
 
 
+def _over_panels(q: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray, terms: int) -> FloatArray:
+    """Return the integral of q from `left` to `right`, each on a panel, in their shape."""
+    nodes, weights = legendre_rule(_NODES)
+    width = right - left
+    # All nodes in one call where there are few times; more times at once would only fill memory.
+    at_once = max(1, 1000 // max(1, width.size * terms))
+    parts = [slice(first, first + at_once) for first in range(0, _NODES, at_once)]
+    return width * sum(q(left[..., None] + width[..., None] * nodes[part]) @ weights[part] for part in parts)
+
+
+def integral_to(end: float, q: Callable[[FloatArray], FloatArray], slope_bound: Callable[[FloatArray], float]) -> float:
+    """Return int_0^end q, in panels as `inverse_of_integral`."""
+    left, total = np.asarray(0.0), 0.0
+    while left < end:
+        right = np.minimum(end, left + 1 / slope_bound(left))
+        total += float(_over_panels(q, left, right, 1))
+        left = right
+    return total
+
+
 def inverse_of_integral(
     tau: FloatArray,
     q: Callable[[FloatArray], FloatArray],
@@ -189,21 +209,12 @@ def inverse_of_integral(
     A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis. `q` makes arrays
     of `terms` numbers for each w.
     """
-    nodes, weights = legendre_rule(_NODES)
-
-    def integral(left: FloatArray, right: FloatArray) -> FloatArray:
-        width = right - left
-        # All nodes in one call where there are few times; more times at once would only fill memory.
-        at_once = max(1, 1000 // max(1, width.size * terms))
-        parts = [slice(first, first + at_once) for first in range(0, _NODES, at_once)]
-        return width * sum(q(left[..., None] + width[..., None] * nodes[part]) @ weights[part] for part in parts)
-
     edges, totals = [0.0], [0.0]
     while totals[-1] < tau.max(initial=0.0):
         left = np.asarray(edges[-1])
         right = left + 1 / slope_bound(left)
         edges.append(float(right))
-        totals.append(totals[-1] + float(integral(left, right)))
+        totals.append(totals[-1] + float(_over_panels(q, left, right, terms)))
     if len(edges) == 1:
         return np.zeros_like(tau)
 
@@ -213,5 +224,5 @@ def inverse_of_integral(
     remaining = tau - start
     w = left + (right - left) * remaining / (end - start)
     for _ in range(_NEWTON_STEPS):
-        w = np.clip(w - (integral(left, w) - remaining) / q(w), left, right)
+        w = np.clip(w - (_over_panels(q, left, w, terms) - remaining) / q(w), left, right)
     return w

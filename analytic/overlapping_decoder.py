@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic.orbit import inverse_of_integral, legendre_rule
+from snapdyn.analytic.orbit import integral_to, inverse_of_integral, legendre_rule
 from snapdyn.analytic.speed_control import gamma_integral
 from snapdyn.analytic.transition_times import transition_time, u_peak
 from snapdyn.errors import (
@@ -106,16 +106,8 @@ class _Leads:
         return inverse_of_integral((1 - self.rho) * eta_Y_s, self.time_rate, self.slope_bound)
 
     def time(self, g: float) -> float:
-        """Return eta_Y t/K at one g, panel by panel as `inverse_of_integral`."""
-        nodes, weights = legendre_rule(_NODES)
-        left, integral = 0.0, 0.0
-        while left < g:
-            right = min(g, left + 1 / self.slope_bound(np.asarray(left)))
-            inner = left + (right - left) * nodes
-            integral += (right - left) * float(weights @ np.exp(self.d(inner)))
-            left = right
-        v = float(self.v(np.asarray(g)))
-        return (integral + (self.K - 1) * g + self.others * (v + g)) / (1 - self.rho)
+        """Return eta_Y t/K at one g."""
+        return integral_to(g, self.time_rate, self.slope_bound) / (1 - self.rho)
 
     def beta_integral(self, g: FloatArray) -> FloatArray:
         sum_ = self.v(g) + g

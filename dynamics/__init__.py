@@ -5,8 +5,7 @@ from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.integration.ensemble import integrate_many
 from snapdyn.dynamics.integration.events import Event, State
-from snapdyn.dynamics.integration.sensitivities import sensitivity
-from snapdyn.dynamics.integration.sensitivity_result import Sensitivity
+from snapdyn.dynamics.integration.sensitivities import Sensitivity, sensitivity
 from snapdyn.dynamics.integration.times import log_times
 from snapdyn.dynamics.symmetry.stability import growth_of_differences
 from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small

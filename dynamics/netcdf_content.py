@@ -1,7 +1,7 @@
 """The content of a netCDF file as plain arrays, without what lies outside of the file.
 
 A file may name other local files in links, external storage and virtual datasets. Such files are refused, whoever
-wrote them. `snapdyn.dynamics.traces.netcdf_files` runs this module as a program of its own, which starts quickly
+wrote them. `snapdyn.dynamics.traces.reading` runs this module as a program of its own, which starts quickly
 because it imports neither xarray nor the rest of snapdyn.
 """
 

@@ -49,12 +49,6 @@ def token_table(common: ArrayLike, distinct: Iterable[ArrayLike]) -> Floats:
     return table
 
 
-def _require_table(num_classes: int, num_tokens: int) -> None:
-    """Check that a dense table fits into memory, with its copies and the overlaps of all classes."""
-    size = 24.0 * num_classes * (num_tokens + num_classes)
-    require_memory(f"a table of {num_classes} classes and {num_tokens} tokens", size, "fewer of them")
-
-
 def syn_small(num_classes: int = 2) -> SymmetricClasses:
     """Syn-Small (Fig. 4): 2 classes with one query each, 10 common and 10 + 10 distinct tokens, V = 34.
 
@@ -238,7 +232,9 @@ def random_classes(
         raise InputError(f"expected at most one query per class ({K}), received num_queries = {Q}")
     choice("correlation", correlation, ("weak", "strong"))
     uniform_prior = flag("uniform_prior", uniform_prior)
-    _require_table(K, common + K * distinct)
+    tokens = common + K * distinct
+    # A dense table with its copies, and the overlaps of all classes.
+    require_memory(f"a table of {K} classes and {tokens} tokens", 24.0 * K * (tokens + K), "fewer of them")
     rng = np.random.default_rng(np.random.SeedSequence(whole("seed", seed, 0)))
     common_profiles = rng.dirichlet(np.full(common, 2.0), size=K)
     distinct_profiles = rng.dirichlet(np.full(distinct, 2.0), size=K)

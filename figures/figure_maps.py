@@ -16,9 +16,7 @@ from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 from snapdyn.figures.validity_maps import draw_map
-from snapdyn.validation.maps.common_logit import common_logit_maps
-from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, slow_attention_map
-from snapdyn.validation.maps.momentum import momentum_map
+from snapdyn.validation.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map
 from snapdyn.validation.properties import Property

@@ -16,8 +16,7 @@ from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 from snapdyn.validation import observables
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.phases.panels import dataset_of, panel_of, panel_theory, panels, settings_of
-from snapdyn.validation.phases.theory import ONSET
+from snapdyn.validation.phase_panels import ONSET, dataset_of, panel_of, panel_theory, panels, settings_of
 from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
 from snapdyn.figures.layout import fit_texts, legend_above
 from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
-from snapdyn.validation.phases.theory import Theory, lines_of, theory_of
+from snapdyn.validation.phase_panels import Theory, lines_of, theory_of
 
 MESH = 200  # points along each axis at which the theory's lines are computed
 FINE = 16  # cells along each axis from which on lines of equal values are drawn

@@ -6,13 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.findings import FINDINGS
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import Claim
+from snapdyn.validation.register import FINDINGS, Claim
 from snapdyn.validation.results import ClaimResult, Report
-from snapdyn.validation.search import Box, Family, Instance
+from snapdyn.validation.search.box import Box
+from snapdyn.validation.search.family import Family
+from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.statistics import Order, fit_order
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from snapdyn.validation.fitting.estimation import IdentifiabilityWarning, fit
     from snapdyn.validation.fitting.result import Fit
     from snapdyn.validation.instance_checks import InstanceReport, InstanceResult, check
-    from snapdyn.validation.rungs import ladder, ladder_of
+    from snapdyn.validation.rungs.build import ladder
     from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
+    from snapdyn.validation.rungs.theories import ladder_of
     from snapdyn.validation.verdicts import validate
 
 __all__ = [
@@ -67,22 +69,24 @@ __all__ = [
 ]
 
 
-# What is imported when it is first asked for: the claims take as long to import as all the rest.
+# What is imported when it is first asked for, by module: the claims take as long to import as all the rest.
 _LATER = {
-    **dict.fromkeys(("CLAIMS", "claim", "load_claims"), "snapdyn.validation.claims"),
-    **dict.fromkeys(("InstanceReport", "InstanceResult", "check"), "snapdyn.validation.instance_checks"),
-    **dict.fromkeys(("EquationRow", "equation_table", "equation_text"), "snapdyn.validation.equations"),
-    **dict.fromkeys(("ladder", "ladder_of"), "snapdyn.validation.rungs"),
-    **dict.fromkeys(("Break", "Ladder", "Rung"), "snapdyn.validation.rungs.gaps"),
-    "validate": "snapdyn.validation.verdicts",
-    **dict.fromkeys(("IdentifiabilityWarning", "fit"), "snapdyn.validation.fitting.estimation"),
-    "Fit": "snapdyn.validation.fitting.result",
-    "compare": "snapdyn.validation.comparison",
-    "boundary": "snapdyn.validation.boundaries",
+    "claims": "CLAIMS claim load_claims",
+    "instance_checks": "InstanceReport InstanceResult check",
+    "equations": "EquationRow equation_table equation_text",
+    "rungs.build": "ladder",
+    "rungs.theories": "ladder_of",
+    "rungs.gaps": "Break Ladder Rung",
+    "verdicts": "validate",
+    "fitting.estimation": "IdentifiabilityWarning fit",
+    "fitting.result": "Fit",
+    "comparison": "compare",
+    "boundaries": "boundary",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

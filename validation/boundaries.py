@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,12 +12,10 @@ from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes import Floats
 from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.instance_checks import InstanceReport, check
+from snapdyn.validation.design import design_of
+from snapdyn.validation.instance_checks import check
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map
-
-# Axes that are not parameters of the function that makes the classes.
-RATES = ("eta_Y", "eta_Z", "t_end")
 
 
 def boundary(
@@ -76,15 +74,16 @@ def boundary(
     >>> bool((found.violation < found.threshold).all())
     True
     """
-    named = chosen_claims(text("claim", claim))
+    entry, *others = chosen_claims(text("claim", claim))
     instance("axes", axes, Mapping, 'write, for example, {"eta_Y": [0.1, 1.0]}')
     if not isinstance(classes, SequenceClasses | Mapping):
         function("classes", classes)
     if rung is not None:
         text("rung", rung)
-    entry = named[0]
-    if len(named) > 1:
-        raise InputError(f"expected one claim, received the group {shown(claim)} of {len(named)}; name one of them")
+    if others:
+        raise InputError(
+            f"expected one claim, received the group {shown(claim)} of {len(others) + 1}; name one of them"
+        )
     if all(prop.domain is None for prop in entry.properties):
         raise InputError(
             f"expected a claim about one instance, received {shown(claim)}, which speaks of "
@@ -96,41 +95,38 @@ def boundary(
     for name, axis in values.items():
         if axis.ndim != 1 or (np.diff(axis) <= 0).any():
             raise InputError(f"expected axis {shown(name)} as increasing values, received {axis}")
-    rungs = [rung] if rung else ()
+    defaults = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
+    options: dict[str, Any] = {"only": [claim], "rungs": [rung] if rung else ()}
 
-    def report_at(point: dict[str, float]) -> InstanceReport:
+    def number(**point: Any) -> tuple[str, Measured] | None:
+        """Name of the deciding property and its number."""
         if isinstance(classes, Mapping):
-            return check({**classes, **point}, only=[claim], rungs=rungs)
-        made = {name: value for name, value in point.items() if name not in RATES}
-        if made and isinstance(classes, SequenceClasses):
-            raise unknown_name("axis of fixed classes", next(iter(made)), RATES)
-        of_point = classes if isinstance(classes, SequenceClasses) else classes(**made)
-        first, second, last = point.get("eta_Y", eta_Y), point.get("eta_Z", eta_Z), point.get("t_end", t_end)
-        return check(of_point, first, second, last, [claim], seq_len=seq_len, momentum=momentum, rungs=rungs)
+            report = check({**classes, **point}, **options)
+        else:
+            rates: dict[str, Any] = {name: point.pop(name, default) for name, default in defaults.items()}
+            if point and isinstance(classes, SequenceClasses):
+                raise unknown_name("axis of fixed classes", next(iter(point)), tuple(defaults))
+            made = classes if isinstance(classes, SequenceClasses) else classes(**point)
+            report = check(made, **rates, **options, seq_len=seq_len, momentum=momentum)
+        answer = next((each for each in report.claims if rung in (None, each.rung)), report.claims[0])
+        return None if answer.prop is None or answer.number is None else (answer.prop.name, answer.number)
 
-    (xname, x), (yname, y) = [*values.items(), ("", np.ones(1))][:2]
-    found: dict[tuple[int, int], tuple[str, Measured]] = {}
-    for i, j in np.ndindex(y.size, x.size):
-        point = {xname: float(x[j])} | ({yname: float(y[i])} if yname else {})
-        answers = report_at(point).claims
-        answer = next((result for result in answers if rung is None or result.rung == rung), answers[0])
-        if answer.prop is not None and answer.number is not None:
-            found[i, j] = answer.prop.name, answer.number
-    measured = np.full((y.size, x.size), np.nan)
-    kinds = {(name, number.bound, number.relation) for name, number in found.values()}
+    design = design_of({name: axis.tolist() for name, axis in reversed(values.items())}, {})
+    found = [number(**cell) for cell in design.cells()]
+    kinds = {(name, measured.bound, measured.relation) for name, measured in filter(None, found)}
     # Numbers of several properties, or with bounds of their own, compare by how far they are beyond their bounds.
     quantity, bound, relation = kinds.pop() if len(kinds) == 1 else ("measured over its bound", 1.0, "<=")
-    for cell, (name, number) in found.items():
-        measured[cell] = number.value if name == quantity else number.excess
+    read = [np.nan if each is None else each[1].value if each[0] == quantity else each[1].excess for each in found]
     sign = 1.0 if relation == "<=" else -1.0
+    (xname, x), (yname, y) = [*values.items(), ("all", np.ones(1))][:2]
     return Map(
         title=f"{entry.title} ({claim})",
         xlabel=xname,
-        ylabel=yname or "all",
+        ylabel=yname,
         quantity=quantity,
         x=x,
         y=y,
-        violation=sign * measured,
+        violation=sign * np.reshape(read, (y.size, x.size)),
         threshold=sign * bound,
         xscale=_scale(x),
         yscale=_scale(y),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.errors import InputError, choice, instance, positive, whole
 from snapdyn.validation.observables import OF_THEORY
-from snapdyn.validation.rungs.closed_forms import NotApplicable
-from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, run_on_rung
+from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, NotApplicable, run_on_rung
 
 CURVES = {
     "mean_field": "mean field",
@@ -123,8 +121,8 @@ def compute(
             )
     values = np.array([_curves(run, observables) for run in runs])
     t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
-    recorded = _Recorded(values, steps_kept, t, seeds, settings)
-    return _over_theory(recorded, classes, eta_Y, eta_Z, observables, curves, with_transitions=not other)
+    recorded = {"sgd": values, "step": steps_kept, "t": t, "seed": seeds}
+    return _over_theory(recorded, classes, (eta_Y, eta_Z), settings, observables, curves, with_transitions=not other)
 
 
 def compare(
@@ -186,27 +184,9 @@ def compare(
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
         "seq_len": trace.finite_length, "length": trace.length_sentence,
     }  # fmt: skip
-    recorded = _Recorded(values, trace.steps, trace.t, list(range(trace.num_seeds)), settings)
-    return _over_theory(
-        recorded,
-        classes,
-        positive("eta_Y", eta_Y),
-        positive("eta_Z", eta_Z),
-        observables,
-        curves,
-        with_transitions=True,
-    )
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    """What training recorded: values (seed, observable, step), steps, the theory's time, seeds, settings."""
-
-    values: np.ndarray
-    steps: np.ndarray
-    t: np.ndarray
-    seeds: list[int]
-    settings: dict[str, Any]
+    recorded = {"sgd": values, "step": trace.steps, "t": trace.t, "seed": list(range(trace.num_seeds))}
+    rates = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
+    return _over_theory(recorded, classes, rates, settings, observables, curves, with_transitions=True)
 
 
 def _curves(run: Trajectory, observables: Sequence[str]) -> list[Floats]:
@@ -249,16 +229,16 @@ def _check_names(observables: Sequence[str], curves: Sequence[str]) -> None:
 
 
 def _over_theory(
-    recorded: _Recorded,
+    recorded: Mapping[str, Any],
     classes: SequenceClasses,
-    eta_Y: float,
-    eta_Z: float,
+    rates: tuple[float, float],
+    settings: dict[str, Any],
     observables: Sequence[str],
     curves: Sequence[str],
     with_transitions: bool,
 ) -> xarray.Dataset:
-    """Dataset of what was recorded and of the theory's curves on its clock."""
-    settings, t = recorded.settings, recorded.t
+    """Dataset of what was recorded, sgd (seed, observable, step), and of the theory's curves on its clock."""
+    (eta_Y, eta_Z), t = rates, recorded["t"]
     try:
         theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings) for curve in curves]
     except RuntimeError as error:
@@ -271,7 +251,7 @@ def _over_theory(
     shape = (len(observables), t.size)
     return xarray.Dataset(
         {
-            "sgd": (("seed", "observable", "step"), recorded.values),
+            "sgd": (("seed", "observable", "step"), recorded["sgd"]),
             "theory": (
                 ("curve", "observable", "step"),
                 np.array([_curves(run, observables) for run in theory]).reshape(len(theory), *shape),
@@ -279,8 +259,8 @@ def _over_theory(
             "t": ("step", t, {"units": "batch-size-1 steps"}),
         },
         {
-            "seed": recorded.seeds,
-            "step": ("step", recorded.steps, {"units": "SGD steps"}),
+            "seed": recorded["seed"],
+            "step": ("step", recorded["step"], {"units": "SGD steps"}),
             "observable": [" ".join(str(name).split()) for name in observables],
             "curve": np.array(list(curves), dtype=object) if curves else np.empty(0, dtype="U1"),
         },

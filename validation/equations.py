@@ -89,15 +89,7 @@ def equation_table(results: Iterable[ClaimResult] | None = None) -> list[Equatio
     """
     text = (files("snapdyn.validation") / "equations.csv").read_text(encoding="utf-8")
     rows = [
-        EquationRow(
-            equation=row["equation"],
-            statement=row["statement"],
-            claims=tuple(row["claims"].split()),
-            derivations=tuple(row["derivations"].split()),
-            tests=tuple(row["tests"].split()),
-            verdict=row["verdict"],
-            note=row["note"],
-        )
+        EquationRow(**row | {name: tuple(row[name].split()) for name in ("claims", "derivations", "tests")})
         for row in csv.DictReader(text.splitlines())
     ]
     if results is None:

@@ -126,7 +126,7 @@ class Evidence:
         """Add a negative control: a number computed from a wrong theory, which must fail; arguments as for `holds`.
 
         The number must not follow from the statement's own number: such a control could not find an error in it, and
-        the verdict says so (`snapdyn.validation.verdicts.verdict_of`).
+        the verdict says so (`snapdyn.validation.results.verdict_of`).
         """
         self._add("control", what, rung, measured, at_most, at_least)
 

@@ -13,14 +13,15 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.errors import InputError, choice, fraction, list_of, optional_function, positive, printable, visible, whole
+from snapdyn.errors import InputError, choice, list_of, optional_function, positive, printable, visible
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.measured import REQUIRED, Measured, json_number
+from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim
+from snapdyn.validation.results import counted
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.flows import FAILURE
-from snapdyn.validation.search.instance import Instance, require_dense
+from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
@@ -102,9 +103,7 @@ class InstanceResult:
             "rung": self.rung,
             "conditions": [condition.to_dict() for condition in self.conditions],
             "check": self.prop.name if self.prop else "",
-            "measured": json_number(self.number.value) if self.number else None,
-            "relation": self.number.relation if self.number else "<=",
-            "bound": json_number(self.number.bound) if self.number else None,
+            **({"measured": None, "relation": "<=", "bound": None} if self.number is None else self.number.comparands),
             "sentence": self.sentence,
         }
 
@@ -149,8 +148,7 @@ class InstanceReport:
 
     def count(self) -> dict[str, int]:
         """Return the number of claims of each status that occurs."""
-        counts = {status: sum(result.status == status for result in self.claims) for status in STATUSES}
-        return {status: count for status, count in counts.items() if count}
+        return counted((result.status for result in self.claims), STATUSES)
 
     def to_json(self) -> str:
         """JSON text: {"settings": {...}, "claims": [{"id", "status", "conditions", "measured", "bound", ...}]}."""
@@ -299,7 +297,16 @@ def check(
                 "rates and times into the mapping"
             )
     else:
-        given = _instance(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
+        if not isinstance(classes, SequenceClasses):
+            raise InputError(
+                f"expected classes as SequenceClasses, received {type(classes).__name__}; build them from a table with "
+                "sd.SequenceClasses(P, query) or from text with sd.from_text"
+            )
+        if eta_Y is None or eta_Z is None:
+            raise InputError(f"expected eta_Y and eta_Z, received {eta_Y} and {eta_Z}; give both learning rates")
+        if t_end is None:
+            t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
+        given = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
     answers: list[InstanceResult] = []
     finished = 0
     try:
@@ -312,32 +319,6 @@ def check(
         settings = _settings(given) | {"interrupted": f"after {finished} of {len(entries)} statements"}
         raise CheckInterrupted(InstanceReport(tuple(answers), settings)) from stop
     return InstanceReport(tuple(answers), _settings(given))
-
-
-def _instance(
-    classes: SequenceClasses,
-    eta_Y: float | None,
-    eta_Z: float | None,
-    t_end: float | None,
-    start: ArrayLike | None,
-    seq_len: int | None,
-    momentum: float,
-) -> Instance:
-    """Instance of a user's classes; arguments as those of `check`."""
-    if not isinstance(classes, SequenceClasses):
-        raise InputError(
-            f"expected classes as SequenceClasses, received {type(classes).__name__}; build them from a table with "
-            "sd.SequenceClasses(P, query) or from text with sd.from_text"
-        )
-    if eta_Y is None or eta_Z is None:
-        raise InputError(f"expected eta_Y and eta_Z, received {eta_Y} and {eta_Z}; give both learning rates")
-    momentum = fraction("momentum", momentum)
-    if seq_len is not None:
-        seq_len = whole("seq_len", seq_len, 1)
-    require_dense(classes)
-    if t_end is None:
-        t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
-    return Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
 
 
 def _parameters(given: Mapping[str, float], entries: Iterable[Claim]) -> dict[str, float]:
@@ -362,9 +343,8 @@ def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
     """t0 of the rarest class, batch-size-1 steps; below V = 4, which has no t0, twice its peak of gamma."""
     # A class of probability p is visited s = p t times, so its times are those of K = 1 over p.
     V, rarest = classes.vocab_size, float(classes.prior.min())
-    if V >= 4:
-        return float(analytic.transition_time(1, V, eta_Y, kind="end")) / rarest
-    return 2 * float(analytic.transition_time(1, V, eta_Y, kind="peak")) / rarest
+    factor, kind = (1, "end") if V >= 4 else (2, "peak")
+    return factor * float(analytic.transition_time(1, V, eta_Y, kind=kind)) / rarest
 
 
 def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:

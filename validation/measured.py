@@ -144,6 +144,11 @@ class Measured:
         error = f" {'+' if self.relation == '<=' else '-'} {self.error:.1g}" if self.margin < 0 <= self.slack else ""
         return f"{self.value:.{self.digits}g} {self.relation} {self.bound:.{self.digits}g}{error}"
 
+    @property
+    def comparands(self) -> dict[str, Any]:
+        """Value, relation and bound, JSON-ready."""
+        return {"measured": json_number(self.value), "relation": self.relation, "bound": json_number(self.bound)}
+
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
         relation = f" {self.relation}" if self.margin >= 0 else f", {REQUIRED[self.relation]}"
@@ -152,16 +157,10 @@ class Measured:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `passed` of a control says that the wrong theory was rejected."""
-        numbers = {
-            "measured": json_number(self.value),
-            "relation": self.relation,
-            "bound": json_number(self.bound),
-        }
         if self.role == "condition":
-            return {"name": self.name, "required": self.required, **numbers, "met": self.holds}
-        error = json_number(self.error)
-        facts = {"name": self.name, "rung": self.rung, "role": self.role, **numbers, "error": error}
-        return {**facts, "passed": self.as_expected}
+            return {"name": self.name, "required": self.required, **self.comparands, "met": self.holds}
+        facts = {"name": self.name, "rung": self.rung, "role": self.role, **self.comparands}
+        return {**facts, "error": json_number(self.error), "passed": self.as_expected}
 
 
 def json_number(value: float) -> float | str:

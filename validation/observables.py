@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
-from snapdyn.dynamics import Event, SequenceClasses, State, Trajectory, momentum_clock
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.integration.events import Event, State
 from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
+from snapdyn.dynamics.training.steps import momentum_clock
+from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
 
 # Phases at the end of a run, in the order in which training goes through them.
@@ -169,29 +171,31 @@ def drop_below_maximum(paths: Floats) -> Floats:
     return np.asarray(np.maximum.accumulate(paths, axis=0) - paths)
 
 
-def fallen_share(run: Trajectory) -> float:
-    """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
+def falls(run: Trajectory) -> tuple[Floats, Floats]:
+    """Largest drop so far of the logit of each distinct token (N, L), and largest |z| so far (N,)."""
     classes = run.require_classes()
     coordinates = classes.z_coordinates
-    distinct = classes.omega_size[coordinates[1]] == 1
-    if not distinct.any():
-        return np.nan
     z = np.vstack([run.z_initial[coordinates], run.z_support])
-    drop = drop_below_maximum(z).max(axis=0)
-    return float((drop[distinct] > FALL * np.abs(z).max()).mean())
+    drop = drop_below_maximum(z[:, classes.omega_size[coordinates[1]] == 1])
+    return np.maximum.accumulate(drop, axis=0)[1:], np.maximum.accumulate(np.abs(z).max(axis=1))[1:]
 
 
-def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Floats:
+def fallen_share(run: Trajectory) -> float:
+    """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
+    drop, largest = falls(run)
+    return float((drop[-1] > FALL * largest[-1]).mean()) if drop.size else np.nan
+
+
+def growth_integral(trajectory: Trajectory, eta_Z: float) -> Floats:
     """B_n(t) = eta_Z int_0^t p_n xi_n (N, S) along a ModifiedDecoder trajectory, by Simpson's rule in ln t.
 
-    `every` takes every so many of the saved times only, which tells the quadrature's error.
     Below the first saved time xi grows like t (gamma does), which gives the first piece.
     """
     from scipy.integrate import cumulative_simpson
 
-    classes, t = trajectory.require_classes(), trajectory.t[::every]
-    z, h, beta = trajectory.z[::every], trajectory.extra["h"][::every], trajectory.parameters["beta"]
-    xi = np.array([growth_rate(classes, z[i], h[i], beta) for i in range(t.size)])
+    classes, t, beta = trajectory.require_classes(), trajectory.t, trajectory.parameters["beta"]
+    states = zip(trajectory.z, trajectory.extra["h"], strict=True)
+    xi = np.array([growth_rate(classes, z, h, beta) for z, h in states])
     rate = eta_Z * classes.prior * xi * t[:, None]
     return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
 
@@ -199,7 +203,7 @@ def growth_integral(trajectory: Trajectory, eta_Z: float, every: int = 1) -> Flo
 def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:
     """B_n (N, S) along a run, with the xi of Theorem 1 and any priors, by Simpson's rule in h_n from the start.
 
-    `ratio` is eta_Z/eta_Y, and `every` as in `growth_integral`.
+    `ratio` is eta_Z/eta_Y; `every` takes every so many of the saved times only, which tells the quadrature's error.
 
     The second array (S,) is the relative change of xi_n/gamma_n up to the first time.
 

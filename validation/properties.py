@@ -165,6 +165,11 @@ class Property:
                 given = dict(instance(name, given, Mapping, "give {name of the setting: instance}"))
             object.__setattr__(self, name, cache(given) if callable(given) else given)
 
+    @property
+    def role(self) -> Role:
+        """Role of its numbers: of the corrected statement, or of the one that is printed."""
+        return "corrected" if self.corrected else "statement"
+
     def settings(self, which: str = "cases") -> Mapping[str, Any]:
         """Return the named settings, `which` of "cases" and "beyond"."""
         given = getattr(self, which)
@@ -179,8 +184,7 @@ class Property:
 
     def on(self, instance: Any) -> list[Measured]:
         """Numbers of the statement and of its wrong theories on a dataset, each with its role, name and rung."""
-        role: Role = "corrected" if self.corrected else "statement"
-        measured = [(role, self.name, self.measure(instance))]
+        measured: list[tuple[Role, str, Measured | None]] = [(self.role, self.name, self.measure(instance))]
         measured += [("control", name, wrong(instance)) for name, wrong in self.controls.items()]
         return [number.labelled(role, name, self.rung) for role, name, number in measured if number is not None]
 

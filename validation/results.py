@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from snapdyn.validation.engine import CERTIFIED, SYMBOLIC
 from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.measured import Measured, json_number
 from snapdyn.validation.register import Claim, Verdict, first_sentence
@@ -16,6 +19,14 @@ from snapdyn.validation.register import Claim, Verdict, first_sentence
 VERDICTS: tuple[Verdict, ...] = ("corrected", "refuted", "conditional", "holds")
 NO_VERDICT = "no verdict"
 OUTCOMES: tuple[str, ...] = (NO_VERDICT, *VERDICTS)
+# Two numbers are the same up to rounding.
+SAME = 1e-12
+
+
+def counted(found: Iterable[str], names: Sequence[str]) -> dict[str, int]:
+    """How often each of `names` is among `found`, in their order; those that do not occur are left out."""
+    counts = Counter(found)
+    return {name: counts[name] for name in names if name in counts}
 
 
 @dataclass(frozen=True)
@@ -138,6 +149,54 @@ class ClaimResult:
         }
 
 
+def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
+    """Verdict that follows from the numbers, and what is wrong with the evidence itself, if anything.
+
+    A statement that passes holds, or is conditional when it fails somewhere outside its conditions. A
+    statement that fails is corrected when there is a corrected one and that passes, else refuted. Faulty
+    evidence proves nothing: without a number of the statement or a negative control, with a control that passes or
+    whose number follows from the statement's own, or with a number that is not finite.
+    """
+    roles: dict[str, list[Measured]] = {"statement": [], "corrected": [], "outside": [], "control": []}
+    for check in evidence.checks:
+        roles[check.role].append(check)
+    if not roles["control"] or not roles["statement"]:
+        return "refuted", "No verdict is possible: the evidence lacks a number of the statement or a negative control."
+    unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.value) or math.isnan(check.slack)]
+    if unmeasured:
+        return "refuted", f"No verdict is possible: a measured number is not finite ({'; '.join(unmeasured)})."
+    accepted = [check.name for check in roles["control"] if check.holds]
+    if accepted:
+        return "refuted", f"No verdict is possible: a wrong theory passed ({'; '.join(accepted)})."
+    mirrored = [check.name for check in roles["control"] if _says_the_same(check, evidence.checks)]
+    if mirrored:
+        return "refuted", (
+            "No verdict is possible: a control must be computed from a wrong theory, but its number follows from the "
+            f"statement's own ({'; '.join(mirrored)})."
+        )
+    passed = {role: all(check.holds for check in checks) for role, checks in roles.items()}
+    if not passed["statement"]:
+        return ("corrected" if roles["corrected"] and passed["corrected"] else "refuted"), ""
+    if not passed["corrected"]:
+        return "refuted", ""
+    return ("holds" if passed["outside"] else "conditional"), ""
+
+
+def _says_the_same(control: Measured, checks: Sequence[Measured]) -> bool:
+    """Whether a control's number is that of a check of the statement, or follows from it by sign, inverse or 1 - x."""
+    x = control.value
+    if control.rung in (SYMBOLIC, CERTIFIED) or x in (0.0, 1.0) or not math.isfinite(x):
+        return False
+    others = [check.value for check in checks if check.role in ("statement", "corrected")]
+    return any(
+        math.isclose(abs(x), abs(y), rel_tol=SAME)
+        or math.isclose(x * y, 1, rel_tol=SAME)
+        or math.isclose(x, 1 - y, rel_tol=SAME)
+        for y in others
+        if y != 0 and math.isfinite(y)
+    )
+
+
 @dataclass(frozen=True)
 class Report:
     """Verdicts of one validation run.
@@ -179,8 +238,7 @@ class Report:
 
     def count(self) -> dict[str, int]:
         """Return the number of claims of each outcome that occurs."""
-        counts = {outcome: sum(result.outcome == outcome for result in self.claims) for outcome in OUTCOMES}
-        return {outcome: count for outcome, count in counts.items() if count}
+        return counted((result.outcome for result in self.claims), OUTCOMES)
 
     @property
     def summary(self) -> str:

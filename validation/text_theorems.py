@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.errors import InputError, shown
-from snapdyn.validation.assumptions import assumption_2, large_vocabulary, weak_correlation
 from snapdyn.validation.measured import Measured
+from snapdyn.validation.requirements import assumption_2, large_vocabulary, weak_correlation
 
 ROLES = (
     "distinct",  # |Omega(l)| = 1
@@ -116,11 +116,11 @@ def _next_words(classes: SequenceClasses, group: Ints, size: int) -> Ints:
     return np.bincount(pairs // classes.next_tokens.size, minlength=size)
 
 
-def theorem_2_on(run: Trajectory, time: int = -1) -> list[RoleOutcome]:
-    """Shares of rising and falling logits by role, between t = 0 and the saved time with index `time`."""
+def theorem_2_on(run: Trajectory) -> list[RoleOutcome]:
+    """Shares of rising and falling logits by role, between t = 0 and the last time."""
     classes = _classes_of(run)
     _, token = classes.z_coordinates
-    change = run.z_support[time] - run.z_initial[classes.z_coordinates]
+    change = run.z_support[-1] - run.z_initial[classes.z_coordinates]
     still = STILL * np.abs(change).max()
     weight = np.bincount(
         classes.z_of_entry, weights=classes.prior[classes.class_of_entry] * classes.P.data, minlength=token.size
@@ -152,13 +152,13 @@ def _share(chosen: NDArray[np.bool_]) -> float:
     return float(chosen.mean()) if chosen.size else math.nan
 
 
-def theorem_3_on(run: Trajectory, time: int = -1, within_query: bool = False) -> GainLaw:
+def theorem_3_on(run: Trajectory, within_query: bool = False) -> GainLaw:
     """Relative gains of the dominant distinct token of each class over its other distinct tokens, against Eq. (11).
 
     With `within_query`, tokens that are distinct within their query only are included; Theorem 3 does not cover them.
     """
     classes = _classes_of(run)
-    z0, z = run.z_initial[classes.z_coordinates], run.z_support[time]
+    z0, z = run.z_initial[classes.z_coordinates], run.z_support[-1]
     slot, starts = classes.z_of_entry, classes.P.indptr
     log_weight = np.log(classes.P.data) + z0[slot]
     distinct = token_roles(classes)[slot] <= (1 if within_query else 0)
@@ -205,11 +205,11 @@ class Move:
     role: int
 
 
-def winners_and_losers(run: Trajectory, count: int = 3, time: int = -1) -> list[tuple[list[Move], list[Move]]]:
+def winners_and_losers(run: Trajectory, count: int = 3) -> list[tuple[list[Move], list[Move]]]:
     """Return, for every class, the `count` tokens that gain the most attention and the `count` that lose the most."""
     classes = _classes_of(run)
     start = classes.attention_from_support(run.z_initial[classes.z_coordinates])
-    end = classes.attention_from_support(run.z_support[time])
+    end = classes.attention_from_support(run.z_support[-1])
     roles = token_roles(classes)[classes.z_of_entry]
     by_class = []
     for first, stop in pairwise(classes.P.indptr.tolist()):

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import math
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial as partial_of
 from itertools import islice
 from pickle import PicklingError
 from types import FunctionType
+from typing import Any
 
 import joblib
 from threadpoolctl import threadpool_limits
 
 from snapdyn.dynamics.parallel import WorkerPool
 from snapdyn.dynamics.user_files import described
-from snapdyn.errors import InputError, choice, optional_function, whole
+from snapdyn.errors import InputError, choice, optional_function, shown, whole
+from snapdyn.errors import instance as of_kind
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.engine import gathered
+from snapdyn.validation.engine import Control, examine, proofs_of, simplified
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.proofs import CERTIFIED, SYMBOLIC
+from snapdyn.validation.measured import Measured, Role
+from snapdyn.validation.pictures import Map, Picture
+from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim, Verdict
-from snapdyn.validation.results import ClaimResult, Report
+from snapdyn.validation.results import ClaimResult, Report, verdict_of
+from snapdyn.validation.search.counterexamples import stored_counterexamples
+from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
 # (done, total, names of the claims that run)
 Progress = Callable[[int, int, str], None]
 NAMES_SHOWN = 3
-# Two numbers are the same up to rounding.
-SAME = 1e-12
 
 
 def validate(
@@ -190,49 +193,152 @@ def _judged(entry: Claim, level: str, seed: int) -> tuple[Evidence, Verdict, str
     return evidence, verdict, fault, time.perf_counter() - started
 
 
-def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
-    """Verdict that follows from the numbers, and what is wrong with the evidence itself, if anything.
+def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
+    """Evidence of a claim: searches, cases, proofs, picture and map, then what its function adds.
 
-    A statement that passes holds, or is conditional when it fails somewhere outside its conditions. A
-    statement that fails is corrected when there is a corrected one and that passes, else refuted. Faulty
-    evidence proves nothing: without a number of the statement or a negative control, with a control that passes or
-    whose number follows from the statement's own, or with a number that is not finite.
+    Raises
+    ------
+    InputError
+        The evidence allows no verdict: a measure raises, gives no number at a case, a control follows from the
+        statement's own number, say.
     """
-    roles: dict[str, list[Measured]] = {"statement": [], "corrected": [], "outside": [], "control": []}
-    for check in evidence.checks:
-        roles[check.role].append(check)
-    if not roles["control"] or not roles["statement"]:
-        return "refuted", "No verdict is possible: the evidence lacks a number of the statement or a negative control."
-    unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.value) or math.isnan(check.slack)]
-    if unmeasured:
-        return "refuted", f"No verdict is possible: a measured number is not finite ({'; '.join(unmeasured)})."
-    accepted = [check.name for check in roles["control"] if check.holds]
-    if accepted:
-        return "refuted", f"No verdict is possible: a wrong theory passed ({'; '.join(accepted)})."
-    mirrored = [check.name for check in roles["control"] if _says_the_same(check, evidence.checks)]
-    if mirrored:
-        return "refuted", (
-            "No verdict is possible: a control must be computed from a wrong theory, but its number follows from the "
-            f"statement's own ({'; '.join(mirrored)})."
+    evidence = Evidence(level=level, seed=seed)
+    for prop in entry.properties:
+        if prop.domain is not None:
+            _add_search(prop, evidence)
+        _add_cases(prop, evidence)
+    evidence.checks.extend(proofs_of(entry))
+    if entry.picture is not None:
+        evidence.picture = of_kind("the picture of the claim", entry.picture(), Picture, "return a snapdyn.Picture")
+    if entry.map is not None:
+        evidence.map = of_kind("the map of the claim", entry.map(level), Map, "return a Map")
+    if entry.run is not None:
+        entry.run(evidence)
+    searched = f"Worst of {evidence.tried} instances: {evidence.worst}." if evidence.tried else ""
+    evidence.conclusion = evidence.conclusion or _with_numbers(entry.conclusion, evidence.numbers) or searched
+    return Evidence(**vars(evidence))  # checks again what the claim's function put into it
+
+
+def _add_search(prop: Property, evidence: Evidence) -> None:
+    """Examine a property and add what was found: the worst case, the worst outside, and each wrong theory."""
+    domain = prop.domain
+    assert domain is not None
+    found = examine(prop, evidence.level, evidence.seed)
+    evidence.tried += found.tried
+    evidence.undecided += found.undecided
+    if found.worst is None:
+        raise InputError(
+            f"expected instances of {domain.name!r} that meet the conditions of {prop.name!r}, received none; widen "
+            "the domain"
         )
-    passed = {role: all(check.holds for check in checks) for role, checks in roles.items()}
-    if not passed["statement"]:
-        return ("corrected" if roles["corrected"] and passed["corrected"] else "refuted"), ""
-    if not passed["corrected"]:
-        return "refuted", ""
-    return ("holds" if passed["outside"] else "conditional"), ""
+    if found.undecided > found.tried:
+        raise InputError(
+            f"expected numbers of {prop.name!r} on most instances, received {found.tried} and {found.undecided} runs "
+            "without one; narrow the domain"
+        )
+    measured, instance = found.worst.measured, found.worst.instance
+    evidence.numbers.setdefault(prop.name, measured.value)
+    evidence.checks.append(measured.labelled(prop.role, f"{prop.name}, worst of {found.tried} instances", prop.rung))
+    place = f"{measured} at {_place(prop, instance)}"
+    evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
+    if not measured.holds:
+        simplest = simplified(prop, instance)
+        evidence.counterexample = simplest.to_dict() if isinstance(simplest, Instance) else dict(simplest)
+    if found.worst_outside is not None and found.fails_outside:
+        name = f"{prop.name}, outside the conditions: {found.fails_outside} of {found.outside} instances fail, worst"
+        evidence.checks.append(found.worst_outside.measured.labelled("outside", name, prop.rung))
+    _add_controls(prop, found.controls, "instances", evidence)
 
 
-def _says_the_same(control: Measured, checks: Sequence[Measured]) -> bool:
-    """Whether a control's number is that of a check of the statement, or follows from it by sign, inverse or 1 - x."""
-    x = control.value
-    if control.rung in (SYMBOLIC, CERTIFIED) or x in (0.0, 1.0) or not math.isfinite(x):
-        return False
-    others = [check.value for check in checks if check.role in ("statement", "corrected")]
-    return any(
-        math.isclose(abs(x), abs(y), rel_tol=SAME)
-        or math.isclose(x * y, 1, rel_tol=SAME)
-        or math.isclose(x, 1 - y, rel_tol=SAME)
-        for y in others
-        if y != 0 and math.isfinite(y)
-    )
+def _add_cases(prop: Property, evidence: Evidence) -> None:
+    """Measure a property at its named settings; without a domain its controls are measured there too."""
+    controls = {name: Control() for name in prop.controls}
+    cases = prop.settings("cases")
+    if prop.domain is None and not cases and not prop.settings("beyond"):
+        raise InputError(f"expected a domain or settings of {prop.name!r}, received neither; give one")
+    for name, instance in cases.items():
+        measured = _at_setting(prop, name, instance, inside=True)
+        _add_setting(prop, name, measured, prop.role, evidence)
+        for wrong_name, wrong in prop.controls.items() if prop.domain is None else ():
+            controls[wrong_name].add(measured, prop.number(instance, wrong, name))
+    for name, instance in prop.settings("beyond").items():
+        _add_setting(prop, name, _at_setting(prop, name, instance, inside=False), "outside", evidence)
+    if prop.domain is None:
+        _add_controls(prop, controls, "settings", evidence)
+
+
+def _at_setting(prop: Property, name: str, instance: Any, inside: bool) -> Measured:
+    """Number at a named setting, which must lie inside, or outside, the conditions and the domain."""
+    if prop.domain is not None and not prop.domain.speaks_of(instance):
+        raise InputError(
+            f"expected the setting {name!r} of {prop.name!r} as one that its domain speaks of ({prop.domain}), "
+            f"received {shown(instance)}; correct its names"
+        )
+    reading = prop.at(instance, name)
+    unmet = reading.unmet
+    outside = bool(unmet) or (prop.domain is not None and not prop.domain.contains(instance))
+    if inside and unmet:
+        raise InputError(
+            f"expected the case {name!r} of {prop.name!r} inside its conditions, received one without "
+            f"{unmet[0].name} ({unmet[0].required}; here {unmet[0].value:.3g}); list it under beyond"
+        )
+    if not inside and not (outside and reading.measurable):
+        raise InputError(
+            f"expected {name!r} of {prop.name!r} beyond its conditions or domain, and the defining conditions met, "
+            "received another setting; list it under cases"
+        )
+    if reading.measured is None:
+        raise InputError(f"expected a number of {prop.name!r} at {name!r}, received none: the run failed; change it")
+    return reading.measured
+
+
+def _add_setting(prop: Property, name: str, measured: Measured, role: Role, evidence: Evidence) -> None:
+    evidence.checks.append(measured.labelled(role, f"{prop.name}: {name}", prop.rung))
+    for key in (name, f"{prop.name}: {name}"):
+        evidence.numbers.setdefault(key, measured.value)
+
+
+def _add_controls(prop: Property, controls: Mapping[str, Control], of: str, evidence: Evidence) -> None:
+    """Add each wrong theory of a property, with the number of instances on which it fails."""
+    mirrored = [name for name, control in controls.items() if control.mirrors]
+    if mirrored:
+        raise InputError(
+            f"expected controls of {prop.name!r} computed from a wrong theory, received numbers that follow from the "
+            f"statement's own: {'; '.join(mirrored)}"
+        )
+    for name, control in controls.items():
+        if control.worst is None:
+            raise InputError(f"expected numbers of the control {name!r}, received none on any instance")
+        row = f"{name}: fails on {control.rejected} of {control.tried} {of}, worst"
+        evidence.checks.append(control.worst.labelled("control", row, prop.rung))
+
+
+def _place(prop: Property, instance: Any) -> str:
+    """Instance in a few words, and where it comes from."""
+    assert prop.domain is not None
+    drawn = ""
+    if isinstance(instance, Instance):
+        stored = any(instance is entry for entry in stored_counterexamples())
+        drawn = f" ({'stored counterexample' if stored else f'draw {instance.number}, seed {instance.seed}'})"
+    return prop.domain.described(instance) + drawn
+
+
+def _with_numbers(conclusion: str, numbers: Mapping[str, float]) -> str:
+    """Conclusion with ``{name}`` and ``{name:format}`` replaced by measured numbers."""
+
+    def number(match: re.Match[str]) -> str:
+        whole = match[0][1:-1]
+        name, format = (whole, ".3g") if whole in numbers else (match[1], match[2] or ".3g")
+        if name not in numbers:
+            raise InputError(
+                f"expected the name of a measured number in the conclusion, received {name!r}; the claim has "
+                f"{'; '.join(numbers)}"
+            )
+        try:
+            return f"{numbers[name]:{format}}"
+        except ValueError as error:
+            raise InputError(
+                f"expected a format of numbers in the conclusion, received {format!r}; write .3g"
+            ) from error
+
+    return re.sub(r"\{([^{}]+?)(?::([^{}: ]*))?\}", number, conclusion)

@@ -15,6 +15,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.kernels.compilation import cached_njit
+from snapdyn.validation.dense_algebra import output_errors
 from snapdyn.validation.search.instance import Instance
 
 Numbers = float | NDArray[Any]
@@ -89,12 +90,7 @@ def logits_of(instance: Instance, u: Floats) -> Floats:
 
 def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
     """e_n - alpha_n of each class from its logits W (S, columns), per output of a column; at n minus all others."""
-    own = np.arange(len(W)), column
-    weight = copies * np.exp(W - W.max(axis=1, keepdims=True))
-    error = -weight / weight.sum(axis=1, keepdims=True)
-    error[own] = 0.0
-    error[own] = -error.sum(axis=1)
-    return error / copies
+    return output_errors(W, copies, column) / copies
 
 
 def slope_of_h(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 
-from snapdyn.analytic.certificates.certificate import Statement
-from snapdyn.analytic.certificates.prover import Ball, Inequality
+from snapdyn.analytic.certificates.prover import Ball, Inequality, Statement
 
 
 def _row(radius: Ball, angle: Ball, opposite: Ball) -> Ball:

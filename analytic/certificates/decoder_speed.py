@@ -7,9 +7,7 @@ V - 1 = (u* - 1) exp(u*), so that no root has to be enclosed.
 
 from __future__ import annotations
 
-from snapdyn.analytic.certificates.balls import exp_moment, expm1_excess, expm1_ratio
-from snapdyn.analytic.certificates.certificate import Statement
-from snapdyn.analytic.certificates.prover import Ball, Inequality
+from snapdyn.analytic.certificates.prover import Ball, Inequality, Statement, exp_moment, expm1_excess, expm1_ratio
 
 # Decimal constants in margins are the nearest doubles; the bounds of the margins are far above that rounding.
 # Ranges that the certificates cover. u follows from eta_Y s = 1e-15..1e18: `h_increasing` proves that.
@@ -17,6 +15,7 @@ VOCABULARY = (4.0, 1e12)
 VISITS = (1e-9, 1e15)
 RATE = (1e-6, 1e3)
 U = (9e-16, 70.0)
+EVERYWHERE = {"V": VOCABULARY, "u": U}
 # u_+ and u_- of V = 4..1e12, u* of the same, rounded outwards.
 U_PLUS = (1.5121, 31.0673)
 U_PEAK = (1.6035, 24.4751)
@@ -48,8 +47,8 @@ h_increasing = Statement(
     "(V-1+(exp(u)-1)/u)/(V-1+exp(u)); numerator and denominator differ by exp(u) - (exp(u)-1)/u, u times the integral "
     "of t exp(u t). The last two inequalities show that u in [9e-16, 70] covers the box.",
     inequalities=(
-        Inequality("d ln h/d ln s > 0", _elasticity, {"V": VOCABULARY, "u": U}),
-        Inequality("exp(u) > (exp(u) - 1)/u", lambda V, u: exp_moment(u), {"V": VOCABULARY, "u": U}),
+        Inequality("d ln h/d ln s > 0", _elasticity, EVERYWHERE),
+        Inequality("exp(u) > (exp(u) - 1)/u", lambda V, u: exp_moment(u), EVERYWHERE),
         Inequality(
             "eta_Y s < 1e-15 at u = 9e-16",
             lambda V, u: 1 - 1e15 * scaled_visits(u, V),
@@ -63,7 +62,7 @@ h_increasing = Statement(
         Inequality(
             "h grows in proportion to s, to 1 %: d ln h/d ln s > 0.99",
             lambda V, u: _elasticity(V, u) - 0.99,
-            {"V": VOCABULARY, "u": U},
+            EVERYWHERE,
         ),
     ),
 )
@@ -74,7 +73,7 @@ gamma_single_maximum = Statement(
     source="own; Eq. (85)",
     words="For V in [4, 1e12], gamma increases up to t* and falls after it (V h in (0, 70], any K and eta_Y).",
     latex=r"\operatorname{sign}\frac{d\gamma}{dt}=\operatorname{sign}(t^*-t)",
-    box={"V": VOCABULARY, "u": U},
+    box=EVERYWHERE,
     reduction="gamma is proportional to u/(V-1+exp(u)), whose derivative has the sign of V-1 - (u-1) exp(u); V-1 = "
     "(u*-1) exp(u*). Over exp(u*) (u - u*), its negative is (u*-1) (exp(d)-1)/d + exp(d), d = u - u*, which is the "
     "divided difference of (u-1) exp(u).",
@@ -94,19 +93,20 @@ gamma_single_maximum = Statement(
         Inequality(
             "gamma increases up to t0' = K ln V/eta_Y",
             lambda V, u: V - 1 - (u - 1) * u.exp(),
-            {"V": VOCABULARY, "u": U},
+            EVERYWHERE,
             where=lambda V, u: V.log() - scaled_visits(u, V),
         ),
     ),
 )
 
 
-def _omega_1_log(u_plus: Ball) -> tuple[Ball, Ball]:
-    """omega_1 ln V = u_+ - ln V, and ln ln V; V = 1 + exp(u_+)/u_+."""
+def _omega_1_excess(u_plus: Ball, factor: float) -> Ball:
+    """omega_1 ln V - factor ln ln V, omega_1 ln V = u_+ - ln V; V = 1 + exp(u_+)/u_+."""
     excess = u_plus.log() - (u_plus * (-u_plus).exp()).log1p()
-    return excess, (u_plus - excess).log()
+    return excess - factor * (u_plus - excess).log()
 
 
+FROM_10 = {"u_plus": (3.4296, U_PLUS[1])}
 lemma_8 = Statement(
     id="lemma8",
     title="The two roots of exp(u) = (V-1) u, and the sizes of omega_0 and omega_1",
@@ -122,13 +122,13 @@ lemma_8 = Statement(
         Inequality("the minimum is negative: ln(V-1) > 1", lambda V: (V - 1).log() - 1, {"V": VOCABULARY}),
         Inequality(
             "omega_1 ln V > ln ln V",
-            lambda u_plus: _omega_1_log(u_plus)[0] - _omega_1_log(u_plus)[1],
-            {"u_plus": (3.4296, U_PLUS[1])},
+            lambda u_plus: _omega_1_excess(u_plus, 1.0),
+            FROM_10,
         ),
         Inequality(
             "omega_1 ln V < 1.4 ln ln V",
-            lambda u_plus: 1.4 * _omega_1_log(u_plus)[1] - _omega_1_log(u_plus)[0],
-            {"u_plus": (3.4296, U_PLUS[1])},
+            lambda u_plus: -_omega_1_excess(u_plus, 1.4),
+            FROM_10,
         ),
         Inequality(
             "omega_0 V^0.99 ln V < 2",
@@ -139,8 +139,8 @@ lemma_8 = Statement(
     wrong=(
         Inequality(
             "u_+ = ln V + ln ln V to leading order bounds it: omega_1 ln V < ln ln V",
-            lambda u_plus: _omega_1_log(u_plus)[1] - _omega_1_log(u_plus)[0],
-            {"u_plus": (3.4296, U_PLUS[1])},
+            lambda u_plus: -_omega_1_excess(u_plus, 1.0),
+            FROM_10,
         ),
         Inequality("two roots for V >= 3 as well", lambda V: (V - 1).log() - 1, {"V": (3.0, VOCABULARY[1])}),
     ),
@@ -151,11 +151,17 @@ def _omega_0_log(u_minus: Ball) -> Ball:
     return u_minus + (u_minus * (-u_minus).exp()).log1p()
 
 
+def _visits_at_first_stage(V: Ball) -> Ball:
+    """eta_Y s - ln V at u = ln(V-1)."""
+    return 1 - 2 / V + (1 - 1 / V).log() - (V - 1).log() / V
+
+
 def _early_constant(V: Ball, u: Ball) -> Ball:
     """gamma/((1-1/V)^2 eta_Y s)."""
     return 1 / ((1 + u.expm1() / V) * (1 + (expm1_ratio(u) - 1) / V))
 
 
+FROM_5 = (5.0, 1e12)
 lemma_9_early = Statement(
     id="lemma9-early",
     title="Speed control before the transition, with the conditions it needs",
@@ -166,7 +172,7 @@ lemma_9_early = Statement(
     "V^-0.99 suffices.",
     latex=r"e^{Vh}\le\min(V-1,(V-1)Vh),\quad0.4\le\frac{\gamma}{(1-1/V)^2\,\eta_Yt/K}\le1\qquad"
     r"\Bigl(\frac{2(V-1)u_--1}V\le\frac{\eta_Yt}K\le\ln V,\ V\ge5\Bigr)",
-    box={"V": (5.0, 1e12)},
+    box={"V": FROM_5},
     reduction="The first inequality says that eta_Y s is above ln V at u = ln(V-1), hence u < ln(V-1) up to t0'. With "
     "u = u_- + c and V-1 = exp(u_-)/u_-, (V-1) u - exp(u) = exp(u_-) c (1/u_- - (exp(c)-1)/c), for c up to ln(V-1) - "
     "u_- = -ln u_-. At u_- (45) gives V eta_Y s = 2 (V-1) u_- - 1 = 2 exp(u_-) - 1. The constant of gamma is "
@@ -174,8 +180,8 @@ lemma_9_early = Statement(
     inequalities=(
         Inequality(
             "eta_Y s > ln V at u = ln(V-1)",
-            lambda V: 1 - 2 / V + (1 - 1 / V).log() - (V - 1).log() / V,
-            {"V": (5.0, 1e12)},
+            _visits_at_first_stage,
+            {"V": FROM_5},
         ),
         Inequality(
             "exp(u) < (V-1) u between u_- and ln(V-1): (exp(c)-1)/c < 1/u_-, c = -share ln u_-",
@@ -191,39 +197,39 @@ lemma_9_early = Statement(
         Inequality(
             "gamma > 0.4 (1-1/V)^2 eta_Y s, u = share ln(V-1)",
             lambda V, share: _early_constant(V, share * (V - 1).log()) - 0.4,
-            {"V": (5.0, 1e12), "share": (0.0, 1.0)},
+            {"V": FROM_5, "share": (0.0, 1.0)},
         ),
     ),
     wrong=(
         Inequality(
             "no condition on eta_Y: exp(u) < (V-1) u for every u up to t0'",
             lambda V, u: (V - 1) * u - u.exp(),
-            {"V": (5.0, 1e12), "u": U},
+            {"V": FROM_5, "u": U},
             where=lambda V, u: V.log() - scaled_visits(u, V),
         ),
         Inequality(
             "exp(V h) <= V-1 for V >= 4",
-            lambda V: 1 - 2 / V + (1 - 1 / V).log() - (V - 1).log() / V,
+            _visits_at_first_stage,
             {"V": VOCABULARY},
         ),
     ),
 )
 
 
-def _late(u_plus: Ball, c: Ball) -> tuple[Ball, Ball, Ball]:
-    """u, (V-1) u exp(-u) - exp(-u) and (V-1) exp(-u), at u = u_+ + c."""
+def late(u_plus: Ball, c: Ball) -> tuple[Ball, Ball, Ball]:
+    """Return u, (V-1) u exp(-u) - exp(-u) and (V-1) exp(-u), at u = u_+ + c."""
     u = u_plus + c
     return u, (1 + c / u_plus) * (-c).exp() - (-u).exp(), (-c).exp() / u_plus
 
 
 def _late_constant(u_plus: Ball, c: Ball) -> Ball:
     """gamma eta_Y s/((1-1/V)^2 ln(V eta_Y s)), V eta_Y s = exp(u) (1 + rest)."""
-    u, rest, others = _late(u_plus, c)
+    u, rest, others = late(u_plus, c)
     return (1 + rest) / (1 + others) / (1 + rest.log1p() / u)
 
 
 def _late_without_V(u_plus: Ball, c: Ball) -> Ball:
-    u, rest, others = _late(u_plus, c)
+    u, rest, others = late(u_plus, c)
     log = u + rest.log1p() - (1 + of_root(u_plus)).log()
     return 2 * log - u * (1 + rest) / (1 + others)
 

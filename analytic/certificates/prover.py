@@ -1,4 +1,4 @@
-"""Proofs of inequalities on boxes: branch and bound with Arb balls (python-flint).
+"""Proofs of inequalities on boxes by branch and bound with Arb balls (python-flint), and statements made of them.
 
 A ball encloses every value that an expression takes on a sub-box, rounding included. Where the ball of a margin is
 positive, the inequality is proved on the sub-box; where it is negative, the inequality is false there; else the
@@ -123,7 +123,6 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
     >>> print(prove(Inequality("exp(u) > 3 u", lambda u: u.exp() - 3 * u, {"u": (1.0, 2.0)})))
     not proved: exp(u) > 3 u; false on the sub-box u in [1.125, 1.1875] (14 sub-boxes)
     """
-    names = tuple(inequality.box)
     for name, (low, high) in inequality.box.items():
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise InputError(f"expected a finite range for {name}, received [{low:g}, {high:g}]; give low <= high")
@@ -132,12 +131,12 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
         return arb(low) if low == high else arb(low).union(arb(high))
 
     with ctx.workprec(PRECISION):
-        open_boxes: list[tuple[float, int, tuple[tuple[float, float], ...]]] = []
+        open_boxes: list[tuple[float, int, Box]] = []
         lowest, evaluated = math.inf, 0
-        found = [tuple(inequality.box[name] for name in names)]
+        found: list[Box] = [inequality.box]
         while True:
             for ranges in found:
-                coordinates = {name: ball(*ends) for name, ends in zip(names, ranges, strict=True)}
+                coordinates = {name: ball(*ends) for name, ends in ranges.items()}
                 condition = None if inequality.where is None else inequality.where(**coordinates)
                 if condition is not None and condition < 0:
                     continue
@@ -148,8 +147,7 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
                     # Rounding to a float must not raise the bound.
                     lowest = min(lowest, math.nextafter(lower, -math.inf))
                 elif margin < 0 and (condition is None or condition >= 0):
-                    failing = dict(zip(names, ranges, strict=True))
-                    return Proof(inequality.text, inequality.box, False, True, evaluated, lower, failing)
+                    return Proof(inequality.text, inequality.box, False, True, evaluated, lower, dict(ranges))
                 else:
                     heapq.heappush(open_boxes, (lower, evaluated, ranges))
             if not open_boxes and not evaluated:
@@ -162,18 +160,17 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
             lower, _, worst = heapq.heappop(open_boxes)
             found = _halves(worst) if evaluated < max_boxes else []
             if not found:
-                failing = dict(zip(names, worst, strict=True))
-                return Proof(inequality.text, inequality.box, False, False, evaluated, lower, failing)
+                return Proof(inequality.text, inequality.box, False, False, evaluated, lower, dict(worst))
 
 
-def _halves(ranges: tuple[tuple[float, float], ...]) -> list[tuple[tuple[float, float], ...]]:
+def _halves(ranges: Box) -> list[Box]:
     """Halve the relatively widest range; nothing if all are too narrow."""
-    width, i = max((_width(*ends), -i) for i, ends in enumerate(ranges))
-    if width < NARROWEST:
+    widest = max(ranges, key=lambda name: _width(*ranges[name]))
+    low, high = ranges[widest]
+    if _width(low, high) < NARROWEST:
         return []
-    low, high = ranges[-i]
     middle = math.sqrt(low) * math.sqrt(high) if low > 0 and high > 4 * low else (low + high) / 2
-    return [(*ranges[:-i], half, *ranges[1 - i :]) for half in ((low, middle), (middle, high))]
+    return [{**ranges, widest: half} for half in ((low, middle), (middle, high))]
 
 
 def _width(low: float, high: float) -> float:
@@ -183,3 +180,121 @@ def _width(low: float, high: float) -> float:
 
 def _described(box: Box) -> str:
     return ", ".join(f"{name} in [{low:.7g}, {high:.7g}]" for name, (low, high) in box.items()) or "a point"
+
+
+def expm1_ratio(u: Ball) -> Ball:
+    """Return (exp(u) - 1)/u, the integral of exp(u t)."""
+    return _increasing(lambda end: end.expm1() / end, u, 1)
+
+
+def expm1_excess(u: Ball) -> Ball:
+    """Return (exp(u) - 1 - u)/u^2, the integral of (1 - t) exp(u t)."""
+    return _increasing(lambda end: (end.expm1() - end) / end**2, u, 2)
+
+
+def exp_moment(u: Ball) -> Ball:
+    """Return (u exp(u) - exp(u) + 1)/u^2, the integral of t exp(u t)."""
+    return _increasing(lambda end: (end * end.exp() - end.expm1()) / end**2, u, 2)
+
+
+def _increasing(function: Callable[[Ball], Ball], u: Ball, inverse_at_0: int) -> Ball:
+    def value(end: Ball) -> Ball:
+        # At 0 itself the quotient is 0/0, and its value 1 or 1/2.
+        return function(end) if end != 0 else 1 / (0 * end + inverse_at_0)
+
+    return value(u.lower()).union(value(u.upper()))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement on a box that interval proofs can certify.
+
+    Parameters
+    ----------
+    id : str
+        Unique name.
+    title : str
+        One line.
+    source : str
+        Equation or lemma of arXiv 2305.16380v4; "own" for a result that is not in the paper.
+    words : str
+        The statement in words, with its conditions.
+    latex : str
+        The statement as LaTeX mathematics, without delimiters.
+    box : mapping of str to (float, float)
+        Ranges of the quantities that `words` names.
+    reduction : str
+        How the statement follows from the inequalities.
+    inequalities : tuple of Inequality
+        Together they prove the statement.
+    wrong : tuple of Inequality
+        Plausible but false statements about the same quantities (negative controls).
+    """
+
+    id: str
+    title: str
+    source: str
+    words: str
+    latex: str
+    box: dict[str, tuple[float, float]]
+    reduction: str
+    inequalities: tuple[Inequality, ...]
+    wrong: tuple[Inequality, ...]
+
+    def run(self, max_boxes: int = 100_000) -> Certificate:
+        """Prove every inequality of the statement.
+
+        Parameters
+        ----------
+        max_boxes : int
+            Largest number of sub-boxes for each inequality.
+
+        Returns
+        -------
+        Certificate
+
+        Examples
+        --------
+        >>> from snapdyn.analytic.certificates import CERTIFICATES
+        >>> certificate = CERTIFICATES["gamma-single-maximum"].run()
+        >>> certificate.proved, certificate.failing
+        (True, None)
+        """
+        return Certificate(self, tuple(prove(inequality, max_boxes) for inequality in self.inequalities))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The result of running a statement's proofs.
+
+    Attributes
+    ----------
+    statement : Statement
+        What was to be proved.
+    proofs : tuple of Proof
+        One result per inequality.
+    """
+
+    statement: Statement
+    proofs: tuple[Proof, ...]
+
+    @property
+    def proved(self) -> bool:
+        """True if every inequality is proved on its whole box."""
+        return self.failing is None
+
+    @property
+    def boxes(self) -> int:
+        """Number of sub-boxes, summed over the inequalities."""
+        return sum(proof.boxes for proof in self.proofs)
+
+    @property
+    def failing(self) -> Proof | None:
+        """The first proof that failed; its ``failing`` is the sub-box. None if all are proved."""
+        return next((proof for proof in self.proofs if not proof.proved), None)
+
+    def __str__(self) -> str:
+        """Return the result in one sentence."""
+        if self.failing is not None:
+            return f"{self.statement.id}: {self.failing}"
+        return f"{self.statement.id}: certified on {self.boxes} sub-boxes of {len(self.proofs)} inequalities"

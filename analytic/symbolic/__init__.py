@@ -2,43 +2,23 @@
 
 from snapdyn.analytic.symbolic import (
     attention,
-    concentration,
-    correlation,
     decoder,
-    gains,
-    lag,
+    loss_gradient,
     orbit,
     overlapping_decoder,
-    profile_growth,
-    sequence,
     speed,
     stages,
     theorem_1,
     transition,
 )
-from snapdyn.analytic.symbolic.derivation import Derivation
+from snapdyn.analytic.symbolic.derivation import DECLARED, Derivation
 from snapdyn.analytic.symbolic.loss_gradient import gradient
 
 __all__ = ["Derivation", "derivation_of", "derivations", "gradient"]
 
 # Modules in the order of the paper's appendix; each declares its derivations in the same order.
-MODULES = (
-    sequence,
-    decoder,
-    lag,
-    speed,
-    stages,
-    concentration,
-    correlation,
-    theorem_1,
-    attention,
-    gains,
-    orbit,
-    profile_growth,
-    transition,
-    overlapping_decoder,
-)
-_BUILDERS = {id_: build for module in MODULES for id_, build in module.DERIVATIONS.items()}
+MODULES = (loss_gradient, decoder, speed, stages, theorem_1, attention, orbit, transition, overlapping_decoder)
+_BUILDERS = {id_: build for module in MODULES for id_, build in DECLARED.items() if build.__module__ == module.__name__}
 
 
 def derivation_of(id_: str) -> Derivation:

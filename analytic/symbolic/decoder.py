@@ -7,19 +7,17 @@ import sympy as sp
 from snapdyn.analytic.symbolic.derivation import (
     CLASSES,
     Derivation,
-    Derivations,
+    Residuals,
     V,
+    declare,
     e_prime,
     eta_Y,
     gram,
     h,
     resolve_lambert,
     s,
-    u,
     v,
 )
-
-DERIVATIONS = Derivations()
 
 visits = (sp.exp(V * h) - 1 + (V - 1) * V * h) / (V * eta_Y)
 """s(h), the visits needed to reach h: Eq. (45) solved for s."""
@@ -43,13 +41,13 @@ _error_row = sp.Matrix([[1 - _alpha[0], -_alpha[1], -_alpha[2]]])
 
 def _gradient_residuals(
     name: str, variables: sp.Matrix, logits: sp.Matrix, alpha_logits: sp.Matrix
-) -> Callable[[sp.Basic], dict[str, sp.Expr]]:
+) -> Callable[[sp.Basic], Residuals]:
     """Return the residuals of a claimed gradient of the log-likelihood in a matrix of variables.
 
     `alpha_logits` are the logits whose softmax stands for alpha in the claim.
     """
 
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
+    def residuals(claim: sp.Basic) -> Residuals:
         exponentials = alpha_logits.applyfunc(sp.exp)
         softmax = {alpha: share / sum(exponentials) for alpha, share in zip(_alpha, exponentials, strict=True)}
         J, gradient = _log_likelihood(logits), claim.subs(softmax)
@@ -62,25 +60,21 @@ def _gradient_residuals(
     return residuals
 
 
-@DERIVATIONS.declare
+@declare
 def decoder_gradient() -> Derivation:
     """Return the gradient in Y of Eqs. (3) and (7), here for two tokens and three outputs."""
     Y, f = _matrix_of_symbols("Y", 2, 3), sp.Matrix(sp.symbols("f_1:3", positive=True))
     logits = Y.T * f
     return Derivation(
-        title="dJ/dY = f (x_{T+1} - alpha)^T, alpha = softmax(Y^T f)",
-        source="Lemma 1, Eqs. (3), (7), (15)-(17)",
-        statement=sp.Eq(
-            sp.MatrixSymbol(r"\frac{\partial J}{\partial Y}", 2, 3),
-            (f * _error_row).as_immutable(),
-            evaluate=False,
-        ),
-        steps=(("J", _log_likelihood(logits)),),
-        residuals=_gradient_residuals("Y", Y, logits, logits),
+        "dJ/dY = f (x_{T+1} - alpha)^T, alpha = softmax(Y^T f)",
+        "Lemma 1, Eqs. (3), (7), (15)-(17)",
+        r"\frac{\partial J}{\partial Y}",
+        f * _error_row,
+        _gradient_residuals("Y", Y, logits, logits),
     )
 
 
-@DERIVATIONS.declare
+@declare
 def row_gradient() -> Derivation:
     """Return Eqs. (24)-(25): in W' = F'^T Y the gradient is zero except in the row of the visited class."""
     F, W = _matrix_of_symbols("F", 2, 2), _matrix_of_symbols("w", 2, 3)
@@ -88,38 +82,30 @@ def row_gradient() -> Derivation:
     # The logits of class 1, Y^T f_1 with Y = F'^{-T} W'.
     logits = ((F.T.inv() * W).T * F[:, 0]).applyfunc(sp.simplify)
     return Derivation(
-        title="dJ/dW' = e_n (x_{T+1} - alpha)^T, alpha = softmax(w_n)",
-        source="Lemma 3, Eqs. (24)-(25)",
-        statement=sp.Eq(
-            sp.MatrixSymbol(r"\frac{\partial J}{\partial W'}", 2, 3),
-            (sp.Matrix([1, 0]) * _error_row).as_immutable(),
-            evaluate=False,
-        ),
-        steps=(("logits of class 1", row_of_class.as_immutable()),),
-        residuals=_gradient_residuals("w", W, logits, row_of_class),
+        "dJ/dW' = e_n (x_{T+1} - alpha)^T, alpha = softmax(w_n)",
+        "Lemma 3, Eqs. (24)-(25)",
+        r"\frac{\partial J}{\partial W'}",
+        sp.Matrix([1, 0]) * _error_row,
+        _gradient_residuals("w", W, logits, row_of_class),
     )
 
 
-def _entry_residuals(matrix: sp.Matrix) -> Callable[[sp.Basic], dict[str, sp.Expr]]:
+def _entry_residuals(matrix: sp.Matrix) -> Callable[[sp.Basic], Residuals]:
     """Return the residuals of a claimed matrix, entry by entry."""
 
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {f"entry {i}{j}": matrix[i, j] - claim[i, j] for i in range(CLASSES) for j in range(CLASSES)}
-
-    return residuals
+    return lambda claim: {f"entry {i}{j}": matrix[i, j] - claim[i, j] for i in range(CLASSES) for j in range(CLASSES)}
 
 
-@DERIVATIONS.declare
+@declare
 def modified_flow() -> Derivation:
     """Return Lemma 3: under Eq. (26) the rows of W = F^T Y decouple, here for K = 3 classes."""
-    moved = sp.MatrixSymbol("F", 3, 3).T * (sp.MatrixSymbol("F", 3, 3) * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3)))
+    F = sp.MatrixSymbol("F", 3, 3)
     return Derivation(
-        title="The modified flow moves only the visited class's row of W: F^T (F - F E') = I",
-        source="Lemma 3, Eqs. (8), (26)-(30)",
-        statement=sp.Eq(moved, sp.ImmutableMatrix.eye(3), evaluate=False),
-        steps=(("G = F^T F = I + E", gram), ("E' = I - (I+E)^{-1}", sp.simplify(e_prime()))),
-        # Column n of F^T (F - F E') holds the change of the rows of W by a visit of class n.
-        residuals=_entry_residuals(gram - gram * e_prime()),
+        "The modified flow moves only the visited class's row of W: F^T (F - F E') = I",
+        "Lemma 3, Eqs. (8), (26)-(30)",
+        F.T * (F * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3))),
+        sp.ImmutableMatrix.eye(3),
+        _entry_residuals(gram - gram * e_prime()),
     )
 
 
@@ -136,68 +122,52 @@ def _errors() -> tuple[sp.Expr, sp.Expr]:
     return 1 - sp.exp(at_next) / total, -sp.exp(at_other) / total
 
 
-@DERIVATIONS.declare
+@declare
 def discrete_recursion() -> Derivation:
     """Return Eq. (33): one SGD step on w_n = (V-1) h zeta_n leaves it proportional to zeta_n and raises h."""
     next_logit, other_logit = _logits()
     next_error, other_error = _errors()
 
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        # zeta_n has the entry 1 at the next token and -1/(V-1) elsewhere.
-        return {
+    # zeta_n has the entry 1 at the next token and -1/(V-1) elsewhere.
+    return Derivation(
+        "One SGD step on a class raises its h by eta_Y/(V-1+exp(V h))",
+        "Lemma 5, Eqs. (31)-(39)",
+        sp.Symbol("h_{next}") - h,
+        slope_of_h,
+        lambda claim: {
             "next token": next_logit + eta_Y * next_error - (V - 1) * (h + claim),
             "other tokens": other_logit + eta_Y * other_error + (h + claim),
-        }
-
-    return Derivation(
-        title="One SGD step on a class raises its h by eta_Y/(V-1+exp(V h))",
-        source="Lemma 5, Eqs. (31)-(39)",
-        statement=sp.Eq(sp.Symbol("h_{next}") - h, slope_of_h, evaluate=False),
-        steps=(
-            ("logit at the next token", next_logit),
-            ("logit at each other token", other_logit),
-            ("error at the next token", sp.simplify(next_error)),
-            ("error at each other token", sp.simplify(other_error)),
-        ),
-        residuals=residuals,
+        },
     )
 
 
-@DERIVATIONS.declare
+@declare
 def error_norm() -> Derivation:
     """Return Corollary 1's norm of the error e_n - alpha_n."""
     next_error, other_error = _errors()
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        norm = sp.sqrt(sp.simplify(next_error**2 + (V - 1) * other_error**2))
-        return {"norm": (claim - norm).subs(V, 1 + v)}
-
+    norm = sp.sqrt(sp.simplify(next_error**2 + (V - 1) * other_error**2))
     return Derivation(
-        title="Norm of the prediction error of a class with decoder growth h",
-        source="Corollary 1, Eq. (71)",
-        statement=sp.Eq(
-            sp.Symbol(r"\left\| e_{n} - \alpha_{n} \right\|"),
-            (V - 1) / (V - 1 + sp.exp(V * h)) * sp.sqrt(V / (V - 1)),
-            evaluate=False,
-        ),
-        steps=(("squared norm", sp.simplify(next_error**2 + (V - 1) * other_error**2)),),
-        residuals=residuals,
+        "Norm of the prediction error of a class with decoder growth h",
+        "Corollary 1, Eq. (71)",
+        r"\left\| e_{n} - \alpha_{n} \right\|",
+        (V - 1) / (V - 1 + sp.exp(V * h)) * sp.sqrt(V / (V - 1)),
+        lambda claim: {"norm": (claim - norm).subs(V, 1 + v)},
     )
 
 
-@DERIVATIONS.declare
+@declare
 def original_flow() -> Derivation:
     """Return Eq. (40): the change of W by a visit of class n under the original flow, here for K = 3 classes."""
     return Derivation(
-        title="The original flow moves every overlapping class's row of W: I + (I+E) E' = F^T F",
-        source="Remark 1, Eqs. (40)-(42)",
-        statement=sp.Eq(sp.MatrixSymbol("F", 3, 3).T * sp.MatrixSymbol("F", 3, 3), gram, evaluate=False),
-        steps=(("E'", sp.simplify(e_prime())),),
-        residuals=_entry_residuals(sp.eye(CLASSES) + gram * e_prime()),
+        "The original flow moves every overlapping class's row of W: I + (I+E) E' = F^T F",
+        "Remark 1, Eqs. (40)-(42)",
+        sp.MatrixSymbol("F", 3, 3).T * sp.MatrixSymbol("F", 3, 3),
+        gram,
+        _entry_residuals(sp.eye(CLASSES) + gram * e_prime()),
     )
 
 
-@DERIVATIONS.declare
+@declare
 def original_flow_speed() -> Derivation:
     """Return Remark 1 for K = V equally overlapping classes: dh/ds of w_n = (V-1) h zeta_n, s = t/K.
 
@@ -205,64 +175,50 @@ def original_flow_speed() -> Derivation:
     """
     rho = sp.Symbol("rho", positive=True)
     next_error, other_error = _errors()
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        # Per round, Eqs. (41)-(42): the visit of the class itself, and those of the K - 1 = V - 1 others.
-        at_next = eta_Y * (next_error + rho * (V - 1) * other_error)
-        at_other = eta_Y * (other_error + rho * (next_error + (V - 2) * other_error))
-        return {"next token": at_next - (V - 1) * claim, "other tokens": at_other + claim}
-
+    # Per round, Eqs. (41)-(42): the visit of the class itself, and those of the K - 1 = V - 1 others.
+    at_next = eta_Y * (next_error + rho * (V - 1) * other_error)
+    at_other = eta_Y * (other_error + rho * (next_error + (V - 2) * other_error))
     return Derivation(
-        title="Original flow, K = V equal overlaps: w_n = (V-1) h zeta_n with h at the rate (1-rho) eta_Y",
-        source="Remark 1, Eq. (43), its prefactor moved into the rate",
-        statement=sp.Eq(sp.Symbol(r"\dot h"), (1 - rho) * slope_of_h, evaluate=False),
-        steps=(("error at the next token", next_error), ("error at each other token", other_error)),
-        residuals=residuals,
-        # The h of (43) is the h here over 1 - rho.
+        "Original flow, K = V equal overlaps: w_n = (V-1) h zeta_n with h at the rate (1-rho) eta_Y",
+        "Remark 1, Eq. (43), its prefactor moved into the rate",
+        r"\dot h",
+        (1 - rho) * slope_of_h,
+        lambda claim: {"next token": at_next - (V - 1) * claim, "other tokens": at_other + claim},
         printed=((1 - rho) * slope_of_h).subs(h, h / (1 - rho)),
     )
 
 
-@DERIVATIONS.declare
+@declare
 def h_implicit() -> Derivation:
     """Return Eq. (45) from the ODE (44) by separation of variables."""
     x = sp.Symbol("x", positive=True)
     integral = sp.integrate((1 / slope_of_h).subs(h, x), (x, 0, h))
 
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {
+    return Derivation(
+        "Visits needed to reach h: exp(V h) + (V-1) V h = V eta_Y s + 1, solved for s",
+        "Lemma 6, Eqs. (44)-(45)",
+        s,
+        visits,
+        lambda claim: {
             "dh/ds of Eq. (44)": sp.diff(claim, h) * slope_of_h - 1,
             "h(0) = 0": claim.subs(h, 0),
             "sympy's integral": claim - integral,
-        }
-
-    return Derivation(
-        title="Visits needed to reach h: exp(V h) + (V-1) V h = V eta_Y s + 1, solved for s",
-        source="Lemma 6, Eqs. (44)-(45)",
-        statement=sp.Eq(s, visits, evaluate=False),
-        steps=(("ds/dh", 1 / slope_of_h), ("integrated from h(0) = 0", integral)),
-        residuals=residuals,
+        },
     )
 
 
-@DERIVATIONS.declare
+@declare
 def h_closed() -> Derivation:
     """Return the closed form of h by Lambert's function."""
     A = (V * eta_Y * s + 1) / (V - 1)
-    closed = (A - sp.LambertW(sp.exp(A) / (V - 1))) / V
-    (solution,) = sp.solve(sp.exp(u) + v * u - V * eta_Y * s - 1, u)
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {
-            "Eq. (45)": resolve_lambert((visits.subs(h, claim) - s).subs(V, 1 + v)),
-            "dh/ds of Eq. (44)": resolve_lambert((sp.diff(claim, s) - slope_of_h.subs(h, claim)).subs(V, 1 + v)),
-            "h(0) = 0": resolve_lambert(claim.subs(s, 0).subs(V, 1 + v)),
-        }
-
     return Derivation(
-        title="h in closed form: V h = A - W(exp(A)/(V-1)), A = (V eta_Y s + 1)/(V-1)",
-        source="own, from Eq. (45)",
-        statement=sp.Eq(h, closed, evaluate=False),
-        steps=(("u = V h solved from Eq. (45) by sympy, v = V-1", solution),),
-        residuals=residuals,
+        "h in closed form: V h = A - W(exp(A)/(V-1)), A = (V eta_Y s + 1)/(V-1)",
+        "own, from Eq. (45)",
+        h,
+        (A - sp.LambertW(sp.exp(A) / (V - 1))) / V,
+        lambda claim: {
+            "Eq. (45)": resolve_lambert(visits.subs(h, claim) - s),
+            "dh/ds of Eq. (44)": resolve_lambert(sp.diff(claim, s) - slope_of_h.subs(h, claim)),
+            "h(0) = 0": resolve_lambert(claim.subs(s, 0)),
+        },
     )

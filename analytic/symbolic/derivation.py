@@ -35,6 +35,10 @@ def e_prime() -> sp.ImmutableMatrix:
     return sp.eye(CLASSES).as_immutable() - gram.inv()
 
 
+Residuals = dict[str, sp.Expr]
+"""What must vanish, by name."""
+
+
 @dataclass(frozen=True)
 class Derivation:
     """One formula of the theory, with the equations that decide whether it holds.
@@ -45,28 +49,38 @@ class Derivation:
         The formula in words or plain text, in one line.
     source : str
         Equation or lemma of arXiv 2305.16380v4; "own" for a result that is not in the paper.
-    statement : sympy.Eq
-        The formula; its right-hand side is the claim.
-    steps : tuple of (str, sympy.Basic)
-        Intermediate results of the derivation, as computed by sympy.
+    left : str or sympy.Basic
+        Left side of the formula: an expression, or the LaTeX of a symbol (of a matrix, if the claim is one).
+    claim : sympy.Basic
+        Right side of the formula.
     residuals : callable
         Function from a claimed right-hand side to named residuals (defining equation, initial condition, ...).
         The formula holds if and only if all vanish identically (an asymptotic one to its leading order).
     printed : sympy.Basic, optional
         The right-hand side as the paper prints it, where the residuals reject that.
     id : str
-        Name of the derivation, unique; `Derivations.declare` sets it.
+        Name of the derivation, unique; the decorator `declare` sets it.
     """
 
     title: str
     source: str
-    statement: sp.Eq
-    steps: tuple[tuple[str, sp.Basic], ...]
-    residuals: Callable[[sp.Basic], dict[str, sp.Expr]]
+    left: str | sp.Basic
+    claim: sp.Basic
+    residuals: Callable[[sp.Basic], Residuals]
     printed: sp.Basic | None = None
     id: str = ""
 
-    def verify(self, claim: sp.Basic | None = None) -> dict[str, sp.Expr]:
+    @property
+    def statement(self) -> sp.Eq:
+        """The formula; its right-hand side is the claim."""
+        claim, left = self.claim, self.left
+        if isinstance(claim, sp.MatrixBase):
+            claim = claim.as_immutable()
+        if isinstance(left, str):
+            left = sp.MatrixSymbol(left, *claim.shape) if isinstance(claim, sp.MatrixBase) else sp.Symbol(left)
+        return sp.Eq(left, claim, evaluate=False)
+
+    def verify(self, claim: sp.Basic | None = None) -> Residuals:
         """Simplify the residuals of a claim exactly.
 
         Parameters
@@ -80,7 +94,7 @@ class Derivation:
             Residuals by name. All are 0 for a true formula; a wrong claim, such as `printed`, has at least one
             residual that is not 0.
         """
-        residuals = self.residuals(self.statement.rhs if claim is None else claim)
+        residuals = self.residuals(self.claim if claim is None else claim)
         return {name: sp.simplify(residual) for name, residual in residuals.items()}
 
     def latex(self) -> str:
@@ -88,48 +102,48 @@ class Derivation:
         return sp.latex(self.statement)
 
 
-class Derivations(dict[str, Callable[[], Derivation]]):
-    """The derivations that one module declares: ids and the functions that build them, in order of declaration."""
+DECLARED: dict[str, Callable[[], Derivation]] = {}
+"""Functions that build the declared derivations, by id."""
 
-    def declare(self, build: Callable[[], Derivation]) -> Callable[[], Derivation]:
-        """Declare a derivation by decorating the function that builds it.
 
-        Parameters
-        ----------
-        build : callable
-            Function without arguments, whose name, with - in place of _, becomes the id.
+def declare(build: Callable[[], Derivation]) -> Callable[[], Derivation]:
+    """Declare a derivation by decorating the function that builds it.
 
-        Returns
-        -------
-        callable
-            The same function, which now sets the id and builds the derivation once.
+    Parameters
+    ----------
+    build : callable
+        Function without arguments, whose name, with - in place of _, becomes the id.
 
-        Raises
-        ------
-        ValueError
-            The id is taken.
-        """
-        id_ = build.__name__.replace("_", "-")
-        if id_ in self:
-            raise ValueError(
-                f"expected a new id for a derivation, received {id_!r}, which is taken; rename the function"
-            )
+    Returns
+    -------
+    callable
+        The same function, which now sets the id and builds the derivation once.
 
-        @cache
-        @wraps(build)
-        def built() -> Derivation:
-            return replace(build(), id=id_)
+    Raises
+    ------
+    ValueError
+        The id is taken.
+    """
+    id_ = build.__name__.replace("_", "-")
+    if id_ in DECLARED:
+        raise ValueError(f"expected a new id for a derivation, received {id_!r}, which is taken; rename the function")
 
-        self[id_] = built
-        return built
+    @cache
+    @wraps(build)
+    def built() -> Derivation:
+        return replace(build(), id=id_)
+
+    DECLARED[id_] = built
+    return built
 
 
 def resolve_lambert(expr: sp.Expr) -> sp.Expr:
     """Replace each W = LambertW(x, k) by a symbol w, using exp(w) = x/w, and W(a exp(a)) = a for a > 0.
 
     sympy applies neither rule to a W inside a longer exponent. The result is rational in w where the rules
-    apply, so `simplify` decides whether it vanishes.
+    apply, so `simplify` decides whether it vanishes. V is written as 1 + v.
     """
+    expr = expr.subs(V, 1 + v)
     for lambert in sorted(expr.atoms(sp.LambertW), key=sp.default_sort_key):
         argument = lambert.args[0]
         principal = len(lambert.args) == 1 or lambert.args[1] == 0

@@ -1,4 +1,4 @@
-"""Exact gradient of the loss (2) in Y and Z at small sizes, differentiated by sympy (Lemma 1, Section 9)."""
+"""Gradient of the loss (2): its derivation for a finite sequence (Lemmas 1, 2, 18), and by sympy at small sizes."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,7 +7,68 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
+from snapdyn.analytic.symbolic.derivation import Derivation, Residuals, declare
 from snapdyn.errors import FloatArray, InputError, real_array, whole_array
+
+TOKENS = 3
+POSITIONS = (0, 1, 1, 2)
+"""Token at each of the T-1 = 4 contextual positions; one token occurs twice."""
+w = sp.symbols(f"w_1:{TOKENS + 1}", positive=True)
+"""exp(z_l), so that d/dz_l = w_l d/dw_l and every expression is algebraic."""
+slope = sp.Matrix(sp.symbols(f"g_1:{TOKENS + 1}", real=True))
+"""dJ/df; in the paper Y (x_{T+1} - alpha)."""
+
+X = sp.Matrix(len(POSITIONS), TOKENS, lambda position, token: int(POSITIONS[position] == token))
+attention = X * sp.Matrix(w) / sum(X * sp.Matrix(w))
+"""b, over positions."""
+gathered = X.T * attention
+"""q = X^T b, over tokens."""
+
+
+@declare
+def sequence_gradient() -> Derivation:
+    """Return Eq. (4), by differentiating through the softmax over positions."""
+    q, norm = (
+        sp.Matrix(sp.symbols(f"q_1:{TOKENS + 1}", positive=True)),
+        sp.Symbol(r"\left\| {q} \right\|", positive=True),
+    )
+    # X^T diag(b) X = diag(q): derivation `sequence-counts`.
+    claim = sp.diag(*q) * (slope - q * q.dot(slope) / norm**2) / norm
+
+    def residuals(claimed: sp.Basic) -> Residuals:
+        length = sp.sqrt(gathered.dot(gathered))
+        at_sequence = claimed.subs({norm: length, **dict(zip(q, gathered, strict=True))})
+        through_softmax = slope.dot(gathered / length)
+        return {f"token {j}": sp.factor(w[j] * sp.diff(through_softmax, w[j]) - at_sequence[j]) for j in range(TOKENS)}
+
+    return Derivation(
+        "dJ/dz = diag(q) (I - f f^T)/||q|| dJ/df for a finite sequence, q = X^T b, f = q/||q||",
+        "Lemma 1, Eqs. (3)-(4), (17)-(19)",
+        r"\frac{\partial J}{\partial z}",
+        claim,
+        residuals,
+    )
+
+
+@declare
+def sequence_counts() -> Derivation:
+    """Return X^T b as a function of the tokens' frequencies q_l; X^T diag(b) X is the diagonal matrix of it."""
+    frequencies = [sp.Rational(POSITIONS.count(token), len(POSITIONS)) for token in range(TOKENS)]
+    weights = sp.Matrix([frequency * w_l for frequency, w_l in zip(frequencies, w, strict=True)])
+
+    def residuals(claim: sp.Basic) -> Residuals:
+        vector = {f"X^T b, token {j}": gathered[j] - claim[j] for j in range(TOKENS)}
+        square = X.T * sp.diag(*attention) * X - sp.diag(*claim)
+        matrix = {f"X^T diag(b) X, {i}{j}": square[i, j] for i in range(TOKENS) for j in range(i + 1)}
+        return vector | matrix
+
+    return Derivation(
+        "(X^T b)_l = q_l exp(z_l)/sum_k q_k exp(z_k), q_l the frequency of l; X^T diag(b) X = diag(X^T b)",
+        "Lemmas 2 and 18, Eqs. (5)-(6), (20)-(23), (134)-(135), (137)",
+        "X^{T} b",
+        weights / sum(weights),
+        residuals,
+    )
 
 
 def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: bool) -> tuple[sp.Expr, list[sp.Matrix]]:

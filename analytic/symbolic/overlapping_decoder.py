@@ -7,10 +7,8 @@ output of no class; the right output has 1 - (K-1) b - (V-K) c.
 import sympy as sp
 
 from snapdyn.analytic.symbolic.decoder import visits
-from snapdyn.analytic.symbolic.derivation import Derivation, Derivations, K, V, eta_Y, h
+from snapdyn.analytic.symbolic.derivation import Derivation, K, V, declare, eta_Y, h
 from snapdyn.analytic.symbolic.orbit import C, D, orbit_overlap_exact, orbit_overlap_leading, overlap
-
-DERIVATIONS = Derivations()
 
 g = sp.Symbol("g", positive=True)
 m = 1 + overlap * V / (1 - overlap)
@@ -44,63 +42,53 @@ def _slope(logit: sp.Expr) -> sp.Expr:
     return sp.expand(rate / ((1 - overlap) * b)).subs(c, b * sp.exp(-lead_other))
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_lead_other() -> Derivation:
     """Return the lead v of other classes' outputs over outputs of no class."""
     _, other, rest = _logits()
 
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {"dv/dg of Eq. (7)": sp.diff(claim, g) - _slope(other - rest), "zero start": claim.subs(g, 0)}
-
     return Derivation(
-        title="Identical overlaps: other classes' outputs lead by v = ln(m - (m-1) exp(-g)), m = 1 + rho V/(1-rho)",
-        source="own, from Eq. (7); at K = V Remark 1",
-        statement=sp.Eq(sp.Symbol("v"), lead_other, evaluate=False),
-        steps=(("dv/dg", _slope(other - rest)),),
-        residuals=residuals,
+        "Identical overlaps: other classes' outputs lead by v = ln(m - (m-1) exp(-g)), m = 1 + rho V/(1-rho)",
+        "own, from Eq. (7); at K = V Remark 1",
+        "v",
+        lead_other,
+        lambda claim: {"dv/dg of Eq. (7)": sp.diff(claim, g) - _slope(other - rest), "zero start": claim.subs(g, 0)},
     )
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_lead_own() -> Derivation:
     """Return the lead d of the own output over other classes' outputs."""
     own, other, _ = _logits()
 
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {"dd/dg of Eq. (7)": sp.diff(claim, g) - _slope(own - other), "zero start": claim.subs(g, 0)}
-
     return Derivation(
-        title="Identical overlaps: the own output leads other classes' outputs by d = ((V-K)/m)(v + g) + K g",
-        source="own, from Eq. (7)",
-        statement=sp.Eq(sp.Symbol("d"), lead_own, evaluate=False),
-        steps=(("dd/dg", _slope(own - other)),),
-        residuals=residuals,
+        "Identical overlaps: the own output leads other classes' outputs by d = ((V-K)/m)(v + g) + K g",
+        "own, from Eq. (7)",
+        "d",
+        lead_own,
+        lambda claim: {"dd/dg of Eq. (7)": sp.diff(claim, g) - _slope(own - other), "zero start": claim.subs(g, 0)},
     )
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_time() -> Derivation:
     """Return eta_Y s as a function of g."""
     inner = sp.Symbol("x", positive=True)
     integral = sp.Integral(sp.exp(lead_own.subs(g, inner)), (inner, 0, g))
     claim = (integral + (K - 1) * g + (V - K) / m * (lead_other + g)) / (1 - overlap)
-
-    def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
-        # 1/b = exp(d) + K - 1 + (V-K) exp(-v).
-        rate = (sp.exp(lead_own) + K - 1 + (V - K) * sp.exp(-lead_other)) / (1 - overlap)
-        decoupled = eta_Y * visits.subs(h, g)
-        return {
+    # 1/b = exp(d) + K - 1 + (V-K) exp(-v).
+    rate = (sp.exp(lead_own) + K - 1 + (V - K) * sp.exp(-lead_other)) / (1 - overlap)
+    decoupled = eta_Y * visits.subs(h, g)
+    return Derivation(
+        "Identical overlaps: time as a function of g",
+        "own, from Eq. (7); at rho = 0 Eq. (45)",
+        r"\eta_{Y} s",
+        claim,
+        lambda claimed: {
             "dg = (1-rho) b d(eta_Y s)": sp.diff(claimed, g) - rate,
             "rho = 0: Eq. (45)": claimed.subs(overlap, 0).doit() - decoupled,
             "K = V: Eq. (45) at the rate (1-rho) eta_Y": (1 - overlap) * claimed.subs(K, V).doit() - decoupled,
-        }
-
-    return Derivation(
-        title="Identical overlaps: time as a function of g",
-        source="own, from Eq. (7); at rho = 0 Eq. (45)",
-        statement=sp.Eq(sp.Symbol(r"\eta_{Y} s"), claim, evaluate=False),
-        steps=(("1/b", sp.exp(lead_own) + K - 1 + (V - K) * sp.exp(-lead_other)),),
-        residuals=residuals,
+        },
     )
 
 
@@ -110,90 +98,75 @@ def _beta() -> sp.Expr:
     return -gradient.subs(_COEFFICIENTS, simultaneous=True)
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_beta() -> Derivation:
     """Return beta of the original flow, every term of it positive."""
     claim = (g * (error + b) + (V - K) / m * (lead_other + g) * (b - c)) / (1 - overlap)
-
-    def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
-        own, other, rest = _logits()
-        return {
+    own, other, rest = _logits()
+    return Derivation(
+        "Identical overlaps: beta = [g (1 - a + b) + ((V-K)/m)(v + g)(b - c)]/(1-rho) > 0",
+        "own, from Eq. (7)",
+        "beta_nk",
+        claim,
+        lambda claimed: {
             "-[coefficient of f_k in Y (e_n - alpha_n)]": _beta() - claimed,
             "the coefficients give the lead d": (own - other).subs(_COEFFICIENTS, simultaneous=True) - lead_own,
             "and the lead v": (other - rest).subs(_COEFFICIENTS, simultaneous=True) - lead_other,
             "and sum to 0 over outputs": (_OWN + (K - 1) * _OTHER + (V - K) * _REST).subs(
                 _COEFFICIENTS, simultaneous=True
             ),
-        }
-
-    return Derivation(
-        title="Identical overlaps: beta = [g (1 - a + b) + ((V-K)/m)(v + g)(b - c)]/(1-rho) > 0",
-        source="own, from Eq. (7)",
-        statement=sp.Eq(sp.Symbol("beta_nk"), claim, evaluate=False),
-        steps=(("coefficient of y_k on other outputs", -g / (1 - overlap)),),
-        residuals=residuals,
+        },
     )
 
 
 beta_integral = (K * g**2 / 2 + (V - K) / m * (lead_other + g) * (g - (lead_other + g) / (2 * m))) / (1 - overlap) ** 2
 
 
-@DERIVATIONS.declare
+@declare
 def overlap_beta_integral() -> Derivation:
     """Return the integral of beta over eta_Y s, which drives slow attention in the mean field."""
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        rate = sp.expand(_beta() / ((1 - overlap) * b)).subs(c, b * sp.exp(-lead_other))
-        return {"d/dg": sp.diff(claim, g) - rate, "zero start": claim.subs(g, 0)}
-
+    rate = sp.expand(_beta() / ((1 - overlap) * b)).subs(c, b * sp.exp(-lead_other))
     return Derivation(
-        title="Identical overlaps: the integral of beta is elementary in g",
-        source="own, from Eq. (7)",
-        statement=sp.Eq(sp.Symbol(r"\int \beta d(\eta_{Y} s)"), beta_integral, evaluate=False),
-        steps=(("rho = 0", sp.simplify(beta_integral.subs(overlap, 0))),),
-        residuals=residuals,
+        "Identical overlaps: the integral of beta is elementary in g",
+        "own, from Eq. (7)",
+        r"\int \beta d(\eta_{Y} s)",
+        beta_integral,
+        lambda claim: {"d/dg": sp.diff(claim, g) - rate, "zero start": claim.subs(g, 0)},
     )
 
 
 def _beta_of(derivation: Derivation) -> sp.Expr:
     """Return beta of Theorem 1 from xi_n/gamma = (K-1) rho beta."""
-    return derivation.statement.rhs.subs({C: overlap, D: 1 - overlap}) / ((K - 1) * overlap)
+    return derivation.claim.subs({C: overlap, D: 1 - overlap}) / ((K - 1) * overlap)
 
 
-@DERIVATIONS.declare
+@declare
 def first_gap_modified() -> Derivation:
     """Return the gap of slow attention from the mean field to Eq. (10), exact beta, at t -> 0."""
     claim = overlap * (V - K + 1 + (K - 1) * overlap) / ((1 - overlap) * (1 + (K - 1) * overlap))
-
-    def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
-        # Eq. (10): beta int gamma d(eta_Y s) = beta (V-1)^2 h^2/2, h ~ eta_Y s/V. Mean field: eta_Y s ~ V g/(1-rho).
-        modified = _beta_of(orbit_overlap_exact()) * (V - 1) ** 2 / (2 * V**2)
-        original = sp.diff(beta_integral, g, 2).subs(g, 0) / 2 * ((1 - overlap) / V) ** 2
-        return {"ratio of the two, minus 1": modified / original - 1 - claimed}
-
+    # Eq. (10): beta int gamma d(eta_Y s) = beta (V-1)^2 h^2/2, h ~ eta_Y s/V. Mean field: eta_Y s ~ V g/(1-rho).
+    modified = _beta_of(orbit_overlap_exact()) * (V - 1) ** 2 / (2 * V**2)
+    original = sp.diff(beta_integral, g, 2).subs(g, 0) / 2 * ((1 - overlap) / V) ** 2
     return Derivation(
-        title="Gap of slow attention from the mean field to Eq. (10) at the start: E' (V-K+1+(K-1) rho)",
-        source="own, from Theorem 1 and Eq. (7); sharpens F4",
-        statement=sp.Eq(sp.Symbol(r"\epsilon_{10}"), claim, evaluate=False),
-        steps=(("exact beta", sp.factor(_beta_of(orbit_overlap_exact()))),),
-        residuals=residuals,
+        "Gap of slow attention from the mean field to Eq. (10) at the start: E' (V-K+1+(K-1) rho)",
+        "own, from Theorem 1 and Eq. (7); sharpens F4",
+        r"\epsilon_{10}",
+        claim,
+        lambda claimed: {"ratio of the two, minus 1": modified / original - 1 - claimed},
     )
 
 
-@DERIVATIONS.declare
+@declare
 def gap_leading() -> Derivation:
     """Return the gap from the exact to the leading beta of Theorem 1, the same at every time."""
     claim = -(1 + (1 - 1 / V) * overlap) / (1 + (V - 1) * overlap)
 
-    def residuals(claimed: sp.Basic) -> dict[str, sp.Expr]:
-        return {
-            "ratio of beta, minus 1": _beta_of(orbit_overlap_leading()) / _beta_of(orbit_overlap_exact()) - 1 - claimed
-        }
-
     return Derivation(
-        title="Gap from the exact to the leading beta: -(1 + (1-1/V) rho)/(1 + (V-1) rho)",
-        source="own, from Theorem 1",
-        statement=sp.Eq(sp.Symbol(r"\epsilon_{E'}"), claim, evaluate=False),
-        steps=(("leading beta", sp.factor(_beta_of(orbit_overlap_leading()))),),
-        residuals=residuals,
+        "Gap from the exact to the leading beta: -(1 + (1-1/V) rho)/(1 + (V-1) rho)",
+        "own, from Theorem 1",
+        r"\epsilon_{E'}",
+        claim,
+        lambda claimed: {
+            "ratio of beta, minus 1": _beta_of(orbit_overlap_leading()) / _beta_of(orbit_overlap_exact()) - 1 - claimed
+        },
     )

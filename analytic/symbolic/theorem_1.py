@@ -1,7 +1,7 @@
-"""Derivations for Theorem 1: the back-propagated gradient in the f_n, K = 3 classes, any V >= 3.
+"""Derivations for weakly correlated classes and Theorem 1: Lemmas 13-17, the back-propagated gradient (Eqs. 74-93).
 
-By symmetry in the classes, K = 3 holds every kind of entry: the class itself, a named other, the remaining
-ones.
+Theorem 1 is for K = 3 classes and any V >= 3: by symmetry, these hold every kind of entry, the class itself, a named
+other, and the remaining ones.
 """
 
 from collections.abc import Callable
@@ -9,10 +9,128 @@ from itertools import product
 
 import sympy as sp
 
-from snapdyn.analytic.symbolic.derivation import CLASSES, Derivation, Derivations, E, V, e_prime, h, symmetric_matrix
+from snapdyn.analytic.symbolic.derivation import (
+    CLASSES,
+    Derivation,
+    E,
+    K,
+    Residuals,
+    V,
+    declare,
+    e_prime,
+    gram,
+    h,
+    symmetric_matrix,
+)
 from snapdyn.analytic.symbolic.speed import gamma_of_h
 
-DERIVATIONS = Derivations()
+eigenvalue = sp.Symbol("lambda", real=True)
+largest = sp.Symbol("lambda_1", positive=True)
+
+
+@declare
+def eigenvalue_map() -> Derivation:
+    """Return Lemma 14: an eigenvalue of E' = I - (I+E)^{-1} in the eigenvalue of E."""
+    n = sp.Symbol("n", integer=True, positive=True)
+    small = sp.Symbol("x", positive=True)
+    # Neumann's series for lambda = -x and |x| < 1; both signs are one analytic function.
+    series = sp.summation(small**n, (n, 1, sp.oo)).args[0][0]
+    return Derivation(
+        "lambda' = lambda/(1+lambda)",
+        "Lemmas 14-15, Eqs. (75)-(78)",
+        r"{\lambda}'",
+        eigenvalue / (1 + eigenvalue),
+        lambda claim: {
+            "1 - 1/(1+lambda)": 1 - 1 / (1 + eigenvalue) - claim,
+            "Neumann series": -series - claim.subs(eigenvalue, -small),
+        },
+    )
+
+
+@declare
+def second_order() -> Derivation:
+    """Return E' beyond its first order: the sign of its diagonal (79) and its distance from E (80)."""
+    inverse = gram.inv()
+    # Entries of (I+E)^{-1}.
+    n = symmetric_matrix("n")
+
+    def residuals(claim: sp.Basic) -> Residuals:
+        difference = sp.eye(CLASSES) - inverse - E - claim.subs(dict(zip(n, inverse, strict=True)))
+        return {f"entry {i}{j}": difference[i, j] for i in range(CLASSES) for j in range(i, CLASSES)}
+
+    return Derivation(
+        "E' - E = -E^2 (I+E)^{-1}: diagonal -sum_k lambda_k^2 u_ik^2/(1+lambda_k) <= 0",
+        "Lemmas 16-17, Eqs. (79)-(80)",
+        sp.MatrixSymbol("E'", CLASSES, CLASSES) - sp.MatrixSymbol("E", CLASSES, CLASSES),
+        -(E * E) * n,
+        residuals,
+    )
+
+
+@declare
+def entry_bound() -> Derivation:
+    """Return the bound (90) on the entries of E' at the edge of Assumption 2, |lambda_1| = 1/K."""
+    return Derivation(
+        "|E'_kn| < 1/(K-1) where |lambda_1| < 1/K",
+        "Theorem 1, Eq. (90), by Lemma 15",
+        r"\max |E'_{kn}|",
+        1 / (K - 1),
+        lambda claim: {"|lambda_1|/(1-|lambda_1|)": (largest / (1 - largest)).subs(largest, 1 / K) - claim},
+    )
+
+
+@declare
+def smallest_weight() -> Derivation:
+    """Return the smallest 1/(1+lambda) over |lambda| <= lambda_1, by which (93) bounds -E'_nn from below."""
+    weight = 1 / (1 + eigenvalue)
+
+    # The weight falls along the interval (its slope is -weight^2), so its smallest value is at lambda_1.
+    return Derivation(
+        "-E'_nn = sum_k lambda_k^2 u_nk^2/(1+lambda_k) >= min_k lambda_k^2/(1+|lambda_1|)",
+        "Theorem 1, Eq. (93), where 1 - |lambda_1| is printed",
+        r"\min 1/(1+\lambda)",
+        1 / (1 + largest),
+        lambda claim: {
+            "at lambda = lambda_1": weight.subs(eigenvalue, largest) - claim,
+            "slope": sp.diff(weight, eigenvalue) + weight**2,
+        },
+        printed=1 / (1 - largest),
+    )
+
+
+@declare
+def neumann_pairs() -> Derivation:
+    """Return the sum of the first 2m terms of Neumann's series of (I+A)^{-1}, taken in pairs."""
+    # Powers of one matrix commute, so a commuting symbol stands for A.
+    A = sp.Symbol("A", real=True)
+    m = sp.Symbol("m", integer=True, positive=True)
+
+    return Derivation(
+        "sum_{k < m} A^{2k} (I - A) = (I - A^{2m}) (I+A)^{-1}, so (I+A)^{-1} 1 >= 0 if A >= 0 and A 1 <= 1",
+        "own; Theorem 1(a): xi_n > 0 where |lambda_1| <= 1/sqrt(K-2)",
+        r"\sum_{k<m}A^{2k}(I-A)",
+        (1 - A ** (2 * m)) / (1 + A),
+        lambda claim: {
+            "m = 1": claim.subs(m, 1) - (1 - A),
+            "from m to m + 1": sp.powsimp(sp.expand((claim.subs(m, m + 1) - claim) * (1 + A)))
+            - sp.powsimp(sp.expand(A ** (2 * m) * (1 - A) * (1 + A))),
+        },
+    )
+
+
+@declare
+def three_rows() -> Derivation:
+    """Return an entry of G^{-1} 1 for three classes: the closed core of xi_n > 0 for K = 4."""
+    a, b, c = E[0, 1], E[0, 2], E[1, 2]
+
+    return Derivation(
+        "(G^{-1} 1)_1 det G = (1-c)(1+c-a-b), a, b the overlaps of class 1, c that of the other two",
+        "own; Theorem 1(a) for four classes",
+        r"(G^{-1}\mathbf{1})_1\det G",
+        (1 - c) * (1 + c - a - b),
+        lambda claim: {"(G^-1 1)_1 det G": (gram.adjugate() * sp.ones(CLASSES, 1))[0] - claim},
+    )
+
 
 e = symmetric_matrix("e")
 """E', symmetric, with free entries."""
@@ -52,62 +170,41 @@ def _coefficients(n: int) -> sp.Matrix:
     return _counted(n).subs({sigma: 0, **dict.fromkeys(theta, 0)})
 
 
-@DERIVATIONS.declare
+@declare
 def zeta_products() -> Derivation:
     """Return the inner products of the zeta_n: q1 on the diagonal, q0 off it."""
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {
-            f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j] for i, j in product(range(3), repeat=2)
-        }
-
     return Derivation(
-        title="zeta_i . zeta_i = q1 = V/(V-1), zeta_i . zeta_j = q0 = -V/(V-1)^2",
-        source="Appendix D.1; Eq. (83)",
-        statement=sp.Eq(
-            sp.MatrixSymbol("zeta", 3, 3),
-            sp.ImmutableMatrix(CLASSES, CLASSES, lambda i, j: q1 if i == j else q0),
-            evaluate=False,
-        ),
-        steps=(("zeta_1 at the next tokens, and at any other output", _zeta(0).as_immutable()),),
-        residuals=residuals,
+        "zeta_i . zeta_i = q1 = V/(V-1), zeta_i . zeta_j = q0 = -V/(V-1)^2",
+        "Appendix D.1; Eq. (83)",
+        "zeta",
+        sp.ImmutableMatrix(CLASSES, CLASSES, lambda i, j: q1 if i == j else q0),
+        lambda claim: {
+            f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j] for i, j in product(range(3), repeat=2)
+        },
     )
 
 
-@DERIVATIONS.declare
+@declare
 def error_products() -> Derivation:
     """Return Eq. (83): products of the rows of the solution with the error of class 1, over gamma."""
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {f"row {k}": _product((V - 1) * h * _zeta(k), _error(0)) / gamma_of_h - claim[k] for k in range(CLASSES)}
-
     return Derivation(
-        title="(V-1) h zeta_k . (e_n - alpha_n) = gamma (zeta_k . zeta_n), gamma = (V-1)^2 h/(V-1+exp(V h))",
-        source="Theorem 1, Eqs. (81)-(85)",
-        statement=sp.Eq(
-            sp.MatrixSymbol("v", CLASSES, 1),
-            sp.ImmutableMatrix([q1 if k == 0 else q0 for k in range(CLASSES)]),
-            evaluate=False,
-        ),
-        steps=(("e_1 - alpha_1 at the next tokens, and at any other output", _error(0).as_immutable()),),
-        residuals=residuals,
+        "(V-1) h zeta_k . (e_n - alpha_n) = gamma (zeta_k . zeta_n), gamma = (V-1)^2 h/(V-1+exp(V h))",
+        "Theorem 1, Eqs. (81)-(85)",
+        "v",
+        sp.ImmutableMatrix([q1 if k == 0 else q0 for k in range(CLASSES)]),
+        lambda claim: {
+            f"row {k}": _product((V - 1) * h * _zeta(k), _error(0)) / gamma_of_h - claim[k] for k in range(CLASSES)
+        },
     )
 
 
 def _iota(title: str, coefficients: Callable[[int], sp.Matrix], form: Callable[[int], sp.Expr]) -> Derivation:
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        return {f"class {n}": coefficients(n)[n] - claim[n] for n in range(CLASSES)}
-
     return Derivation(
-        title=title,
-        source="Theorem 1, Eqs. (86)-(87)",
-        statement=sp.Eq(
-            sp.MatrixSymbol("iota", CLASSES, 1),
-            sp.ImmutableMatrix([form(n) for n in range(CLASSES)]),
-            evaluate=False,
-        ),
-        steps=(("coefficients of f_1, f_2, f_3 in g_1/gamma", coefficients(0).as_immutable()),),
-        residuals=residuals,
+        title,
+        "Theorem 1, Eqs. (86)-(87)",
+        "iota",
+        sp.ImmutableMatrix([form(n) for n in range(CLASSES)]),
+        lambda claim: {f"class {n}": coefficients(n)[n] - claim[n] for n in range(CLASSES)},
     )
 
 
@@ -115,25 +212,22 @@ def _beta(
     title: str, source: str, coefficients: Callable[[int], sp.Matrix], form: Callable[[int, int, int], sp.Expr]
 ) -> Derivation:
     """Build a derivation of beta; `form` takes n, k and the sign of q0, printed +1, derived -1."""
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        pairs = [(n, k) for n, k in product(range(CLASSES), repeat=2) if n != k]
-        return {f"beta_{n}{k}": -coefficients(n)[k] - claim[n, k] for n, k in pairs}
+    pairs = [(n, k) for n, k in product(range(CLASSES), repeat=2) if n != k]
 
     def matrix(sign: int) -> sp.ImmutableMatrix:
         return sp.ImmutableMatrix(CLASSES, CLASSES, lambda n, k: 0 if n == k else form(n, k, sign))
 
     return Derivation(
-        title=title,
-        source=source,
-        statement=sp.Eq(sp.MatrixSymbol("beta", CLASSES, CLASSES), matrix(-1), evaluate=False),
-        steps=(("coefficients of f_1, f_2, f_3 in g_1/gamma", coefficients(0).as_immutable()),),
-        residuals=residuals,
+        title,
+        source,
+        "beta",
+        matrix(-1),
+        lambda claim: {f"beta_{n}{k}": -coefficients(n)[k] - claim[n, k] for n, k in pairs},
         printed=matrix(+1),
     )
 
 
-@DERIVATIONS.declare
+@declare
 def iota() -> Derivation:
     """Return iota_n, the coefficient of the attention vector of the class itself."""
 
@@ -143,7 +237,7 @@ def iota() -> Derivation:
     return _iota("iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk", _coefficients, form)
 
 
-@DERIVATIONS.declare
+@declare
 def beta() -> Derivation:
     """Return beta_nk, the coefficients of the other classes' f_k; Eq. (88) prints a wrong sign."""
 
@@ -158,7 +252,7 @@ def beta() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def iota_counted() -> Derivation:
     """Return Eq. (86), iota_n with the sampled counts of the classes."""
 
@@ -169,7 +263,7 @@ def iota_counted() -> Derivation:
     return _iota("iota_n = (1+sigma) [q1 (1+theta_n) (1 - E'_nn) - q0 sum_{k != n} (1+theta_k) E'_kn]", _counted, form)
 
 
-@DERIVATIONS.declare
+@declare
 def beta_counted() -> Derivation:
     """Return Eq. (88), beta_nk with the sampled counts of the classes, its sign corrected."""
 
@@ -185,44 +279,32 @@ def beta_counted() -> Derivation:
     )
 
 
-@DERIVATIONS.declare
+@declare
 def leading_xi() -> Derivation:
     """Return the leading-order xi_n/gamma = -E'_nn, in terms of the Gram matrix."""
     E_prime = e_prime()
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        overlap = [sum(E_prime[n, k] * E[n, k] for k in range(CLASSES) if k != n) for n in range(CLASSES)]
-        return {f"class {n}": overlap[n] - claim[n].subs({e[n, n]: E_prime[n, n]}) for n in range(CLASSES)}
-
+    overlap = [sum(E_prime[n, k] * E[n, k] for k in range(CLASSES) if k != n) for n in range(CLASSES)]
     return Derivation(
-        title="sum_{k != n} E'_nk f_n.f_k = -E'_nn",
-        source="Theorem 1, Eqs. (91)-(92)",
-        statement=sp.Eq(
-            sp.MatrixSymbol("X", CLASSES, 1),
-            sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]),
-            evaluate=False,
-        ),
-        steps=(("E'_11 from the Gram matrix", sp.simplify(E_prime[0, 0])),),
-        residuals=residuals,
+        "sum_{k != n} E'_nk f_n.f_k = -E'_nn",
+        "Theorem 1, Eqs. (91)-(92)",
+        "X",
+        sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]),
+        lambda claim: {f"class {n}": overlap[n] - claim[n].subs({e[n, n]: E_prime[n, n]}) for n in range(CLASSES)},
     )
 
 
-@DERIVATIONS.declare
+@declare
 def xi_eliminated() -> Derivation:
     """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, by which its sign is decided."""
     overlaps, others = E[1:, 0], sp.eye(CLASSES - 1) + E[1:, 1:]
     inverse_nn = 1 / (1 - (overlaps.T * others.inv() * overlaps)[0])
     claimed = inverse_nn * (overlaps.T * others.inv() * (overlaps + sp.ones(CLASSES - 1, 1) / (V - 1)))[0]
-
-    def residuals(claim: sp.Basic) -> dict[str, sp.Expr]:
-        coefficients = _coefficients(0).subs(dict(zip(e, e_prime(), strict=True)))
-        # beta_nk is minus the coefficient of f_k.
-        return {"class 1": -(coefficients.T * E[:, 0])[0] / q1 - claim}
-
+    coefficients = _coefficients(0).subs(dict(zip(e, e_prime(), strict=True)))
+    # beta_nk is minus the coefficient of f_k.
     return Derivation(
-        title="xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n that of the others",
-        source="own; Theorem 1(a), sign of (88) corrected",
-        statement=sp.Eq(sp.Symbol(r"\xi_1/(\gamma q_1)"), sp.factor(claimed), evaluate=False),
-        steps=(("(G^-1)_11", sp.factor(inverse_nn)),),
-        residuals=residuals,
+        "xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n that of the others",
+        "own; Theorem 1(a), sign of (88) corrected",
+        r"\xi_1/(\gamma q_1)",
+        sp.factor(claimed),
+        lambda claim: {"class 1": -(coefficients.T * E[:, 0])[0] / q1 - claim},
     )

@@ -76,7 +76,7 @@ def systems_and_classes() -> str:
 def systems_and_observables() -> str:
     """What sweep files can name."""
     from snapdyn.dynamics.registry import plugin_names
-    from snapdyn.validation.cells import all_observables
+    from snapdyn.validation.design import all_observables
 
     names = dict.fromkeys([*all_observables(), *plugin_names("observable")])
     return f"{systems_and_classes()} Observables: {', '.join(names)}."

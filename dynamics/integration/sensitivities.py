@@ -1,7 +1,9 @@
-"""`sensitivity`: integrates a system with its derivatives with respect to parameters."""
+"""`sensitivity`: integrates a system with its derivatives with respect to parameters, and what it returns."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,165 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
-from snapdyn.dynamics.integration.sensitivity_result import Sensitivity
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
-from snapdyn.dynamics.systems.parameters import Direction, checked_directions
-from snapdyn.dynamics.systems.variational import DifferencedSensitivity, MeanFieldSensitivity, SensitivitySystem
+from snapdyn.dynamics.systems.variational import (
+    DifferencedSensitivity,
+    Direction,
+    MeanFieldSensitivity,
+    SensitivitySystem,
+)
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.errors import instance
+from snapdyn.errors import LARGEST_WHOLE, InputError, choice, finite_array, instance, number, shown, unknown_name, whole
+
+# Rows of a direction in P sum to 0 within this share of their absolute values.
+ROW_SUM_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """A trajectory and its derivatives with respect to k parameters, each in its own units.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+        The run itself; t in batch-size-1 steps. Its `state` is kept for a system without attention logits.
+    wrt : sequence of str
+        Kinds of the parameters: names, "P" or "z_initial".
+    state : (N, k, n) array
+        Derivatives of the state values, in the layout of the system.
+    z_support : (N, k, nz) array
+        Derivatives of the attention logits on classes.z_coordinates; empty for a system without them.
+    attention_entries : (N, k, nnz) array
+        Derivatives of the attention c_n[l] (5) on the stored entries of P; empty for a system without classes.
+    loss : (N, k) array
+        Derivatives of the loss; NaN for a system without loss.
+    observables : dict of str to (N, k, ...) array
+        Derivatives of the observables that the system declares.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> sd.sensitivity(sd.MeanField(sd.syn_small(), 1.0, 1.0), [1.0, 10.0]).entropy().shape
+    (2, 2, 2)
+    """
+
+    trajectory: Trajectory
+    wrt: Sequence[str]
+    state: Floats
+    z_support: Floats
+    attention_entries: Floats
+    loss: Floats
+    observables: dict[str, Floats] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Sensitivity({self.trajectory!r}, wrt {', '.join(self.wrt)})"
+
+    @property
+    def attention(self) -> Floats:
+        """Derivatives of the attention, (N, k, S, M)."""
+        classes = self.trajectory.require_classes()
+        dense = np.zeros((*self.attention_entries.shape[:2], classes.num_classes, classes.num_tokens))
+        dense[..., classes.class_of_entry, classes.P.indices] = self.attention_entries
+        return dense
+
+    def entropy(self) -> Floats:
+        """Derivatives of the entropy of each class's attention, (N, k, S), nats."""
+        classes = self.trajectory.require_classes()
+        c = self.trajectory.attention_entries[:, None]
+        # d(-sum c ln c) = -sum dc ln c, since sum dc = 0.
+        terms = -self.attention_entries * np.log(c, out=np.zeros_like(c), where=c > 0)
+        return np.asarray(np.add.reduceat(terms, classes.P.indptr[:-1], axis=-1))
+
+    def crossing(self, observable: str, *indices: int, level: float) -> tuple[float, Floats]:
+        """First time at which an observable passes a level, and the derivatives of that time.
+
+        From o(t(p), p) = level: dt/dp = -(do/dp)/(do/dt). Between the saved times o and do/dp are interpolated by
+        cubic splines, so save densely around the crossing.
+
+        Parameters
+        ----------
+        observable : str
+            "loss", "entropy" or "attention"; of another system, an observable or a state value by name.
+        *indices : int
+            The class for "entropy"; class and token for "attention"; the place in an observable that is an array.
+        level : float
+
+        Returns
+        -------
+        t : float
+            In batch-size-1 steps; NaN where the observable does not pass the level.
+        derivatives : (k,) array
+            Steps per unit of each parameter.
+
+        Raises
+        ------
+        InputError
+            An unknown observable, other indices, or fewer than four saved times.
+
+        Examples
+        --------
+        How much later the loss falls below 1 nat if the decoder's rate is larger by 0.01:
+
+        >>> import numpy as np
+        >>> import snapdyn as sd
+        >>> system = sd.MeanField(sd.syn_small(), eta_Y=1.0, eta_Z=1.0)
+        >>> result = sd.sensitivity(system, np.linspace(0, 20, 81), ("eta_Y", "eta_Z"))
+        >>> t, derivatives = result.crossing("loss", level=1.0)
+        >>> round(t, 2), (0.01 * derivatives).round(4)
+        (7.74, array([-0.077 , -0.0004]))
+        """
+        from scipy.interpolate import CubicSpline
+
+        values, changes = self._observable(observable, indices)
+        level, t = number("level", level), self.trajectory.t
+        if t.size < 4:
+            raise InputError(f"expected at least 4 saved times for a crossing, received {t.size}; add times to t_eval")
+        passed = np.flatnonzero(np.diff(np.sign(values - level)) != 0)
+        if passed.size == 0:
+            return float("nan"), np.full(changes.shape[1], np.nan)
+        first = int(passed[0])
+        spline = CubicSpline(t, values - level)
+        roots = spline.solve(0.0, extrapolate=False)
+        inside = roots[(roots >= t[first]) & (roots <= t[first + 1])]
+        at = float(inside[0]) if inside.size else float(t[first])
+        return at, np.asarray(-CubicSpline(t, changes)(at) / spline(at, 1))
+
+    def _observable(self, observable: str, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Values (N,) and derivatives (N, k)."""
+        if observable in self.observables or observable in self.trajectory.value_names:
+            return self._named(observable, indices)
+        if not self.trajectory.has_z:
+            raise unknown_name("observable", observable, [*self.observables, *self.trajectory.value_names])
+        choice("observable", observable, ("loss", "entropy", "attention"))
+        expected = {"loss": 0, "entropy": 1, "attention": 2}[observable]
+        if len(indices) != expected:
+            raise InputError(f"expected {expected} indices for {observable}, received {len(indices)}; give {expected}")
+        run = self.trajectory
+        if observable == "loss":
+            return run.loss, self.loss
+        n = run.require_classes().check_class(indices[0])
+        if observable == "entropy":
+            return run.entropy()[:, n], self.entropy()[..., n]
+        return run.token_attention(n, indices[1]), self.attention[:, :, n, whole("token", indices[1], 0)]
+
+    def _named(self, name: str, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
+        run = self.trajectory
+        indices = tuple(whole("index", each, -LARGEST_WHOLE) for each in indices)
+        values = run.observable(name)
+        changes = self.observables.get(name)
+        if changes is None:
+            changes = self.state[..., list(run.value_names).index(name)]
+        if len(indices) != values.ndim - 1 or any(
+            not -length <= each < length for each, length in zip(indices, values.shape[1:], strict=False)
+        ):
+            raise InputError(
+                f"expected {values.ndim - 1} indices for {name}, of shape {values.shape[1:]}, received "
+                f"{shown(indices)}; name one number"
+            )
+        place: tuple[Any, ...] = tuple(indices)
+        return values[:, *place], changes[:, :, *place]
 
 
 def sensitivity(
@@ -124,3 +277,79 @@ def _attention_changes(classes: SequenceClasses, z: Floats, z_changes: Floats, l
     change = z_changes[..., classes.z_of_entry] + log_p_changes
     mean = np.add.reduceat(c * change, classes.P.indptr[:-1], axis=-1)
     return np.asarray(c * (change - np.repeat(mean, np.diff(classes.P.indptr), axis=-1)))
+
+
+def checked_directions(system: System, wrt: Any) -> list[Direction]:
+    """Return the parameters `wrt` of `sensitivity` after checking them.
+
+    Parameters
+    ----------
+    system : System
+    wrt : str, or iterable of str and of pairs (str, array)
+
+    Returns
+    -------
+    list of Direction
+
+    Raises
+    ------
+    InputError
+        An unknown parameter, one that is no real number, a name twice, or a direction of another shape.
+    """
+    entries = [wrt] if isinstance(wrt, str) else list(wrt) if isinstance(wrt, Iterable) else []
+    if not entries:
+        raise InputError(f"expected wrt with at least one parameter, received {shown(wrt)}; write ('eta_Y', 'eta_Z')")
+    found = [_checked_direction(system, entry) for entry in entries]
+    names = [direction.kind for direction in found if direction.values is None]
+    if len(set(names)) < len(names):
+        raise InputError(f"expected each parameter of wrt once, received {shown(names)}; remove the repetition")
+    return found
+
+
+def _checked_direction(system: System, entry: Any) -> Direction:
+    if isinstance(entry, str):
+        value = system.parameters.get(entry)
+        if isinstance(value, bool) or not isinstance(value, (float, np.floating)):
+            known = [name for name, each in system.parameters.items() if isinstance(each, float)]
+            raise InputError(
+                f"expected wrt to name a real parameter of {system.name} ({', '.join(known) or 'it has none'}), or a "
+                f"pair ('P', array) or ('z_initial', array), received {shown(entry)}; correct the name"
+            )
+        return Direction(entry)
+    pair = tuple(entry) if isinstance(entry, (tuple, list)) and len(entry) == 2 else (None, None)
+    if pair[0] not in ("P", "z_initial"):
+        raise InputError(
+            f"expected each entry of wrt as a name or a pair ('P', array) or ('z_initial', array), received "
+            f"{shown(entry)}; write the name in quotes"
+        )
+    classes = system.classes
+    if classes is None:
+        raise InputError(f"expected a system with sequence classes for wrt {pair[0]!r}, received {system.name}")
+    values = finite_array(f"the direction of {pair[0]}", pair[1])
+    if pair[0] == "z_initial":
+        return Direction("z_initial", classes.check_z(values))
+    return Direction("P", _checked_change_of_P(classes, values))
+
+
+def _checked_change_of_P(classes: SequenceClasses, change: Floats) -> Floats:
+    if change.shape != classes.P.shape:
+        raise InputError(
+            f"expected a direction of P of shape (S, M) = {classes.P.shape}, received shape {change.shape}; give one "
+            "row per class"
+        )
+    outside = change.copy()
+    outside[classes.class_of_entry, classes.P.indices] = 0.0
+    if outside.any():
+        n, l = np.argwhere(outside)[0]
+        raise InputError(
+            f"expected a direction of P that is 0 where P is 0, received {change[n, l]:g} for class {n}, token {l}; "
+            "the dynamics are not differentiable there"
+        )
+    sums = np.abs(change.sum(axis=1))
+    if (sums > ROW_SUM_TOLERANCE * np.abs(change).sum(axis=1)).any():
+        n = int(sums.argmax())
+        raise InputError(
+            f"expected a direction of P whose rows sum to 0, received a row of class {n} with sum "
+            f"{change[n].sum():g}; take away from one token what another one gains"
+        )
+    return change

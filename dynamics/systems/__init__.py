@@ -6,7 +6,7 @@ from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
-from snapdyn.dynamics.systems.own.statement import from_sympy
+from snapdyn.dynamics.systems.own.symbolic import from_sympy
 from snapdyn.dynamics.systems.own.user_function import from_function
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 

@@ -6,6 +6,9 @@ S belongs to a parameter in the scale of `scales`: the logarithm of a rate, a di
 
 from __future__ import annotations
 
+import copy
+import inspect
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +20,26 @@ from snapdyn.dynamics.memory import require_memory, scratch
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField, rate_arguments
-from snapdyn.dynamics.systems.parameters import Direction, with_parameter
 from snapdyn.errors import InputError
 
 # Relative step of central differences: their truncation and rounding are both about 1e-10 of the rate.
 STEP = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """A parameter: one by name, or a change of P or of the initial logits along an array.
+
+    Attributes
+    ----------
+    kind : str
+        "P", "z_initial", or the name of a parameter of the system.
+    values : array or None
+        Change of P (S, M) or of the initial logits (Q, M) per unit of the parameter; None for a parameter by name.
+    """
+
+    kind: str
+    values: Floats | None = None
 
 
 class SensitivitySystem(System):
@@ -52,6 +70,9 @@ class SensitivitySystem(System):
     def is_autonomous(self) -> bool:
         return self.base.is_autonomous
 
+    def write_rate(self, state: Floats, out: Floats) -> float | None:
+        return self.write_rate_at(0.0, state, out)
+
     def parts(self, states: Floats) -> tuple[Floats, Floats]:
         """(x (..., n), dx/dp (..., k, n)) of states (..., size), p in its own units."""
         n, k = self.base_size, len(self.directions)
@@ -80,7 +101,7 @@ class SensitivitySystem(System):
 
     def losses(self, states: Floats) -> tuple[Floats, Floats]:
         """Loss (N,) and its derivatives (N, k) at states (N, size); NaN for a system without loss."""
-        raise NotImplementedError
+        return np.full(len(states), np.nan), np.full((len(states), len(self.directions)), np.nan)
 
     def observable_changes(self, states: Floats) -> dict[str, Floats]:
         """Derivatives (N, k, ...) of the observables that the system declares, by name."""
@@ -95,11 +116,6 @@ class MeanFieldSensitivity(SensitivitySystem):
     """
 
     def __init__(self, base: MeanField, directions: list[Direction]) -> None:
-        if base.residual:
-            raise InputError(
-                "expected a mean field without residual connection for its variational equations, received "
-                "residual=True; take differences of two runs"
-            )
         super().__init__(base, directions)
         lump = all(direction.values is None for direction in directions)
         L: Layout = base.layout if lump else build_layout(base.classes, base.z_initial, lump=False)
@@ -182,9 +198,6 @@ class DifferencedSensitivity(SensitivitySystem):
         rows += [(above.initial_state() - below.initial_state()) / step for above, below, step in self._changed]
         return np.concatenate(rows)
 
-    def write_rate(self, state: Floats, out: Floats) -> None:
-        self.write_rate_at(0.0, state, out)
-
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> None:
         n = self.base_size
         above, below = self._rates
@@ -206,10 +219,10 @@ class DifferencedSensitivity(SensitivitySystem):
             out[part] += (above - below) / step
 
     def losses(self, states: Floats) -> tuple[Floats, Floats]:
-        x, derivatives = self.parts(states)
-        values, changes = np.full(len(x), np.nan), np.full(derivatives.shape[:2], np.nan)
+        values, changes = super().losses(states)
         if not self.base.has_loss:
             return values, changes
+        x, derivatives = self.parts(states)
         for row, at in enumerate(np.ascontiguousarray(x)):
             values[row] = self.base.loss(at)
             for i, (higher, lower, step) in enumerate(self._changed):
@@ -226,3 +239,44 @@ class DifferencedSensitivity(SensitivitySystem):
             for name, above in higher.observables(x + change).items():
                 found.setdefault(name, []).append((above - below[name]) / step * self.scales[i])
         return {name: np.stack(values, axis=1) for name, values in found.items()}
+
+
+def with_parameter(system: System, name: str, value: float) -> System:
+    """Return the system with another value of one parameter.
+
+    A constructor with an argument of that name builds it anew; else a copy gets other `parameters`.
+
+    Parameters
+    ----------
+    system : System
+    name : str
+        A key of `system.parameters`.
+    value : float
+
+    Returns
+    -------
+    System
+
+    Raises
+    ------
+    InputError
+        The constructor has an argument that is neither in `parameters` nor an attribute of its name.
+    """
+    signature = inspect.signature(type(system))
+    if name not in signature.parameters:
+        changed = copy.copy(system)
+        changed.parameters = {**system.parameters, name: value}
+        return changed
+    arguments: dict[str, Any] = {}
+    for argument, declared in signature.parameters.items():
+        if argument in system.parameters:
+            arguments[argument] = system.parameters[argument]
+        elif hasattr(system, argument):
+            arguments[argument] = getattr(system, argument)
+        elif declared.default is inspect.Parameter.empty:
+            raise InputError(
+                f"expected {system.name} to keep its argument {argument} in parameters or as an attribute, received "
+                "neither; store it in the constructor"
+            )
+    arguments[name] = value
+    return type(system)(**arguments)

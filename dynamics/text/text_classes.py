@@ -270,7 +270,7 @@ def _frequent_pairs(
     corpus: Corpus, window: int, min_count: int, max_classes: int | None, progress: Progress | None
 ) -> tuple[Ints, Ints]:
     """Keys query V + next word of the classes, and their counts; by decreasing count, then by key."""
-    pairs, counts = _counted(_pairs(corpus, window, progress))
+    pairs, counts = _counted(keys for _, _, keys in _windows(corpus, window, "counting pairs", progress))
     if pairs.size == 0:
         raise InputError(
             f"expected a document of more than window + 1 = {window + 1} words, received {corpus.num_words} words in "
@@ -348,34 +348,26 @@ def _counted(keys: Iterator[Ints]) -> tuple[Ints, Ints]:
     return merge()
 
 
-def _windows(corpus: Corpus, window: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield blocks of word ids, with the positions of next words that follow a query and a whole window."""
+def _windows(corpus: Corpus, window: int, label: str, progress: Progress | None) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yield blocks of word ids, positions of next words that follow a query and a whole window, and their pairs.
+
+    The key of a pair is query V + next word.
+    """
+    V, done = len(corpus.words), 0
     for block in corpus.blocks(overlap=window + 1):
         boundaries = np.concatenate([[0], np.cumsum(block < 0)])
         position = np.arange(window + 1, block.size)
-        yield block, position[boundaries[position + 1] == boundaries[position - window - 1]]
-
-
-def _pairs(corpus: Corpus, window: int, progress: Progress | None) -> Iterator[Ints]:
-    """Yield keys query V + next word of all windows, by blocks."""
-    V, done = len(corpus.words), 0
-    for block, position in _windows(corpus, window):
-        yield block[position - 1] * V + block[position]
+        position = position[boundaries[position + 1] == boundaries[position - window - 1]]
+        yield block, position, block[position - 1] * V + block[position]
         done += block.size
         if progress:
-            progress(min(done / corpus.num_words, 1.0), 1.0, "counting pairs")
+            progress(min(done / corpus.num_words, 1.0), 1.0, label)
 
 
 def _words_of(corpus: Corpus, window: int, pairs: Ints, progress: Progress | None) -> Iterator[tuple[Ints, Ints]]:
     """Yield class and contextual words (k, window), last word first, of the windows of `pairs`, by blocks."""
-    V, done = len(corpus.words), 0
     order = np.argsort(pairs)
-    for block, position in _windows(corpus, window):
-        keys = block[position - 1] * V + block[position]
+    for block, position, keys in _windows(corpus, window, "counting windows", progress):
         place = np.minimum(np.searchsorted(pairs[order], keys), pairs.size - 1)
         mine = pairs[order[place]] == keys
-        position, number = position[mine], order[place[mine]]
-        yield number, block[position[:, None] - 2 - np.arange(window)]
-        done += block.size
-        if progress:
-            progress(min(done / corpus.num_words, 1.0), 1.0, "counting windows")
+        yield order[place[mine]], block[position[mine][:, None] - 2 - np.arange(window)]

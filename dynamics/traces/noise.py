@@ -99,13 +99,11 @@ def covariance_between_times(
     blocks: list[Floats] = []
     variance = np.empty(times.size)
     for k, time in enumerate(times):
+        system.restart(state)
+        state = system.start
         if time > t:
-            system.restart(state)
             state = whole_run(system, [time - t], rtol=RTOL, atol=RTOL / 100).require_state()[0]
             t = float(time)
-        else:
-            system.restart(state)
-            state = system.start
         x, sigma, phi = system.split(state)
         H = observe(k, x)
         variance[k] = unit * np.trace(sigma)

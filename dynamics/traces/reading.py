@@ -1,22 +1,30 @@
-"""`read_trace`: traces from files that other programs wrote. No file is run or unpickled."""
+"""`read_trace`: traces from files that other programs wrote. No file is run or unpickled.
+
+The library that reads HDF5 may crash or never return on a damaged netCDF file, which has no digest that tells: it runs
+in a process of its own, which is ended after a limit of time.
+"""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
+import io
 import math
 import os
 import re
+import subprocess
+import sys
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from snapdyn.dynamics import netcdf_content
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.traces.event_files import scalars
-from snapdyn.dynamics.traces.netcdf_files import read_foreign
+from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory, require_memory
 from snapdyn.dynamics.traces.trace import AXES, Trace
 from snapdyn.errors import InputError, file_path, shown
 
@@ -81,7 +89,12 @@ def read_trace(
     path = file_path("path", path)
     if not path.is_file():
         raise InputError(f"expected the path of a trace, received {str(path)!r}, which is not a file; check the path")
-    readers = {".npz": _from_npz, ".nc": _from_netcdf, ".csv": _from_csv, ".tfevents.": _from_events}
+    readers: dict[str, Callable[[Path], dict[str, Any]]] = {
+        ".npz": _from_npz,
+        ".nc": lambda path: read_foreign(path, ["steps", *AXES]),
+        ".csv": _from_csv,
+        ".tfevents.": lambda path: _dense(path, _scalars(path)),
+    }
     kind = ".tfevents." if ".tfevents." in path.name else path.suffix.lower()
     if kind not in readers:
         raise InputError(f"expected {FORMATS}, received {path.name!r}; save the trace as one of them")
@@ -111,14 +124,6 @@ def _from_npz(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _from_netcdf(path: Path) -> dict[str, Any]:
-    return dict(read_foreign(path, ["steps", *AXES]))
-
-
-def _from_events(path: Path) -> dict[str, Any]:
-    return dict(_dense(path, scalars(path)))
-
-
 def _from_csv(path: Path) -> dict[str, Any]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -129,8 +134,7 @@ def _from_csv(path: Path) -> dict[str, Any]:
                 raise InputError(f"expected different names of columns in {path.name}, received {shown(columns)}")
             if "step" not in columns:
                 raise InputError(f"expected a column step in {path.name}, received {shown(columns)}; add it")
-            read = _long if {"quantity", "value"} <= set(columns) else _wide
-            return _dense(path, read(path, columns, reader))
+            return _dense(path, _entries(path, columns, reader))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(
             f"expected a csv file in UTF-8, received {str(path)!r} ({type(error).__name__}); save it as UTF-8 text"
@@ -141,48 +145,40 @@ def _from_csv(path: Path) -> dict[str, Any]:
 Entry = tuple[str, int, float, tuple[int, ...], float]
 
 
-def _long(path: Path, columns: list[str], rows: Iterable[Mapping[str, str]]) -> Iterable[Entry]:
-    if unknown := set(columns) - LONG_COLUMNS:
+def _entries(path: Path, columns: list[str], rows: Iterable[Mapping[str, str]]) -> Iterator[Entry]:
+    """Values of a csv file: of one column ("long"), or of a column for each quantity, class and token ("wide")."""
+    long = {"quantity", "value"} <= set(columns)
+    if long and (unknown := set(columns) - LONG_COLUMNS):
         raise InputError(
             f"expected the columns {', '.join(sorted(LONG_COLUMNS))} in {path.name}, received {shown(sorted(unknown))} "
             "too; remove it"
         )
+    places = {} if long else {name: _place(path, name) for name in columns if name not in ("step", "seed")}
     for line, row in enumerate(rows, 2):
-        quantity = (row["quantity"] or "").strip()
-        if quantity not in AXES:
-            raise InputError(
-                f"expected quantity to be one of {', '.join(AXES)} in line {line} of {path.name}, received "
-                f"{shown(quantity)}; leave other rows out"
-            )
-        indices = tuple(_index(path, line, axis, row.get(axis)) for axis in AXES[quantity][1:])
-        seed = _index(path, line, "seed", row["seed"]) if "seed" in columns else 0
-        yield (
-            quantity,
-            seed,
-            _number(path, line, "step", row["step"]),
-            indices,
-            _number(path, line, "value", row["value"]),
-        )
-
-
-def _wide(path: Path, columns: list[str], rows: Iterable[Mapping[str, str]]) -> Iterable[Entry]:
-    places: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for name in columns:
-        if name in ("step", "seed"):
-            continue
-        match = COLUMN.fullmatch(name)
-        indices = tuple(int(part) for part in match[2].split("_")[1:]) if match else ()
-        if not match or len(indices) != len(AXES[match[1]]) - 1 or max(indices, default=0) > LARGEST_INDEX:
-            raise InputError(
-                f"expected columns step, seed, loss, entropy_n and attention_n_l (class n, token l) in {path.name}, "
-                f"received {shown(name)}; rename or remove it"
-            )
-        places[name] = match[1], indices
-    for line, row in enumerate(rows, 2):
+        if long:
+            quantity = (row["quantity"] or "").strip()
+            if quantity not in AXES:
+                raise InputError(
+                    f"expected quantity to be one of {', '.join(AXES)} in line {line} of {path.name}, received "
+                    f"{shown(quantity)}; leave other rows out"
+                )
+            places["value"] = quantity, tuple(_index(path, line, axis, row.get(axis)) for axis in AXES[quantity][1:])
         seed = _index(path, line, "seed", row["seed"]) if "seed" in columns else 0
         step = _number(path, line, "step", row["step"])
         for name, (quantity, indices) in places.items():
             yield quantity, seed, step, indices, _number(path, line, name, row[name])
+
+
+def _place(path: Path, name: str) -> tuple[str, tuple[int, ...]]:
+    """Quantity and indices of a column of a wide csv file."""
+    match = COLUMN.fullmatch(name)
+    indices = tuple(int(part) for part in match[2].split("_")[1:]) if match else ()
+    if not match or len(indices) != len(AXES[match[1]]) - 1 or max(indices, default=0) > LARGEST_INDEX:
+        raise InputError(
+            f"expected columns step, seed, loss, entropy_n and attention_n_l (class n, token l) in {path.name}, "
+            f"received {shown(name)}; rename or remove it"
+        )
+    return match[1], indices
 
 
 def _number(path: Path, line: int, column: str, text: str | None) -> float:
@@ -237,3 +233,93 @@ def _dense(path: Path, entries: Iterable[Entry]) -> dict[str, Floats]:
             )
         arrays[quantity] = array[:, order]
     return arrays
+
+
+# Quantity, and as many indices as it has: class, token.
+TAG = re.compile(r"(?:(loss)|(entropy)/(\d{1,7})|(attention)/(\d{1,7})/(\d{1,7}))", re.ASCII)
+
+
+def _scalars(path: Path) -> Iterator[Entry]:
+    """Scalars of an event file of TensorBoard with a tag of a trace, of seed 0, by the package, without TensorFlow."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise InputError(
+            f"expected the package tensorboard for the event file {path.name!r}, received an installation without it; "
+            "pip install 'snapdyn[tensorboard]'"
+        )
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.util.tensor_util import make_ndarray
+
+    try:
+        for event in EventFileLoader(str(path)).Load():
+            for summary in event.summary.value:
+                tag = TAG.fullmatch(summary.tag)
+                if tag is None:
+                    continue
+                value = float(make_ndarray(summary.tensor))
+                if not math.isfinite(value):
+                    raise InputError(
+                        f"expected finite values of {summary.tag} in {path.name}, received {value} at step "
+                        f"{event.step}; end the trace before it"
+                    )
+                name, *indices = (each for each in tag.groups() if each is not None)
+                yield name, 0, float(event.step), tuple(map(int, indices)), value
+    except InputError:
+        raise
+    except Exception as error:  # tensorboard and protobuf raise errors of many kinds for damaged files
+        raise InputError(
+            f"expected an event file of TensorBoard with scalars, received {str(path)!r}, which is damaged or holds "
+            f"other values under these tags ({type(error).__name__}: {shown(str(error))}); write add_scalar(tag, ...)"
+        ) from error
+
+
+LIMIT = 60.0  # seconds
+
+
+def read_foreign(path: str | os.PathLike[str], names: Iterable[str], limit: float = LIMIT) -> dict[str, NDArray[Any]]:
+    """Read variables of a netCDF file (HDF5) of another program, in a process of its own.
+
+    The process ends with the limit and with Ctrl-C; when this program is killed, at the latest a second after the
+    limit. It runs no code of the file and follows no reference to other files.
+
+    Parameters
+    ----------
+    path : str or path-like
+    names : iterable of str
+        Variables to read.
+    limit : float
+        Longest time in seconds.
+
+    Returns
+    -------
+    dict of arrays
+        Those variables of the root group that are numbers, as the file has them. Their values may be damaged.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read within the limit, refers to other files, holds other things than numbers and text, or
+        declares more than a quarter of the free memory.
+    """
+    most_bytes = max(ALWAYS_FREE, free_memory() / 4)  # one copy in each process, and as much for what is built from it
+    arguments = [os.path.abspath(path), repr(most_bytes), str(math.ceil(limit) + 1), *names]
+    try:
+        # -P: the modules beside the program are no top-level names.
+        ended = subprocess.run(
+            [sys.executable, "-P", netcdf_content.__file__, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limit,
+        )
+    except subprocess.TimeoutExpired:
+        what = f"could not be read within {limit:g} s"
+    else:
+        if ended.returncode == 0:
+            with np.load(io.BytesIO(ended.stdout), allow_pickle=False) as arrays:
+                return dict(arrays)
+        what = "is damaged or of another kind: the library that reads HDF5 failed on it"
+        if ended.returncode == netcdf_content.REFUSED:
+            what = ended.stdout.decode()
+    raise InputError(
+        f"expected a trace file (netCDF-4), received {str(path)!r}, which {what}; write the variables "
+        f"{', '.join(names)} as netCDF-4"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -236,18 +237,9 @@ class Trace:
                     f"expected no attention of class {n} to token {l}, which does not occur in it (P(l|n) = 0), "
                     f"received {outside[n, l]:.3g}; check the order of classes and tokens"
                 )
-        clock = self.clock
-        return Trace(
-            self.steps,
-            attention,
-            self.loss,
-            self.entropy,
-            clock=clock.counts,
-            batch_size=clock.batch_size,
-            momentum=clock.momentum,
-            rate_factor=clock.rate_factor,
-            seq_len=self.seq_len,
-        )
+        fitted = copy.copy(self)
+        fitted.attention = attention
+        return fitted
 
     def of_seed(self, seed: int) -> dict[str, Floats]:
         """Quantities of one seed, by name, without the axis of seeds."""

@@ -21,7 +21,7 @@ from snapdyn.experiments.run_sections import RunSection
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
 from snapdyn.experiments.sweep.store import checkpoint_file, code_hash
 from snapdyn.experiments.system_sections import SystemSection
-from snapdyn.validation.cells import Values, chosen, declared_values
+from snapdyn.validation.design import Values, chosen, declared_values
 from snapdyn.validation.observables import transition_event
 
 if TYPE_CHECKING:

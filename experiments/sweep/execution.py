@@ -33,8 +33,7 @@ from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Outcome, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
 from snapdyn.experiments.sweep.store import Cells, code_hash
-from snapdyn.validation.cells import TIME, Values
-from snapdyn.validation.design import Column, table
+from snapdyn.validation.design import TIME, Column, Values, table
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"

@@ -32,8 +32,16 @@ from snapdyn.experiments.run_sections import RUN
 from snapdyn.experiments.sweep.store import cell_key
 from snapdyn.experiments.system_sections import system_models
 from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model
-from snapdyn.validation.cells import all_observables, chosen, default_observables, observables_of
-from snapdyn.validation.design import MOST_CELLS, Design, Value, design_of
+from snapdyn.validation.design import (
+    MOST_CELLS,
+    Design,
+    Value,
+    all_observables,
+    chosen,
+    default_observables,
+    design_of,
+    observables_of,
+)
 
 SEED = "sgd.seed"
 

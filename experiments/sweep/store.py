@@ -17,7 +17,7 @@ from snapdyn.dynamics.storage import DAMAGED, hashed_name, output_folder, read_r
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
-from snapdyn.validation.cells import Values, declared_values
+from snapdyn.validation.design import Values, declared_values
 
 FORMAT = 1
 # What a cell can run: all rooms below the figures, and the checks of input.

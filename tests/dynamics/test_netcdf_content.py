@@ -9,7 +9,7 @@ import xarray
 
 from snapdyn.dynamics.netcdf import reading_netcdf
 from snapdyn.dynamics.netcdf_content import RefusedContent, read_content
-from snapdyn.dynamics.traces.netcdf_files import read_foreign
+from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import trailer_of
 

@@ -13,7 +13,7 @@ from snapdyn.errors import InputError
 from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
 from snapdyn.validation.comparison import compare, compute
-from snapdyn.validation.rungs.closed_forms import single_common_profile
+from snapdyn.validation.rungs.run import single_common_profile
 
 COMMON = "growth_factor 0 0"
 OBSERVABLES = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +27,20 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
+from snapdyn.dynamics.synthetic import profile
 from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot
 from snapdyn.figures.figure_phase import EXCESS, SNAPS
 from snapdyn.figures.phase_diagrams import draw, settings_text
-from snapdyn.validation import observables
+from snapdyn.validation import ladder, observables
 from snapdyn.validation.design import design_of
-from snapdyn.validation.maps.fallen_tokens import fall_onset
+from snapdyn.validation.maps import fall_onset
 from snapdyn.validation.observables import OF_THEORY
-from snapdyn.validation.phases import grids, ladder_gaps
-from snapdyn.validation.phases.panels import panels, whole_numbers
-from snapdyn.validation.phases.theory import ONSET, lines_of, profile, theory_of
-from snapdyn.validation.rungs import ladder
-from snapdyn.validation.search import load
+from snapdyn.validation.phase_grids import orbits
+from snapdyn.validation.phase_panels import ONSET, lines_of, panels, theory_of, whole_numbers
+from snapdyn.validation.search.counterexamples import load
 from tests.text_boxes import overlaps
 
 matplotlib.use("agg")
@@ -229,13 +227,11 @@ def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str, tmp_path: Pat
     Control: the cell with the rates of its mirror image has another value where the rates matter.
     """
     rates, seeds = np.array([0.1, 1.0, 10.0]), 2
-    x, y, run = {
-        "entropy": (rates, rates / 10, grids.final_entropy),
-        "fallen": (rates, rates / 10, partial(grids.fallen_share, instances=seeds)),
-        "times": (np.array([10.0, 1e3, 1e6]), np.array([2.0, 9.0]), grids.transition_times),
-        "flow": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), grids.phases),
-        "modified": (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0]), grids.phases),
-    }[panel]
+    x, y = {
+        "entropy": (rates, rates / 10),
+        "fallen": (rates, rates / 10),
+        "times": (np.array([10.0, 1e3, 1e6]), np.array([2.0, 9.0])),
+    }.get(panel, (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0])))
     shown = PANELS[panel]
     whole = (lambda values: [int(v) for v in values]) if panel == "times" else np.ndarray.tolist
     of_x, of_y = shown.axes
@@ -245,7 +241,7 @@ def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str, tmp_path: Pat
     sweep = Sweep(panel, Path(), "ode", shown.settings, design_of(axes, {}), (shown.variable,), phase=None)
     expected = run_sweep(sweep, tmp_path, jobs=1).dataset[shown.variable]
     expected = (expected.mean("seed") if panel == "fallen" else expected).values
-    found = run(shown.settings, x, y)
+    found = shown.measure(shown.settings, x, y)
     # Both runs at rtol 1e-8 over some hundred steps; the falls and phases are whole numbers.
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert np.ptp(expected) > 0
@@ -256,14 +252,13 @@ def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str, tmp_path: Pat
 def test_fine_gaps_are_those_of_the_ladder(panel: str) -> None:
     """Assert cells against the ladder itself, in z; control: the gap from the mean field alone is another one."""
     settings = PANELS[panel].settings
-    rates = np.array([0.01, 1.0]), np.array([1e-4, 0.3])
-    x, y, found = {
-        "gaps": (V := np.array([10.0, 1000.0]), c := np.array([1e-3, 0.3]), lambda: ladder_gaps.over_vocabulary(
-            settings, V, common_probability=c)),
-        "number_gaps": (V, K := np.array([2.0, 7.0]), lambda: ladder_gaps.over_vocabulary(settings, V, num_classes=K)),
-        "rate_gaps": (*rates, lambda: ladder_gaps.over_rates(settings, *rates)),
-    }[panel]  # fmt: skip
-    values, run = found(), settings["ladder"]
+    V = np.array([10.0, 1000.0])
+    x, y = {
+        "gaps": (V, np.array([1e-3, 0.3])),
+        "number_gaps": (V, np.array([2.0, 7.0])),
+        "rate_gaps": (np.array([0.01, 1.0]), np.array([1e-4, 0.3])),
+    }[panel]
+    values, run = PANELS[panel].measure(settings, x, y), settings["ladder"]
     times = log_times(run["first"], run["last"], run["count"])
     second = []
     for i, row in enumerate(y):
@@ -290,7 +285,7 @@ def test_orbits_of_many_settings_are_the_orbit_of_each() -> None:
     for eta_Y, eta_Z in ((1e-2, 1e-5), (1e-1, 1.0)):
         by_beta = []
         for beta in ("exact", "leading"):
-            z = ladder_gaps.orbits(times, P, K, V, np.full(3, eta_Y), np.full(3, eta_Z), beta)
+            z = orbits(times, P, K, V, np.full(3, eta_Y), np.full(3, eta_Z), beta)
             for i in range(3):
                 orbit = single_common_token_orbit(times, P[i, 1:], c[i], K[i], V[i], eta_Y, eta_Z, beta=beta)
                 np.testing.assert_allclose(z[i, :, 0], orbit.z_common, rtol=1e-6)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from snapdyn.dynamics import SequenceClasses, TextClasses, Trajectory, load
 from snapdyn.dynamics.netcdf import TRAILER_SIZE
-from snapdyn.dynamics.traces.netcdf_files import read_foreign
+from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES
 from snapdyn.figures.files import write_figure

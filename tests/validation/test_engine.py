@@ -5,10 +5,11 @@ import pytest
 
 import snapdyn as sd
 from snapdyn import analytic
-from snapdyn.validation.engine import examine, gathered
+from snapdyn.validation.engine import examine
 from snapdyn.validation.evidence import SEED
-from snapdyn.validation.search import Instance, stored_counterexamples
-from snapdyn.validation.verdicts import check_claim
+from snapdyn.validation.search.counterexamples import stored_counterexamples
+from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.verdicts import check_claim, gathered
 from tests.validation.helpers import claim_of
 
 
@@ -44,9 +45,9 @@ def test_a_true_statement_survives_and_its_wrong_theory_does_not() -> None:
     assert found.worst is not None
     assert found.worst.measured.holds
     assert 120 <= found.tried <= 120 + len(stored_counterexamples()) + 2 * 8  # a simplex may end a few beyond
-    count, tried, case = found.controls["K - 1"]
-    assert 10 < count <= tried < found.tried
-    assert not case.measured.holds
+    control = found.controls["K - 1"]
+    assert 10 < control.rejected <= control.tried < found.tried
+    assert not control.worst.holds
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
@@ -54,7 +55,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
     assert first.tried == again.tried
     assert first.worst.measured == again.worst.measured
     assert first.worst.instance.to_dict() == again.worst.instance.to_dict()
-    drawn, drawn_again, elsewhere = (found.controls["K - 1"][2].instance.to_dict() for found in (first, again, other))
+    drawn, drawn_again, elsewhere = (found.controls["K - 1"].pairs for found in (first, again, other))
     assert drawn == drawn_again != elsewhere
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 import snapdyn as sd
-from snapdyn.validation.proofs import proofs_of
-from snapdyn.validation.verdicts import verdict_of
+from snapdyn.validation.engine import proofs_of
+from snapdyn.validation.results import verdict_of
 from tests.validation.helpers import claim_of
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted, _on_property
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search.instance import Instance
 from tests.validation.helpers import claim_of
 
 WORDS = (

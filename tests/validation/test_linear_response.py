@@ -8,7 +8,8 @@ import pytest
 from snapdyn.dynamics import MeanField, log_times, whole_run
 from snapdyn.validation.linear_response import LITTLE_MEMORY, response
 from snapdyn.validation.sample_classes import correlated_classes, counterexample
-from snapdyn.validation.search import Instance, load
+from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.search.instance import Instance
 
 
 def first_fall(instance: Instance) -> float:

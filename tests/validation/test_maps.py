@@ -15,15 +15,23 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.validation.maps.common_logit import classes_of_overlap, common_logit_ratio
-from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
-from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, fall_onset, fallen
-from snapdyn.validation.maps.momentum import momentum_map
-from snapdyn.validation.maps.rates_and_correlation import flow_at_ratio, rates_map
+from snapdyn.validation.maps import (
+    classes_of_overlap,
+    common_logit_ratio,
+    decoder_map,
+    decoder_picture,
+    distinct_fall_map,
+    fall_onset,
+    fallen,
+    flow_at_ratio,
+    momentum_map,
+    rates_map,
+)
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
-from snapdyn.validation.search import Instance, load
+from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.search.instance import Instance
 
 
 @pytest.mark.parametrize("correlation", [0.03, 0.5, 1.0, 10.0])

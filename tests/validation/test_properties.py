@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search.instance import Instance
 
 
 def instance(**changes) -> Instance:

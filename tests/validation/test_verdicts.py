@@ -13,8 +13,9 @@ import pytest
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System
 from snapdyn.errors import InputError
 from snapdyn.validation import Evidence, Measured, Report, load_claims, validate
+from snapdyn.validation.results import verdict_of
 from snapdyn.validation.store import encoded
-from snapdyn.validation.verdicts import check_claim, verdict_of
+from snapdyn.validation.verdicts import check_claim
 from tests.validation.helpers import check, checks_of, claim_of
 
 

@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import least_squares
 
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, SequenceClasses, System, Trace
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.errors import InputError, choice, instance, shown, whole
 from snapdyn.validation.fitting import observations
-from snapdyn.validation.fitting.arguments import checked_free, fixed_and_start
-from snapdyn.validation.fitting.model import FitModel
-from snapdyn.validation.fitting.residuals import (
+from snapdyn.validation.fitting.model import FitModel, least_weighted_squares, simulated_errors
+from snapdyn.validation.fitting.result import (
     LEVEL_OF_TEST,
+    Errors,
+    Fit,
     Weights,
+    errors_from_noise,
+    errors_from_seeds,
     noise_weights,
-    p_value_from_noise,
-    p_value_from_seeds,
     visible_misfit,
 )
-from snapdyn.validation.fitting.result import Fit
-from snapdyn.validation.fitting.simulation import simulated_errors
 
 # Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
 SPANS, RATIOS = np.geomspace(1.0, 3000.0, 9), np.geomspace(0.01, 30.0, 8)
@@ -40,6 +38,14 @@ SMALLEST_CHANGE = 1e-9  # of the integration, at rtol 1e-8 of small logits
 LARGEST_MISFIT = 1.0  # that the test overlooks, over the change of the curves: it is all that is observed
 LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
 ROUNDS = 2  # of weights and corrections at the latest estimates
+AT_THE_LIMIT = (
+    f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the unweighted ones; the "
+    "theory or its noise does not fit"
+)
+TOO_WIDE = (
+    "the intervals of {} are wider than needed: more than half of their variance is the allowance for the second order "
+    "of the noise; errors='simulation' replaces it by the noise itself"
+)
 
 
 class IdentifiabilityWarning(UserWarning):
@@ -135,18 +141,79 @@ def fit(
     """
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
     trace = trace.for_classes(checked_classes(classes))
-    names = checked_free(free)
     choice("errors", errors, ("noise", "simulation", "seeds"))
-    if errors == "seeds" and trace.num_seeds < FEWEST_SEEDS:
+    names = observations.checked_free(free)
+    fixed, start = observations.fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
+    quantity = observations.chosen_quantity(trace, quantity)
+    system = _checked_system(system, trace.finite_length, names, z_initial is not None)
+    rows = observations.chosen_rows(trace, whole("records", records, 4))
+    data = observations.of_trace(trace, classes, quantity, rows)
+    if errors == "seeds":
+        _check_seeds(data)
+    z, updates = None if z_initial is None else classes.check_z(z_initial), trace.clock.updates(trace.steps)[rows]
+    model = FitModel(
+        system, classes, names, fixed, quantity, trace.t[rows], trace.finite_length, z, trace.clock, updates
+    )
+    if errors == "simulation" and not model.knows_steps:
         raise InputError(
-            f"expected a trace of at least {FEWEST_SEEDS} seeds for errors='seeds', received {trace.num_seeds}; use "
-            "errors='noise'"
+            "expected a trace of the mean field with at most 2,000,000 whole updates for errors='simulation', received "
+            f"another theory ({system.__name__}) or clock ({trace.clock.sentence}); use errors='noise'"
         )
+
+    mean = data.mean(axis=0)
+    centre = _unweighted(model, mean, start)
+    x, shift, bias, weights = _weighted(model, mean, centre, None if errors == "seeds" else trace.num_seeds)
+    found: Errors | None = None
+    if errors == "simulation":
+        assert weights is not None
+        if np.isnan(bias).any():
+            raise RuntimeError("descent at the estimates diverges, so no run is simulated; use errors='seeds'")
+        found = simulated_errors(model, x, model.evaluate(x)[0] + shift, data, weights)
+        x, shift = x - found.bias, shift + found.shift
+    theory, derivatives = model.evaluate(x)
+    J, residuals = derivatives.reshape(len(names), -1).T, data - (theory + shift)
+    doubts: list[str] = []
+    if found is None:
+        flat = residuals.reshape(trace.num_seeds, -1)
+        found = errors_from_seeds(flat, J) if weights is None else errors_from_noise(flat, J, weights)
+        doubts = [] if weights is None else _doubts(found.p_value, J, weights)
+    deviations = np.sqrt(np.diagonal(found.covariance))
+    correlation = found.covariance / np.outer(deviations, deviations)
+    condition = float(np.linalg.cond(correlation))
+    far = np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3
+    problems = [*_undetermined(names, deviations, condition, trace.seq_len), *doubts, *([AT_THE_LIMIT] if far else [])]
+    for sentence in problems:
+        warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
+    wide = [name for name, share in zip(names, found.allowance, strict=True) if share > LARGEST_ALLOWANCE]
+    values = model.values(x)
+    return Fit(
+        estimates={name: values[name] for name in names},
+        standard_errors=dict(zip(names, (model.unit(x) * deviations).tolist(), strict=True)),
+        fixed=fixed,
+        allowance=dict(zip(names, found.allowance.tolist(), strict=True)),
+        correlation=correlation,
+        condition=condition,
+        finite_step_bias=dict(zip(names, bias.tolist(), strict=True)),
+        p_value=float("nan") if doubts else found.p_value,
+        degrees=found.degrees,
+        errors=errors,
+        num_seeds=trace.num_seeds,
+        clock=trace.clock.sentence,
+        seq_len=trace.seq_len,
+        t=model.t,
+        residuals=residuals,
+        trajectory=model.run(system, values, model.t),
+        warnings=[*problems, TOO_WIDE.format(", ".join(wide))] if wide else problems,
+    )
+
+
+def _checked_system(
+    system: type[System], seq_len: int | None, names: tuple[str, ...], with_start: bool
+) -> type[System]:
+    """The system for sequences of a length; None: infinitely long ones."""
     if not (isinstance(system, type) and issubclass(system, System)):
         raise InputError(f"expected system as a type such as MeanField, received {shown(system)}; give it without ()")
-    fixed, start = fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
-    quantity = observations.chosen_quantity(trace, quantity)
-    seq_len, accepted = trace.finite_length, inspect.signature(system).parameters
+    accepted = inspect.signature(system).parameters
     if seq_len is not None:
         if "common_probability" in names or (system is not MeanField and "seq_len" not in accepted):
             theory_of = "a free common_probability" if "common_probability" in names else system.__name__
@@ -155,135 +222,56 @@ def fit(
                 f"received seq_len={seq_len}; use MeanField with both rates free"
             )
         system = FiniteLengthMeanField if system is MeanField else system
-    if z_initial is not None and "z_initial" not in accepted:
+    if with_start and "z_initial" not in accepted:
         raise InputError(f"expected z_initial=None for {system.__name__}, which does not take it; use MeanField")
-    used = np.flatnonzero(trace.t > 0)
-    if used.size < 4:
-        raise InputError(f"expected at least 4 records after t = 0, received {used.size}; record more often")
-    rows = used[np.unique(np.linspace(0, used.size - 1, min(whole("records", records, 4), used.size)).astype(int))]
-    data = observations.of_trace(trace, classes, quantity, rows)
-    if errors == "seeds" and np.ptp(data, axis=0).max() == 0.0:
-        raise InputError(f"expected seeds that differ, received {trace.num_seeds} equal ones; use errors='noise'")
-    z = None if z_initial is None else classes.check_z(z_initial)
-    model = FitModel(system, classes, names, fixed, quantity, trace.t[rows], seq_len, z)
-    updates = trace.clock.updates(trace.steps)[rows]
-    if errors == "simulation" and not model.knows_steps(trace.clock, updates):
-        raise InputError(
-            "expected a trace of the mean field with at most 2,000,000 whole updates for errors='simulation', received "
-            f"another theory ({system.__name__}) or clock ({trace.clock.sentence}); use errors='noise'"
-        )
+    return system
 
-    mean = data.mean(axis=0)
+
+def _check_seeds(data: Floats) -> None:
+    """Raise InputError where the observations (R, N, m) are of too few seeds, or of equal ones."""
+    if len(data) < FEWEST_SEEDS:
+        raise InputError(
+            f"expected a trace of at least {FEWEST_SEEDS} seeds for errors='seeds', received {len(data)}; use "
+            "errors='noise'"
+        )
+    if np.ptp(data, axis=0).max() == 0.0:
+        raise InputError(f"expected seeds that differ, received {len(data)} equal ones; use errors='noise'")
+
+
+def _unweighted(model: FitModel, mean: Floats, start: dict[str, float]) -> Floats:
+    """Coordinates at the least sum of squares, from the best of a grid of rates."""
     first = grid_start(model, mean, start)
-    centre = x = least_weighted_squares(model, mean, None, first, first, FIRST_REACH)
-    moved = float(np.abs(model.change(centre)).max())
+    found = least_weighted_squares(model, mean, None, first, first, FIRST_REACH)
+    moved = float(np.abs(model.change(found)).max())
     if moved < SMALLEST_CHANGE:
         raise InputError(
-            f"expected a theory that moves up to the last record, received a change of {quantity} of {moved:.2g}, "
-            "which is rounding; record longer, or another quantity"
+            f"expected a theory that moves up to the last record, received a change of {model.quantity} of "
+            f"{moved:.2g}, which is rounding; record longer, or another quantity"
         )
-    weights: Weights | None = None
-    largest_square = 0.0
-    shift, flow, correction = np.zeros_like(mean), x, None
+    return found
+
+
+def _weighted(
+    model: FitModel, mean: Floats, centre: Floats, num_seeds: int | None
+) -> tuple[Floats, Floats, Floats, Weights | None]:
+    """Estimates corrected for finite steps, the shift of the observations and the bias by these, and the weights.
+
+    Without a number of seeds there are no weights. The bias is NaN where it is not known.
+    """
+    x, weights = centre, None
     for _ in range(ROUNDS):
-        if errors != "seeds":
-            noise, squares = model.covariance(x, trace.clock)
-            change = model.change(x)
-            weights = noise_weights(noise, squares, change, model.t, trace.num_seeds)
-            largest_square = float(squares.max())
+        if num_seeds is not None:
+            weights = noise_weights(*model.covariance(x), model.change(x), model.t, num_seeds)
         flow = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
-        correction = model.finite_steps(x, trace.clock, updates)
+        correction = model.finite_steps(x)
         shift = np.zeros_like(mean) if correction is None else correction
         x = least_weighted_squares(model, mean - shift, weights, flow, centre, LATER_REACH)
     bias = np.full(x.size, np.nan) if correction is None else model.unit(x) * (flow - x)
-
-    simulated = None
-    if errors == "simulation":
-        assert weights is not None
-        if correction is None:
-            raise RuntimeError("descent at the estimates diverges, so no run is simulated; use errors='seeds'")
-        predicted = model.evaluate(x)[0] + shift
-        simulated = simulated_errors(model, x, trace.clock, updates, predicted, data, weights)
-        x, shift = x - simulated.bias, shift + simulated.shift.reshape(shift.shape)
-    theory, J = model.evaluate(x)
-    J = J.reshape(len(names), -1).T
-    residuals = data - (theory + shift)
-    flat = residuals.reshape(trace.num_seeds, -1)
-    allowance = np.zeros(x.size)
-    if simulated is not None:
-        covariance, p_value, degrees = simulated.covariance, simulated.p_value, simulated.degrees
-    elif weights is not None:
-        _, sizes, axes = np.linalg.svd(weights.whiten(J), full_matrices=False)
-        sizes = np.maximum(sizes, 1e-10 * sizes[0])  # a parameter without effect has a large error, not none
-        covariance = (axes.T / sizes**2) @ axes
-        estimator = covariance @ weights.whiten(J).T @ weights.inverse
-        of_noise = np.diagonal(estimator @ noise @ estimator.T) / trace.num_seeds
-        allowance = 1.0 - np.clip(of_noise / np.diagonal(covariance), 0.0, 1.0)
-        p_value, degrees = p_value_from_noise(flat, J, weights)
-    else:
-        each = np.linalg.lstsq(J, flat.T, rcond=None)[0]  # (k, R): the estimate of each seed, linearised
-        covariance = np.atleast_2d(np.cov(each)) / trace.num_seeds
-        p_value, degrees = p_value_from_seeds(flat, J)
-    deviations = np.sqrt(np.diagonal(covariance))
-    correlation = covariance / np.outer(deviations, deviations)
-    condition = float(np.linalg.cond(correlation))
-    problems = _problems(names, deviations, condition)
-    if trace.seq_len is None:
-        problems.append(
-            "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
-            "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
-        )
-    if simulated is None and largest_square > LARGEST_SQUARE:
-        p_value = float("nan")
-        problems.append(
-            f"the noise expected at the estimates is too large for its expansion (square {largest_square:.3g}, above "
-            f"{LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='simulation'"
-        )
-    elif simulated is None and weights is not None and p_value >= LEVEL_OF_TEST:
-        misfit = visible_misfit(change.ravel(), J, weights)
-        if misfit > LARGEST_MISFIT:
-            p_value = float("nan")
-            problems.append(
-                "the test has no power: the noise, the allowance for its second order and the free parameters hide a "
-                f"misfit up to {misfit:.2g} times the change of the curves; use errors='simulation', larger batches or "
-                "later records"
-            )
-    if np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3:
-        problems.append(
-            f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the unweighted "
-            "ones; the theory or its noise does not fit"
-        )
-    for sentence in problems:
-        warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
-    wide = [name for name, share in zip(names, allowance, strict=True) if share > LARGEST_ALLOWANCE]
-    if wide:
-        problems.append(
-            f"the intervals of {', '.join(wide)} are wider than needed: more than half of their variance is the "
-            "allowance for the second order of the noise; errors='simulation' replaces it by the noise itself"
-        )
-    values, unit = model.values(x), model.unit(x)
-    return Fit(
-        estimates={name: values[name] for name in names},
-        standard_errors=dict(zip(names, (unit * deviations).tolist(), strict=True)),
-        fixed=fixed,
-        allowance=dict(zip(names, allowance.tolist(), strict=True)),
-        correlation=correlation,
-        condition=condition,
-        finite_step_bias=dict(zip(names, bias.tolist(), strict=True)),
-        p_value=p_value,
-        degrees=degrees,
-        errors=errors,
-        num_seeds=trace.num_seeds,
-        clock=trace.clock.sentence,
-        seq_len=trace.seq_len,
-        t=model.t,
-        residuals=residuals,
-        trajectory=model.run(system, values, model.t),
-        warnings=problems,
-    )
+    return x, shift, bias, weights
 
 
-def _problems(names: tuple[str, ...], deviations: Floats, condition: float) -> list[str]:
+def _undetermined(names: tuple[str, ...], deviations: Floats, condition: float, seq_len: float | None) -> list[str]:
+    """Sentences on the parameters that the trace does not determine."""
     found = []
     if condition > LARGEST_CONDITION:
         found.append(
@@ -297,7 +285,29 @@ def _problems(names: tuple[str, ...], deviations: Floats, condition: float) -> l
                 f"{name} is not determined: the standard error of its {what} is {deviation:.2g}; fix it, or record at "
                 "other times"
             )
+    if seq_len is None:
+        found.append(
+            "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
+            "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
+        )
     return found
+
+
+def _doubts(p_value: float, J: Floats, weights: Weights) -> list[str]:
+    """Why the test says nothing, if it does."""
+    if weights.largest_square > LARGEST_SQUARE:
+        return [
+            f"the noise expected at the estimates is too large for its expansion (square {weights.largest_square:.3g}, "
+            f"above {LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='simulation'"
+        ]
+    misfit = visible_misfit(J, weights) if p_value >= LEVEL_OF_TEST else 0.0
+    if misfit > LARGEST_MISFIT:
+        return [
+            "the test has no power: the noise, the allowance for its second order and the free parameters hide a "
+            f"misfit up to {misfit:.2g} times the change of the curves; use errors='simulation', larger batches or "
+            "later records"
+        ]
+    return []
 
 
 def grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats:
@@ -319,26 +329,3 @@ def grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats
     if best is None:
         raise RuntimeError("the theory cannot be integrated at any rates of the start; give eta_Y and eta_Z")
     return best
-
-
-def least_weighted_squares(
-    model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
-) -> Floats:
-    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
-    kept: dict[bytes, tuple[Floats, Floats]] = {}
-
-    def evaluated(x: Floats) -> tuple[Floats, Floats]:
-        key = x.tobytes()
-        if key not in kept:
-            kept.clear()
-            values, J = model.evaluate(x)
-            residual, matrix = (values - data).ravel(), J.reshape(x.size, -1).T
-            kept[key] = (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
-        return kept[key]
-
-    lower, upper = centre - np.log(reach), centre + np.log(reach)
-    solution = least_squares(
-        lambda x: evaluated(x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(x)[1],
-        (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
-    )  # fmt: skip
-    return np.asarray(solution.x)

@@ -1,13 +1,17 @@
-"""The theory as a function of its free parameters: observations, their derivatives, and their covariance."""
+"""The theory as a function of its free parameters: observations, derivatives, covariance, and simulated training."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.optimize import least_squares
 from scipy.special import expit, logit
+from scipy.stats import t as t_distribution
 
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
@@ -23,26 +27,30 @@ from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.noise import covariance_between_times
 from snapdyn.errors import InputError
 from snapdyn.validation.fitting import observations
-from snapdyn.validation.rungs.run import DESCENT, run_on_rung
+from snapdyn.validation.fitting.result import MOST_COMPONENTS, Errors, Weights, p_value_with_allowance
+from snapdyn.validation.rungs.run import DESCENT, FINITE_T, runs_on_rung
 
-FREE = ("eta_Y", "eta_Z", "clock", "common_probability")
 # Updates of descent that the correction for finite steps makes: seconds.
 MOST_UPDATES = 2_000_000
 RTOL = 1e-8
+RUNS = 200
+FIRST_SEED = 2**40  # runs of the user have other seeds
+SMALLEST_SCATTER = 1e-8  # relative; directions with less are rounding
 
 
+@dataclass(frozen=True, eq=False)
 class FitModel:
     """Observations of the theory at given times, by parameters in coordinates without bounds.
 
     The coordinate of a rate and of the clock is its logarithm, that of common_probability its logit.
 
-    Parameters
+    Attributes
     ----------
     system : type of System
         Built as system(classes, eta_Y, eta_Z), with seq_len and z_initial where it takes them.
     classes : SequenceClasses
     free : tuple of str
-        Among `FREE`.
+        Among `observations.FREE`.
     fixed : mapping
         Values of the parameters that are not free.
     quantity : str
@@ -50,21 +58,21 @@ class FitModel:
         Times by the clock of the trace, batch-size-1 steps; the theory's time is `clock` times them.
     seq_len : int or None
     z_initial : (Q, M) array or None
+    clock : TraceClock
+    updates : (N,) array
+        Updates at the records.
     """
 
-    def __init__(
-        self,
-        system: type[System],
-        classes: SequenceClasses,
-        free: tuple[str, ...],
-        fixed: Mapping[str, float],
-        quantity: str,
-        t: Floats,
-        seq_len: int | None,
-        z_initial: Floats | None,
-    ) -> None:
-        self.system, self.classes, self.free, self.fixed = system, classes, free, dict(fixed)
-        self.quantity, self.t, self.seq_len, self.z_initial = quantity, t, seq_len, z_initial
+    system: type[System]
+    classes: SequenceClasses
+    free: tuple[str, ...]
+    fixed: Mapping[str, float]
+    quantity: str
+    t: Floats
+    seq_len: int | None
+    z_initial: Floats | None
+    clock: TraceClock
+    updates: Floats
 
     def values(self, coordinates: Floats) -> dict[str, float]:
         """Parameters by name, free and fixed, from the coordinates of the free ones."""
@@ -85,7 +93,7 @@ class FitModel:
     def classes_at(self, values: Mapping[str, float]) -> SequenceClasses:
         """Classes whose common tokens have the share common_probability, the profiles within both kinds kept."""
         share = values.get("common_probability")
-        return self.classes if share is None else with_common_probability(self.classes, share)
+        return self.classes if share is None else observations.with_common_probability(self.classes, share)
 
     def build(self, system: type[System], values: Mapping[str, float], **options: Any) -> Any:
         """Build a system at the parameters; the clock multiplies both rates."""
@@ -101,7 +109,7 @@ class FitModel:
         system = self.build(self.system, values)
         wrt: list[Any] = ["eta_Y", "eta_Z"]
         if "common_probability" in self.free:
-            wrt.append(("P", common_direction(system.classes)))
+            wrt.append(("P", observations.common_direction(system.classes)))
         result = sensitivity(system, self.t, wrt, rtol=RTOL, atol=RTOL / 100)
         changes = observations.derivatives(result, self.quantity)
         of_rates = changes[:, :2] * np.array([system.eta_Y, system.eta_Z])[:, None]  # by the logarithms
@@ -111,33 +119,46 @@ class FitModel:
         values_at_times = observations.of_theory(result.trajectory, self.quantity)
         return values_at_times, np.stack([by_name[name] for name in self.free])
 
-    def knows_steps(self, clock: TraceClock, updates: Floats) -> bool:
+    @property
+    def knows_steps(self) -> bool:
         """Whether the training of the trace can be made again: whole updates, not too many, of the mean field."""
-        counted = clock.counts != "theory" and np.allclose(np.rint(updates), updates) and updates[-1] <= MOST_UPDATES
+        i = self.updates
+        counted = self.clock.counts != "theory" and np.allclose(np.rint(i), i) and i[-1] <= MOST_UPDATES
         return bool(counted) and issubclass(self.system, MeanField)
 
-    def finite_steps(self, coordinates: Floats, clock: TraceClock, updates: Floats) -> Floats | None:
+    def trained(self, rung: str, coordinates: Floats, **options: Any) -> list[Trajectory]:
+        """Runs of the training of the trace on a rung that makes updates, at the parameters."""
+        values = self.values(coordinates)
+        factor = self.clock.rate_factor * values.get("clock", 1.0)
+        return runs_on_rung(
+            rung, self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"],
+            np.rint(self.updates).astype(int), momentum=self.clock.momentum,
+            init="zeros" if self.z_initial is None else {"z": self.z_initial}, **options,
+        )  # fmt: skip
+
+    def finite_steps(self, coordinates: Floats) -> Floats | None:
         """Observations of descent on the expectation minus those of the flow, (N, m); None where it is not known.
 
         Known for whole numbers of updates and for the mean field; at finite length to leading order.
         """
-        if not self.knows_steps(clock, updates):
+        if not self.knows_steps:
             return None
-        whole = np.rint(updates)
-        values = self.values(coordinates)
-        factor = clock.rate_factor * values.get("clock", 1.0)
-        rates, options = (factor * values["eta_Y"], factor * values["eta_Z"]), self.training(clock)
         try:
-            run = run_on_rung(DESCENT, self.classes_at(values), *rates, whole.astype(int), **options)
+            (run,) = self.trained(DESCENT, coordinates)
         except RuntimeError:
             return None
-        flow = self.run(MeanField, values, self.t)
+        flow = self.run(MeanField, self.values(coordinates), self.t)
         return observations.of_theory(run, self.quantity) - observations.of_theory(flow, self.quantity)
 
-    def training(self, clock: TraceClock) -> dict[str, Any]:
-        """Momentum and start of the training of the trace, as options of `sgd`."""
-        init = "zeros" if self.z_initial is None else {"z": self.z_initial}
-        return {"momentum": clock.momentum, "init": init}
+    def simulated(self, coordinates: Floats) -> Floats:
+        """Observations (RUNS, N, m) of runs of SGD with the steps, batches and momentum of the trace."""
+        seeds = range(FIRST_SEED, FIRST_SEED + RUNS)
+        options = {"seq_len": self.seq_len, "batch_size": self.clock.batch_size, "seed": seeds}
+        try:
+            runs = self.trained(FINITE_T, coordinates, **options)
+        except RuntimeError as error:
+            raise RuntimeError(f"a run simulated at the estimates {error}; use errors='seeds'") from error
+        return np.array([observations.of_theory(run, self.quantity) for run in runs])
 
     def run(self, system: type[System], values: Mapping[str, float], t: Floats) -> Trajectory:
         """Trajectory of a system at the parameters, at times by the clock of the trace."""
@@ -149,7 +170,7 @@ class FitModel:
         found = observations.of_theory(run, self.quantity)
         return found[1:] - found[0]
 
-    def covariance(self, coordinates: Floats, clock: TraceClock) -> tuple[Floats, Floats]:
+    def covariance(self, coordinates: Floats) -> tuple[Floats, Floats]:
         """Covariance (N m, N m) of the observations of one run, and the square (N,) of the expansion's parameter.
 
         The square is the variance of all state values together, plus that of the share of the rarest class among the
@@ -172,32 +193,87 @@ class FitModel:
             return observe(k, state)
 
         covariance, variance = covariance_between_times(mean, self.t, rows)
-        factor = clock.noise_factor
+        factor = self.clock.noise_factor
         m = covariance.shape[0] // self.t.size
         rarest = float(self.classes.prior.min())
         squares = factor * (variance + (1.0 - rarest) / (rarest * self.t))
-        return factor * covariance + np.diag(np.repeat(extra, m)) / clock.batch_size, squares
+        return factor * covariance + np.diag(np.repeat(extra, m)) / self.clock.batch_size, squares
 
 
-def common_share(classes: SequenceClasses) -> Floats:
-    """Probability of all common tokens in each class, (S,)."""
-    common = classes.omega_size[classes.P.indices] > 1
-    return np.asarray(np.add.reduceat(np.where(common, classes.P.data, 0.0), classes.P.indptr[:-1]))
+def least_weighted_squares(
+    model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
+) -> Floats:
+    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
+
+    @lru_cache(maxsize=1)
+    def evaluated(*x: float) -> tuple[Floats, Floats]:
+        values, J = model.evaluate(np.array(x))
+        residual, matrix = (values - data).ravel(), J.reshape(len(x), -1).T
+        return (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
+
+    lower, upper = centre - np.log(reach), centre + np.log(reach)
+    solution = least_squares(
+        lambda x: evaluated(*x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(*x)[1],
+        (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
+    )  # fmt: skip
+    return np.asarray(solution.x)
 
 
-def common_direction(classes: SequenceClasses) -> Floats:
-    """dP/d(logit of the common probability), (S, M): p (1 - p) over its share on each kind of token."""
-    share = common_share(classes)[classes.class_of_entry]
-    common = classes.omega_size[classes.P.indices] > 1
-    change = np.zeros(classes.P.shape)
-    change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(common, 1.0 - share, -share)
-    return change
+def simulated_errors(model: FitModel, x: Floats, predicted: Floats, data: Floats, weights: Weights) -> Errors:
+    """Simulate the training of the trace at the estimates, and estimate from each run as from the trace.
 
+    With J the derivatives of the observations and L^-1 the whitening, the estimate from observations y moves by
+    G (y - predicted), G = (L^-1 J)^+ L^-1, to first order in the change of the parameters. The noise enters exactly.
 
-def with_common_probability(classes: SequenceClasses, share: float) -> SequenceClasses:
-    """Return the classes with another probability of common tokens, the same in every class."""
-    before = common_share(classes)[classes.class_of_entry]
-    common = classes.omega_size[classes.P.indices] > 1
-    P = classes.P.copy()
-    P.data = classes.P.data * np.where(common, share / before, (1.0 - share) / (1.0 - before))
-    return SequenceClasses(P, classes.query, classes.next_token, classes.prior, classes.vocab_size)
+    Two tests, of which the smaller p value counts twice: the distance of the mean of the seeds from that of the runs,
+    in the directions of largest scatter and in units of the scatter, and the test with the allowance in all
+    directions. Where the noise cancels to first order, distances are not those of normal numbers. So the logarithm of
+    the distance is compared with those of the runs, each from the mean of the others.
+
+    Parameters
+    ----------
+    model : FitModel
+    x : (k,) array
+        Coordinates of the estimates.
+    predicted : (N, m) array
+        Observations at the estimates, of the theory corrected for finite steps.
+    data : (R', N, m) array
+        Those of the seeds of the trace.
+    weights : Weights
+
+    Returns
+    -------
+    Errors
+
+    Raises
+    ------
+    RuntimeError
+        A run diverged.
+    """
+    J = model.evaluate(x)[1].reshape(x.size, -1).T
+    G = np.linalg.pinv(weights.whiten(J)) @ weights.inverse
+    runs = model.simulated(x).reshape(RUNS, -1) - predicted.ravel()
+    seeds = data.reshape(len(data), -1) - predicted.ravel()
+    each = runs @ G.T
+    share = 1.0 / len(data) + 1.0 / RUNS
+    covariance = np.atleast_2d(np.cov(each, rowvar=False)) * share
+
+    def left(values: Floats) -> Floats:
+        """Whitened residuals, after the estimate from them is taken off."""
+        return (values - (values @ G.T) @ J.T) @ weights.inverse.T
+
+    around = left(runs)
+    mean = around.mean(axis=0)
+    rows, sizes, directions = np.linalg.svd(around - mean, full_matrices=False)
+    q = int(min(MOST_COMPONENTS, (sizes > SMALLEST_SCATTER * sizes[0]).sum()))
+    z = directions[:q] @ (left(seeds).mean(axis=0) - mean) * np.sqrt((RUNS - 1) / share) / sizes[:q]
+    # Without the run itself in mean and scatter (Sherman and Morrison's formula).
+    h = (rows[:, :q] ** 2).sum(axis=1)
+    others = h * (RUNS / (RUNS - 1)) * (RUNS - 2) / (1.0 - h * RUNS / (RUNS - 1))
+    logs = np.log(others)
+    score = (np.log(z @ z) - logs.mean()) / (logs.std(ddof=1) * np.sqrt(1.0 + 1.0 / RUNS))
+    resolved = float(t_distribution.sf(score, RUNS - 1))
+    everywhere = p_value_with_allowance(seeds - runs.mean(axis=0), J, weights)
+    p_value = min(1.0, 2.0 * min(resolved, everywhere))
+    shift = runs.mean(axis=0).reshape(predicted.shape)
+    return Errors(covariance, np.zeros(x.size), p_value, q, shift, each.mean(axis=0))

@@ -1,17 +1,75 @@
-"""What a fit compares: quantities of a trace and of the theory in which fluctuations are close to Gaussian."""
+"""What a fit estimates and what it compares: quantities in which fluctuations are close to Gaussian."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics import FiniteLengthMeanField, Sensitivity, SequenceClasses, Trace, Trajectory
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.observables import OBSERVABLES, entropy_of
-from snapdyn.errors import InputError, choice
+from snapdyn.errors import InputError, choice, positive, shown
 
 QUANTITIES = ("attention", "entropy", "loss")
+FREE = ("eta_Y", "eta_Z", "clock", "common_probability")
+
+
+def checked_free(free: Any) -> tuple[str, ...]:
+    names = (free,) if isinstance(free, str) else tuple(free) if isinstance(free, (list, tuple)) else ()
+    for name in names:
+        choice("each entry of free", name, FREE)
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"expected free as different names of parameters, received {shown(free)}; name each once")
+    if {"eta_Y", "eta_Z", "clock"} <= set(names):
+        raise InputError(
+            "expected at most two of eta_Y, eta_Z and clock free, received all three, which are exactly degenerate: "
+            "rates twice as large and a clock half as fast give the same trace; fix one of them"
+        )
+    return names
+
+
+def fixed_and_start(
+    names: tuple[str, ...],
+    eta_Y: float | None,
+    eta_Z: float | None,
+    common_probability: float | None,
+    classes: SequenceClasses,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Values of the parameters that are not free, and the starts that are given or need no search."""
+    fixed: dict[str, float] = {}
+    start: dict[str, float] = {}
+    for name, value in (("eta_Y", eta_Y), ("eta_Z", eta_Z)):
+        if value is not None:
+            (start if name in names else fixed)[name] = positive(name, value)
+        elif name not in names:
+            raise InputError(f"expected {name} free or given, received neither; add it to free, or give {name}=...")
+    if "clock" in names:
+        start["clock"] = 1.0
+    if "common_probability" in names:
+        share = common_share(classes)
+        if (share <= 0).any() or (share >= 1).any():
+            raise InputError(
+                "expected common and distinct tokens in every class where common_probability is free, received class "
+                f"{int(((share <= 0) | (share >= 1)).argmax())} with tokens of one kind; leave it out of free"
+            )
+        if np.ptp(share) > 1e-6:
+            raise InputError(
+                "expected the same probability of common tokens in every class where common_probability is free, "
+                f"received {share.min():.4g} to {share.max():.4g}; leave it out of free"
+            )
+        start["common_probability"] = float(share.mean())
+        if common_probability is not None:
+            start["common_probability"] = positive("common_probability", common_probability)
+    elif common_probability is not None:
+        raise InputError(
+            f"expected common_probability only where it is free, received {shown(common_probability)}; build the "
+            "classes with it"
+        )
+    if not start.get("common_probability", 0.5) < 1.0:
+        raise InputError(f"expected common_probability below 1, received {start['common_probability']:g}; give a share")
+    return fixed, start
 
 
 def chosen_quantity(trace: Trace, quantity: str | None) -> str:
@@ -25,6 +83,14 @@ def chosen_quantity(trace: Trace, quantity: str | None) -> str:
     return quantity
 
 
+def chosen_rows(trace: Trace, records: int) -> Ints:
+    """Rows of at most `records` records after t = 0, evenly spaced."""
+    used = np.flatnonzero(trace.t > 0)
+    if used.size < 4:
+        raise InputError(f"expected at least 4 records after t = 0, received {used.size}; record more often")
+    return used[np.unique(np.linspace(0, used.size - 1, min(records, used.size)).astype(int))]
+
+
 def centred(classes: SequenceClasses, entries: Floats) -> Floats:
     """Values on the entries of P, (..., nnz), minus their mean over each class."""
     starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
@@ -32,7 +98,7 @@ def centred(classes: SequenceClasses, entries: Floats) -> Floats:
     return np.asarray(entries - np.repeat(means, lengths, axis=-1))
 
 
-def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Floats) -> Floats:
+def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Ints) -> Floats:
     """Observations (R, N, m) at the records `rows`: ln attention minus its mean over each class, entropy or loss.
 
     ln c_n[l] is ln P(l|n) + z_l minus a number of the class, so the centred logarithm is linear in z.
@@ -109,3 +175,27 @@ def batch_variance(mean: FiniteLengthMeanField, decoder: Floats, z_support: Floa
     losses = largest + np.log((counts * np.exp(logits - largest[:, None])).sum(axis=1)) - own
     average = classes.prior @ losses
     return float(classes.prior @ (losses - average) ** 2)
+
+
+def common_share(classes: SequenceClasses) -> Floats:
+    """Probability of all common tokens in each class, (S,)."""
+    common = classes.omega_size[classes.P.indices] > 1
+    return np.asarray(np.add.reduceat(np.where(common, classes.P.data, 0.0), classes.P.indptr[:-1]))
+
+
+def common_direction(classes: SequenceClasses) -> Floats:
+    """dP/d(logit of the common probability), (S, M): p (1 - p) over its share on each kind of token."""
+    share = common_share(classes)[classes.class_of_entry]
+    common = classes.omega_size[classes.P.indices] > 1
+    change = np.zeros(classes.P.shape)
+    change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(common, 1.0 - share, -share)
+    return change
+
+
+def with_common_probability(classes: SequenceClasses, share: float) -> SequenceClasses:
+    """Return the classes with another probability of common tokens, the same in every class."""
+    before = common_share(classes)[classes.class_of_entry]
+    common = classes.omega_size[classes.P.indices] > 1
+    P = classes.P.copy()
+    P.data = classes.P.data * np.where(common, share / before, (1.0 - share) / (1.0 - before))
+    return SequenceClasses(P, classes.query, classes.next_token, classes.prior, classes.vocab_size)

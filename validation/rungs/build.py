@@ -14,7 +14,6 @@ from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
 from snapdyn.validation.observables import attention_observables, decoder_observables
-from snapdyn.validation.rungs.closed_forms import NotApplicable, initial_rho0, single_common_profile
 from snapdyn.validation.rungs.gaps import Ladder, Rung
 from snapdyn.validation.rungs.run import (
     BRANCHES,
@@ -29,8 +28,11 @@ from snapdyn.validation.rungs.run import (
     ORIGINAL,
     REDUCED,
     SGD,
+    NotApplicable,
+    initial_rho0,
     require_complete,
     runs_on_rung,
+    single_common_profile,
 )
 
 # Far below the gaps between the rungs.

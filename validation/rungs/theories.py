@@ -22,9 +22,8 @@ from snapdyn.errors import (
     whole,
 )
 from snapdyn.validation.rungs.build import PRECISION, RungPlan, climb, required_steps, rounded_steps
-from snapdyn.validation.rungs.closed_forms import NotApplicable
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.run import CLOSED, DESCENT
+from snapdyn.validation.rungs.run import CLOSED, DESCENT, NotApplicable
 from snapdyn.validation.statistics import Order, fit_order
 
 STOCHASTIC, FLOW = "stochastic", "flow"

@@ -1,15 +1,22 @@
-"""Counterexamples stored as JSON files."""
+"""Counterexamples: those stored as JSON files, and simpler ones, with fewer classes and tokens and rounder numbers."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from pathlib import Path
+from typing import Any, TypeVar
 
-from snapdyn.dynamics.storage import replacing
+import numpy as np
+
+from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.validation.search.instance import Instance
+
+Thing = TypeVar("Thing")
+FOLDER = resources.files("snapdyn.validation") / "counterexamples"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,30 +47,126 @@ class Counterexample:
     instance: Instance
 
 
-def store(counterexample: Counterexample, folder: str | Path) -> Path:
-    """Write `folder`/NAME.json; floats keep every bit."""
-    path = Path(folder) / f"{counterexample.name}.json"
-    entries = {field: getattr(counterexample, field) for field in ("name", "statement", "rung", "violation", "tried")}
-    text = json.dumps(entries | {"instance": counterexample.instance.to_dict()}, indent=1)
-    with replacing(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
-    return path
-
-
-def load(name: str, folder: str | Path | None = None) -> Counterexample:
-    """Read the counterexample `name` from `folder`; default: the counterexamples of the package."""
-    place = resources.files("snapdyn.validation") / "counterexamples" if folder is None else Path(folder)
-    entries = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))
+def load(name: str) -> Counterexample:
+    """Read the counterexample `name` of the package."""
+    entries = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
 
 
 @cache
-def _stored() -> tuple[Counterexample, ...]:
-    place = resources.files("snapdyn.validation") / "counterexamples"
-    names = sorted(file.name.removesuffix(".json") for file in place.iterdir() if file.name.endswith(".json"))
-    return tuple(load(name) for name in names)
-
-
-def stored_counterexamples() -> list[Instance]:
+def stored_counterexamples() -> tuple[Instance, ...]:
     """Instances of all counterexamples of the package, in the order of their names."""
-    return [entry.instance for entry in _stored()]
+    names = sorted(file.name.removesuffix(".json") for file in FOLDER.iterdir() if file.name.endswith(".json"))
+    return tuple(load(name).instance for name in names)
+
+
+def shrink(instance: Thing, violates: Callable[[Thing], bool], simpler_of: Callable[[Thing], Iterator[Thing]]) -> Thing:
+    """Simplify a counterexample: fewer classes and tokens, rounder numbers, smaller V, simpler rates.
+
+    Simplifications are tried one by one, the coarsest first. One is kept if the statement still fails. The result has
+    no further simplification on which the statement fails.
+
+    Parameters
+    ----------
+    instance : Instance or mapping
+        The counterexample.
+    violates : callable
+        ``violates(instance)`` tells whether the statement fails on an instance.
+    simpler_of : callable
+        ``simpler_of(instance)`` gives simpler instances, the coarsest simplification first: a domain's `simpler`.
+
+    Returns
+    -------
+    Instance or mapping
+        The simplified counterexample.
+    """
+    while True:
+        simpler = next(filter(violates, simpler_of(instance)), None)
+        if simpler is None:
+            return instance
+        instance = simpler
+
+
+def simpler_instances(instance: Instance) -> Iterator[Instance]:
+    """Instances that are strictly simpler, the coarsest simplification first."""
+    K, M = instance.P.shape
+    if instance.eta_Y != 1.0:  # the flows depend on eta_Y t and the ratio only
+        yield replace(instance, eta_Y=1.0, eta_Z=instance.ratio, t_end=instance.horizon)
+    if K > 2:
+        for n in range(K):
+            kept = np.delete(np.arange(K), n)
+            yield _of_classes(instance, kept)
+    for token in range(M):
+        P = np.delete(instance.P, token, axis=1)
+        if (P.sum(axis=1) > 0).all():
+            start = None if instance.start is None else np.delete(instance.start, token, axis=1)
+            yield replace(instance, P=P, start=start)
+    if np.ptp(instance.query) > 0 and instance.start is None:
+        yield replace(instance, query=np.zeros(K, dtype=np.int64))
+    if not instance.uniform:
+        yield replace(instance, weights=np.ones(K))
+    for V in (max(K, 2), 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000):
+        if K <= V < instance.vocab_size:
+            yield replace(instance, vocab_size=V)
+    for name in ("eta_Z", "t_end"):
+        value = getattr(instance, name)
+        for digits in (0, 1, 2):
+            rounder = _rounded(value, digits)
+            if rounder == value:
+                break
+            changed: dict[str, Any] = {name: rounder}
+            yield replace(instance, **changed)
+    for name in ("P", "weights"):
+        for table in _rounder_tables(getattr(instance, name)):
+            changed = {name: table}
+            yield replace(instance, **changed)
+
+
+def _rounder_tables(table: Floats) -> Iterator[Floats]:
+    """Tables whose rows have 1 as largest entry and fewer decimals: all rows at once, then row by row."""
+    scaled = table / table.max(axis=-1, keepdims=True)
+
+    def rounded(rows: Floats, decimals: int) -> Floats:
+        # A token that occurs keeps a positive share.
+        return np.where(rows > 0, np.maximum(rows.round(decimals), 10.0**-decimals), 0.0)
+
+    for decimals in range(4):
+        if np.array_equal(rounded(scaled, decimals), table):
+            break
+        yield rounded(scaled, decimals)
+    for n in range(len(table) if table.ndim == 2 else 0):
+        for decimals in range(3):
+            row = rounded(scaled[n], decimals)
+            if np.array_equal(row, table[n]):
+                break
+            rounder = table.copy()
+            rounder[n] = row
+            yield rounder
+
+
+def _of_classes(instance: Instance, kept: Ints) -> Instance:
+    """Instance of the classes `kept` and the tokens that occur in them."""
+    P = instance.P[kept]
+    _, query = np.unique(instance.query[kept], return_inverse=True)
+    occurs = P.sum(axis=0) > 0
+    start = instance.start
+    if start is not None:
+        start = start[np.unique(instance.classes.query_index[kept])][:, occurs]
+    next_token = instance.next_token
+    if next_token is not None:
+        _, next_token = np.unique(next_token[kept], return_inverse=True)
+    return replace(
+        instance,
+        P=P[:, occurs],
+        query=query.astype(np.int64),
+        weights=instance.weights[kept],
+        next_token=next_token,
+        start=start,
+    )
+
+
+def _rounded(value: float, digits: int) -> float:
+    """Nearest power of ten (digits 0), or the value to that many significant digits."""
+    if digits == 0:
+        return float(10.0 ** round(math.log10(value)))
+    return float(f"{value:.{digits - 1}e}")

@@ -13,8 +13,8 @@ import numpy as np
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.synthetic import token_table
 from snapdyn.errors import InputError, choice, flag, pair, positive, text, whole
+from snapdyn.validation.search.counterexamples import simpler_instances
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.shrinking import simpler_instances
 
 # Smallest share of a token; the effect of a token with a smaller share is negligible.
 SMALLEST_SHARE = 1e-4
@@ -119,16 +119,16 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         object.__setattr__(self, name, (first, last))
 
     def __str__(self) -> str:
-        def whole(bounds: tuple[int, int]) -> str:
-            return f"{bounds[0]}" if bounds[0] == bounds[1] else f"{bounds[0]}-{bounds[1]}"
+        def real(bounds: tuple[float, float], to: str = " to ") -> str:
+            return f"{bounds[0]:g}" if bounds[0] == bounds[1] else f"{bounds[0]:g}{to}{bounds[1]:g}"
 
-        def real(bounds: tuple[float, float]) -> str:
-            return f"{bounds[0]:g}" if bounds[0] == bounds[1] else f"{bounds[0]:g} to {bounds[1]:g}"
-
+        classes, common, distinct, queries = (
+            real(bounds, "-") for bounds in (self.num_classes, self.num_common, self.num_distinct, self.num_queries)
+        )
         parts = [
-            f"{whole(self.num_classes)} classes",
-            f"{whole(self.num_common)} common and {whole(self.num_distinct)} distinct tokens",
-            f"{whole(self.num_queries)} queries",
+            f"{classes} classes",
+            f"{common} common and {distinct} distinct tokens",
+            f"{queries} queries",
             "equal priors" if self.uniform else "any priors",
             *(["also shared next tokens"] if self.shared_next_tokens else []),
             *(["equal profiles"] if self.equal_profiles else []),
@@ -249,10 +249,8 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         ranges = {name: getattr(self, name) for name in CORNERS}
         ends = [sorted(set(bounds)) for bounds in ranges.values()]
         combinations = list(product(*ends))
-        order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(FIRST_CORNER,))).permutation(
-            len(combinations)
-        )
-        for i in order[:most]:
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(FIRST_CORNER,)))
+        for i in rng.permutation(len(combinations))[:most]:
             chosen: dict[str, Any] = {name: (value, value) for name, value in zip(ranges, combinations[i], strict=True)}
             yield replace(self, **chosen).draw(seed, FIRST_CORNER + int(i))
 

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics import memory
 from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.times import LATEST_TIME
-from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import (
     InputError,
     finite_array,
@@ -33,17 +32,6 @@ ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int6
 # Logits grow as eta_Y eta_Z t^2 at first, and rates, times and logits are squared and multiplied: no product may come
 # near the smallest or the largest float64, 2e-308 and 2e308.
 SMALLEST_GROWTH, LARGEST_GROWTH = 1e-200, 1e200
-
-
-def _require_resolvable(eta_Y: float, eta_Z: float, t_end: float) -> None:
-    """Raise InputError for rates and a duration whose logits float64 does not hold."""
-    visits, growth = eta_Y * t_end, (eta_Y * t_end) * (eta_Z * t_end)
-    if not (visits <= LATEST_TIME and t_end <= LATEST_TIME and SMALLEST_GROWTH <= growth <= LARGEST_GROWTH):
-        raise InputError(
-            f"expected t_end and eta_Y t_end of at most {LATEST_TIME:g}, and eta_Y eta_Z t_end^2 from "
-            f"{SMALLEST_GROWTH:g} to {LARGEST_GROWTH:g}, received t_end = {t_end:g}, eta_Y = {eta_Y:g}, "
-            f"eta_Z = {eta_Z:g}; choose rates and a last time nearer to 1"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +124,8 @@ class Instance:
             store(name, positive(name, getattr(self, name)))
         store("vocab_size", whole("vocab_size", self.vocab_size, 2))
         text("family", self.family)
-        store("seed", whole("seed", self.seed, 0))
-        store("number", whole("number", self.number, 0))
+        for name in ("seed", "number"):
+            store(name, whole(name, getattr(self, name), 0))
         if self.start is not None:
             store("start", finite_array("start", self.start))
             shape = (np.unique(self.query).size, self.P.shape[1])
@@ -161,22 +149,22 @@ class Instance:
     ) -> Instance:
         """Instance of a user's classes; arguments as the attributes."""
         instance("classes", classes, SequenceClasses, "build them with sd.SequenceClasses(P, query)")
-        system = MeanField(classes, positive("eta_Y", eta_Y), positive("eta_Z", eta_Z), z_initial=start)
-        _require_resolvable(system.eta_Y, system.eta_Z, positive("t_end", t_end))
+        require_dense(classes)
         made = Instance(
-            P=_dense(classes),
+            P=classes.P.toarray(),
             query=classes.query,
             weights=classes.prior,
             vocab_size=classes.vocab_size,
-            eta_Y=float(eta_Y),
-            eta_Z=float(eta_Z),
-            t_end=positive("t_end", t_end),
+            eta_Y=eta_Y,
+            eta_Z=eta_Z,
+            t_end=t_end,
             family="your classes",
             next_token=classes.next_token,
-            start=None if start is None else np.asarray(system.z_initial, dtype=float),
+            start=None if start is None else classes.check_z(start),
             seq_len=seq_len,
             momentum=momentum,
         )
+        _require_resolvable(made)
         made.__dict__["classes"] = classes
         return made
 
@@ -264,10 +252,15 @@ class Instance:
         return Instance(**(entries | arrays))
 
 
-def _dense(classes: SequenceClasses) -> Floats:
-    """P as a dense table, since the linear algebra of statements is dense."""
-    require_dense(classes)
-    return np.asarray(classes.P.toarray())
+def _require_resolvable(instance: Instance) -> None:
+    """Raise InputError for rates and a duration whose logits float64 does not hold."""
+    t_end, growth = instance.t_end, instance.horizon * (instance.eta_Z * instance.t_end)
+    if not (max(instance.horizon, t_end) <= LATEST_TIME and SMALLEST_GROWTH <= growth <= LARGEST_GROWTH):
+        raise InputError(
+            f"expected t_end and eta_Y t_end of at most {LATEST_TIME:g}, and eta_Y eta_Z t_end^2 from "
+            f"{SMALLEST_GROWTH:g} to {LARGEST_GROWTH:g}, received t_end = {t_end:g}, eta_Y = {instance.eta_Y:g}, "
+            f"eta_Z = {instance.eta_Z:g}; choose rates and a last time nearer to 1"
+        )
 
 
 def require_dense(classes: SequenceClasses) -> None:

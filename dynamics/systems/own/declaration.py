@@ -1,11 +1,10 @@
-"""What every system of a user's declares, and the system class made from it."""
+"""What every system of a user's has, and the class made for it."""
 
 from __future__ import annotations
 
 import inspect
 import keyword
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -16,7 +15,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.kernels import dormand_prince
 from snapdyn.dynamics.observables import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import InputError, finite_array, number, shown, unknown_name
+from snapdyn.errors import InputError, finite_array, number, shown, text, unknown_name
 
 # Keys of [system] in files, and the argument of every method.
 KEYS = ("kind", "classes", "self")
@@ -54,34 +53,17 @@ def checked_name(kind: str, name: Any) -> str:
     return name
 
 
-def require_different(named: Iterable[tuple[str, str]]) -> None:
-    """Check that no name (kind, name) occurs twice."""
+def require_names(name: Any, **names: Iterable[Any]) -> None:
+    """Check the name of a system, and those of its state, parameters, time and observables, each of them once."""
+    checked_name("system", text("name", name))
     seen: dict[str, str] = {}
-    for kind, name in named:
-        if name in seen:
-            where = f"twice in the {kind}" if seen[name] == kind else f"in the {seen[name]} and in the {kind}"
-            raise InputError(f"expected every name once, received {name!r} {where}; rename one of them")
-        seen[name] = kind
-
-
-@dataclass(frozen=True, eq=False)
-class Declaration:
-    """What a user stated.
-
-    Attributes
-    ----------
-    name : str
-    state_shapes : mapping of str to shape
-        Parts of the state, in order.
-    value_names : tuple of str
-    defaults : mapping of str to float or array
-        Parameters with the values given first.
-    """
-
-    name: str
-    state_shapes: Mapping[str, tuple[int, ...]]
-    value_names: tuple[str, ...]
-    defaults: Mapping[str, float | Floats]
+    for kind, listed in names.items():
+        for each in listed:
+            checked_name(kind, each)
+            if each in seen:
+                where = f"twice in the {kind}" if seen[each] == kind else f"in the {seen[each]} and in the {kind}"
+                raise InputError(f"expected every name once, received {each!r} {where}; rename one of them")
+            seen[each] = kind
 
 
 class OwnSystem(System):
@@ -101,26 +83,22 @@ class OwnSystem(System):
         An unknown parameter, a value of another shape, or a rate that is not finite at the start.
     """
 
-    declaration: ClassVar[Declaration]
+    defaults: ClassVar[Mapping[str, float | Floats]]
 
     def __init__(self, **parameters: Any) -> None:
-        declared = self.declaration
-        values: dict[str, Any] = dict(declared.defaults)
+        values: dict[str, Any] = dict(self.defaults)
         for name, value in parameters.items():
             if name not in values:
-                raise unknown_name(f"a parameter of {declared.name}", name, values)
+                raise unknown_name(f"a parameter of {self.name}", name, values)
             values[name] = parameter_value(name, value, np.shape(values[name]))
         self.parameters = {
             name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()
         }
         self.parameter_values = np.concatenate([np.zeros(0), *(np.ravel(value) for value in values.values())])
-        self.value_names = declared.value_names
         self._start = self._starting_state()
-        self._require_finite_start()
-
-    def __init_subclass__(cls) -> None:
-        if "declaration" in vars(cls):
-            cls.__signature__ = _signature(cls.declaration)  # type: ignore[attr-defined]
+        self._require_finite("start", self._start, "correct it")
+        advice = "choose another start or other parameters"
+        self._require_finite("rate at the start", self._rate_at_start(), advice)
 
     def with_parameters(self, **parameters: Any) -> OwnSystem:
         """Return the same system with other values of some parameters.
@@ -134,10 +112,6 @@ class OwnSystem(System):
         Growth(s=2.0)
         """
         return type(self)(**{**self.parameters, **parameters})
-
-    @property
-    def state_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return self.declaration.state_shapes
 
     def parameter_index(self, name: str) -> int:
         """Index of a parameter, of its first entry if it is an array, in `parameter_values`."""
@@ -171,19 +145,10 @@ class OwnSystem(System):
         self.write_rate_at(0.0, self._start, out)
         return out
 
-    def _require_finite_start(self) -> None:
-        if not np.isfinite(self._start).all():
-            bad = int(np.flatnonzero(~np.isfinite(self._start))[0])
-            raise InputError(
-                f"expected a finite start, received {self._start[bad]} for {self.value_name(bad)}; correct it"
-            )
-        rate = self._rate_at_start()
-        if not np.isfinite(rate).all():
-            bad = int(np.flatnonzero(~np.isfinite(rate))[0])
-            raise InputError(
-                f"expected a finite rate at the start, received {rate[bad]} for {self.value_name(bad)}; choose another "
-                "start or other parameters"
-            )
+    def _require_finite(self, what: str, values: Floats, advice: str) -> None:
+        if not np.isfinite(values).all():
+            bad = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise InputError(f"expected a finite {what}, received {values[bad]} for {self.value_name(bad)}; {advice}")
 
 
 def parameter_value(name: str, value: Any, shape: tuple[int, ...]) -> float | Floats:
@@ -206,23 +171,31 @@ def at_time(t: float) -> Floats:
     return reals
 
 
-def new_class(base: type[Own], declaration: Declaration, **attributes: Any) -> type[Own]:
-    """Make the class of one system; its name is that of the system."""
-    members = {"declaration": declaration, "__doc__": base.__doc__, **attributes}
-    return cast(type[Own], type(declaration.name, (base,), members))
+def new_class(base: type[Own], name: str, defaults: Mapping[str, float | Floats], **attributes: Any) -> type[Own]:
+    """Make the class of one system.
 
-
-def _signature(declared: Declaration) -> inspect.Signature:
-    """Parameters as keyword arguments, with the types that run files read."""
+    Parameters
+    ----------
+    base : type
+    name : str
+        Of the system and its class.
+    defaults : mapping of str to float or array
+        Parameters, which are keyword arguments of the class, with the values given first.
+    **attributes : Any
+        Of the class: `value_names`, and `state_shapes`, the parts of the state in order.
+    """
+    # With the types that run files read.
     kinds: dict[int, Any] = {0: float, 1: list[float], 2: ArrayLike}
-    return inspect.Signature(
+    signature = inspect.Signature(
         [
             inspect.Parameter(
-                name,
+                parameter,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=default.tolist() if isinstance(default, np.ndarray) else default,
                 annotation=kinds.get(np.ndim(default), Any),
             )
-            for name, default in declared.defaults.items()
+            for parameter, default in defaults.items()
         ]
     )
+    members = {"defaults": defaults, "__doc__": base.__doc__, "__signature__": signature, **attributes}
+    return cast(type[Own], type(name, (base,), members))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -132,13 +132,13 @@ def _rates(system: System, rng: np.random.Generator, count: int) -> Floats:
 
 def _null_space(rates: Floats) -> Floats:
     """Basis of the coefficients c with rates @ c = 0, one per row, in reduced echelon form."""
+    from scipy.linalg import null_space
+
     size = np.abs(rates).max(axis=0)
     size[size == 0.0] = 1.0
     scaled = rates / size
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    values, vectors = np.linalg.svd(scaled / np.where(norms > 0, norms, 1.0))[1:]
-    largest = values[0] if values[0] > 0 else 1.0
-    basis = vectors[np.concatenate([values, np.zeros(len(vectors) - len(values))]) <= NULL * largest] / size
+    basis = null_space(scaled / np.where(norms > 0, norms, 1.0), rcond=NULL).T / size
     row = 0
     for column in range(basis.shape[1]):
         if row == len(basis):
@@ -194,7 +194,7 @@ def _grade(system: SymbolicSystem, coefficients: list[Fraction]) -> str:
 
 
 def vanishes(expression: sympy.Expr) -> bool:
-    """Whether sympy shows that an expression is 0 identically: exponentials and roots as symbols, then one fraction.
+    """Whether sympy shows that an expression is 0 identically: exponentials and roots are its variables, too.
 
     False says that no proof was found.
     """
@@ -202,51 +202,11 @@ def vanishes(expression: sympy.Expr) -> bool:
     from sympy.functions.elementary.hyperbolic import HyperbolicFunction
     from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
-    plain: Any = sympy.sympify(expression)
-    if plain == 0:
-        return True
     periodic = TrigonometricFunction, HyperbolicFunction
-    plain = plain.replace(lambda each: isinstance(each, periodic), lambda each: each.rewrite(sympy.exp))
-    exponentials: dict[Any, Any] = {}
-
-    def of_exponential(argument: Any) -> Any:
-        """exp(sum of q_i x_i) as a product of powers of one positive symbol for each x_i."""
-        product = sympy.Integer(1)
-        for term in sympy.Add.make_args(sympy.expand(argument)):
-            factor, rest = term.as_coeff_Mul(rational=True)
-            if rest not in exponentials:
-                exponentials[rest] = sympy.Symbol(f"e{len(exponentials)}", positive=True)
-            product *= exponentials[rest] ** factor
-        return product
-
-    plain = plain.replace(sympy.exp, of_exponential)
-    roots: dict[Any, Any] = {}
-
-    def of_root(base: Any, exponent: Any) -> Any:
-        key = base, exponent.q
-        if key not in roots:
-            roots[key] = sympy.Symbol(f"r{len(roots)}", positive=True)
-        return roots[key] ** exponent.p
-
-    def is_root(each: Any) -> bool:
-        return bool(each.is_Pow and each.exp.is_Rational and not each.exp.is_Integer and not each.base.is_Symbol)
-
-    plain = plain.replace(is_root, lambda each: of_root(each.base, each.exp))
-    numerator = sympy.expand(sympy.numer(sympy.together(plain)))
-    for (base, order), symbol in reversed(roots.items()):
-        # r^q = base: replace whole powers of r, which lowers the degree in r below q.
-        above, below = sympy.fraction(sympy.together(base))
-        terms = sympy.Poly(numerator, symbol).terms()
-        highest = max((degree for (degree,), _ in terms), default=0) // order
-        numerator = sympy.expand(
-            sympy.Add(
-                *(
-                    factor
-                    * symbol ** (degree % order)
-                    * above ** (degree // order)
-                    * below ** (highest - degree // order)
-                    for (degree,), factor in terms
-                )
-            )
-        )
-    return bool(numerator == 0)
+    plain = sympy.sympify(expression).replace(
+        lambda each: isinstance(each, periodic), lambda each: each.rewrite(sympy.exp)
+    )
+    try:
+        return bool(sympy.cancel(plain) == 0)
+    except sympy.PolynomialError:  # such as that of functions that are defined piece by piece
+        return False

@@ -1,157 +1,178 @@
-"""`System.from_sympy`: what a user states in sympy, checked and made a system."""
+"""What a user states in sympy, as flat lists of expressions in symbols of our own; every check of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+import sympy
+from sympy.core.function import AppliedUndef
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.systems.own.declaration import Declaration, checked_name, new_class, require_different
-from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
-from snapdyn.dynamics.systems.own.symbolic_theory import SymbolicTheory
-from snapdyn.errors import InputError, shown, text
+from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
+from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory, entries_of, printed
+from snapdyn.errors import InputError, finite_array, shown
+
+Shape = tuple[int, ...]
 
 
-def from_sympy(
-    name: str,
-    state: Mapping[Any, Any],
-    rate: Mapping[Any, Any],
-    parameters: Mapping[Any, Any] | None = None,
-    observables: Mapping[str, Any] | None = None,
-    conserved: Mapping[str, Any] | None = None,
-    time: Any = None,
-) -> SymbolicSystem:
-    """Make a system from a right-hand side in sympy.
+class Part(NamedTuple):
+    """A symbol of the user's, or an array of them: its entries by row."""
 
-    The rate is compiled into the integrator with its common subexpressions computed once. Implicit methods (CVODE, BDF,
-    Radau, LSODA) get its derivative, by symbolic differentiation. Generated code is kept in the cache folder by its
-    content: the first run of a system takes some seconds, later ones do not. `snapdyn.register` makes the system known
-    to run files and sweeps, with its parameters as keys.
+    name: str
+    shape: Shape
+    entries: tuple[Any, ...]
+    whole: Any = None  # MatrixSymbol or ArraySymbol
 
-    Parameters
-    ----------
-    name : str
-        Name of the system.
-    state : mapping
-        Start of each state variable. A key is a Symbol, a MatrixSymbol, an IndexedBase or ArraySymbol with lengths that
-        are numbers, or a tuple or immutable matrix of symbols; the value is a number, an array of the same shape, or
-        an expression in the parameters. A list of pairs is accepted as well.
-    rate : mapping
-        d(variable)/dt, for the same keys: expressions in state, parameters and time.
-    parameters : mapping, optional
-        Value of each parameter: a number, or an array for a MatrixSymbol. `system.with_parameters(...)` changes them.
-    observables : mapping of str to expression, optional
-        Functions of state and parameters, scalars or matrices; see `Trajectory.observable`.
-    conserved : mapping of str to expression, optional
-        Functions of state and parameters that the flow should keep; `trajectory.invariants[name]` is
-        abs(value - value at the start), the largest one for a matrix.
-    time : sympy.Symbol, optional
-        Symbol of the time t, for a rate that depends on it.
 
-    Returns
-    -------
-    SymbolicSystem
-        A System of a class of its own, whose keyword arguments are the parameters.
-
-    Raises
-    ------
-    InputError
-        Shapes that differ, symbols without value, a name used twice, functions that do not compile, or a start or rate
-        at the start that is not finite.
-
-    Examples
-    --------
-    Lotka and Volterra's equations conserve x - ln x + y - ln y:
-
-    >>> import sympy
-    >>> import snapdyn as sd
-    >>> x, y, a = sympy.symbols("x y a")
-    >>> system = sd.System.from_sympy(
-    ...     "Predators", {x: 2.0, y: 1.0}, {x: x * (a - y), y: y * (x - 1)}, {a: 1},
-    ...     observables={"total": x + y}, conserved={"V": x - sympy.log(x) + y - a * sympy.log(y)},
-    ... )
-    >>> run = sd.integrate(system, [0.0, 1.0, 10.0])
-    >>> run.observable("total").round(3)
-    array([3.   , 3.134, 1.146])
-    >>> bool(run.invariants["V"].max() < 1e-7)
-    True
-    """
-    from snapdyn.dynamics.systems.own import expressions as read
-    from snapdyn.dynamics.systems.own.code_generation import printed
-
-    name = checked_name("system", text("name", name))
-    states, values = read.Parts("state", "s"), read.Parts("parameters", "p")
-    given = []
-    for key, value in read.pairs("state", state):
-        given.append((states.add(key), value))
-    if not given:
+def stated(
+    name: str, state: Any, rate: Any, parameters: Any, observables: Any, conserved: Any, time: Any
+) -> dict[str, Any]:
+    """Check and read the arguments of `from_sympy`; return those of `new_class`."""
+    starts = [(_parts("state", key), value) for key, value in _pairs("state", state)]
+    if not starts:
         raise InputError("expected a state of at least one symbol, received none; write {symbol: start}")
-    defaults: dict[str, float | Floats] = {}
-    for key, value in read.pairs("parameters", parameters):
-        parts = values.add(key)
-        if len(parts) == 1:
-            array = read.numbers(parts[0].name, parts[0].shape, value)
-            defaults[parts[0].name] = float(array) if array.ndim == 0 else array
-        else:
-            flat = read.numbers("parameters", (len(parts),), np.ravel(np.array(value, dtype=object)).tolist())
-            defaults |= {part.name: float(each) for part, each in zip(parts, flat, strict=True)}
-    for kind, named in (("observables", observables), ("conserved quantities", conserved)):
-        for key, _ in read.pairs(kind, named):
-            checked_name(kind, key)
-    clock = _time_symbol(time)
-    require_different(
-        [("state", part.name) for part in states.parts]
-        + [("parameters", part.name) for part in values.parts]
-        + ([("time", str(time))] if clock else [])
-        + [("observables", key) for key, _ in read.pairs("observables", observables)]
-    )
-    of_parameters = {key: rule for part in values.parts for key, rule in part.rules().items()}
-    of_state = of_parameters | {key: rule for part in states.parts for key, rule in part.rules().items()}
-    start = []
-    for parts, value in given:
-        shape = parts[0].shape if len(parts) == 1 else (len(parts),)
-        what = f"the start of {', '.join(part.name for part in parts)}"
-        received = read.Reader(of_parameters).read(what, value)
-        start += read.fitted(what, shape, received if len(parts) == 1 else ((len(received[1]),), received[1]))
-    reader = read.Reader(of_state | ({time: clock} if clock else {}))
-    theory = SymbolicTheory(
-        states.stand_ins,
-        values.stand_ins,
-        start,
-        _rates(reader, states, rate),
-        clock,
-        _measured(read.Reader(of_state), "observable", observables),
-        _measured(read.Reader(of_state), "conserved quantity", conserved),
-    )
-    measured = [each for _, entries in (*theory.observables.values(), *theory.conserved.values()) for each in entries]
-    for entry in (*start, *theory.rate, *measured):
-        printed(entry)  # refuses what does not compile, before a run
-    shapes = {part.name: part.shape for part in states.parts}
-    names = tuple(each for part in states.parts for each in part.names)
-    return new_class(SymbolicSystem, Declaration(name, shapes, names, defaults), theory=theory)()
-
-
-def _time_symbol(time: Any) -> Any:
-    import sympy
-
-    if time is None:
-        return None
-    if not isinstance(time, sympy.Symbol):
+    values = [(_parts("parameters", key), value) for key, value in _pairs("parameters", parameters)]
+    states, given = ([part for parts, _ in pairs for part in parts] for pairs in (starts, values))
+    if time is not None and not isinstance(time, sympy.Symbol):
         raise InputError(f"expected time as the symbol of the time, received {shown(time)}; write time=Symbol('t')")
-    return sympy.Symbol("t", real=True)
+    for key, _ in _pairs("conserved quantities", conserved):
+        checked_name("conserved quantities", key)
+    require_names(
+        name,
+        state=[part.name for part in states],
+        parameters=[part.name for part in given],
+        time=[] if time is None else [str(time)],
+        observables=[key for key, _ in _pairs("observables", observables)],
+    )
+    defaults: dict[str, float | Floats] = {}
+    for parts, value in values:
+        defaults |= _defaults(parts, value)
+
+    own_state, rules = _rules(states, "s")
+    own_parameters, of_parameters = _rules(given, "p")
+    clock = None if time is None else sympy.Symbol("t", real=True)
+    reader, early = Reader(rules | of_parameters), Reader(of_parameters)
+    theory = SymbolicTheory(
+        own_state,
+        own_parameters,
+        [entry for parts, value in starts for entry in early.entries("start", parts, value)],
+        _rates(Reader(rules | of_parameters | ({time: clock} if clock else {})), states, rate),
+        clock,
+        _measures(reader, "observable", observables),
+        _measures(reader, "conserved quantity", conserved),
+    )
+    for entry in (*theory.start, *theory.rate, *entries_of(theory.observables), *entries_of(theory.conserved)):
+        printed(entry)  # refuses what does not compile, before a run
+    value_names = [
+        part.name if part.shape == () else f"{part.name}[{','.join(map(str, index))}]"
+        for part in states
+        for index in np.ndindex(part.shape)
+    ]
+    shapes = {part.name: part.shape for part in states}
+    return {
+        "name": name,
+        "defaults": defaults,
+        "state_shapes": shapes,
+        "value_names": tuple(value_names),
+        "theory": theory,
+    }
 
 
-def _rates(reader: Any, states: Any, rate: Any) -> list[Any]:
+def _pairs(what: str, values: Any) -> list[tuple[Any, Any]]:
+    """Entries of a mapping, or of a list of pairs (a Matrix cannot be a key of a mapping)."""
+    if values is None:
+        return []
+    try:
+        return list(values.items()) if isinstance(values, Mapping) else [(key, value) for key, value in values]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"expected {what} as a mapping {{symbol: value}}, received {shown(values)}; write {{...}}"
+        ) from None
+
+
+def _parts(kind: str, key: Any) -> list[Part]:
+    """What a key of the user's mapping names; a matrix of symbols gives a part for each of them."""
+    if isinstance(key, sympy.MatrixSymbol):
+        return [_array(kind, key, key.name, key.shape, key)]
+    if isinstance(key, sympy.IndexedBase):
+        return [_array(kind, key, str(key.label), key.shape or ())]
+    if hasattr(key, "as_explicit") and hasattr(key, "name"):  # ArraySymbol
+        return [_array(kind, key, str(key.name), key.shape, key)]
+    if isinstance(key, (sympy.Symbol, AppliedUndef)):
+        return [Part(key.name, (), (key,))]
+    if isinstance(key, (tuple, list, sympy.Tuple, sympy.MatrixBase, sympy.NDimArray, np.ndarray)):
+        parts = [part for each in np.ravel(np.array(key, dtype=object)) for part in _parts(kind, each)]
+        if parts and all(part.shape == () for part in parts):
+            return parts
+    raise InputError(
+        f"expected a symbol, a MatrixSymbol or a matrix of symbols as a name of the {kind}, received {shown(key)}; "
+        "write sympy.Symbol('u')"
+    )
+
+
+def _array(kind: str, key: Any, name: str, given: Iterable[Any], whole: Any = None) -> Part:
+    lengths = tuple(given)
+    if not lengths or not all(isinstance(each, (int, sympy.Integer)) and each > 0 for each in lengths):
+        raise InputError(
+            f"expected an array of the {kind} with lengths that are whole numbers, received {shown(key)} of shape "
+            f"{shown(lengths)}; give the lengths as numbers"
+        )
+    shape = tuple(int(each) for each in lengths)
+    return Part(name, shape, tuple(key[index] for index in np.ndindex(shape)), whole)
+
+
+def _rules(parts: list[Part], letter: str) -> tuple[list[sympy.Symbol], dict[Any, Any]]:
+    """Symbols of the generated code for all entries, and the replacements of the user's symbols by them."""
+    symbols: list[sympy.Symbol] = []
+    rules: dict[Any, Any] = {}
+    for part in parts:
+        first = len(symbols)
+        own = [sympy.Symbol(f"{letter}{first + i}", real=True) for i in range(len(part.entries))]
+        symbols += own
+        rules |= dict(zip(part.entries, own, strict=True))
+        if isinstance(part.whole, sympy.MatrixSymbol):
+            rules[part.whole] = sympy.ImmutableDenseMatrix(*part.shape, own)
+        elif part.whole is not None:
+            rules[part.whole] = sympy.ImmutableDenseNDimArray(own, part.shape)
+    return symbols, rules
+
+
+def _defaults(parts: list[Part], value: Any) -> dict[str, float | Floats]:
+    """Values of the parameters that one key names."""
+    if len(parts) > 1:
+        flat = _numbers("parameters", (len(parts),), np.ravel(np.array(value, dtype=object)).tolist())
+        return {part.name: float(each) for part, each in zip(parts, flat, strict=True)}
+    array = _numbers(parts[0].name, parts[0].shape, value)
+    return {parts[0].name: float(array) if array.ndim == 0 else array}
+
+
+def _numbers(what: str, shape: Shape, value: Any) -> Floats:
+    if isinstance(value, (sympy.MatrixBase, sympy.NDimArray)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        given = np.array(value, dtype=object)
+        entries = [float(each) if isinstance(each, sympy.Expr) and each.is_number else each for each in given.ravel()]
+        value = np.array(entries, dtype=object).reshape(given.shape)
+    elif isinstance(value, sympy.Expr) and value.is_number and value.is_real:
+        value = float(value)
+    array = finite_array(what, value)
+    if array.shape != shape and _as_list(array.shape) != _as_list(shape):
+        raise InputError(f"expected {what} of shape {shape}, received shape {array.shape}; give one entry for each")
+    return array.reshape(shape)
+
+
+def _as_list(shape: Shape) -> Shape:
+    return shape[:1] if len(shape) == 2 and shape[1] == 1 else shape
+
+
+def _rates(reader: Reader, states: list[Part], rate: Any) -> list[Any]:
     """Expressions of the rate in the order of the state."""
-    from snapdyn.dynamics.systems.own import expressions as read
-
     found: dict[str, list[Any]] = {}
-    known = {part.name: part for part in states.parts}
-    for key, value in read.pairs("rate", rate):
-        parts = read.Parts("rate", "r").add(key)
-        what = f"the rate of {', '.join(part.name for part in parts)}"
+    known = {part.name: part for part in states}
+    for key, value in _pairs("rate", rate):
+        parts = _parts("rate", key)
         for part in parts:
             if part.name not in known or known[part.name].entries != part.entries:
                 raise InputError(
@@ -159,23 +180,100 @@ def _rates(reader: Any, states: Any, rate: Any) -> list[Any]:
                 )
             if part.name in found:
                 raise InputError(f"expected every name once, received {part.name!r} twice in the rate; leave one out")
-        received = reader.read(what, value)
-        if len(parts) == 1:
-            found[parts[0].name] = read.fitted(what, parts[0].shape, received)
-        else:
-            entries = read.fitted(what, (len(parts),), ((len(received[1]),), received[1]))
-            found |= {part.name: [entry] for part, entry in zip(parts, entries, strict=True)}
+        entries = reader.entries("rate", parts, value)
+        split = [entries] if len(parts) == 1 else [[each] for each in entries]
+        found |= {part.name: each for part, each in zip(parts, split, strict=True)}
     missing = [each for each in known if each not in found]
     if missing:
         raise InputError(f"expected a rate of every state variable, received none of {', '.join(missing)}; add it")
     return [entry for each in known for entry in found[each]]
 
 
-def _measured(reader: Any, kind: str, named: Any) -> dict[str, tuple[tuple[int, ...], list[Any]]]:
+def _measures(reader: Reader, kind: str, named: Any) -> Measures:
     """Shape and expressions of each observable or conserved quantity."""
-    from snapdyn.dynamics.systems.own import expressions as read
+    return {
+        name: reader.read(f"the {kind} {name!r} (a function of state and parameters)", value)
+        for name, value in _pairs(kind, named)
+    }
 
-    found = {}
-    for name, value in read.pairs(kind, named):
-        found[name] = reader.read(f"the {kind} {name!r} (a function of state and parameters)", value)
-    return found
+
+class Reader:
+    """Turns the user's expressions into flat lists of expressions in the symbols of the generated code.
+
+    Parameters
+    ----------
+    rules : mapping
+        From the user's symbols to ours.
+    """
+
+    def __init__(self, rules: Mapping[Any, Any]) -> None:
+        self._rules = dict(rules)
+        self._known = {each for value in rules.values() for each in sympy.sympify(value).free_symbols}
+        self._own = {each for key in rules for each in sympy.sympify(key).free_symbols}
+
+    def entries(self, kind: str, parts: list[Part], value: Any) -> list[sympy.Expr]:
+        """Entries of the start or rate of the parts that one key names; a column counts as a list."""
+        what = f"the {kind} of {', '.join(part.name for part in parts)}"
+        shape, entries = self.read(what, value)
+        expected = parts[0].shape
+        if len(parts) > 1:
+            expected, shape = (len(parts),), (len(entries),)
+        if shape != expected and not (_as_list(shape) == _as_list(expected) and len(entries) > 1):
+            raise InputError(
+                f"expected {what} of shape {expected}, as the state, received shape {shape}; give one entry for each"
+            )
+        return entries
+
+    def read(self, what: str, value: Any) -> tuple[Shape, list[sympy.Expr]]:
+        """Shape and entries of an expression, a matrix, an array or a list.
+
+        Raises
+        ------
+        InputError
+            It is no expression, or has symbols without a value.
+        """
+        if isinstance(value, (list, tuple, np.ndarray)):
+            try:
+                nested = np.array(value, dtype=object)
+            except ValueError:
+                raise InputError(f"expected {what} as rows of one length, received {shown(value)}") from None
+            return nested.shape, [self._checked(what, self._replaced(what, each)) for each in nested.ravel()]
+        replaced = self._replaced(what, value)
+        if isinstance(replaced, (sympy.MatrixBase, sympy.NDimArray)):
+            entries = [self._checked(what, each) for each in sympy.flatten(replaced.tolist())]
+            return tuple(int(each) for each in replaced.shape), entries
+        return (), [self._checked(what, replaced)]
+
+    def _replaced(self, what: str, value: Any) -> Any:
+        if isinstance(value, (str, bytes, bool)) or callable(getattr(value, "py_func", None)):
+            raise InputError(f"expected {what} as a sympy expression, received {shown(value)}; write it without quotes")
+        try:
+            expression = sympy.sympify(value, strict=True)
+        except (sympy.SympifyError, AttributeError, TypeError):
+            raise InputError(
+                f"expected {what} as a sympy expression, received {shown(value)}; write it in sympy's functions, or "
+                "use System.from_function"
+            ) from None
+        own: set[Any] = getattr(expression, "free_symbols", set())
+        if own & (self._known - self._own):  # named like a symbol of ours
+            names = ", ".join(sorted(map(str, own & (self._known - self._own))))
+            raise InputError(f"expected a value of every symbol, received {what} with {names}; add it to parameters")
+        try:
+            replaced = expression.xreplace(self._rules).doit()
+            return replaced.as_explicit() if hasattr(replaced, "as_explicit") else replaced
+        except (sympy.ShapeError, ValueError, TypeError, IndexError) as error:
+            raise InputError(f"expected {what} to be computable, received {shown(value)} ({error})") from error
+
+    def _checked(self, what: str, expression: Any) -> sympy.Expr:
+        if not isinstance(expression, sympy.Expr):
+            raise InputError(f"expected {what} as an expression with numbers as values, received {shown(expression)}")
+        unknown = sorted({str(each) for each in expression.free_symbols - self._known})
+        unknown += sorted({str(each) for each in expression.atoms(AppliedUndef)})
+        if unknown:
+            raise InputError(
+                f"expected a value of every symbol, received {what} with {', '.join(unknown)}; add it to parameters, "
+                "or to the state"
+            )
+        if expression.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+            raise InputError(f"expected {what} to be finite, received {shown(expression)}; correct the expression")
+        return expression

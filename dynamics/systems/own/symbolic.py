@@ -1,19 +1,22 @@
-"""Systems stated in sympy: what the integrator and a trajectory ask of them, and their derivatives by parameters."""
+"""`System.from_sympy`: systems stated in sympy, what a run asks of them, and their derivatives by parameters."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.systems.own.declaration import Declaration, OwnSystem, at_time, new_class
-from snapdyn.dynamics.systems.own.symbolic_theory import SymbolicTheory
-from snapdyn.dynamics.systems.parameters import Direction
-from snapdyn.dynamics.systems.variational import SensitivitySystem
+from snapdyn.dynamics.systems.own.declaration import OwnSystem, at_time, new_class
+from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
+
+if TYPE_CHECKING:
+    from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory
+
+NOTHING = np.zeros(0)
 
 
 class SymbolicSystem(OwnSystem):
@@ -23,7 +26,8 @@ class SymbolicSystem(OwnSystem):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The class is not in any module, so that another process has to make it again.
-        return _made_again, (self.declaration, self.theory, self.parameters)
+        names = "name", "defaults", "state_shapes", "value_names", "theory"
+        return _made_again, ({name: getattr(self, name) for name in names}, self.parameters)
 
     @property
     def integrator(self) -> Any:
@@ -43,48 +47,39 @@ class SymbolicSystem(OwnSystem):
 
     @property
     def has_jacobian(self) -> bool:
-        return self.theory.product is not None
+        return self.theory.derivative() is not None
 
     def write_jacobian_product(self, t: float, state: Floats, vector: Floats, out: Floats) -> None:
-        if self.theory.product is None:
+        compiled = self.theory.derivative()
+        if compiled is None:
             raise self._lacking("a Jacobian that compiles")
-        self.theory.product.product(state, vector, out, self.parameter_values, at_time(t))
+        compiled.derivative(state, vector, out, self.parameter_values, NOTHING, at_time(t))
 
     def observables(self, states: Floats) -> dict[str, Floats]:
-        return self._measured(self.theory.measures[0], self.theory.observables, states)
+        return self._measured(0, self.theory.observables, states)
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
         states = np.atleast_2d(state)
-        now = self._measured(self.theory.measures[1], self.theory.conserved, states)
-        before = self._measured(self.theory.measures[1], self.theory.conserved, self._start[None])
+        now = self._measured(1, self.theory.conserved, states)
+        before = self._measured(1, self.theory.conserved, self._start[None])
         drift = {}
         for name, values in now.items():
             change = np.abs(values - before[name]).reshape(len(states), -1).max(axis=1)
             drift[name] = change if np.ndim(state) > 1 else change[0]
         return drift
 
-    def _measured(self, module: ModuleType | None, named: Any, states: Floats) -> dict[str, Floats]:
-        if module is None:
-            return {}
-        sizes = {name: math.prod(shape) for name, (shape, _) in named.items()}
-        rows = np.empty((len(states), sum(sizes.values())))
-        states = np.ascontiguousarray(states)
-        for state, row in zip(states, rows, strict=True):
-            module.measure(state, row, self.parameter_values)
-        values, first = {}, 0
-        for name, (shape, _) in named.items():
-            values[name] = rows[:, first : first + sizes[name]].reshape(-1, *shape)
-            first += sizes[name]
-        return values
+    def _measured(self, kind: int, named: Measures, states: Floats) -> dict[str, Floats]:
+        rows = _rows(named, len(states))
+        for state, row in zip(np.ascontiguousarray(states), rows, strict=True):
+            if row.size:
+                self.theory.measures[kind].measure(state, row, self.parameter_values)
+        return _by_name(named, rows)
 
     def _starting_state(self) -> Floats:
-        start = np.empty(len(self.theory.start))
         try:
-            with np.errstate(all="ignore"):
-                self.theory.starting.start(None, start, self.parameter_values)
+            return np.array(self.theory.starting(*self.parameter_values.tolist()), dtype=np.float64)
         except (ValueError, ArithmeticError):
-            start[:] = np.nan
-        return start
+            return np.full(len(self.theory.start), np.nan)
 
     def _rate_at_start(self) -> Floats:
         rate = np.empty(self._start.size)
@@ -98,8 +93,91 @@ class SymbolicSystem(OwnSystem):
         return super()._rate_at_start()
 
 
-def _made_again(declaration: Declaration, theory: SymbolicTheory, parameters: dict[str, Any]) -> SymbolicSystem:
-    return new_class(SymbolicSystem, declaration, theory=theory)(**parameters)
+def _made_again(stated: dict[str, Any], parameters: dict[str, Any]) -> SymbolicSystem:
+    return new_class(SymbolicSystem, **stated)(**parameters)
+
+
+def _rows(named: Measures, *lengths: int) -> Floats:
+    """Space for all values of observables or conserved quantities, (*lengths, values)."""
+    return np.empty((*lengths, sum(len(expressions) for _, expressions in named.values())))
+
+
+def _by_name(named: Measures, rows: Floats) -> dict[str, Floats]:
+    values, first = {}, 0
+    for name, (shape, expressions) in named.items():
+        end = first + len(expressions)
+        values[name] = rows[..., first:end].reshape(*rows.shape[:-1], *shape)
+        first = end
+    return values
+
+
+def from_sympy(
+    name: str,
+    state: Mapping[Any, Any],
+    rate: Mapping[Any, Any],
+    parameters: Mapping[Any, Any] | None = None,
+    observables: Mapping[str, Any] | None = None,
+    conserved: Mapping[str, Any] | None = None,
+    time: Any = None,
+) -> SymbolicSystem:
+    """Make a system from a right-hand side in sympy.
+
+    The rate is compiled into the integrator with its common subexpressions computed once. Implicit methods (CVODE, BDF,
+    Radau, LSODA) get its derivative, by symbolic differentiation. Generated code is kept in the cache folder by its
+    content: the first run of a system takes some seconds, later ones do not. `snapdyn.register` makes the system known
+    to run files and sweeps, with its parameters as keys.
+
+    Parameters
+    ----------
+    name : str
+        Name of the system.
+    state : mapping
+        Start of each state variable. A key is a Symbol, a MatrixSymbol, an IndexedBase or ArraySymbol with lengths that
+        are numbers, or a tuple or immutable matrix of symbols; the value is a number, an array of the same shape, or
+        an expression in the parameters. A list of pairs is accepted as well.
+    rate : mapping
+        d(variable)/dt, for the same keys: expressions in state, parameters and time.
+    parameters : mapping, optional
+        Value of each parameter: a number, or an array for a MatrixSymbol. `system.with_parameters(...)` changes them.
+    observables : mapping of str to expression, optional
+        Functions of state and parameters, scalars or matrices; see `Trajectory.observable`.
+    conserved : mapping of str to expression, optional
+        Functions of state and parameters that the flow should keep; `trajectory.invariants[name]` is
+        abs(value - value at the start), the largest one for a matrix.
+    time : sympy.Symbol, optional
+        Symbol of the time t, for a rate that depends on it.
+
+    Returns
+    -------
+    SymbolicSystem
+        A System of a class of its own, whose keyword arguments are the parameters.
+
+    Raises
+    ------
+    InputError
+        Shapes that differ, symbols without value, a name used twice, functions that do not compile, or a start or rate
+        at the start that is not finite.
+
+    Examples
+    --------
+    Lotka and Volterra's equations conserve x - ln x + y - ln y:
+
+    >>> import sympy
+    >>> import snapdyn as sd
+    >>> x, y, a = sympy.symbols("x y a")
+    >>> system = sd.System.from_sympy(
+    ...     "Predators", {x: 2.0, y: 1.0}, {x: x * (a - y), y: y * (x - 1)}, {a: 1},
+    ...     observables={"total": x + y}, conserved={"V": x - sympy.log(x) + y - a * sympy.log(y)},
+    ... )
+    >>> run = sd.integrate(system, [0.0, 1.0, 10.0])
+    >>> run.observable("total").round(3)
+    array([3.   , 3.134, 1.146])
+    >>> bool(run.invariants["V"].max() < 1e-7)
+    True
+    """
+    from snapdyn.dynamics.systems.own.statement import stated
+
+    return new_class(SymbolicSystem, **stated(name, state, rate, parameters, observables, conserved, time))()
 
 
 class SymbolicSensitivity(SensitivitySystem):
@@ -113,63 +191,58 @@ class SymbolicSensitivity(SensitivitySystem):
     directions : list of Direction
         Parameters by name. Derivatives in the state are with respect to their logarithms (to a parameter itself that is
         0).
-    code : module
-        From `SymbolicTheory.derivatives`.
+    rate, measures : module
+        From `SymbolicTheory.derivative` and `measure_derivative`.
+    start : callable
+        From `SymbolicTheory.start_derivative`.
     """
 
-    def __init__(self, base: SymbolicSystem, directions: list[Direction], code: ModuleType) -> None:
+    def __init__(
+        self, base: SymbolicSystem, directions: list[Direction], rate: ModuleType, measures: ModuleType, start: Any
+    ) -> None:
         super().__init__(base, directions)
         self.base: SymbolicSystem = base
         self.size = (1 + len(directions)) * base.size
         require_memory(f"{len(directions)} derivatives of {base.size} values", 160.0 * self.size, "fewer parameters")
-        self._code, self._parameters = code, base.parameter_values
+        self._rate, self._measures, self._parameters = rate, measures, base.parameter_values
         self._moves = np.zeros((len(directions), self._parameters.size))
         for i, direction in enumerate(directions):
-            value = abs(float(base.parameters[direction.kind])) or 1.0
-            self.scales[i] = 1.0 / value
-            self._moves[i, base.parameter_index(direction.kind)] = value
+            index = base.parameter_index(direction.kind)
+            self._moves[i, index] = abs(self._parameters[index]) or 1.0
+            self.scales[i] = 1.0 / self._moves[i, index]
+        changes = np.array(start(*self._parameters.tolist())) / self.scales[:, None]
+        self._start = np.vstack([base.initial_state(), changes])
 
     @classmethod
     def of(cls, base: SymbolicSystem, directions: list[Direction]) -> SymbolicSensitivity | None:
         """Return the system with derivatives, or None where a derivative has no compiled function."""
-        code = base.theory.derivatives(tuple(sorted(base.parameter_index(each.kind) for each in directions)))
-        return None if code is None else cls(base, directions, code)
+        theory, moving = base.theory, tuple(base.parameter_index(each.kind) for each in directions)
+        ordered = tuple(sorted(moving))
+        rate, measures = theory.derivative(ordered), theory.measure_derivative(ordered)
+        start = theory.start_derivative(moving)
+        if rate is None or measures is None or start is None:
+            return None
+        return cls(base, directions, rate, measures, start)
 
     @property
     def integrator(self) -> Any:
-        return self._code.advance
+        return self._rate.advance
 
     def initial_state(self) -> Floats:
-        start = np.empty((1 + len(self.directions), self.base_size))
-        start[0] = self.base.initial_state()
-        for row, move in zip(start[1:], self._moves, strict=True):
-            self._code.start_derivative(self._parameters, move, row)
-        return start.ravel()
+        return self._start.ravel()
 
     def kernel_arguments(self) -> tuple[Any, ...]:
         return self._parameters, self._moves
 
-    def write_rate(self, state: Floats, out: Floats) -> None:
-        self.write_rate_at(0.0, state, out)
-
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> None:
-        self._code.rate_and_derivatives(state, out, *self.kernel_arguments(), at_time(t))
+        self._rate.rate_and_derivatives(state, out, *self.kernel_arguments(), at_time(t))
 
     def observable_changes(self, states: Floats) -> dict[str, Floats]:
         x, derivatives = self.parts(states)
-        shapes = {name: shape for name, (shape, _) in self.base.theory.observables.items()}
-        rows = np.empty((*derivatives.shape[:2], sum(math.prod(shape) for shape in shapes.values())))
-        if rows.size == 0:
-            return {}
-        for k, state in enumerate(np.ascontiguousarray(x)):
-            for i, move in enumerate(self._moves * self.scales[:, None]):
-                self._code.measure_derivative(state, derivatives[k, i], rows[k, i], self._parameters, move)
-        found, first = {}, 0
-        for name, shape in shapes.items():
-            width = math.prod(shape)
-            found[name] = rows[..., first : first + width].reshape(*rows.shape[:2], *shape)
-            first += width
-        return found
-
-    def losses(self, states: Floats) -> tuple[Floats, Floats]:
-        return np.full(len(states), np.nan), np.full((len(states), len(self.directions)), np.nan)
+        named = self.base.theory.observables
+        rows = _rows(named, *derivatives.shape[:2])
+        if rows.size:
+            for k, state in enumerate(np.ascontiguousarray(x)):
+                for i, move in enumerate(self._moves * self.scales[:, None]):
+                    self._measures.measure_derivative(state, derivatives[k, i], rows[k, i], self._parameters, move)
+        return _by_name(named, rows)

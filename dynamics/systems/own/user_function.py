@@ -2,25 +2,126 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.kernels.called_rate import advance_called_rate, steps_of_called_rate, write_called_rate
-from snapdyn.dynamics.systems.own.compiled_rate import CompiledRate, compile_rate, reads_first_argument
+from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate, steps_of_called_rate, write_called_rate
 from snapdyn.dynamics.systems.own.declaration import (
-    Declaration,
     OwnSystem,
-    checked_name,
     new_class,
     parameter_value,
-    require_different,
+    require_names,
 )
-from snapdyn.errors import InputError, finite_array, function, shown, text
+from snapdyn.errors import InputError, finite_array, function, shown
+
+_COMPILING = threading.Lock()
+
+
+class CompiledRate:
+    """A rate of the user's, compiled to the signature that the integrator calls.
+
+    Parameters
+    ----------
+    rate : callable
+        Plain or jitted.
+    shapes : sequence of shape
+        Of the parameters.
+
+    Attributes
+    ----------
+    address : int
+        Of the machine code, which lives as long as this object; 0 where numba's compiler is switched off.
+    """
+
+    def __init__(self, rate: Any, shapes: Sequence[tuple[int, ...]]) -> None:
+        import numba
+
+        self._origin, self.address = (rate, tuple(shapes)), 0
+        options: Any = numba.config
+        if options.DISABLE_JIT:
+            return
+        if not inspect.isfunction(getattr(rate, "py_func", rate)):
+            raise InputError(
+                f"expected the rate as a function, received {shown(rate)}; write def rate(t, state, out, ...)"
+            )
+        jitted = rate if hasattr(rate, "py_func") else numba.njit(error_model="numpy")(rate)
+        values, first = [], 0
+        for shape in shapes:
+            width = int(np.prod(shape, dtype=int))
+            values.append(f"values[{first}:{first + width}].reshape({shape})" if shape else f"values[{first}]")
+            first += width
+        code = (
+            "def called(state, out, size, parameters, t):\n"
+            f"    values = carray(parameters, ({first},))\n"
+            f"    rate({', '.join(['t', 'carray(state, (size,))', 'carray(out, (size,))', *values])})\n"
+            "    return 0.0\n"
+        )
+        scope: dict[str, Any] = {"rate": jitted, "carray": numba.carray}
+        exec(code, scope)
+        with compiled_for_user(jitted.py_func):
+            self._code = numba.njit(RATE, error_model="numpy")(scope["called"])
+        compiled: Any = self._code.overloads[RATE.args]
+        self.address = int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CompiledRate, self._origin  # an address is of one process
+
+
+_kept = lru_cache(maxsize=64)(CompiledRate)
+
+
+@contextmanager
+def compiled_for_user(plain: Callable[..., Any]) -> Iterator[None]:
+    """Turn numba's error in the block into an InputError with the line of the user's function `plain`."""
+    from numba.core.errors import NumbaError
+
+    with _COMPILING:
+        try:
+            yield
+        except NumbaError as error:
+            raise InputError(_why(plain, str(error))) from error
+
+
+def _why(plain: Any, message: str) -> str:
+    """One sentence on a function that does not compile: the line of the user's file, and numba's reason."""
+    file = re.escape(plain.__code__.co_filename.rpartition("/")[2])
+    lines = re.findall(rf'File "[^"]*{file}", line (\d+)', message)
+    reasons = [each.strip() for each in message.splitlines() if each.strip()]
+    said = [each for each in reasons if not each.startswith(("Failed in", "File ", "During:", "def ", "<source"))]
+    reason = " ".join(said[0].split())[:200] if said else "no reason given"
+    line = lines[-1] if lines else _line_of_name(plain, reason)
+    return (
+        f"expected a function that numba compiles, received {plain.__name__} with an error in line {line} of "
+        f"{plain.__code__.co_filename.rpartition('/')[2]}: {reason}; write it with numbers, arrays and numpy functions"
+    )
+
+
+def _line_of_name(plain: Any, reason: str) -> int:
+    """Line that loads the name that `reason` quotes (numba gives none for an unknown name), else the first line."""
+    quoted = re.findall(r"'(\w+)'", reason)
+    for instruction in dis.get_instructions(plain):
+        if instruction.argval in quoted and instruction.positions and instruction.positions.lineno:
+            return instruction.positions.lineno
+    return int(plain.__code__.co_firstlineno)
+
+
+def reads_first_argument(plain: Callable[..., Any]) -> bool:
+    """Whether the code of a function mentions its first argument."""
+    code = plain.__code__
+    first = code.co_varnames[0]
+    # One instruction may name several variables.
+    named = (each.argval if isinstance(each.argval, tuple) else (each.argval,) for each in dis.get_instructions(plain))
+    return first in code.co_cellvars or any(first in names for names in named)
 
 
 class FunctionSystem(OwnSystem):
@@ -149,40 +250,29 @@ def from_function(
     >>> system.with_parameters(frequency=1.0)
     Oscillator(frequency=1.0)
     """
-    name = checked_name("system", text("name", name))
     start = finite_array("initial_state", initial_state)
     if start.ndim != 1 or start.size == 0:
         raise InputError(f"expected initial_state as a list of numbers, received shape {start.shape}; write [...]")
     defaults = _defaults(rate, parameters)
-    value_names = _names("state", names, start.size)
-    measures = {
-        checked_name("observables", key): function(f"observable {key!r}", value)
-        for key, value in (observables or {}).items()
-    }
-    require_different(
-        [("state", each) for each in value_names]
-        + [("parameters", each) for each in defaults]
-        + [("observables", each) for each in measures]
-    )
-    declared = Declaration(name, dict.fromkeys(value_names, ()), value_names, defaults)
-    compiled = compile_rate(rate, [np.shape(value) for value in defaults.values()])
+    if names is not None and (isinstance(names, str) or len(names) != start.size):
+        raise InputError(f"expected {start.size} names of the state, received {shown(names)}; give one for each value")
+    value_names = tuple(names or ())
+    measures = {key: function(f"observable {key!r}", value) for key, value in (observables or {}).items()}
+    require_names(name, state=value_names, parameters=defaults, observables=measures)
+    shapes = tuple(np.shape(value) for value in defaults.values())
     made = new_class(
         FunctionSystem,
-        declared,
-        compiled_rate=compiled,
+        name,
+        defaults,
+        state_shapes=dict.fromkeys(value_names, ()),
+        value_names=value_names,
+        # A plain rate is compiled anew, because it may see other globals by now.
+        compiled_rate=(_kept if hasattr(rate, "py_func") else CompiledRate)(rate, shapes),
         measures=measures,
         start=start,
         plain_rate=staticmethod(getattr(rate, "py_func", rate)),
     )
     return made()
-
-
-def _names(kind: str, names: Sequence[str] | None, size: int) -> tuple[str, ...]:
-    if names is None:
-        return ()
-    if isinstance(names, str) or len(names) != size:
-        raise InputError(f"expected {size} names of the {kind}, received {shown(names)}; give one for each value")
-    return tuple(checked_name(kind, each) for each in names)
 
 
 def _defaults(rate: Any, parameters: Any) -> dict[str, float | Floats]:
@@ -215,7 +305,4 @@ def _defaults(rate: Any, parameters: Any) -> dict[str, float | Floats]:
                 f"expected {len(expected)} parameters, as the rate has them after out, received {len(values)}; give a "
                 "value of each"
             )
-    return {
-        checked_name("parameters", key): parameter_value(key, value, np.shape(value))
-        for key, value in zip(expected, values, strict=True)
-    }
+    return {key: parameter_value(key, value, np.shape(value)) for key, value in zip(expected, values, strict=True)}

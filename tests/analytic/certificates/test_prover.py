@@ -1,11 +1,15 @@
-"""The prover: true inequalities are proved, false ones refuted where they are false, the rest is left undecided."""
+"""The prover and its balls, and every certificate: statements are proved, wrong theories refuted."""
+
+from collections.abc import Callable
+from typing import Any
 
 import flint
 import mpmath as mp
 import pytest
 
 from snapdyn import InputError
-from snapdyn.analytic.certificates import Inequality, prove
+from snapdyn.analytic.certificates import CERTIFICATES, Inequality, Statement, prove, prover
+from snapdyn.report.formulas import formula_html
 
 
 def test_a_true_inequality_is_proved_with_a_bound_below_the_minimum() -> None:
@@ -106,3 +110,99 @@ def test_a_condition_that_excludes_the_box_is_no_proof() -> None:
     """Assert that an inequality about nothing is refused."""
     with pytest.raises(InputError, match=r"expected a condition that some of u in \[1, 2\] meets"):
         prove(Inequality("u > 3", lambda u: u - 3, {"u": (1.0, 2.0)}, where=lambda u: -u))
+
+
+def moment(weight: Callable[[mp.mpf], mp.mpf], u: float) -> mp.mpf:
+    """Integral of weight(t) exp(u t) over [0, 1], by quadrature."""
+    return mp.quad(lambda t: weight(t) * mp.exp(u * t), mp.linspace(0, 1, 9))
+
+
+FUNCTIONS = {
+    "expm1_ratio": lambda t: mp.mpf(1),
+    "expm1_excess": lambda t: 1 - t,
+    "exp_moment": lambda t: t,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("low", "high"), [(-40.0, -3.0), (-1e-3, 2.0), (0.0, 5.0), (1e-15, 1e-8), (3.0, 40.0)])
+def test_a_ball_spans_the_values_at_the_ends(name: str, low: float, high: float) -> None:
+    """Assert that the ball holds the integral at both ends and in the middle, and hardly more."""
+    function: Callable[[Any], Any] = getattr(prover, name)
+    with mp.workdps(40), flint.ctx.workprec(192):
+        ball = function(flint.arb(low).union(flint.arb(high)))
+        ends = [moment(FUNCTIONS[name], u) for u in (low, high)]
+        for value in (*ends, moment(FUNCTIONS[name], (low + high) / 2)):
+            assert ball.contains(flint.arb(mp.nstr(value, 30), abs(float(value)) * 1e-25))
+        # Radii of balls have 30 bits.
+        assert float(ball.rad()) <= (ends[1] - ends[0]) / 2 * (1 + 1e-7) + 1e-7 * ends[0]
+
+
+@pytest.mark.parametrize(("name", "value"), [("expm1_ratio", 1.0), ("expm1_excess", 0.5), ("exp_moment", 0.5)])
+def test_the_value_at_0_is_the_limit(name: str, value: float) -> None:
+    """Assert the limits 1 and 1/2 at u = 0 exactly."""
+    assert getattr(prover, name)(flint.arb(0)) == value
+
+
+WRONG = [(id_, i) for id_, statement in CERTIFICATES.items() for i in range(len(statement.wrong))]
+
+
+@pytest.mark.parametrize("id_", CERTIFICATES)
+def test_the_statement_is_certified(id_: str) -> None:
+    """Assert that every inequality is proved with a positive bound, on a number of sub-boxes that seconds allow."""
+    certificate = CERTIFICATES[id_].run(max_boxes=10_000)
+    assert certificate.proved, certificate.failing
+    assert certificate.failing is None
+    assert certificate.statement is CERTIFICATES[id_]
+    assert all(proof.lower_bound > 0 for proof in certificate.proofs)
+    assert certificate.boxes == sum(proof.boxes for proof in certificate.proofs)
+    assert str(certificate) == (
+        f"{id_}: certified on {certificate.boxes} sub-boxes of {len(certificate.proofs)} inequalities"
+    )
+
+
+@pytest.mark.parametrize(("id_", "i"), WRONG)
+def test_the_wrong_theory_is_refuted(id_: str, i: int) -> None:
+    """Assert that the prover finds a sub-box inside the box on which the wrong inequality is false everywhere."""
+    wrong = CERTIFICATES[id_].wrong[i]
+    found = prove(wrong, max_boxes=50_000)
+    assert not found.proved
+    assert found.false_there
+    assert found.failing is not None
+    for name, (low, high) in found.failing.items():
+        assert wrong.box[name][0] <= low <= high <= wrong.box[name][1]
+
+
+def test_every_statement_has_a_wrong_theory() -> None:
+    """Assert a negative control, words, formula and reduction for each certificate."""
+    for statement in CERTIFICATES.values():
+        assert statement.wrong
+        assert statement.words
+        assert statement.latex
+        assert statement.reduction
+        assert statement.box
+
+
+@pytest.mark.parametrize("id_", CERTIFICATES)
+def test_the_formula_is_drawn(id_: str) -> None:
+    """Assert that a report can draw the formula of each certificate."""
+    assert "<code>" not in formula_html(CERTIFICATES[id_].latex)
+
+
+def test_ids_are_unique() -> None:
+    """Assert that the register of certificates loses none to an id used twice."""
+    from snapdyn.analytic.certificates import MODULES
+
+    assert len(CERTIFICATES) == sum(len(module.STATEMENTS) for module in MODULES)
+
+
+def test_a_certificate_that_fails_names_its_sub_box() -> None:
+    """Assert that a statement made of a wrong inequality is not proved, and that its sentence gives the sub-box."""
+    base = CERTIFICATES["gamma-single-maximum"]
+    failed = Statement(
+        "toy", base.title, base.source, base.words, base.latex, base.box, "", base.wrong, base.wrong
+    ).run()
+    assert not failed.proved
+    assert failed.failing is failed.proofs[0]
+    assert "toy: not proved: gamma increases up to t0'" in str(failed)
+    assert "false on the sub-box V in [" in str(failed)

@@ -19,7 +19,7 @@ from snapdyn.dynamics import (
     sensitivity,
     syn_small,
 )
-from snapdyn.dynamics.systems.parameters import checked_directions
+from snapdyn.dynamics.integration.sensitivities import checked_directions
 from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
 from snapdyn.errors import InputError
 

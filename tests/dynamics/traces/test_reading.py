@@ -1,7 +1,13 @@
-"""Reading traces: the three formats give the same arrays, and damaged or strange files one sentence."""
+"""Reading traces: every format gives the same arrays, and damaged or strange files one sentence."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +15,10 @@ import numpy as np
 import pytest
 import xarray
 
-from snapdyn.dynamics import Trace, read_trace
+import snapdyn as sd
+from snapdyn.dynamics import Trace, netcdf_content, read_trace
+from snapdyn.dynamics.traces import reading
+from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
 
 STEPS = np.array([0.0, 5.0, 50.0])
@@ -95,3 +104,173 @@ def test_no_pickle_is_loaded(tmp_path: Path) -> None:
     assert not (tmp_path / "written").exists()
     with pytest.raises(InputError, match="not a file"):
         read_trace(tmp_path / "none.npz")
+
+
+EVENT_STEPS = [0, 10, 50]
+GENERATOR = np.random.default_rng(1)
+EVENT_ATTENTION = GENERATOR.dirichlet(np.ones(3), size=(3, 2))  # (step, class, token)
+
+
+def write_events(folder: Path, scalars: list[tuple[str, int, float]]) -> Path:
+    """Write scalars (tag, step, value) as PyTorch's SummaryWriter does; returns the file."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(folder))
+    for tag, step, value in scalars:
+        writer.add_event(Event(step=step, summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)])))
+    writer.close()
+    return next(folder.glob("*.tfevents.*"))
+
+
+def all_scalars() -> list[tuple[str, int, float]]:
+    found = []
+    for i, step in enumerate(EVENT_STEPS):
+        found += [
+            ("loss", step, 2.0 - i),
+            ("rate/decoder", step, 0.1),
+            ("entropy/0", step, 0.5),
+            ("entropy/1", step, 1.0),
+        ]
+        found += [(f"attention/{n}/{l}", step, EVENT_ATTENTION[i, n, l]) for n in range(2) for l in range(3)]
+    return found
+
+
+def test_scalars(tmp_path: Path) -> None:
+    """Assert loss, entropy and attention in single precision, and that other tags are left aside."""
+    trace = sd.read_trace(write_events(tmp_path, all_scalars()), batch_size=4)
+    assert trace.steps.tolist() == EVENT_STEPS
+    assert trace.loss is not None
+    assert trace.attention is not None
+    assert trace.entropy is not None
+    assert trace.loss.tolist() == [[2.0, 1.0, 0.0]]
+    assert trace.entropy.shape == (1, 3, 2)
+    np.testing.assert_allclose(trace.attention[0], EVENT_ATTENTION, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("scalars", "sentence"),
+    [
+        ([("rate", 0, 1.0)], "rows with values"),
+        ([("loss", 0, 1.0), ("loss", 0, 2.0)], "once per seed, step"),
+        ([("loss", 0, float("nan"))], "finite values of loss .* received nan at step 0"),
+    ],
+)
+def test_wrong_scalars_are_refused(tmp_path: Path, scalars: Any, sentence: str) -> None:
+    """Assert one sentence for files without scalars of a trace, with two values for one, and with NaN."""
+    with pytest.raises(sd.InputError, match=sentence) as error:
+        sd.read_trace(write_events(tmp_path, scalars))
+    assert "\n" not in str(error.value)
+
+
+def test_damaged_file(tmp_path: Path) -> None:
+    """Assert one sentence for a file of other bytes."""
+    pytest.importorskip("tensorboard")
+    path = tmp_path / "events.out.tfevents.1.host"
+    path.write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(sd.InputError, match=r"expected .* received") as error:
+        sd.read_trace(path)
+    assert "\n" not in str(error.value)
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert the sentence that says what to install."""
+    path = tmp_path / "events.out.tfevents.1.host"
+    path.write_bytes(b"")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(sd.InputError, match=r"pip install 'snapdyn\[tensorboard\]'"):
+        sd.read_trace(path)
+
+
+FOREVER = "import time\nwhile True: time.sleep(1)\n"
+CONTENT = {"steps": ("step", np.arange(2)), "loss": (("step", "run"), np.arange(6.0).reshape(2, 3))}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    word = ("step", np.array(["ä", ""], dtype=object))
+    xarray.Dataset({**CONTENT, "word": word}).to_netcdf(tmp_path / "trace.nc", engine="h5netcdf")
+    return tmp_path / "trace.nc"
+
+
+def test_the_numbers_asked_for_are_those_of_the_file(path: Path) -> None:
+    """Assert names, types and values; texts and variables that the file lacks are left out."""
+    found = read_foreign(path, ["steps", "loss", "word", "entropy"])
+    assert list(found) == ["steps", "loss"]
+    for name, (_, values) in CONTENT.items():
+        assert found[name].dtype == values.dtype
+        np.testing.assert_array_equal(found[name], values)
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    """Assert one sentence for text, for an empty file, for a folder and for no file."""
+    (tmp_path / "text").write_text("t,z\n")
+    (tmp_path / "empty").write_text("")
+    for name in ("text", "empty", "none", "."):
+        with pytest.raises(InputError, match="write the variables steps, loss as netCDF-4") as error:
+            read_foreign(tmp_path / name, ["steps", "loss"])
+        assert str(error.value).isprintable()
+
+
+def test_the_limit_ends_the_process(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert one sentence after the limit where the process never answers, and where it dies."""
+    program = tmp_path / "program.py"
+    monkeypatch.setattr(netcdf_content, "__file__", str(program))
+    program.write_text(FOREVER)
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="could not be read within 1 s"):
+        read_foreign(path, ["loss"], limit=1.0)
+    assert time.perf_counter() - started < 30
+    program.write_text("import os\nos.abort()\n")
+    with pytest.raises(InputError, match="the library that reads HDF5 failed on it"):
+        read_foreign(path, ["loss"])
+
+
+WAITING = """
+import sys
+from snapdyn.dynamics import netcdf_content
+from snapdyn.dynamics.traces.reading import read_foreign
+netcdf_content.__file__ = sys.argv[1]
+read_foreign(sys.argv[2], ["loss"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the process in /proc")
+def test_ctrl_c_ends_the_process(path: Path, tmp_path: Path) -> None:
+    """Assert that an interrupt of the reader alone leaves no process behind."""
+    program, told = tmp_path / "program.py", tmp_path / "pid"
+    program.write_text(
+        f"import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nname = {str(told)!r}\n"
+        f"open(name + '2', 'w').write(str(os.getpid()))\nos.rename(name + '2', name)\n{FOREVER}"
+    )
+    reader = subprocess.Popen([sys.executable, "-c", WAITING, str(program), str(path)], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 100
+        while not told.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        pid = int(told.read_text())
+        assert Path(f"/proc/{pid}").exists()
+        reader.send_signal(signal.SIGINT)
+        reader.wait(60)
+        assert not Path(f"/proc/{pid}").exists()
+    finally:
+        reader.kill()
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs an alarm of the system")
+def test_the_process_ends_itself_when_its_parent_is_gone(tmp_path: Path) -> None:
+    """Assert that the program is ended by the alarm of the system while it waits in a system call."""
+    os.mkfifo(tmp_path / "fifo")
+    ended = subprocess.run(
+        [sys.executable, "-P", netcdf_content.__file__, str(tmp_path / "fifo"), "1e9", "2", "loss"],
+        timeout=60,
+        capture_output=True,
+    )
+    assert ended.returncode == -signal.SIGALRM
+
+
+def test_the_default_limit_is_a_minute() -> None:
+    """Assert what the documentation says."""
+    assert reading.LIMIT == 60.0

@@ -13,7 +13,7 @@ import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.validation.rungs import ladder
+from snapdyn.validation import ladder
 from tests.experiments.sweep.helpers import GOOD, GRID, dataset, swept
 from tests.helpers import FABLE
 

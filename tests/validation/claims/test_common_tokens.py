@@ -12,8 +12,9 @@ from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_
 from snapdyn.validation.claims.attention.corollary2 import PERMUTED, PROPORTIONAL, SHARED, UNEQUAL, two_classes
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.rungs.run import EXACT
-from snapdyn.validation.search import Instance, load
+from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.flows import flow
+from snapdyn.validation.search.instance import Instance
 
 
 def of_gradient(instance: Instance) -> Floats:

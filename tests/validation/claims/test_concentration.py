@@ -17,7 +17,7 @@ from snapdyn.validation import CLAIMS
 from snapdyn.validation.claims.concentration import _shared, lemma10, lemma11, lemma12, theorem5
 from snapdyn.validation.claims.concentration._shared import DELTAS, MOST_STEPS, hoeffding, order_of_theta, tail
 from snapdyn.validation.claims.decoder import remark2
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.verdicts import check_claim
 from snapdyn.validation.visits import (
     WHOLE_VISITS,

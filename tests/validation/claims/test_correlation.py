@@ -12,7 +12,6 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdyn.validation.assumptions import assumption_2
 from snapdyn.validation.claims.correlation import lemma14, lemma15, lemma16, lemma17, theorem1a
 from snapdyn.validation.claims.correlation._shared import (
     correlation_over_limit,
@@ -26,8 +25,9 @@ from snapdyn.validation.claims.correlation.assumption2 import best_slack, in_pai
 from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
 from snapdyn.validation.dense_algebra import growth_over_gamma, overlap, spectral_norm
 from snapdyn.validation.register import CLAIMS
+from snapdyn.validation.requirements import assumption_2
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.search import Instance
+from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.verdicts import check_claim
 
 

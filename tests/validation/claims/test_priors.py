@@ -12,8 +12,8 @@ from snapdyn.validation.claims.extensions import initial_prior, positional_prior
 from snapdyn.validation.claims.extensions._shared import StartedFamily, alike
 from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.rungs.run import MEAN_FIELD, SGD
-from snapdyn.validation.search import Instance
-from snapdyn.validation.search.shrinking import shrink
+from snapdyn.validation.search.counterexamples import shrink
+from snapdyn.validation.search.instance import Instance
 
 
 def test_reweighting_gives_the_attention_of_the_bias() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.validation.claims.extensions import reparameterisation as claim
-from snapdyn.validation.embedding import Embedding, ascend, gradient
+from snapdyn.validation.dense_algebra import Embedding, ascend, gradient
 from snapdyn.validation.verdicts import check_claim
 
 

@@ -18,7 +18,8 @@ from snapdyn.validation.dense_algebra import attention_drift, dense_attention, m
 from snapdyn.validation.growth_bounds import EqualClasses, Overlap
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.search import Instance, load
+from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.search.instance import Instance
 
 
 def overlap(classes: SequenceClasses) -> Overlap:

@@ -30,7 +30,6 @@ from snapdyn.validation.claims.decoder import remark1 as remark_1
 from snapdyn.validation.claims.decoder._shared import flow_against
 from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.rungs.build import climb
-from snapdyn.validation.rungs.closed_forms import decoder_of_logits, modified_logits
 from snapdyn.validation.rungs.run import (
     BRANCHES,
     CLOSED,
@@ -44,6 +43,8 @@ from snapdyn.validation.rungs.run import (
     ORIGINAL,
     REDUCED,
     SGD,
+    decoder_of_logits,
+    modified_logits,
     run_on_rung,
 )
 from snapdyn.validation.search.flows import flow

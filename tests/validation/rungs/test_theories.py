@@ -9,7 +9,7 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.validation.rungs import TheoryLadder
+from snapdyn.validation.rungs.theories import TheoryLadder
 
 x, y = sympy.symbols("x y")
 TIMES = [0.5, 1.0, 3.0]

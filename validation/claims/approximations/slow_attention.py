@@ -10,7 +10,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import ClassKind, symmetric_classes
 from snapdyn.validation.claims.attention._shared import FLOWS, distinct_tokens, falls, one_way
 from snapdyn.validation.linear_response import LITTLE_MEMORY
-from snapdyn.validation.maps.fallen_tokens import slow_attention_map
+from snapdyn.validation.maps import slow_attention_map
 from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.rungs.run import MODIFIED
 from snapdyn.validation.sample_classes import counterexample

@@ -12,7 +12,7 @@ from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
-from snapdyn.validation.maps.common_logit import common_logit_maps, common_logit_ratio
+from snapdyn.validation.maps import common_logit_maps, common_logit_ratio
 from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
 from snapdyn.validation.statement import Claim, Headline, Instance, Measure, Measured, Property, flow

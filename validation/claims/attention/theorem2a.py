@@ -13,7 +13,7 @@ from snapdyn.validation.claims.attention._shared import (
     speed,
 )
 from snapdyn.validation.linear_response import response
-from snapdyn.validation.maps.fallen_tokens import distinct_fall_map
+from snapdyn.validation.maps import distinct_fall_map
 from snapdyn.validation.sample_classes import counterexample
 from snapdyn.validation.statement import (
     EXACT,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from snapdyn.validation.claims.attention._shared import FLOWS, common_tokens, common_under_eq_10, one_way
-from snapdyn.validation.maps.rates_and_correlation import rates_map
+from snapdyn.validation.maps import rates_map
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.statement import MEAN_FIELD, Claim, load

@@ -20,7 +20,7 @@ from snapdyn.validation.claims.attention._shared import (
 )
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.linear_response import response
-from snapdyn.validation.maps.common_logit import common_logit_maps
+from snapdyn.validation.maps import common_logit_maps
 from snapdyn.validation.observables import FALL, growth_exponents, growth_integral
 from snapdyn.validation.requirements import UNIFORM
 from snapdyn.validation.sample_classes import dominant_token, weak_instances

@@ -10,7 +10,7 @@ from snapdyn.dynamics import random_classes
 from snapdyn.validation.claims.attention._shared import FLOWS, OWN
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.linear_response import gain_memory
-from snapdyn.validation.maps.rates_and_correlation import rates_map
+from snapdyn.validation.maps import rates_map
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
 from snapdyn.validation.search.flows import noise
 from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow

@@ -11,7 +11,7 @@ from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import ANY_CLASSES, DELTAS, decoder_of, steps_of
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
+from snapdyn.validation.maps import decoder_map, decoder_picture
 from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property, Requirement
 from snapdyn.validation.visits import log_error
 

@@ -8,7 +8,7 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.concentration._shared import DELTAS, hoeffding, of_counts, outside, steps_of, worst_entry
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
+from snapdyn.validation.maps import decoder_map, decoder_picture
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
 from snapdyn.validation.visits import Numbers, log_error, slope_of_h, visits_of

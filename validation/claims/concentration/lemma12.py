@@ -19,7 +19,7 @@ from snapdyn.validation.claims.concentration._shared import (
     worst_entry,
 )
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps.decoder import decoder_map, decoder_picture
+from snapdyn.validation.maps import decoder_map, decoder_picture
 from snapdyn.validation.statement import Claim, Instance, Measured
 from snapdyn.validation.visits import Numbers, slope_of_h, visits_of
 

@@ -18,7 +18,7 @@ from snapdyn.validation.claims.concentration._shared import (
     worst_entry,
 )
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps.decoder import decoder_map
+from snapdyn.validation.maps import decoder_map
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.search.instance import Ints
 from snapdyn.validation.statement import Claim, Instance, Measured, Property

@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn.dynamics import syn_medium, syn_small
 from snapdyn.dynamics.classes import Floats
-from snapdyn.validation.assumptions import MUCH_LARGER
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
@@ -18,7 +17,7 @@ from snapdyn.validation.claims.correlation._shared import (
     with_attention,
 )
 from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.requirements import ONE_COMMON_TOKEN
+from snapdyn.validation.requirements import MUCH_LARGER, ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import star
 from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
 

@@ -9,9 +9,8 @@ from scipy.stats import wishart
 from snapdyn.dynamics import syn_small
 from snapdyn.dynamics.classes import Floats
 from snapdyn.validation.claims.extensions._shared import order_gap
-from snapdyn.validation.dense_algebra import EPS
+from snapdyn.validation.dense_algebra import EPS, Embedding, ascend, attention
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.embedding import Embedding, ascend, attention
 from snapdyn.validation.statement import DESCENT, Claim, Map, Measured, Property, Requirement, run_on_rung
 from snapdyn.validation.statistics import standard_error
 

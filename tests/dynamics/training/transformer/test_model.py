@@ -9,7 +9,7 @@ import pytest
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.training.transformer.model import forward, initial_parameters, loss, step
 from snapdyn.dynamics.training.transformer.settings import TransformerSettings
-from snapdyn.validation.embedding import Embedding, gradient
+from snapdyn.validation.dense_algebra import Embedding, gradient
 from tests.dynamics.training.transformer.helpers import torch
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from snapdyn.validation.fitting.residuals import LEVEL_OF_TEST, noise_weights, p_value_from_noise, visible_misfit
+from snapdyn.validation.fitting.result import LEVEL_OF_TEST, errors_from_noise, noise_weights, visible_misfit
 
 TIMES = np.linspace(10.0, 100.0, 10)
 
@@ -23,12 +23,12 @@ def test_the_visible_misfit_is_seen_every_second_time(square: float) -> None:
     J = np.stack([TIMES / 100, 2 * (TIMES / 100) ** 2], axis=1).reshape(-1, 1)
     covariance = np.kron(np.minimum(TIMES[:, None], TIMES) * 1e-6, np.eye(2))
     weights = noise_weights(covariance, np.full(10, square), change, TIMES, 1)
-    misfit = visible_misfit(change.ravel(), J, weights)
+    misfit = visible_misfit(J, weights)
     noise = np.linalg.solve(weights.inverse, rng.normal(size=(20, 400))).T
 
     def rejected(size: float) -> float:
         residuals = noise + size * misfit * change.ravel()
-        return float(np.mean([p_value_from_noise(each[None], J, weights)[0] < LEVEL_OF_TEST for each in residuals]))
+        return float(np.mean([errors_from_noise(each[None], J, weights).p_value < LEVEL_OF_TEST for each in residuals]))
 
     assert rejected(0.0) <= 3 / 400
     assert 0.3 < rejected(1.0) < 0.7

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.assumptions import assumption_2
+from snapdyn.validation.requirements import assumption_2
 
 
 def identical_overlaps(K: int, rho: float, vocab_size: int) -> SequenceClasses:

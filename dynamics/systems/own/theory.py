@@ -1,0 +1,347 @@
+"""Expressions of a system in sympy, the code generated from them, and its files, kept by content for numba's cache."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib.util
+import math
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, cached_property, lru_cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+import sympy
+from sympy.printing.codeprinter import PrintMethodNotImplementedError
+from sympy.printing.pycode import PythonCodePrinter
+
+from snapdyn.dynamics.storage import cache_folder, output_folder, source_hash, write_text
+from snapdyn.errors import InputError, shown
+
+KERNEL = "@kernel(fastmath=EXACT)"
+HEADER = '''"""Generated from sympy by snapdyn."""
+
+import math
+
+from snapdyn.dynamics.kernels import dormand_prince
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
+from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
+
+'''
+INTEGRATOR = """
+
+@kernel(nogil=True)
+def advance(arguments, work, save_at, saved, losses, most_steps):
+    return dormand_prince.advance(rate, rate, (*arguments, work.reals), work, save_at, saved, losses, most_steps)
+
+
+@kernel(nogil=True)
+def make_steps(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+    return explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
+"""
+SENSITIVITY = """
+
+@kernel(fastmath=EXACT)
+def rate_and_derivatives(state, out, parameters, moves, reals):
+    n = state.size // (1 + moves.shape[0])
+    x = state[:n]
+    rate(x, out[:n], parameters, reals)
+    for i in range(moves.shape[0]):
+        first, end = (i + 1) * n, (i + 2) * n
+        derivative(x, state[first:end], out[first:end], parameters, moves[i], reals)
+    return 0.0
+
+
+@kernel(nogil=True)
+def advance(arguments, work, save_at, saved, losses, most_steps):
+    return dormand_prince.advance(
+        rate_and_derivatives, rate_and_derivatives, (*arguments, work.reals), work, save_at, saved, losses, most_steps
+    )
+"""
+# Compiled into every generated integrator: numba's cache does not see that they changed.
+BASIS = ("dynamics/kernels/dormand_prince", "dynamics/kernels/compilation", "dynamics/kernels/explicit_steps")
+Statement = tuple[str, sympy.Expr]
+Measures = Mapping[str, tuple[tuple[int, ...], list[Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicTheory:
+    """Expressions of a system in the symbols of the generated code, s0, s1, ... (state), p0, ... (parameters), t.
+
+    Attributes
+    ----------
+    state, parameters : list of sympy.Symbol
+        Flat, in the order of the arrays.
+    start, rate : list of sympy.Expr
+        Of the parameters; of all symbols.
+    time : sympy.Symbol or None
+        The symbol t of a system that depends on time.
+    observables, conserved : mapping of str to (shape, expressions)
+    """
+
+    state: list[Any]
+    parameters: list[Any]
+    start: list[Any]
+    rate: list[Any]
+    time: Any
+    observables: Measures
+    conserved: Measures
+
+    @cached_property
+    def flow(self) -> ModuleType:
+        """Compiled rate and integrator."""
+        return generated_module(self.rate_source(), INTEGRATOR)
+
+    def derivative(self, moving: tuple[int, ...] = ()) -> ModuleType | None:
+        """Compiled rate and integrator of the state with its derivatives; None where one has no compiled function.
+
+        `moving` are the indices of the parameters that may change. The module has derivative(state, vector, out,
+        parameters, move, reals): that of the rate when the state moves along `vector` and the parameters along `move`.
+        """
+        return _rate_derivative(self, moving)
+
+    def measure_derivative(self, moving: tuple[int, ...]) -> ModuleType | None:
+        """Compiled measure_derivative(state, vector, out, parameters, move) of the observables, one after the other."""
+        return _measure_derivative(self, moving)
+
+    @cached_property
+    def starting(self) -> Any:
+        """Start as a function of the parameters; not compiled."""
+        return self.of_parameters(self.start)
+
+    def start_derivative(self, moving: tuple[int, ...]) -> Any:
+        """Derivatives of the start by each parameter of `moving`, as `starting`; None where one has no function."""
+        return _start_derivative(self, moving)
+
+    def of_parameters(self, expressions: list[Any]) -> Any:
+        """Expressions in the parameters as a function of these; not compiled."""
+        return sympy.lambdify(self.parameters, expressions, [{"math": math}], _Printer())
+
+    @cached_property
+    def measures(self) -> list[ModuleType]:
+        """Compiled observables and conserved quantities."""
+        every = [assignments(entries_of(named)) for named in (self.observables, self.conserved)]
+        return [generated_module(self.function("measure", "state, out, parameters", each)) for each in every]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the generated modules, which another process makes or finds for itself.
+        return SymbolicTheory, tuple(getattr(self, field.name) for field in fields(self))
+
+    def rate_source(self) -> str:
+        """Source of the rate."""
+        return self.function("rate", "state, out, parameters, reals", assignments(self.rate))
+
+    def derivative_source(self, name: str, arguments: str, expressions: list[Any], moving: tuple[int, ...]) -> str:
+        """Source of the derivative of `expressions` along `vector` and, for the parameters `moving`, `move`."""
+        variables = [*self.state, *(self.parameters[i] for i in moving)]
+        vectors = [f"vector[{i}]" for i in range(len(self.state))] + [f"move[{i}]" for i in moving]
+        return self.function(name, arguments, product_statements(expressions, variables), vectors)
+
+    def function(self, name: str, arguments: str, statements: Iterable[Statement], vectors: Sequence[str] = ()) -> str:
+        """Source of a function: it loads the symbols that it needs, then makes the statements."""
+        lines, used = [], set()
+        for target, expression in statements:
+            used |= {str(each) for each in expression.free_symbols}
+            lines.append(f"    {target} = {printed(expression)}")
+        loads = [(str(each), f"state[{i}]") for i, each in enumerate(self.state)]
+        loads += [(str(each), f"parameters[{i}]") for i, each in enumerate(self.parameters)]
+        loads += [("t", "reals[dormand_prince.NOW]"), *((f"v{i}", each) for i, each in enumerate(vectors))]
+        loaded = [f"    {symbol} = {source}" for symbol, source in loads if symbol in used]
+        return "\n".join([KERNEL, f"def {name}({arguments}):", *loaded, *lines, "    return 0.0", ""])
+
+
+def entries_of(named: Measures) -> list[Any]:
+    """All expressions of observables or conserved quantities."""
+    return [each for _, expressions in named.values() for each in expressions]
+
+
+@lru_cache(maxsize=64)
+def _rate_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> ModuleType | None:
+    arguments = "state, vector, out, parameters, move, reals"
+    try:
+        derivative = theory.derivative_source("derivative", arguments, theory.rate, moving)
+    except InputError:  # such as that of loggamma
+        return None
+    return generated_module(theory.rate_source(), derivative, SENSITIVITY)
+
+
+@lru_cache(maxsize=64)
+def _measure_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> ModuleType | None:
+    arguments, measured = "state, vector, out, parameters, move", entries_of(theory.observables)
+    try:
+        return generated_module(theory.derivative_source("measure_derivative", arguments, measured, moving))
+    except InputError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _start_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Any:
+    try:
+        return theory.of_parameters([[each.diff(theory.parameters[i]) for each in theory.start] for i in moving])
+    except PrintMethodNotImplementedError:
+        return None
+
+
+class _Printer(PythonCodePrinter):
+    """Expressions as Python that numba compiles: numbers are floats, whole powers are products."""
+
+    def __init__(self) -> None:
+        super().__init__({"fully_qualified_modules": True, "allow_unknown_functions": False})
+
+    def _print_Integer(self, expr: Any) -> str:
+        return f"{int(expr)}.0" if abs(int(expr)) < 10**15 else repr(float(expr))
+
+    def _print_Rational(self, expr: Any) -> str:
+        return repr(float(expr)) if expr.q & (expr.q - 1) == 0 else f"({float(expr.p)!r}/{float(expr.q)!r})"
+
+    def _print_Float(self, expr: Any) -> str:
+        return repr(float(expr))
+
+    def _print_Pow(self, expr: Any, rational: bool = False) -> str:
+        base, exponent = expr.as_base_exp()
+        if base is sympy.E:
+            return self._print(sympy.exp(exponent, evaluate=False))
+        if exponent.is_Integer and abs(int(exponent)) < 1000:
+            power = abs(int(exponent))
+            whole = f"({self._print(base)})" + (f"**{power}" if power != 1 else "")
+            return whole if exponent > 0 else f"(1.0/{whole})"
+        if abs(exponent) == sympy.S.Half:
+            root = f"math.sqrt({self._print(base)})"
+            return root if exponent > 0 else f"(1.0/{root})"
+        return f"({self._print(base)})**({self._print(exponent)})"
+
+    def _print_factorial(self, expr: Any) -> str:
+        raise PrintMethodNotImplementedError("expected another function: factorial")
+
+    def _print_Heaviside(self, expr: Any) -> str:
+        return self._step(expr, "0.0", self._print(expr.args[1]))
+
+    def _print_sign(self, expr: Any) -> str:
+        return self._step(expr, "-1.0", "0.0")
+
+    def _step(self, expr: Any, below: str, at_zero: str) -> str:
+        x = self._print(expr.args[0])
+        return f"(1.0 if {x} > 0.0 else ({below} if {x} < 0.0 else {at_zero}))"
+
+    def _print_DiracDelta(self, expr: Any) -> str:
+        return "0.0"  # a derivative by the state, of a function that jumps at this state
+
+    def _print_Abs(self, expr: Any) -> str:
+        return f"math.fabs({self._print(expr.args[0])})"
+
+
+def printed(expression: sympy.Expr) -> str:
+    """Source of one expression.
+
+    Raises
+    ------
+    InputError
+        It has a function that numba does not compile, or a complex number.
+    """
+    if expression.has(sympy.I):
+        raise InputError(f"expected real expressions, received {shown(expression)} with the imaginary unit I")
+    for piecewise in expression.atoms(sympy.Piecewise):
+        if piecewise.args[-1].cond != True:  # noqa: E712  (sympy's)
+            raise InputError(
+                f"expected a value of Piecewise everywhere, received {shown(piecewise)}; add a last (value, True)"
+            )
+    try:
+        return str(_Printer().doprint(expression))
+    except PrintMethodNotImplementedError as error:
+        named = str(error).partition("\n")[0].rpartition(": ")[2] or type(expression).__name__
+        raise InputError(
+            f"expected functions that compile (exp, log, sqrt, sin, tanh, erf, Piecewise, ...), received {named} in "
+            f"{shown(expression)}; write it with those, or use System.from_function"
+        ) from None
+
+
+def common_subexpressions(expressions: Sequence[sympy.Expr], prefix: str) -> tuple[list[Any], list[sympy.Expr]]:
+    """Replacements (symbol, expression), each of earlier ones, and the expressions with these symbols."""
+    names = sympy.numbered_symbols(prefix, real=True)
+    return sympy.cse(list(expressions), symbols=names, order="none")
+
+
+def to_out(expressions: Iterable[sympy.Expr]) -> list[Statement]:
+    """Statements that assign to the entries of out."""
+    return [(f"out[{i}]", each) for i, each in enumerate(expressions)]
+
+
+def assignments(expressions: Sequence[sympy.Expr]) -> list[Statement]:
+    """Statements that compute `expressions` and assign them to the entries of out."""
+    replacements, reduced = common_subexpressions(expressions, "x")
+    return [(str(symbol), each) for symbol, each in replacements] + to_out(reduced)
+
+
+def product_statements(expressions: Sequence[sympy.Expr], variables: Sequence[sympy.Symbol]) -> list[Statement]:
+    """Statements for the derivative of `expressions` when `variables` move along v0, v1, ...: forward differentiation.
+
+    Each common subexpression is differentiated by those before it, so that the code has about twice the size of that of
+    the expressions, whatever the number of variables.
+    """
+    replacements, reduced = common_subexpressions(expressions, "x")
+    tangent: dict[sympy.Symbol, sympy.Expr] = {
+        symbol: sympy.Symbol(f"v{i}", real=True) for i, symbol in enumerate(variables)
+    }
+
+    def along(expression: sympy.Expr) -> sympy.Expr:
+        moving = sorted(expression.free_symbols & tangent.keys(), key=str)
+        return sympy.Add(*(sympy.diff(expression, each) * tangent[each] for each in moving))
+
+    values: list[tuple[Any, sympy.Expr]] = []
+    for symbol, expression in replacements:
+        values.append((symbol, expression))
+        change = along(expression)
+        if change != 0:
+            tangent[symbol] = sympy.Symbol(f"d{symbol}", real=True)
+            values.append((tangent[symbol], change))
+    results = [along(each) for each in reduced]
+    # Once more, since a function and its derivative share terms: statements in the order of what they need.
+    shared, again = common_subexpressions([each for _, each in values] + results, "y")
+    known = dict(shared) | {symbol: each for (symbol, _), each in zip(values, again, strict=False)}
+    needs = {symbol: sorted(each.free_symbols & known.keys(), key=str) for symbol, each in known.items()}
+    ordered = [(str(symbol), known[symbol]) for symbol in TopologicalSorter(needs).static_order()]
+    return ordered + to_out(again[len(values) :])
+
+
+def generated_module(*parts: str) -> ModuleType:
+    """Write functions (sources after the imports) to a file named after its content, unless it is there, and import it.
+
+    The folder is "theories" in the cache folder; where that cannot be written to, a temporary one.
+    """
+    source = "\n".join([HEADER, *parts, f"# numba {numba.__version__}, snapdyn {_basis()}\n"])
+    name = f"theory_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    file = _folder() / f"{name}.py"
+    # A file that is there keeps its time of writing, which numba's cache compares.
+    if not file.is_file() or file.read_text(encoding="utf-8") != source:
+        write_text(file, source)
+    specification = importlib.util.spec_from_file_location(name, file)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+@cache
+def _basis() -> str:
+    return source_hash(*BASIS)
+
+
+@cache
+def _folder() -> Path:
+    try:
+        return output_folder(cache_folder() / "theories")
+    except InputError:
+        folder = tempfile.mkdtemp(prefix="snapdyn-theories-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)

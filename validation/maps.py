@@ -1,0 +1,283 @@
+"""Validity maps of the conditional claims: measured violation over two quantities, with the printed conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snapdyn import analytic
+from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.integration.times import log_times
+from snapdyn.dynamics.synthetic import single_common_token
+from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.validation.design import over_grid
+from snapdyn.validation.observables import FALL, falls
+from snapdyn.validation.pictures import Line, Map, Picture
+from snapdyn.validation.properties import Property
+from snapdyn.validation.rungs.run import DESCENT, EXACT, MEAN_FIELD, run_on_rung
+from snapdyn.validation.sample_classes import correlated_classes, strongly_correlated_classes
+from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.search.instance import Instance
+
+
+def flow_at_ratio(classes: SequenceClasses, ratio: float, times: Floats) -> Trajectory:
+    """Run the mean field with eta_Y = 1 and eta_Z = `ratio`, saved at `times` (batch-size-1 steps)."""
+    # LSODA needs half of the evaluations of DOP853. BDF is faster than LSODA after fast attention has settled.
+    settled = ratio > 0.1 and times[-1] > 1e6
+    options = {"method": "BDF" if settled else "LSODA", "atol": 1e-13} if ratio <= 1 else {"atol": 1e-11}
+    return run_on_rung(MEAN_FIELD, classes, 1.0, ratio, times, rtol=1e-8, **options)
+
+
+def _printed(label: str, x: ArrayLike, y: ArrayLike) -> Line:
+    """Line of a printed condition."""
+    return Picture.line(f"printed: {label}", x, y, "printed")
+
+
+def _printed_ratio(y: Floats) -> Line:
+    """The printed condition on the rates, on a map over their ratio and `y`; "much smaller" is read as a tenth."""
+    return _printed("eta_Z << eta_Y, read as 1/10", [0.1, 0.1], y[[0, -1]])
+
+
+def rates_map(level: str, prop: Property, name: str, threshold: float) -> Map:
+    """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
+    stored, points = load(name).instance, 13 if level == "full" else 5
+    ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 500, points).round()
+
+    def number(V: float, ratio: float) -> float | None:
+        found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
+        return None if found is None else found.value
+
+    return Map(
+        title=f"{prop.name}, classes of {name}",
+        xlabel="eta_Z/eta_Y",
+        ylabel="V",
+        quantity=prop.name,
+        x=ratios,
+        y=sizes,
+        violation=over_grid(number, {"V": sizes, "ratio": ratios}),
+        threshold=threshold,
+        boundaries=(_printed_ratio(sizes),),
+        scale="linear",
+    )
+
+
+SHARE = 0.05  # distance of the ratio from 1 above which the modified decoder is no good approximation
+
+
+def classes_of_overlap(rho: float, num_classes: int, vocab_size: int) -> SequenceClasses:
+    """`single_common_token` classes with five distinct tokens each and overlaps f_n.f_k = rho of attention vectors."""
+    weights = np.linspace(0.1, 1.0, 5)
+    # rho = s^2/(s^2 + (1-s)^2 |w|^2) for the share s of the common token and normalised weights w.
+    odds = np.sqrt(rho / (1 - rho)) * np.linalg.norm(weights / weights.sum())
+    return single_common_token(num_classes, 5, float(odds / (1 + odds)), vocab_size)
+
+
+def common_logit_ratio(classes: SequenceClasses, t: float, eta_Z: float = 1e-4) -> float:
+    """F4: ratio of the common logit under (10) to that in the mean field at t, eta_Y = 1."""
+    modified, mean_field = (
+        run_on_rung(rung, classes, 1.0, eta_Z, [t], method="LSODA", rtol=1e-9, atol=1e-18).z[0, 0, 0]
+        for rung in (EXACT, MEAN_FIELD)
+    )
+    return float(modified / mean_field)
+
+
+def _distance(V: float, K: int = 10, rho: float = 1e-3) -> float:
+    return abs(common_logit_ratio(classes_of_overlap(rho, K, int(V)), 2 * K * np.log(V)) - 1)
+
+
+def _map(title: str, ylabel: str, V: Floats, y: dict[str, Floats], *boundaries: Line) -> Map:
+    (values,) = y.values()
+    return Map(
+        title=title,
+        xlabel="V",
+        ylabel=ylabel,
+        quantity="distance of the common logits' ratio from 1",
+        x=V,
+        y=values,
+        violation=over_grid(_distance, y | {"V": V}),
+        threshold=SHARE,
+        boundaries=boundaries,
+    )
+
+
+def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
+    """F4: maps of |ratio - 1|, modified decoder to mean field, over (V, rho) at K = 10 and over (V, K)."""
+    full = level == "full"
+    V = np.geomspace(30, 1e7, points or (16 if full else 6)).round()
+    rho = np.geomspace(1e-5, 0.3, points or (12 if full else 5))
+    K = np.unique(np.geomspace(2, 16, points or (8 if full else 4)).round().astype(int))
+    assumption = 6 / np.sqrt(V)
+    shown = assumption < rho[-1]
+    ends = np.clip(SHARE / rho[[-1, 0]], V[0], V[-1])
+    by_overlap = _map(
+        "Modified decoder against mean field, K = 10",
+        "rho = f_n.f_k",
+        V,
+        {"rho": rho},
+        _printed("rho < 1/(K(K-1))", V[[0, -1]], [1 / 90] * 2),
+        _printed("rho >= 6/sqrt(V)", V[shown], assumption[shown]),
+        Picture.line(f"V rho = {SHARE:g}", ends, SHARE / ends),
+    )
+    by_classes = _map(
+        "The same at rho = 0.001",
+        "K",
+        V,
+        {"K": K},
+        _printed("V >> K^2, read as 10 K^2", 10.0 * K**2, K),
+        Picture.line(f"V rho = {SHARE:g}", [SHARE / 1e-3] * 2, K[[0, -1]]),
+    )
+    return by_overlap, by_classes
+
+
+# Label of each axis, and its values.
+AXES = {
+    "eta_Y": ("eta_Y", lambda points: np.geomspace(1e-3, 1e3, points)),
+    "vocab_size": ("V", lambda points: np.geomspace(4, 1e6, points).round()),
+    "t_end": ("t (batch-size-1 steps)", lambda points: np.geomspace(10, 1e6, points)),
+}
+
+
+def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = ("eta_Y", "vocab_size")) -> Map:
+    """Margin of `prop` with the other sign on two equal classes; off the axes eta_Y = 1, V = 1000, t = 1e4."""
+    base = Instance(np.eye(2), np.zeros(2, int), np.ones(2), 1000, 1.0, 1.0, 1e4)
+    (xlabel, x), (ylabel, y) = ((label, values(25 if full else 13)) for label, values in (AXES[name] for name in axes))
+
+    def violation(**cell: float) -> float | None:
+        measured = prop.measure(replace(base, **cell))  # type: ignore[arg-type]
+        return None if measured is None else -measured.margin
+
+    grid = over_grid(violation, {axes[1]: y, axes[0]: x})
+    return Map(title, xlabel, ylabel, f"{prop.name}, less its bound", x, y, grid, 0.0, scale="linear")
+
+
+def decoder_picture(prop: Property) -> Picture:
+    """Rows of the map over the number of steps and eta_Y: small, middle and large rates."""
+    found = decoder_map(prop, prop.name, False, ("t_end", "eta_Y"))
+    rows = [Picture.line(f"eta_Y = {found.y[k]:.1g}", found.x, found.violation[k]) for k in (0, 6, 9)]
+    rows.append(Picture.line("bound", found.x, 0 * found.x, "bound"))
+    return Picture(found.xlabel, found.quantity, tuple(rows), yscale="symlog")
+
+
+def fallen(run: Trajectory) -> Floats:
+    """Whether a logit of a distinct token has fallen by more than FALL of the run's largest |z|, (N, L)."""
+    drop, largest = falls(run)
+    return np.asarray(drop > FALL * largest[-1])
+
+
+def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
+    """Theorem 2(a): share of distinct tokens that fall in the mean field, over eta_Z/eta_Y and |lambda_1| K.
+
+    Each cell is a mean over instances up to t = 1e4/eta_Y. `points` is their number along each axis.
+    """
+    full = level == "full"
+    points, seeds = points or (11 if full else 6), range(instances or (8 if full else 2))
+    ratios, correlations = np.geomspace(1e-3, 100, points), np.geomspace(0.03, 10, points)
+    times = log_times(1e-1, 1e4, 60)
+    rows = []
+    for correlation in correlations:
+        members = [correlated_classes(correlation, seed) for seed in seeds]
+        rows.append([np.mean([fallen(flow_at_ratio(c, r, times))[-1].mean() for c in members]) for r in ratios])
+    return Map(
+        title="Distinct tokens that fall, t <= 1e4/eta_Y",
+        xlabel="eta_Z/eta_Y",
+        ylabel="|lambda_1(E)| K",
+        quantity="share of distinct tokens that fall",
+        x=ratios,
+        y=correlations,
+        violation=np.array(rows),
+        threshold=0.05,
+        boundaries=(
+            _printed("|lambda_1| < 1/K", ratios[[0, -1]], [1.0, 1.0]),
+            _printed_ratio(correlations),
+        ),
+        scale="linear",
+    )
+
+
+def fall_onset(classes: SequenceClasses, ratio: float, times: Floats) -> tuple[float, float]:
+    """First of `times` (eta_Y = 1) at which a distinct token has fallen, and (eta_Z/eta_Y) (V h)^2 at that time.
+
+    Both are NaN if no distinct token falls. V h is taken at t/K. Derived here: at late times Y is an integral over
+    ln t of f_n(t') (e_n - alpha_n(t')) t', so all decades have the same weight, while attention changes by the order of
+    eta_Z int gamma dt = (eta_Z/eta_Y) (V h)^2/2 (128).
+    """
+    down = np.flatnonzero(fallen(flow_at_ratio(classes, ratio, times)).any(axis=1))
+    if not down.size:
+        return np.nan, np.nan
+    t, V = float(times[down[0]]), classes.vocab_size
+    return t, ratio * (V * float(analytic.h(t / classes.num_classes, 1.0, V))) ** 2
+
+
+def slow_attention_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
+    """Share of instances with a fallen distinct token, over eta_Z/eta_Y and time: shows how slow attention must be.
+
+    Mean field with weak correlation, |lambda_1| K = 0.5, of one family: K = 3, V = 100, one common token and four
+    distinct ones per class. The fitted line is the median of its onsets. It belongs to this family: in others tokens
+    fall at other values, 0.2 and less; `snapdyn.validation.linear_response` tells for any classes.
+    """
+    full = level == "full"
+    K, V = 3, 100
+    ratios = np.geomspace(1e-3, 1, points or (13 if full else 7))
+    last = np.geomspace(10, 1e30, 2 * points + 1 if points else 30 if full else 11)
+    times = np.geomspace(1, last[-1], 600 if full or points else 150)
+    members = [correlated_classes(0.5, seed, K, V) for seed in range(instances or (24 if full else 4))]
+    onsets = np.array([[fall_onset(classes, float(ratio), times) for classes in members] for ratio in ratios])
+    violation = np.array([(onsets[:, :, 0] <= t).mean(axis=1) for t in last])
+    constant = float(np.nanmedian(onsets[:, :, 1]))
+    u = np.sqrt(constant / ratios)
+    t_line = K * (np.expm1(u) + (V - 1) * u) / V  # (45)
+    shown = t_line <= last[-1]
+    return Map(
+        title=f"How slow attention must be, and for how long: one family, K = {K}, V = {V}",
+        xlabel="eta_Z/eta_Y",
+        ylabel="t eta_Y (batch-size-1 steps)",
+        quantity="share of instances where a distinct token has fallen",
+        x=ratios,
+        y=last,
+        violation=violation,
+        threshold=0.5,
+        boundaries=(
+            _printed_ratio(last),
+            Picture.line(
+                f"fitted to this family: (eta_Z/eta_Y) (V h)^2 = {constant:.2g}",
+                ratios[shown],
+                t_line[shown],
+            ),
+        ),
+        scale="linear",
+    )
+
+
+def momentum_map(level: str, points: int | None = None) -> Map:
+    """Error of the clock t = i/(1-mu) in the decrease of the loss, over the step i and the momentum mu.
+
+    Descent on the expected loss with eta = 1e-6 is compared with the mean field, on three strongly correlated classes.
+    """
+    full, eta, threshold = level == "full", 1e-6, 0.05
+    classes = strongly_correlated_classes()
+    i = np.unique(np.geomspace(1, 1000, 2 * points + 1 if points else 31 if full else 13).round().astype(int))
+    momenta = 1 - np.geomspace(0.5, 0.03, points or (13 if full else 6))
+    start = np.log(classes.vocab_size)
+    violation = np.empty((momenta.size, i.size))
+    for row, mu in enumerate(momenta):
+        flow = run_on_rung(MEAN_FIELD, classes, eta, eta, i / (1 - mu), rtol=1e-11, atol=1e-20)
+        descent = run_on_rung(DESCENT, classes, eta, eta, i, momentum=float(mu))
+        violation[row] = np.abs((start - flow.loss) / (start - descent.loss) - 1)
+    lag = momenta / (1 - momenta)
+    return Map(
+        title="Error of the clock i/(1-mu)",
+        xlabel="step i of descent",
+        ylabel="1/(1-mu)",
+        quantity="relative error of the loss's fall",
+        x=i.astype(float),
+        y=1 / (1 - momenta),
+        violation=violation,
+        threshold=threshold,
+        boundaries=(
+            _printed("i = 1/(1-mu)", 1 / (1 - momenta), 1 / (1 - momenta)),
+            # The clock is ahead by D = mu/(1-mu) steps, so its error is D/(i-D).
+            Picture.line(f"D/(i-D) = {threshold:g}, D = mu/(1-mu)", lag * (1 + 1 / threshold), 1 / (1 - momenta)),
+        ),
+    )
