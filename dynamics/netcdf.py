@@ -143,7 +143,8 @@ def _trailer(file: int, size: int) -> bytes:
         return hashlib.sha256(os.pread(file, min(BLOCK, size - start), start)).digest()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = b"".join(pool.map(digest, range(0, size, BLOCK)))
+        each = pool.map if size > BLOCK else map  # a thread for one block costs more than it saves
+        digests = b"".join(each(digest, range(0, size, BLOCK)))
     return MAGIC + hashlib.sha256(digests).hexdigest().encode() + b"\n"
 
 
