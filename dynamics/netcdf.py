@@ -11,11 +11,12 @@ The attribute ``format`` of every file gives its kind and the version of its for
 
 from __future__ import annotations
 
-import _thread
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterator
+import signal
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 MAGIC = b"snapdyn-digest-1 "
 TRAILER_SIZE = len(MAGIC) + 64 + 1
 BLOCK = 2**20
-BLOCKS_AT_ONCE = 2  # per call of a thread
 # What h5py, h5netcdf and json raise for damaged files, and constructors for values that do not fit together.
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, EOFError)
 
@@ -63,156 +63,99 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
             f"expected at most {MOST_OBJECTS} variables and dimensions in one file, received {objects}; put numbers "
             "that belong together into one array"
         )
-    with replacing(path) as temporary:
-        _undisturbed(lambda stop: _write_content(dataset.assign_attrs(format=file_format), temporary, stop))
-        trailer = _trailer(temporary, temporary.stat().st_size)
-        with temporary.open("ab") as end:
-            end.write(trailer)
+    with replacing(path) as temporary, _signals_wait():
+        _write_content(dataset.assign_attrs(format=file_format), temporary)
+        with temporary.open("ab+") as file:
+            file.write(_trailer(file.fileno(), temporary.stat().st_size))
     return Path(path)
 
 
-def _undisturbed(work: Callable[[list[bool]], None]) -> None:
-    """Call `work` in a thread and wait: Ctrl-C reaches the main thread only; inside HDF5 it could end the process.
-
-    After Ctrl-C the list that `work` gets is no longer empty. The locks of `threading` are not used: a signal can leave
-    them locked.
-    """
-    stop: list[bool] = []
-    begun: list[bool] = []
-    outcome: list[BaseException | None] = []
-    ended = _thread.allocate_lock()
-    ended.acquire()
-
-    def run() -> None:
-        begun.append(True)
-        try:
-            work(stop)
-        except BaseException as error:
-            outcome.append(error)
-        else:
-            outcome.append(None)
-        ended.release()
-
-    interrupted, waits = False, 0
-    try:
-        _thread.start_new_thread(run, ())
-    except KeyboardInterrupt:
-        interrupted = True
-    while not outcome and not (interrupted and not begun and waits > 20):  # else the thread was not started
-        try:
-            if interrupted:
-                stop.append(True)
-            waits += 1
-            ended.acquire(timeout=0.05)
-        except KeyboardInterrupt:
-            interrupted = True
-    if interrupted:
-        raise KeyboardInterrupt
-    if outcome[0] is not None:
-        raise outcome[0]
-
-
-def _write_content(dataset: xarray.Dataset, path: Path, stop: list[bool]) -> None:
-    """Write the HDF5 data; once `stop` is not empty the rest does not reach the file, which is useless."""
+def _write_content(dataset: xarray.Dataset, path: Path) -> None:
+    """Write the HDF5 data."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
-    with _Target(path, "w+") as target:
-        target.stop = stop
+    target = _Target(path)
+    with target.file:
         with h5netcdf.File(target, "w", decode_vlen_strings=True) as file:
             dataset.dump_to_store(H5NetCDFStore(file))
-        if target.error is not None:
+        if target.error:
             raise target.error
 
 
-class _Target(io.FileIO):
-    """File that HDF5 writes to. After an error, which it keeps, or `stop`, HDF5 goes on in a copy in memory.
+class _Target:
+    """File that HDF5 writes to. After an error, such as a full disk, it is a copy in memory: HDF5 must go on.
 
-    HDF5 ends the process when it cannot write what it holds back, as on a full disk, or when it reads other bytes than
-    it wrote, as the strings of a variable.
+    HDF5 ends the process when it cannot write what it holds back, or reads other bytes than it wrote.
     """
 
-    error: OSError | None = None
-    stop: list[bool]
-    memory: io.BytesIO | None = None
+    def __init__(self, path: Path) -> None:
+        self.file: Any = path.open("w+b", buffering=0)
+        self.error: OSError | None = None
 
-    def _leave_disk(self) -> io.BytesIO:
-        at = super().tell()
-        super().seek(0)
-        self.memory = io.BytesIO(super().read() or b"")
-        self.memory.seek(at)
-        return self.memory
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Any) -> None:
         """Write all bytes."""
         left = memoryview(data).cast("B")
-        size = len(left)
-        try:
-            while left and self.memory is None and not self.stop:
-                left = left[super().write(left) :]
-        except OSError as error:
-            self.error = error
-        if left:
-            (self.memory or self._leave_disk()).write(left)
-        return size
-
-    def truncate(self, size: int | None = None) -> int:
-        """Set the size."""
-        size = self.tell() if size is None else size
-        if self.memory is None and not self.stop:
+        while left:
             try:
-                return super().truncate(size)
+                left = left[self.file.write(left) :]
             except OSError as error:
-                self.error = error
-        memory, at = self.memory or self._leave_disk(), self.tell()
-        missing = size - memory.seek(0, io.SEEK_END)
-        memory.write(bytes(missing)) if missing > 0 else memory.truncate(size)
-        memory.seek(at)
-        return size
+                self._leave_disk(error)
 
-    def readinto(self, data: Any) -> int | None:
-        return super().readinto(data) if self.memory is None else self.memory.readinto(data)
+    def truncate(self, size: int) -> None:
+        """Set the size."""
+        try:
+            self.file.truncate(size)
+        except OSError as error:
+            self._leave_disk(error)
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return super().seek(offset, whence) if self.memory is None else self.memory.seek(offset, whence)
+    def _leave_disk(self, error: OSError) -> None:
+        at = self.file.tell()
+        self.file.seek(0)
+        with self.file:
+            self.file, self.error = io.BytesIO(self.file.read()), error
+        self.file.seek(at)
 
-    def tell(self) -> int:
-        return super().tell() if self.memory is None else self.memory.tell()
 
-
-def _trailer(path: str | os.PathLike[str], size: int) -> bytes:
-    """Trailer for the first `size` bytes of a file."""
-
-    def of_blocks(start: int) -> bytes:
-        digests = []
-        with open(path, "rb") as file:
-            file.seek(start)
-            for begin in range(start, min(start + BLOCKS_AT_ONCE * BLOCK, size), BLOCK):
-                digests.append(hashlib.sha256(file.read(min(BLOCK, size - begin))).digest())
-        return b"".join(digests)
-
-    starts = range(0, size, BLOCKS_AT_ONCE * BLOCK)
-    # Threads for one block cost more than they save.
-    pool = ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) if len(starts) > 1 else None
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM act after the block: inside HDF5 an exception is lost, and a lock of a thread may stay."""
+    came: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()  # other threads see no signals
+    waiting = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = [signal.signal(each, lambda number, _: came.append(number)) for each in waiting]
     try:
-        digests = b"".join((pool.map if pool else map)(of_blocks, starts))
+        yield
     finally:
-        if pool:
-            pool.shutdown(cancel_futures=True)
+        for each, handler in zip(waiting, before, strict=True):
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _trailer(file: int, size: int) -> bytes:
+    """Trailer for the first `size` bytes of an open file."""
+
+    def digest(start: int) -> bytes:
+        return hashlib.sha256(os.pread(file, min(BLOCK, size - start), start)).digest()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        each = pool.map if size > BLOCK else map  # a thread for one block costs more than it saves
+        digests = b"".join(each(digest, range(0, size, BLOCK)))
     return MAGIC + hashlib.sha256(digests).hexdigest().encode() + b"\n"
 
 
 def _doubt(path: str | os.PathLike[str]) -> str:
     """What is wrong with the digest of a file, as a phrase; empty for the right digest."""
-    size = os.stat(path).st_size - TRAILER_SIZE
-    trailer = b""
-    if size >= 0:
-        with open(path, "rb") as file:
-            file.seek(size)
-            trailer = file.read()
-    if not trailer.startswith(MAGIC):
-        return "has no digest at its end: it is damaged, or another program wrote it"
-    return "" if trailer == _trailer(path, size) else "is damaged: its SHA-256 digest differs"
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size - TRAILER_SIZE
+        trailer = os.pread(file.fileno(), TRAILER_SIZE, size) if size >= 0 else b""
+        if not trailer.startswith(MAGIC):
+            return "has no digest at its end: it is damaged, or another program wrote it"
+        return "" if trailer == _trailer(file.fileno(), size) else "is damaged: its SHA-256 digest differs"
 
 
 @contextmanager
@@ -244,9 +187,10 @@ def reading_netcdf(path: str | os.PathLike[str], kind: str, file_format: str, ad
     if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
         raise InputError(f"expected the path of a {kind}, received {path!r}, which is not a file; check the path")
     try:
-        if doubt := _doubt(path):
-            raise RefusedContent(doubt)
-        content = read_content(path, max(ALWAYS_FREE, free_memory() / 2))
+        with _signals_wait():
+            if doubt := _doubt(path):
+                raise RefusedContent(doubt)
+            content = read_content(path, max(ALWAYS_FREE, free_memory() / 2))
         found = content.attributes.get("format")
         if found != file_format:
             raise RefusedContent(f"is of another kind ({shown(found)})")

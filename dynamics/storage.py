@@ -1,8 +1,9 @@
-"""Result files: atomic writing, and provenance (versions and hashes of the code behind a result)."""
+"""Result files: atomic writing, JSON records with a digest, and provenance (versions and hashes of the code)."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -18,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from snapdyn.dynamics.processes import is_running, machine
+from snapdyn.dynamics.parallel import is_running, machine
 from snapdyn.errors import InputError, file_path
 
 # Temporary files of `replacing`: what they become, the machine and the process that writes them, its thread.
@@ -28,6 +29,9 @@ SECONDS_KEPT = 86400.0
 
 # What is no regular file, by its type; everything else is a device.
 SPECIAL = {stat.S_IFDIR: "folder", stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket"}
+
+# What `read_record` raises on a file that exists but cannot be used.
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 LIBRARIES = ("numpy", "scipy", "numba", "sympy", "matplotlib", "xarray", "h5netcdf")
 
@@ -47,9 +51,7 @@ def code_version() -> str:
         ).stdout.strip()
 
     try:
-        git(
-            "ls-files", "--error-unmatch", here.name
-        )  # an installed copy may lie inside the checkout of another project
+        git("ls-files", "--error-unmatch", here.name)  # a copy may lie inside the checkout of another project
         commit = git("rev-parse", "HEAD")
         return f"{version}+{commit}" + ("-modified" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
@@ -202,3 +204,51 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def hashed_name(facts: Any) -> str:
+    """Name for the result that `facts` determine: 32 hexadecimal digits of the SHA-256 of their JSON text."""
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def record_text(member: str, body: str) -> str:
+    """JSON text {"digest": ..., `member`: `body`}, for `body` that is JSON text itself."""
+    return f'{{"digest": "{hashlib.sha256(body.encode()).hexdigest()}", "{member}": {body}}}'
+
+
+def record_body(member: str, text: str) -> Any:
+    """Value of `member` in a text of `record_text`.
+
+    Raises
+    ------
+    ValueError
+        The text is not whole, or its content does not match its digest.
+    RecursionError
+        The content is nested too deep; with its digest, so that it is no damage by chance.
+    """
+    # The digest is checked before the text is parsed.
+    body = text[len(record_text(member, "")) - 1 : -1]
+    if text != record_text(member, body):
+        raise ValueError("its content does not match its digest")
+    return json.loads(body)
+
+
+def read_record(path: Path, member: str) -> Any:
+    """Value of `member` in a file of `write_record`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    one of DAMAGED
+        The file cannot be used; also what is no regular file, such as a folder or a named pipe.
+    """
+    # To open a named pipe would wait for a writer.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is not a regular file")
+    return record_body(member, path.read_text(encoding="utf-8"))
+
+
+def write_record(path: Path, member: str, body: str) -> None:
+    """Write `record_text` to a file, which appears whole or not at all."""
+    write_text(path, record_text(member, body))

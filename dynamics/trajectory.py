@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,19 +20,46 @@ from snapdyn.dynamics.decoder_speed import peak_times, speed_of_kind, speed_of_v
 from snapdyn.dynamics.html import html_table
 from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
-from snapdyn.dynamics.observables import OBSERVABLES, entropy_of, entry_of, labelled, relative_gain_of
-from snapdyn.dynamics.run_parts import Decoder, EventRecord, Lifted
+from snapdyn.dynamics.observables import OBSERVABLES, entropy_of, entry_of, relative_gain_of
+from snapdyn.dynamics.run_parts import FORMAT, Decoder, EventRecord, Lifted, fields, labelled_run, stored
 from snapdyn.dynamics.symmetry.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
-from snapdyn.dynamics.trajectory_file import FORMAT, fields, labelled_parts, stored
 from snapdyn.errors import InputError, file_path, flag, shown, time_array, unknown_name
 
 if TYPE_CHECKING:
     import xarray
 
 # Of a run that `integrate` made; neither copied nor saved.
-FUNCTIONS = ("_states_at", "_again", "_of_whole", "_decoded")
+FUNCTIONS = frozenset({"_states_at", "_again", "_of_whole", "_decoded"})
 # Fields that a run on representatives gives for all classes when they are read.
 LIFTED = frozenset({"z_support", "z_initial", "Y", "decoder_rows", "decoder_outputs"})
+
+Value = TypeVar("Value")
+
+
+class _MayLack(Generic[Value]):
+    """Field that a system may lack, kept as None; with `what`, there is no default, and reading None raises InputError.
+
+    In a run on one value for all that stay equal, the array of all classes is made at the first reading.
+    """
+
+    def __init__(self, what: str = "") -> None:
+        self._what = what
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: Trajectory | None, owner: type) -> Value:
+        value = vars(run)[self._name] if run else None
+        if isinstance(value, Lifted):
+            value = vars(run)[self._name] = value.made()
+        if run and value is None and self._name in LIFTED and run.representatives is not None:
+            value = vars(run)[self._name] = run.representatives.lifted(self._name)
+        if value is None and self._what:
+            raise run.lacking(self._what) if run else AttributeError(self._name)  # the dataclass asks for a default
+        return value  # type: ignore[return-value]  # None is a Value where there is no `what`
+
+    def __set__(self, run: Trajectory, value: Value | Lifted | None) -> None:
+        vars(run)[self._name] = value
 
 
 @dataclass
@@ -40,7 +67,8 @@ class Trajectory:
     """One run at the saved times `t`, with its observables.
 
     Reading an observable that the system does not have (attention logits, attention, loss, decoder) raises
-    InputError.
+    InputError. Two readers integrate again, which takes as long as the run: a call ``trajectory(t)``, and `transition`
+    without `save_decoder`. No other does.
 
     Attributes
     ----------
@@ -92,19 +120,19 @@ class Trajectory:
         plot: ClassVar[Callable[..., Any]]  # attached by `snapdyn`: drawing belongs to another room
     classes: SequenceClasses | None
     t: Floats
-    z_support: Floats  # a run on one value for all that stay equal gives them as `Lifted`
-    z_initial: Floats
-    loss: Floats
-    system: str
-    parameters: dict[str, Any]
+    z_support: _MayLack[Floats] = _MayLack("attention logits")
+    z_initial: _MayLack[Floats] = _MayLack("attention logits")
+    loss: _MayLack[Floats] = _MayLack("a loss")
+    system: str  # type: ignore[misc]  # `_MayLack` has no default
+    parameters: dict[str, Any]  # type: ignore[misc]
     status: str = "finished"
     message: str = ""
     stats: dict[str, Any] = field(default_factory=dict)
     invariants: dict[str, Floats] = field(default_factory=dict)
     extra: dict[str, Floats] = field(default_factory=dict)
-    Y: Floats | None = None
-    decoder_rows: Ints | None = None
-    decoder_outputs: Ints | None = None
+    Y: _MayLack[Floats | None] = _MayLack()
+    decoder_rows: _MayLack[Ints | None] = _MayLack()
+    decoder_outputs: _MayLack[Ints | None] = _MayLack()
     events: list[EventRecord] = field(default_factory=list)
     wall_time: float = float("nan")
     state: Floats | None = None
@@ -112,6 +140,9 @@ class Trajectory:
     representatives: Representatives | None = None
     observables: dict[str, Floats] = field(default_factory=dict)
     state_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _states_at: Callable[[Floats], Floats] | None = field(default=None, init=False)
+    _again: Callable[[Floats], Trajectory] | None = field(default=None, init=False)
+    _of_whole: Callable[[], Floats] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.representatives is None and vars(self)["Y"] is None:
@@ -156,7 +187,7 @@ class Trajectory:
 
         `__call__` and `transition` use them. They hold the system; they are neither saved nor sent to other processes.
         """
-        vars(self).update(_states_at=states_at, _again=again)
+        self._states_at, self._again = states_at, again
 
     def __call__(self, t: ArrayLike) -> Floats:
         """State at any times within the run, from the dense output of its steps.
@@ -187,8 +218,7 @@ class Trajectory:
         array([[1.    ],
                [0.3679]])
         """
-        states_at = vars(self).get("_states_at")
-        if states_at is None:
+        if self._states_at is None:
             raise InputError(
                 f"expected a trajectory that integrate made in this process, received one of {self.system} without "
                 "dense output; integrate the system again, with these times in t_eval"
@@ -198,7 +228,7 @@ class Trajectory:
         if times.ndim > 1 or times.size == 0 or times.max() > last:
             raise InputError(f"expected times from 0 to the end of the run, {last:.6g}, received {shown(t)}")
         ordered, position = np.unique(times, return_inverse=True)
-        states: Floats = states_at(ordered)
+        states = self._states_at(ordered)
         return states[position.ravel()] if times.ndim else states[0]
 
     def observable(self, name: str) -> Floats:
@@ -286,7 +316,7 @@ class Trajectory:
         2
         """
         if self.classes is None:
-            raise self._lacking("sequence classes")
+            raise self.lacking("sequence classes")
         return self.classes
 
     def require_decoder(self) -> Decoder:
@@ -344,7 +374,8 @@ class Trajectory:
         """Whether the system has a loss."""
         return vars(self)["loss"] is not None
 
-    def _lacking(self, what: str) -> InputError:
+    def lacking(self, what: str) -> InputError:
+        """Error for what the system does not have."""
         return InputError(f"expected a trajectory with {what}, received one of {self.system}, which has none")
 
     @property
@@ -535,9 +566,8 @@ class Trajectory:
                 "expected a run without residual connection to measure gamma, received one with residual = True; set "
                 "residual=False"
             )
-        of_whole: Callable[[], Floats] | None = vars(self).get("_of_whole")
-        if of_whole:
-            return of_whole()
+        if self._of_whole:
+            return self._of_whole()
         if isinstance(classes, SymmetricClasses):
             classes.require_all()
             if self.representatives:
@@ -560,8 +590,7 @@ class Trajectory:
 
     def _transition_of(self, kind: int) -> Floats:
         """The transition of each class of a kind, (1,)."""
-        classes = self.require_classes()
-        assert isinstance(classes, SymmetricClasses)
+        classes = self._symmetric_classes()
         if self.representatives is None:
             return self.transition[[classes.first_of_kind(kind)]]
         if self.t.size < 3:
@@ -573,13 +602,11 @@ class Trajectory:
     @cached_property
     def _decoded(self) -> Trajectory:
         """The run on representatives with its decoder, which is made once for all kinds."""
-        assert self.representatives is not None
-        return self if self.representatives.Y is not None else self._with_decoder()
+        return self if self.representatives and self.representatives.Y is not None else self._with_decoder()
 
     def _with_decoder(self) -> Trajectory:
-        again: Callable[[Floats], Trajectory] | None = vars(self).get("_again")
-        if again:
-            run = again(self.t)
+        if self._again:
+            run = self._again(self.t)
             if run.status == "interrupted":
                 raise KeyboardInterrupt
             if run.status == "failed":
@@ -622,12 +649,7 @@ class Trajectory:
         array([[0.3  , 0.064, 0.636],
                [0.258, 0.067, 0.674]])
         """
-        classes = self.require_classes()
-        if not isinstance(classes, SymmetricClasses):
-            raise InputError(
-                f"expected a run of symmetric classes, received one of {classes!r}; build them with symmetric_classes, "
-                "or read z and attention of all classes"
-            )
+        classes = self._symmetric_classes()
         kind, kept = classes.check_kind(kind), self.representatives
         if kept is None:
             places, z_initial, Y = self._places(kind), self.z_initial, self.Y
@@ -658,20 +680,27 @@ class Trajectory:
             events=events,
             wall_time=self.wall_time,
         )
-        vars(one)["_of_whole"] = partial(self._transition_of, kind)
+        one._of_whole = partial(self._transition_of, kind)
         return one
+
+    def _symmetric_classes(self) -> SymmetricClasses:
+        classes = self.require_classes()
+        if not isinstance(classes, SymmetricClasses):
+            raise InputError(
+                f"expected a run of symmetric classes, received one of {classes!r}; build them with symmetric_classes, "
+                "or read z and attention of all classes"
+            )
+        return classes
 
     def _places(self, kind: int) -> Ints:
         """Positions in `z_support` of the tokens of the first class of a kind."""
-        classes = self.require_classes()
-        assert isinstance(classes, SymmetricClasses)
+        classes = self._symmetric_classes()
         n = classes.first_of_kind(kind)
         return classes.z_of_entry[classes.P.indptr[n] : classes.P.indptr[n + 1]]
 
     def _decoder_of(self, kind: int) -> Floats:
         """Y of the tokens of the first class of a kind, on the outputs of `outputs_of_kind`."""
-        classes, decoder = self.require_classes(), self.require_decoder()
-        assert isinstance(classes, SymmetricClasses)
+        classes, decoder = self._symmetric_classes(), self.require_decoder()
         own = classes.first_of_kind(kind)
         columns = []
         for output in outputs_of_kind(classes, kind):
@@ -714,25 +743,7 @@ class Trajectory:
         >>> run.to_xarray().z.dims, run.to_xarray().attention.shape
         (('time', 'query', 'token'), (3, 2, 30))
         """
-        return labelled(*labelled_parts(self), self.settings())
-
-    def classes_coordinates(self) -> dict[str, Any]:
-        """Coordinates of a dataset: query tokens; query, next token and prior of each class; words of a text."""
-        classes = self.require_classes()
-        coordinates: dict[str, Any] = {
-            "query": np.array(classes.queries),
-            "class_query": ("sequence_class", np.array(classes.query)),
-            "next_token": ("sequence_class", np.array(classes.next_token)),
-            "prior": ("sequence_class", np.array(classes.prior)),
-        }
-        words = getattr(classes, "words", ())  # of a text
-        if len(words) == classes.num_tokens:
-            coordinates["word"] = ("token", list(words))
-        return coordinates
-
-    def settings(self) -> dict[str, Any]:
-        """System, status and parameters of the run, the attributes of a dataset."""
-        return {"system": self.system, "status": self.status, **self.parameters}
+        return labelled_run(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trajectory to a netCDF file that `load` reads back exactly; `to_xarray` says how xarray shows it.
@@ -752,31 +763,6 @@ class Trajectory:
             The file cannot be written, or a name is one that `to_xarray` refuses; then nothing is written.
         """
         return write_netcdf(stored(self), path, FORMAT)
-
-
-def _stored(name: str, what: str | None) -> property:
-    """Field of `Trajectory` that a system may lack (stored as None): with `what`, reading it then raises InputError.
-
-    In a run on one value for all that stay equal, the array of all classes is made at the first reading, and kept.
-    """
-
-    def get(self: Trajectory) -> Any:
-        value = vars(self)[name]
-        if isinstance(value, Lifted):
-            value = vars(self)[name] = value.made()
-        kept = vars(self).get("representatives")
-        if value is None and kept is not None and name != "loss":
-            value = vars(self)[name] = kept.lifted(name)
-        if value is None and what:
-            raise self._lacking(what)
-        return value
-
-    return property(get, lambda self, value: vars(self).__setitem__(name, value))
-
-
-_needed = {"z_support": "attention logits", "z_initial": "attention logits", "loss": "a loss"}
-for _name, _what in (_needed | dict.fromkeys(("Y", "decoder_rows", "decoder_outputs"))).items():
-    setattr(Trajectory, _name, _stored(_name, _what))
 
 
 def load(path: str | os.PathLike[str]) -> Trajectory:
@@ -806,4 +792,5 @@ def load(path: str | os.PathLike[str]) -> Trajectory:
     """
     path = file_path("path", path)
     with reading_netcdf(path, "trajectory", FORMAT, "run the simulation again or choose another file") as content:
-        return Trajectory(**fields(content.attributes, content.arrays))
+        arguments, kept = fields(content.attributes, content.arrays)
+        return Trajectory(**arguments, representatives=Representatives(*kept) if kept else None)

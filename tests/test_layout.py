@@ -29,7 +29,6 @@ SERVED_BY = {
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
-    "dynamics/run_parts": "dynamics/test_trajectory.py",
     "dynamics/class_checks": "dynamics/test_classes.py",
     "dynamics/symmetry/quotient": "dynamics/symmetry/test_systems.py",
     "dynamics/systems/own/*": "dynamics/systems/own/test_symbolic.py",

@@ -16,8 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, record_body, record_text, write_record
-from snapdyn.dynamics.storage import cache_folder, library_versions, output_folder, source_hash
+from snapdyn.dynamics.storage import (
+    DAMAGED,
+    cache_folder,
+    hashed_name,
+    library_versions,
+    output_folder,
+    read_record,
+    record_body,
+    record_text,
+    source_hash,
+    write_record,
+)
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.validation.evidence import SEED, Evidence

@@ -16,7 +16,7 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_limits
 
-from snapdyn.dynamics.processes import WorkerPool
+from snapdyn.dynamics.parallel import WorkerPool
 from snapdyn.dynamics.user_files import described
 from snapdyn.errors import InputError, choice, optional_function, shown, whole
 from snapdyn.errors import instance as of_kind

@@ -18,8 +18,8 @@ from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Plan, Request
 from snapdyn.dynamics.integration.solvers import Outlook, failure_message, new_solver
+from snapdyn.dynamics.parallel import cores, in_threads
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.trajectory import Trajectory
 from snapdyn.errors import InputError, optional_function, whole
 

@@ -21,9 +21,9 @@ from snapdyn.dynamics.kernels.mean_field.general import (
     three_column_rate,
 )
 from snapdyn.dynamics.memory import scratch
+from snapdyn.dynamics.parallel import cores
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key, z_row_scale, z_row_sums
-from snapdyn.dynamics.threads import cores
 from snapdyn.errors import InputError, flag, positive
 
 LARGEST_FULL = 10**7  # state values that are integrated one by one where classes carry their quotient

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes import SequenceClasses
 from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.threads import cores, in_threads
+from snapdyn.dynamics.parallel import cores, in_threads
 from snapdyn.dynamics.training.settings import MOST_SEEDS, Init, SGDSettings
 from snapdyn.dynamics.training.sgd_run import recorded_bytes, train
 from snapdyn.dynamics.trajectory import Trajectory

@@ -17,10 +17,10 @@ from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.kernels.dormand_prince import NOW
 from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.parallel import cores, in_threads
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.systems.own.user_function import compiled_for_user
-from snapdyn.dynamics.threads import cores, in_threads
 from snapdyn.dynamics.training.descent import seed_list
 from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.dynamics.trajectory import Trajectory

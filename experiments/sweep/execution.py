@@ -26,9 +26,8 @@ import xarray
 
 from snapdyn.dynamics.netcdf import write_netcdf
 from snapdyn.dynamics.observables import TRANSFORMER
-from snapdyn.dynamics.processes import WorkerPool
+from snapdyn.dynamics.parallel import WorkerPool, cores
 from snapdyn.dynamics.storage import output_folder, provenance
-from snapdyn.dynamics.threads import cores
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Outcome, run_cells

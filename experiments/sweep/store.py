@@ -10,11 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from snapdyn.dynamics.json_store import DAMAGED, hashed_name, read_record, write_record
 from snapdyn.dynamics.observables import Observable
-from snapdyn.dynamics.processes import machine
+from snapdyn.dynamics.parallel import machine
 from snapdyn.dynamics.registry import plugin_versions
-from snapdyn.dynamics.storage import output_folder, source_hash
+from snapdyn.dynamics.storage import DAMAGED, hashed_name, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError

@@ -1,8 +1,10 @@
 """netCDF files: whole or refused, also on a full disk and for a file made to mislead."""
 
 import json
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +70,7 @@ def test_xarray_opens_the_file_and_gives_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, BLOCK, 9 * BLOCK + 5])
 def test_the_trailer_is_as_documented(size: int, tmp_path: Path) -> None:
-    """Assert the digest of files of less than a block, of some blocks, and of more blocks than a thread takes."""
+    """Assert the digest of files of less than a block and of more blocks than threads."""
     content = xarray.Dataset({"x": ("n", np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8))})
     whole = write_netcdf(content, tmp_path / "a.nc", "test 1").read_bytes()
     assert whole[-TRAILER_SIZE:] == trailer_of(whole[:-TRAILER_SIZE])
@@ -183,12 +185,7 @@ import xarray
 from snapdyn.dynamics.netcdf import write_netcdf
 path = Path(sys.argv[1])
 
-class Done(Exception): pass
-
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-signal.signal(signal.SIGALRM, interrupt)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 many = xarray.Dataset({f"x{i}": ("n", np.arange(20000.0)) for i in range(10)})
 write_netcdf(many, path, "test 1")
 whole = path.read_bytes()
@@ -216,6 +213,32 @@ def test_an_interrupt_leaves_the_old_file_and_the_process(tmp_path: Path) -> Non
     stopped, names = run.stdout.split(maxsplit=1)
     assert int(stopped) >= 10
     assert names.strip() == "['a.nc']"
+
+
+def test_ctrl_c_acts_when_hdf5_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that Ctrl-C within a write comes after HDF5's last byte, that the old file stays, and who handles it."""
+    path, whole, ended = written(tmp_path), xarray.Dataset.dump_to_store, []
+    before, handler = path.read_bytes(), signal.getsignal(signal.SIGINT)
+
+    def interrupted(self: xarray.Dataset, store: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        whole(self, store)  # type: ignore[arg-type]
+        ended.append(True)
+
+    monkeypatch.setattr(xarray.Dataset, "dump_to_store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_netcdf(LABELLED, path, "test 1")
+    assert ended == [True]
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["a.nc"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_thread_writes_the_same_bytes(tmp_path: Path) -> None:
+    """Assert it for a thread that is not the main one, which cannot handle signals."""
+    with ThreadPoolExecutor(1) as pool:
+        path = pool.submit(write_netcdf, LABELLED, tmp_path / "a.nc", "test 1").result()
+    assert path.read_bytes() == write_netcdf(LABELLED, tmp_path / "b.nc", "test 1").read_bytes()
 
 
 def test_the_magic_of_the_trailer_stays() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.dynamics.json_store import hashed_name
-from snapdyn.dynamics.storage import library_versions, replacing, source_hash
+from snapdyn.dynamics.storage import hashed_name, library_versions, replacing, source_hash
 from snapdyn.validation import CLAIMS, Report, validate
 from snapdyn.validation.store import ROOMS, decoded, encoded
 

@@ -14,8 +14,8 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.integration.stability import Difference
+from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.errors import InputError
 from tests.dynamics.symmetry.helpers import random_system
 

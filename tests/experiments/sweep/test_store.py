@@ -12,8 +12,7 @@ import pytest
 import xarray
 
 import snapdyn
-from snapdyn.dynamics.json_store import record_body, record_text
-from snapdyn.dynamics.storage import source_hash
+from snapdyn.dynamics.storage import record_body, record_text, source_hash
 from snapdyn.experiments.sweep import store
 from snapdyn.experiments.sweep.cells import Cell, run_cells
 from snapdyn.experiments.sweep.store import SOURCES, checkpoint_file, code_hash

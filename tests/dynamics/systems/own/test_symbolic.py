@@ -17,7 +17,7 @@ import scipy.linalg
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.processes import WorkerPool
+from snapdyn.dynamics.parallel import WorkerPool
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.experiments.run_files import Simulation, read_simulation
 

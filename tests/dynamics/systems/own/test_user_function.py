@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.dynamics.processes import WorkerPool
+from snapdyn.dynamics.parallel import WorkerPool
 from snapdyn.dynamics.systems.own.user_function import FunctionSystem
 
 

@@ -29,15 +29,15 @@ from snapdyn.dynamics import (
     load,
     observables,
     random_classes,
+    run_parts,
     sgd,
     single_common_token,
     symmetric_classes,
     syn_small,
-    trajectory_file,
 )
+from snapdyn.dynamics.run_parts import FORMAT
 from snapdyn.dynamics.systems.own.declaration import checked_name
 from snapdyn.dynamics.trajectory import Trajectory
-from snapdyn.dynamics.trajectory_file import FORMAT
 from snapdyn.errors import InputError
 from tests.helpers import FABLE
 
@@ -131,9 +131,9 @@ def test_a_large_run_is_saved_on_its_supports(
     run = saved["mean field"]
     dense = run.to_xarray()
     size = dense.z.size + dense.attention.size
-    monkeypatch.setattr(trajectory_file, "LARGEST_DENSE", size)
+    monkeypatch.setattr(run_parts, "LARGEST_DENSE", size)
     assert "z" in opened(run, tmp_path)
-    monkeypatch.setattr(trajectory_file, "LARGEST_DENSE", size - 1)
+    monkeypatch.setattr(run_parts, "LARGEST_DENSE", size - 1)
     data = opened(run, tmp_path)
     assert {name for name in dense.variables if name not in data.variables} == {"z", "attention", "entropy"}
     for name in data.variables.keys() & dense.variables.keys():
@@ -169,7 +169,7 @@ def names_in_use(saved: dict[str, Trajectory], folder: Path) -> list[str]:
         header = json.loads(data.attrs["snapdyn"])
         names |= {str(each) for each in (*data.variables, *data.dims, *data.attrs, *header, *run.invariants)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trajectory_file, "LARGEST_DENSE", 0)
+        patch.setattr(run_parts, "LARGEST_DENSE", 0)
         names |= {str(each) for each in opened(saved["mean field"], folder).variables}
     return sorted(names | {name.removeprefix("snapdyn_") for name in names})
 
@@ -273,8 +273,8 @@ def test_extra_quantities_of_a_subclass(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(run.extra) == list(Marked.NAMES)
     assert_read_back(run, tmp_path)
     clashing = integrate(Clashing(syn_small(), 1.0, 0.5), [0.0, 1.0])
-    for largest in (trajectory_file.LARGEST_DENSE, 0):
-        monkeypatch.setattr(trajectory_file, "LARGEST_DENSE", largest)
+    for largest in (run_parts.LARGEST_DENSE, 0):
+        monkeypatch.setattr(run_parts, "LARGEST_DENSE", largest)
         with pytest.raises(InputError, match=r"received 'entropy'; rename it"):
             clashing.save(tmp_path / "clash.nc")
     assert not (tmp_path / "clash.nc").exists()

@@ -1,4 +1,4 @@
-"""Worker processes: they leave signals to their parent and end with it."""
+"""Threads give results in order and pass errors on; worker processes leave signals to their parent, end with it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from snapdyn.dynamics.processes import WorkerPool, is_running
+from snapdyn.dynamics.parallel import WorkerPool, in_threads, is_running
 
 PARENT = """
 import os, sys, time
-from snapdyn.dynamics.processes import WorkerPool
+from snapdyn.dynamics.parallel import WorkerPool
 
 pool = WorkerPool(2)
 futures = [pool.submit(time.sleep, 300) for _ in range(2)]
@@ -84,3 +85,26 @@ def test_a_shutdown_right_after_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
         pool.submit(time.sleep, 300)
         pool.shutdown(kill_workers=True)
     assert errors == []
+
+
+def later(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def fail() -> None:
+    raise ValueError("a call that fails")
+
+
+def test_results_stand_in_the_order_of_the_calls() -> None:
+    """Assert the order of calls that end in another one, more calls than threads."""
+    seconds = [0.05, 0.0, 0.03, 0.0, 0.01]
+    assert in_threads([partial(later, s) for s in seconds], 2, threading.Event()) == seconds
+
+
+def test_an_error_ends_all() -> None:
+    """Assert that the caller receives the error and that the other calls are told to stop."""
+    stop = threading.Event()
+    with pytest.raises(ValueError, match="a call that fails"):
+        in_threads([fail, partial(later, 0.01)], 2, stop)
+    assert stop.is_set()
