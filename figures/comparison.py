@@ -9,8 +9,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics.observables import curve_named
-from snapdyn.figures.axes import label_above
-from snapdyn.figures.layout import fit_texts, fitting_columns, legend_above, letter_panels
+from snapdyn.figures.layout import fit_texts, fitting_columns, label_above, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, line_width, new_figure, note_size, text_scale
 from snapdyn.validation.comparison import CURVES
 

@@ -11,8 +11,8 @@ import xarray
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import legend_above
+from snapdyn.figures.shared_runs import settings_text, stored_data
 from snapdyn.figures.style import SINGLE_COLUMN, new_figure
-from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 

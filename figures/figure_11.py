@@ -10,8 +10,8 @@ import xarray
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
+from snapdyn.figures.shared_runs import SEEDS, final_states
 from snapdyn.figures.style import DOUBLE_COLUMN, curve_style, new_figure
-from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError
-from snapdyn.figures.axes import label_above
-from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
+from snapdyn.figures.layout import fitting_columns, folded_grid, label_above, letter_panels
 from snapdyn.figures.parameters import AttentionRate, DecoderRate, Whole
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale, thin_dotted
 from snapdyn.validation.measured import Measured

@@ -11,8 +11,7 @@ from pydantic import Field
 from snapdyn.dynamics import momentum_clock, sgd, syn_small
 from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.parameters import Momentum, Seeds, TwoDecoderRates
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
-from snapdyn.figures.syn_small import (
+from snapdyn.figures.shared_runs import (
     COMMON,
     DOMINANT,
     ITERATIONS,
@@ -22,6 +21,7 @@ from snapdyn.figures.syn_small import (
     draw_strip,
     groups_legend,
 )
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.published import figure_4_runs

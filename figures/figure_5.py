@@ -11,8 +11,7 @@ from pydantic import Field
 from snapdyn.figures.figure_4 import entropy, in_errors
 from snapdyn.figures.layout import letter_panels, panel_grid
 from snapdyn.figures.parameters import Different, Rate, Seeds
-from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.figures.syn_small import (
+from snapdyn.figures.shared_runs import (
     COMMON,
     DOMINANT,
     ITERATIONS,
@@ -22,6 +21,7 @@ from snapdyn.figures.syn_small import (
     draw_strip,
     groups_legend,
 )
+from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.published import figure_4_runs

@@ -9,8 +9,8 @@ import xarray
 
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
+from snapdyn.figures.shared_runs import SEEDS, final_states
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
-from snapdyn.figures.syn_medium import SEEDS, final_states
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.published import against_published, published_cells

@@ -12,8 +12,8 @@ from pydantic import Field
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
+from snapdyn.figures.shared_runs import settings_text, stored_data
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
-from snapdyn.figures.transformers import settings_text, stored_data
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 

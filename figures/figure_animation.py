@@ -14,8 +14,8 @@ from snapdyn.dynamics import syn_small
 from snapdyn.dynamics.storage import replacing
 from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.parameters import AttentionRate, Rate, TwoDecoderRates
+from snapdyn.figures.shared_runs import COMMON, DOMINANT
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure, text_scale
-from snapdyn.figures.syn_small import COMMON, DOMINANT
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung

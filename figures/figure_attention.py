@@ -11,8 +11,8 @@ from pydantic import Field
 from snapdyn.dynamics import momentum_clock, syn_small
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import AttentionRate, Momentum, Rate, TwoDecoderRates
+from snapdyn.figures.shared_runs import COMMON, DOMINANT, ITERATIONS
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, note_size
-from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung

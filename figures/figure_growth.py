@@ -17,8 +17,7 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.errors import InputError
-from snapdyn.figures.axes import label_above
-from snapdyn.figures.layout import legend_above
+from snapdyn.figures.layout import label_above, legend_above
 from snapdyn.figures.parameters import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure, thin_dotted
 from snapdyn.validation.measured import Measured

@@ -12,10 +12,10 @@ import numpy as np
 import xarray
 from pydantic import Field
 
+from snapdyn.figures.claim_pictures import draw_map
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
-from snapdyn.figures.validity_maps import draw_map
 from snapdyn.validation.maps.common_logit import common_logit_maps
 from snapdyn.validation.maps.fallen_tokens import distinct_fall_map, slow_attention_map
 from snapdyn.validation.maps.momentum import momentum_map

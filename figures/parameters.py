@@ -1,16 +1,16 @@
-"""Parameters of figures: arguments of `compute`, of the same types as the keys of a TOML section."""
+"""Parameters of figures: arguments of `compute`, and sections of TOML files, of the same types."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from snapdyn.errors import LARGEST_WHOLE, shown
-from snapdyn.experiments.signature_sections import section_model
-from snapdyn.experiments.toml_files import Section
+from snapdyn.errors import LARGEST_WHOLE, InputError, shown, unknown_name
+from snapdyn.experiments.toml_files import Section, read_sections, section_model
 
 # Arguments of `compute` that are no parameters of the figure.
 RESERVED = ("level", "runs")
@@ -102,3 +102,38 @@ def value_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(value_text, value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+class FiguresSection(Section, extra="allow"):
+    """Parameters of each figure by its id, as written."""
+
+    __pydantic_extra__: dict[str, dict[str, Any]]
+
+
+def read_figures(path: Path, known: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Read the parameters of figures by id.
+
+    Parameters
+    ----------
+    path : path
+        A file with sections such as [figures.3]; a section without keys chooses a figure with its defaults.
+    known : collection of str
+        Ids of figures.
+
+    Returns
+    -------
+    dict
+        Parameters by id, as written: the figure checks them.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, has other sections, or names an unknown figure.
+    """
+    figures = read_sections(path, {"figures": FiguresSection}, ("figures",))["figures"].model_extra
+    if not figures:
+        raise InputError(f"expected sections such as [figures.3] in {str(path)!r}, received none; add one")
+    for name in figures:
+        if name not in known:
+            raise unknown_name(f"a figure in [figures] of {str(path)!r}", name, known)
+    return dict(figures)

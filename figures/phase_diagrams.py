@@ -16,8 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
-from snapdyn.figures.layout import fit_texts, legend_above
+from snapdyn.figures.layout import cell_edges, fit_texts, legend_above, readable_axis, readable_ticks
 from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
 from snapdyn.validation.phases.theory import Theory, lines_of, theory_of

@@ -37,7 +37,7 @@ def check(
     """
     from snapdyn.dynamics.storage import write_text
     from snapdyn.errors import InputError
-    from snapdyn.experiments.check_files import read_check
+    from snapdyn.experiments.run_files import read_check
     from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted
 
     if output:

@@ -90,8 +90,8 @@ def _parameters(
     """Return the chosen figures and their parameters: those of the file, then those of --set for every figure."""
     from snapdyn.dynamics.registry import plugin_names
     from snapdyn.errors import chosen_ids
-    from snapdyn.experiments.figure_files import read_figures
     from snapdyn.figures import FIGURES
+    from snapdyn.figures.parameters import read_figures
 
     parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
     FIGURES.load_named([*(ids or []), *parameters])

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.explorer.curves import Curves, compute_curves, verdicts
-from snapdyn.explorer.settings import Settings
-from snapdyn.explorer.steps import overlap_steps
-from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER, statement
+from snapdyn.explorer.curves import COLOURS, MEANINGS, ORDER, Curves, compute_curves, statement, verdicts
+from snapdyn.explorer.settings import Settings, overlap_steps
 from snapdyn.report.formulas import formula_html, glyph_definitions
 
 LEVELS = 65535  # a stored number is one of so many steps between the least and the largest of its curve

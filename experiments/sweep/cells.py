@@ -17,10 +17,9 @@ from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.user_files import load_file, loaded_files
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
-from snapdyn.experiments.run_sections import RunSection
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
 from snapdyn.experiments.sweep.store import checkpoint_file, code_hash
-from snapdyn.experiments.system_sections import SystemSection
+from snapdyn.experiments.system_sections import RunSection, SystemSection
 from snapdyn.validation.cells import Values, chosen, declared_values
 from snapdyn.validation.observables import transition_event
 

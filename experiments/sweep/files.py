@@ -28,9 +28,8 @@ from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.run_sections import RUN
 from snapdyn.experiments.sweep.store import cell_key
-from snapdyn.experiments.system_sections import system_models
+from snapdyn.experiments.system_sections import RUN, system_models
 from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model
 from snapdyn.validation.cells import all_observables, chosen, default_observables, observables_of
 from snapdyn.validation.design import MOST_CELLS, Design, Value, design_of

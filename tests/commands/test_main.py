@@ -30,7 +30,7 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        (["check", "a.toml"], "snapdyn.experiments.check_files.read_check"),
+        (["check", "a.toml"], "snapdyn.experiments.run_files.read_check"),
         (["compare", "a.toml"], "snapdyn.experiments.run_files.read_comparison"),
         (["equations"], "snapdyn.validation.equations.equation_text"),
         (["figures"], "snapdyn.figures.write"),

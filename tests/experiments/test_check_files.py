@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import snapdyn as sd
-from snapdyn.experiments.check_files import read_check
+from snapdyn.experiments.run_files import read_check
 from tests.helpers import ROOT
 
 

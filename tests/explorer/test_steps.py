@@ -2,8 +2,7 @@
 
 import pytest
 
-from snapdyn.explorer.settings import Settings, reachable_overlaps
-from snapdyn.explorer.steps import NUM_OVERLAPS, STEPS, nearest, overlap_steps
+from snapdyn.explorer.settings import NUM_OVERLAPS, STEPS, Settings, nearest, overlap_steps, reachable_overlaps
 
 
 @pytest.mark.parametrize("common_probability", STEPS["common_probability"])

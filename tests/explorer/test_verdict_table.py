@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import snapdyn as sd
-from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER, statement, verdict_table
+from snapdyn.explorer.curves import COLOURS, MEANINGS, ORDER, statement, verdict_table
 from snapdyn.validation.instance_checks import STATUSES
 
 

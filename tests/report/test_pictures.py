@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from snapdyn.figures import claim_svg
-from snapdyn.figures.validity_maps import map_svg
-from snapdyn.report.pictures import figure_image, page_svg
+from snapdyn.figures.claim_pictures import map_svg
+from snapdyn.report.page import figure_image, page_svg
 from snapdyn.validation import Map, Picture
 
 
