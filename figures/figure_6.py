@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray
 
+from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
 from snapdyn.figures.shared_runs import SEEDS, final_states
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 from snapdyn.validation.published import against_published, published_cells
 
 if TYPE_CHECKING:
@@ -90,43 +88,37 @@ def _draw_curve(axes: Axes, curve: xarray.Dataset, number: int) -> None:
     axes.plot([], [], label=f"$\\eta_Z$ = {curve.eta_Z.item():g}", **marked | curve_style(number))
 
 
-def _least_p(dataset: xarray.Dataset) -> Measured:
-    return Measured(smallest_p(dataset), at_least=FAMILY_LEVEL / dataset.published.size)
-
-
-def _least_p_reversed(dataset: xarray.Dataset) -> Measured:
-    return _least_p(dataset.assign(published=dataset.published.copy(data=dataset.published.values[..., ::-1])))
-
-
-def _elsewhere(dataset: xarray.Dataset, ratio: float = 2.0) -> Measured:
-    """Cells (Q, eta_Z) with Q >= 3 whose entropy is not smallest at a ratio."""
-    means = dataset.entropy.mean("seed").sel(num_queries=slice(3, None))
-    return Measured(int((means.idxmin("ratio") != ratio).sum()), at_most=0)
-
-
-PROPERTIES = (
-    Property(
-        "smallest p of the 64 cells (Welch)",
-        "SGD",
-        _least_p,
-        controls={"wrong theory: published columns in reverse order, smallest p": _least_p_reversed},
-    ),
-    Property(
-        "(Q, eta_Z) with Q >= 3 whose entropy is not smallest at ratio 2, of 12",
-        "SGD",
-        _elsewhere,
-        controls={
-            "wrong theory: entropy smallest at ratio 1, cells that deny it of 12": lambda dataset: _elsewhere(
-                dataset, 1.0
-            )
-        },
-    ),
-)
-
-
 def smallest_p(dataset: xarray.Dataset) -> float:
     """Return the smallest p over the cells of Welch's test of our mean against the published one."""
     ours = dataset.entropy.transpose("num_queries", "eta_Z", "ratio", "seed").values
     cells = np.ndindex(*dataset.published.shape)
     mean, std = dataset.published.values, dataset.published_std.values
     return min(float(against_published(ours[cell], mean[cell], std[cell])[1]) for cell in cells)
+
+
+def _reversed(dataset: xarray.Dataset) -> xarray.Dataset:
+    return dataset.assign(published=dataset.published.copy(data=dataset.published.values[..., ::-1]))
+
+
+def _elsewhere(dataset: xarray.Dataset, ratio: float) -> int:
+    """Cells (Q, eta_Z) with Q >= 3 whose entropy is not smallest at a ratio."""
+    means = dataset.entropy.mean("seed").sel(num_queries=slice(3, None))
+    return int((means.idxmin("ratio") != ratio).sum())
+
+
+PROPERTIES = (
+    statement(
+        "smallest p of the 64 cells (Welch)",
+        "SGD",
+        smallest_p,
+        at_least=lambda dataset: FAMILY_LEVEL / dataset.published.size,
+        wrong={"published columns in reverse order, smallest p": lambda dataset: smallest_p(_reversed(dataset))},
+    ),
+    statement(
+        "(Q, eta_Z) with Q >= 3 whose entropy is not smallest at ratio 2, of 12",
+        "SGD",
+        lambda dataset: _elsewhere(dataset, 2.0),
+        at_most=0.0,
+        wrong={"entropy smallest at ratio 1, cells that deny it of 12": lambda dataset: _elsewhere(dataset, 1.0)},
+    ),
+)

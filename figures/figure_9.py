@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
@@ -10,11 +10,9 @@ from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
+from snapdyn.figures.declaration import Different, Rate, Start, Two, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.parameters import Different, Rate, Start, Two, Whole
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, thin_dotted
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,44 +124,45 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     return figure
 
 
-def _least_step(dataset: xarray.Dataset) -> Measured:
+def _least_step(dataset: xarray.Dataset) -> Any:
     printed = dataset.B.sel(form="printed").isel(point=slice(1, None))
-    return Measured(printed.diff("eta_Z").min().item() if dataset.sizes["eta_Z"] > 1 else 0.0, at_least=0.0)
+    return printed.diff("eta_Z").min() if dataset.sizes["eta_Z"] > 1 else 0.0
 
 
-def _spread(values: xarray.DataArray, *dims: str) -> Measured:
+def _spread(values: xarray.DataArray, *dims: str) -> xarray.DataArray:
     """Largest over smallest value along `dims` (none: all), less 1."""
-    return Measured((values.max(*dims) / values.min(*dims) - 1).max().item(), at_most=1e-12)
+    return (values.max(*dims) / values.min(*dims) - 1).max()
 
 
-def _on_axis(dataset: xarray.Dataset, time: str) -> Measured:
-    return Measured((dataset[time] / dataset.time.isel(point=-1)).max().item(), at_most=1.0)
+def _on_axis(dataset: xarray.Dataset, time: str) -> xarray.DataArray:
+    return (dataset[time] / dataset.time.isel(point=-1)).max()
 
 
 PROPERTIES = (
-    Property("smallest step of B from one eta_Z to the next", "closed form", _least_step),
-    Property(
+    statement("smallest step of B from one eta_Z to the next", "closed form", _least_step, at_least=0.0),
+    statement(
         "spread of B(t0) over eta_Z, relative",
         "closed form",
         lambda dataset: _spread(dataset.B_t0, "eta_Z"),
-        controls={
-            "wrong theory: B(t0) the same in both panels, relative": lambda dataset: _spread(dataset.B_t0),
-        },
+        at_most=1e-12,
+        wrong={"B(t0) the same in both panels, relative": lambda dataset: _spread(dataset.B_t0)},
     ),
-    Property(
+    statement(
         "largest t0 over the end of the axis",
         "closed form",
         lambda dataset: _on_axis(dataset, "t0"),
-        controls={
-            "wrong theory: nu = eta_Z/eta_Y, largest t0 over the end of the axis": lambda dataset: _on_axis(
-                dataset, "t0_inverse_ratio"
+        at_most=1.0,
+        wrong={
+            "nu = eta_Z/eta_Y, largest t0 over the end of the axis": (
+                lambda dataset: _on_axis(dataset, "t0_inverse_ratio")
             )
         },
     ),
-    Property(
+    statement(
         "B of the consistent form at K = 1",
         "closed form",
-        lambda dataset: Measured(np.abs(dataset.B.sel(form="consistent")).max().item(), at_most=0.0),
+        lambda dataset: np.abs(dataset.B.sel(form="consistent")).max(),
+        at_most=0.0,
     ),
 )
 GENERAL = tuple(prop.name for prop in PROPERTIES[:2])

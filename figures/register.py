@@ -37,8 +37,8 @@ from snapdyn.figures import (
     figure_phase,
     figure_transition,
 )
+from snapdyn.figures.declaration import listed, parameters_of
 from snapdyn.figures.layout import fit_texts
-from snapdyn.figures.parameters import listed, parameters_of
 from snapdyn.figures.style import DOUBLE_COLUMN, Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured

@@ -33,6 +33,7 @@ GROUPS = ((0, "common"), (10, "distinct of class 0"), (20, "distinct of class 1"
 BREAK = 0.5  # rows that a break of the axis of iterations takes
 # The most frequent distinct token of each class, the last of its ten.
 DOMINANT = (19, 29)
+RAREST = 10  # of the distinct tokens of class 0
 
 
 def attention_of(run: Trajectory) -> np.ndarray:

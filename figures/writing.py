@@ -16,8 +16,8 @@ from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
 from snapdyn.errors import InputError, choice, chosen_ids, file_path, optional_function
 from snapdyn.experiments.toml_files import Section
+from snapdyn.figures.declaration import listed, value_text
 from snapdyn.figures.files import DEFAULT_FORMATS, FORMAT, checked_dpi, chosen_formats, file_names, write_figure
-from snapdyn.figures.parameters import listed, value_text
 from snapdyn.figures.register import DATA_OF_ANOTHER_KIND, FIGURES, FigureEntry, compute
 from snapdyn.figures.style import Style, figure_width, house_style
 from snapdyn.validation.evidence import LEVELS

@@ -91,7 +91,7 @@ def _parameters(
     from snapdyn.dynamics.registry import plugin_names
     from snapdyn.errors import chosen_ids
     from snapdyn.figures import FIGURES
-    from snapdyn.figures.parameters import read_figures
+    from snapdyn.figures.declaration import read_figures
 
     parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
     FIGURES.load_named([*(ids or []), *parameters])
@@ -121,7 +121,7 @@ def read_setting(setting: str) -> tuple[str, Any]:
 def _list(ids: list[str] | None) -> int:
     from snapdyn.errors import chosen_ids
     from snapdyn.figures import FIGURES
-    from snapdyn.figures.parameters import describe
+    from snapdyn.figures.declaration import describe
 
     FIGURES.load_named(ids or [])
     rows = []

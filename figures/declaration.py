@@ -1,16 +1,21 @@
-"""Parameters of figures: arguments of `compute`, and sections of TOML files, of the same types."""
+"""What a figure declares: its parameters (arguments of `compute`, keys of TOML sections) and its statements."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from snapdyn.errors import LARGEST_WHOLE, InputError, shown, unknown_name
 from snapdyn.experiments.toml_files import Section, read_sections, section_model
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Measure, Property
+
+if TYPE_CHECKING:
+    import xarray
 
 # Arguments of `compute` that are no parameters of the figure.
 RESERVED = ("level", "runs")
@@ -137,3 +142,43 @@ def read_figures(path: Path, known: Collection[str]) -> dict[str, dict[str, Any]
         if name not in known:
             raise unknown_name(f"a figure in [figures] of {str(path)!r}", name, known)
     return dict(figures)
+
+
+Number = Callable[["xarray.Dataset"], Any]
+"""What reads one number from the data of a figure; None where they have none."""
+
+
+def statement(
+    name: str,
+    rung: str,
+    number: Number,
+    at_most: float | Number | None = None,
+    at_least: float | Number | None = None,
+    wrong: Mapping[str, Number] | None = None,
+) -> Property:
+    """Return a statement of a figure: a number of its data and its bound, which the numbers of wrong theories break.
+
+    Parameters
+    ----------
+    name : str
+        What is measured.
+    rung : str
+        Rung of the ladder on which it is measured.
+    number : callable
+        ``number(dataset)``.
+    at_most, at_least : float or callable
+        One of them: the bound, or what reads it from the data.
+    wrong : mapping of str to callable, optional
+        Wrong theories by name; what each would measure.
+    """
+
+    def against_the_bound(number: Number) -> Measure:
+        def measure(dataset: xarray.Dataset) -> Measured | None:
+            value = number(dataset)
+            bounds = (bound(dataset) if callable(bound) else bound for bound in (at_most, at_least))
+            return None if value is None else Measured(float(value), *bounds)
+
+        return measure
+
+    controls = {f"wrong theory: {theory}": against_the_bound(of_theory) for theory, of_theory in (wrong or {}).items()}
+    return Property(name, rung, against_the_bound(number), controls=controls)
