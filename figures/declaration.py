@@ -175,8 +175,8 @@ def statement(
     def against_the_bound(number: Number) -> Measure:
         def measure(dataset: xarray.Dataset) -> Measured | None:
             value = number(dataset)
-            bounds = (bound(dataset) if callable(bound) else bound for bound in (at_most, at_least))
-            return None if value is None else Measured(float(value), *bounds)
+            most, least = (bound(dataset) if callable(bound) else bound for bound in (at_most, at_least))
+            return None if value is None else Measured(float(value), most, least)
 
         return measure
 

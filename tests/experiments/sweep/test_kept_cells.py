@@ -14,9 +14,8 @@ import xarray
 import snapdyn
 from snapdyn.dynamics.json_store import record_body, record_text
 from snapdyn.dynamics.storage import source_hash
-from snapdyn.experiments.sweep import store
-from snapdyn.experiments.sweep.cells import Cell, run_cells
-from snapdyn.experiments.sweep.store import SOURCES, checkpoint_file, code_hash
+from snapdyn.experiments.sweep import cells
+from snapdyn.experiments.sweep.cells import SOURCES, Cell, checkpoint_file, code_hash, run_cells
 from tests.experiments.sweep.helpers import GOOD, dataset, fake_training, kept, swept
 
 
@@ -170,7 +169,7 @@ def test_a_killed_training_continues_in_another_process(tmp_path: Path, monkeypa
     assert swept(TRAINED, tmp_path) == 130
     checkpoints = tmp_path / "out" / "checkpoints"
     (left,) = checkpoints.iterdir()
-    monkeypatch.setattr(store, "machine", lambda: "another")
+    monkeypatch.setattr(cells, "machine", lambda: "another")
     trained.clear()
     kill_at = -1
     assert swept(TRAINED, tmp_path) == 0
