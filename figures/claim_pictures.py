@@ -249,9 +249,16 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
     )
     readable_ticks(axes, (x_edges, y_edges))
     colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
-    # Borders in the colour of each cell: without them, hairlines of the background show between cells.
+    # One bitmap, since thousands of cells would make a page slow; without borders hairlines show between cells.
     mesh = axes.pcolormesh(
-        x_edges, y_edges, np.ma.masked_invalid(values), cmap=colours, norm=norm, edgecolors="face", linewidth=0.3
+        x_edges,
+        y_edges,
+        np.ma.masked_invalid(values),
+        cmap=colours,
+        norm=norm,
+        edgecolors="face",
+        linewidth=0.3,
+        rasterized=True,
     )
     figure = axes.get_figure()
     assert figure is not None

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import jinja2
 from markupsafe import Markup
@@ -283,8 +282,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
 COLOURS = 64
 # A figure with more white than this is lines on paper, which dark pages invert; maps of colours keep their meaning.
 LINES_ON_PAPER = 0.75
-SVG = "{http://www.w3.org/2000/svg}"
-HREF = "{http://www.w3.org/1999/xlink}href"
 # Paint that follows the page's colours. Outlines (wider than 3) stay black: they are behind white lines on a map.
 BLACK = re.compile(r"stroke:#000000(?!.*stroke-width:3)")
 PAINT = {
@@ -295,7 +292,6 @@ PAINT = {
     "#4d4d4d": "var(--soft)",
     "#737373": "var(--soft)",
 }
-CELL = re.compile(r"M ([-\d.]+) ([-\d.]+) L ([-\d.]+) \2 L \3 ([-\d.]+) L \1 \4(?: L \1 \2)?(?: z)?$", re.IGNORECASE)
 
 
 def page_svg(svg: str) -> str:
@@ -304,68 +300,31 @@ def page_svg(svg: str) -> str:
     Parameters
     ----------
     svg : str
-        One <svg> element without size (`snapdyn.figures.claim_svg`, `snapdyn.figures.claim_pictures.map_svg`).
+        One <svg> element without size (`snapdyn.figures.claim_pictures.claim_svg` and `map_svg`).
 
     Returns
     -------
     str
-        One <svg> element: a tenth of a point precise, cells of one colour as one path, black and white as
-        `currentColor` and the colour of the paper.
+        One <svg> element: a tenth of a point precise, black and white as `currentColor` and the colour of the paper.
     """
-    root = ElementTree.fromstring(svg)
-    attributes = f'viewBox="{root.get("viewBox")}" role="img" aria-label="{html.escape(root.get("aria-label", ""))}"'
-    return f"<svg {attributes}>{''.join(_children(root))}</svg>"
+    svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace("xlink:href", "href")
+    svg = re.sub(r' (xmlns[^=]*="|transform="rotate\(-0 )[^"]*"', "", svg)
+    svg = re.sub(r' style="([^"]*)"', lambda style: f' style="{_paint(style[1])}"', svg)
+    svg = re.sub(r' (?:d|transform|x|y|width|height|points)="[^"]*"', lambda place: _rounded(place[0]), svg)
+    svg = re.sub(r' d="([^"]*)"', lambda path: f' d="{_outline(path[1].strip())}"', svg)
+    # The marker itself has the stroke.
+    svg = re.sub(r"<use[^>]*>", lambda use: re.sub(r'stroke[^;"]*;?', "", use[0]).replace(' style=""', ""), svg)
+    # matplotlib's own <tspan> are letters of a formula, each in its place.
+    label = re.compile(r"(<text[^>]*>)([^<]+)(?=</text>)")
+    return label.sub(lambda text: text[1] + prose_svg(html.unescape(text[2].strip())), svg)
 
 
-def _children(parent: ElementTree.Element) -> list[str]:
-    out: list[str] = []
-    cells: dict[tuple[tuple[str, str], ...], str] = {}
-    for child in parent:
-        if child.tag == f"{SVG}path" and (cell := CELL.match(" ".join(child.get("d", "").split()))):
-            left, bottom, right, top = (_number(value) for value in cell.groups())
-            others = tuple((name, value) for name, value in child.attrib.items() if name != "d")
-            cells[others] = cells.get(others, "") + f"M{left} {bottom}H{right}V{top}H{left}Z"
-        else:
-            out += _flush(cells)
-            out.append(_element(child))
-    return out + _flush(cells)
+def _rounded(text: str) -> str:
+    return re.sub(r"-?\d+\.\d+", lambda number: _number(float(number[0])), text)
 
 
-def _flush(cells: dict[tuple[tuple[str, str], ...], str]) -> list[str]:
-    merged = [f'<path d="{outline}"{_attributes(dict(others))}/>' for others, outline in cells.items()]
-    cells.clear()
-    return merged
-
-
-def _element(element: ElementTree.Element) -> str:
-    name = element.tag.removeprefix(SVG)
-    inside = "".join(_children(element))
-    if name == "text":
-        # matplotlib's own <tspan> are letters of a formula, each in its place.
-        inside = inside or prose_svg((element.text or "").strip())
-    elif name == "tspan":
-        inside = html.escape(element.text or "")
-    attributes = _attributes(element.attrib)
-    if name == "use":  # the marker itself has the stroke
-        attributes = re.sub(r"stroke[^;\"]*;?", "", attributes).replace(' style=""', "")
-    if name == "g" and (not attributes or not inside):
-        return inside
-    return f"<{name}{attributes}>{inside}</{name}>" if inside else f"<{name}{attributes}/>"
-
-
-def _attributes(found: dict[str, str]) -> str:
-    digits = 2 if "id" in found else 1  # a marker is small
-    out = ""
-    for name, value in found.items():
-        if name in ("d", "transform", "x", "y", "width", "height", "points"):
-            value = re.sub(r"-?\d+\.\d+", lambda match: _number(match[0], digits), " ".join(value.split()))
-            value = _outline(value) if name == "d" else value
-            if name == "transform" and value.startswith("rotate(-0 "):
-                continue
-        elif name == "style":
-            value = _paint(value)
-        out += f' {"href" if name == HREF else name}="{html.escape(value)}"' if value else ""
-    return out
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0") if abs(value) >= 0.05 else "0"
 
 
 def _outline(path: str) -> str:
@@ -374,21 +333,15 @@ def _outline(path: str) -> str:
         return re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path)
     points = [round(10 * float(value)) for value in re.findall(r"[-\d.]+", path)]
     steps = [now - before for before, now in zip(points, points[2:], strict=False)]
-    written = " ".join(re.sub(r"^(-?)0\.", r"\1.", _number(f"{step / 10}")) for step in steps)
+    written = " ".join(re.sub(r"^(-?)0\.", r"\1.", _number(step / 10)) for step in steps)
     return f"M{points[0] / 10:g} {points[1] / 10:g}l{written.replace(' -', '-')}"
-
-
-def _number(value: str, digits: int = 1) -> str:
-    text = f"{float(value):.{digits}f}".rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
 
 
 def _paint(style: str) -> str:
     """Return a style without spaces, fonts and defaults, black as the colour of the text."""
     rules = [rule.strip().replace(": ", ":") for rule in style.split(";")]
     kept = [rule for rule in rules if not rule.startswith("font-family") and rule != "stroke-dashoffset:0"]
-    text = ";".join(kept)
-    text = BLACK.sub("stroke:currentColor", text)
+    text = BLACK.sub("stroke:currentColor", ";".join(kept))
     text = "fill:none" if text == "fill:#ffffff" else text
     for colour, variable in PAINT.items():
         text = text.replace(colour, variable)
