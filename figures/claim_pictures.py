@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.layout import cell_edges, readable_ticks
+from snapdyn.figures.layout import cell_edges, heat_map, readable_axis
 from snapdyn.figures.style import house_style, new_figure
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def claim_svg(picture: Picture) -> str:
         for line in picture.lines:
             dashes = {"linestyle": next(bound_dashes)} if line.kind == "bound" else {}
             _plot(axes, line, picture, dashes)
-        readable_ticks(axes, (axes.get_xlim(), axes.get_ylim()))
+        readable_axis(axes.xaxis, axes.get_xlim())
+        readable_axis(axes.yaxis, axes.get_ylim())
         for row, (label, x) in enumerate(picture.verticals):
             axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
             # Above the axes, clear of the lines; alternate rows keep neighbours apart.
@@ -182,7 +183,6 @@ def thinned(x: Floats, y: Floats, logarithmic: bool) -> tuple[Floats, Floats]:
     return x[kept], y[kept]
 
 
-MAP_STYLE = {"axes.spines.top": True, "axes.spines.right": True, "axes.titlesize": 9.5}
 # Steps of the colour scale: each is an element of the SVG.
 COLOURS = 32
 # A logarithmic colour scale ends this many decades below its largest value.
@@ -202,7 +202,7 @@ def map_svg(map: Map) -> str:
         One <svg> element without size: it fills the width it is given. The same map gives the same text.
     """
     rows = 1 + legend_rows([line.label for line in map.boundaries])
-    with house_style(TEXT_SIZES | MAP_STYLE):
+    with house_style(TEXT_SIZES | {"axes.titlesize": 9.5}):
         figure = new_figure(WIDTH, PLOT_HEIGHT + 0.3 + LEGEND_ROW * rows)
         handles, texts = draw_map(figure.subplots(), map)
         if handles:
@@ -236,35 +236,14 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
 
     texts = [line.label for line in map.boundaries]
     values, norm = _colour_scale(map)
-    x_edges, y_edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
+    edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
+    colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
+    heat_map(axes, edges, (map.xscale, map.yscale), values, norm, colours, wrapped(map.quantity, TALL))
     axes.set(
         title=wrapped(map.title, WIDE),
         xlabel=wrapped(map.xlabel, WIDE),
         ylabel=wrapped(map.ylabel, TALL),
-        xscale=map.xscale,
-        yscale=map.yscale,
-        xlim=x_edges[[0, -1]],
-        ylim=y_edges[[0, -1]],
-        facecolor="0.8",
     )
-    readable_ticks(axes, (x_edges, y_edges))
-    colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
-    # One bitmap, since thousands of cells would make a page slow; without borders hairlines show between cells.
-    mesh = axes.pcolormesh(
-        x_edges,
-        y_edges,
-        np.ma.masked_invalid(values),
-        cmap=colours,
-        norm=norm,
-        edgecolors="face",
-        linewidth=0.3,
-        rasterized=True,
-    )
-    figure = axes.get_figure()
-    assert figure is not None
-    bar = figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.set_label(wrapped(map.quantity, TALL))
-    bar.ax.minorticks_off()
     outline = [Stroke(linewidth=3.2, foreground="black"), withStroke(linewidth=3.2, foreground="black")]
     handles: list[Any] = []
     for boundary, colour in zip(map.boundaries, cycle(("#D55E00", "#E69F00", "#CC79A7"))):

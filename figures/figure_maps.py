@@ -124,7 +124,6 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         place = grid[row, :] if number == len(maps) - 1 and column == 0 else grid[row, column]
         part = figure.add_subfigure(place)
         axes = part.subplots()
-        axes.spines[["top", "right"]].set_visible(True)
         handles, texts = draw_map(axes, map)
         part.legend(handles, texts, loc="outside lower center", fontsize=note_size(0.95))
         panels.append(axes)

@@ -163,12 +163,6 @@ def wrap(text: Text, room: float, upright: bool = False) -> bool:
     return text.get_text() != before
 
 
-def readable_ticks(axes: Axes, edges: tuple[Sequence[float] | Floats, Sequence[float] | Floats]) -> None:
-    """Label both axes as `readable_axis` does."""
-    for axis, edge in zip((axes.xaxis, axes.yaxis), edges, strict=True):
-        readable_axis(axis, edge)
-
-
 def readable_axis(axis: Axis, edge: Sequence[float] | Floats) -> None:
     """Label 1, 2, 5 on a logarithmic axis of less than three decades, powers of ten on a longer one."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -190,6 +184,34 @@ def cell_edges(points: Floats, scale: str) -> Floats:
         middle = (place[1:] + place[:-1]) / 2
         edges = np.concatenate([[2 * place[0] - middle[0]], middle, [2 * place[-1] - middle[-1]]])
     return np.exp(edges) if scale == "log" else edges
+
+
+def heat_map(
+    axes: Axes, edges: tuple[Floats, Floats], scales: tuple[str, str], values: Floats, norm: Any, cmap: Any, label: str
+) -> None:
+    """Draw cells between edges (x, y) in the colours of their values (y, x), grey without value; the bar has a label.
+
+    Without label there is no bar.
+    """
+    from matplotlib.colors import LogNorm
+
+    x, y = edges
+    axes.spines[["top", "right"]].set_visible(True)
+    axes.set(xscale=scales[0], yscale=scales[1], xlim=x[[0, -1]], ylim=y[[0, -1]], facecolor="0.8")
+    for axis, edge in zip((axes.xaxis, axes.yaxis), edges, strict=True):
+        readable_axis(axis, edge)
+    # Borders in the colour of each cell: without them, hairlines of the background show between cells. One bitmap,
+    # since thousands of cells would make a page slow.
+    mesh = axes.pcolormesh(
+        x, y, np.ma.masked_invalid(values), cmap=cmap, norm=norm, edgecolors="face", linewidth=0.3, rasterized=True
+    )
+    figure = axes.get_figure()
+    if label and figure is not None:
+        bar = figure.colorbar(mesh, ax=axes, pad=0.02)
+        bar.set_label(label)
+        bar.ax.minorticks_off()
+        if isinstance(norm, LogNorm):
+            readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
 
 
 def label_above(axes: Axes, x: float, text: str, side: str = "center", **style: Any) -> None:
