@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import xarray
@@ -15,7 +15,7 @@ from snapdyn.dynamics import System
 from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import CLASSES, ClassSection
 from snapdyn.experiments.system_sections import RUN, Output, RunSection, SystemSection, system_models
-from snapdyn.experiments.toml_files import Rows, Section, read_sections, read_toml
+from snapdyn.experiments.toml_files import Model, Rows, Section, read_sections, read_toml, under
 from snapdyn.experiments.training_sections import (
     SGD,
     TRACE,
@@ -54,68 +54,32 @@ class Training:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A file for `snapdyn compare`."""
+    """A file for `snapdyn compare`: SGD over several seeds, or a trace in `file`."""
 
     folder: Path
     classes: ClassSection
-    sgd: SGDSection
     compare: CompareSection
+    run: SGDSection | TraceSection
+    file: Path | None
 
     def compute(self) -> xarray.Dataset:
-        """Run SGD and the theory; see `snapdyn.validation.comparison.compute`."""
-        return comparison.compute(
-            self.classes.build(self.folder),
-            self.sgd.eta_Y,
-            self.sgd.eta_Z,
-            self.sgd.steps,
-            self.sgd.seed_list(),
-            self.compare.observables(),
-            self.compare.curves,
-            self.sgd.record,
-            **self.sgd.settings(),
-        )
+        """Run SGD, or read the trace, and integrate the theory; see `snapdyn.validation.comparison`."""
+        classes, rates = self.classes.build(self.folder), (self.run.eta_Y, self.run.eta_Z)
+        shown = self.compare.observables(), self.compare.curves
+        if isinstance(self.run, SGDSection):
+            sgd = self.run
+            return comparison.compute(classes, *rates, sgd.steps, sgd.seed_list(), *shown, sgd.record, **sgd.settings())
+        assert self.file is not None
+        return comparison.compare(self.run.read(self.file), classes, *rates, *shown)
 
 
-def _kind(table: dict[str, Any]) -> Any:
-    """What [system] of a file names."""
-    section = table.get("system")
-    return section.get("kind") if isinstance(section, dict) else None
-
-
-@dataclass(frozen=True)
-class TraceComparison:
-    """A file for `snapdyn compare --trace`, with the trace."""
-
-    folder: Path
-    classes: ClassSection
-    trace: TraceSection
-    compare: CompareSection
-    file: Path
-
-    def compute(self) -> xarray.Dataset:
-        """Read the trace and integrate the theory; see `snapdyn.validation.comparison.compare`."""
-        return comparison.compare(
-            self.trace.read(self.file),
-            self.classes.build(self.folder),
-            self.trace.eta_Y,
-            self.trace.eta_Z,
-            self.compare.observables(),
-            self.compare.curves,
-        )
-
-
-def read_trace_comparison(path: Path, trace: Path) -> TraceComparison:
-    """Read and check a file for `snapdyn compare --trace`; what `read_sections` raises."""
-    names = ("classes", "trace", "compare")
-    sections = read_sections(path, {"classes": CLASSES, "trace": TRACE, "compare": CompareSection}, required=names)
-    return TraceComparison(path.parent, sections["classes"], sections["trace"], sections["compare"], trace)
-
-
-def read_comparison(path: Path) -> Comparison:
-    """Read and check a file for `snapdyn compare`; what `read_sections` raises."""
-    names = ("classes", "sgd", "compare")
-    sections = read_sections(path, {"classes": CLASSES, "sgd": SGD, "compare": CompareSection}, required=names)
-    return Comparison(path.parent, *(sections[name] for name in names))
+def read_comparison(path: Path, trace: Path | None = None) -> Comparison:
+    """Read and check a file for `snapdyn compare`, with or without --trace; what `read_sections` raises."""
+    run: dict[str, Model] = {"sgd": SGD} if trace is None else {"trace": TRACE}
+    models = {"classes": CLASSES, **run, "compare": CompareSection}
+    sections = read_sections(path, models, required=models)
+    (of_run,) = (sections[name] for name in run)
+    return Comparison(path.parent, sections["classes"], sections["compare"], of_run, trace)
 
 
 def read_simulation(path: Path) -> Simulation | Training:
@@ -126,7 +90,7 @@ def read_simulation(path: Path) -> Simulation | Training:
         return Training(path.parent, sections["transformer"], sections.get("output", Output()))
     sections = read_sections(
         path,
-        {"classes": CLASSES, "system": system_models(_kind(table)), "run": RUN, "output": Output},
+        {"classes": CLASSES, "system": system_models(under(table, "system", "kind")), "run": RUN, "output": Output},
         required=("system", "run"),
     )
     return Simulation(

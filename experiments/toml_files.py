@@ -94,6 +94,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     return values
 
 
+def under(values: Any, *keys: str) -> Any:
+    """What a file has under some keys; None where it has nothing there."""
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
+
+
 def _check_values(path: Path, values: Any) -> None:
     """Check that whole numbers have 64 bits, as in the standard of TOML, and that no text holds a zero byte."""
     waiting = [values]

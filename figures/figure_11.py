@@ -44,7 +44,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
         recall (num_queries, eta_Z, ratio, seed, point) at threshold (num_queries, point): share of a query's distinct
         tokens with softmax(z_m)_l over all V ids above the threshold, mean over queries.
     """
-    return final_states(SEEDS[level] if seeds is None else seeds, momentum, batch_size)[["recall", "threshold"]]
+    return final_states(seeds or SEEDS[level], momentum, batch_size)[["recall", "threshold"]]
 
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:

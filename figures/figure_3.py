@@ -65,7 +65,7 @@ def compute(
         chi = exp(2 B) (form, eta_Y, time) from the closed forms; chi_integrated (form, eta_Y, checked_time)
         from the reduced system, which shares no code with them; t0 (eta_Y). Times in batch-size-1 steps.
     """
-    rho0 = num_classes**0.25 if rho0 is None else rho0
+    rho0 = rho0 or num_classes**0.25
     time = np.linspace(0, last_time, POINTS[level])
     checked_time = time[CHECKED * (POINTS[level] - 1) // CHECKED[-1]]
 

@@ -63,7 +63,7 @@ def compute(
         (eta_Y, iteration, class, token). descent: gradient descent with the same momentum, T infinite, no noise;
         mean_field: the flow at t (iteration), batch-size-1 steps, at which a constant gradient would have arrived.
     """
-    count = SEEDS[level] if seeds is None else seeds
+    count = seeds or SEEDS[level]
     t = momentum_clock(ITERATIONS, momentum)
     noisy = [
         [attention_of(run) for run in figure_4_runs(rate, eta_Z, range(count), momentum=momentum)] for rate in eta_Y
@@ -84,7 +84,7 @@ def compute(
             "iteration": ("iteration", ITERATIONS, {"units": "SGD steps"}),
             "token": np.arange(np.shape(noisy)[-1]),
         },
-        {"eta_Z": eta_Z, "momentum": momentum, **SETUP, **TOLERANCES},
+        {**SETUP, **TOLERANCES},
     )
 
 

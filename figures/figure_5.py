@@ -55,7 +55,7 @@ def compute(
     xarray.Dataset
         attention (rate, seed, iteration, token): c_0(l) of the first class, tokens 0-19.
     """
-    count = SEEDS[level] if seeds is None else seeds
+    count = seeds or SEEDS[level]
     runs = [figure_4_runs(eta, eta, range(count), optimizer="adam", momentum=0.0) for eta in rate]
     attention = [[attention_of(run)[:, 0, :20] for run in of_rate] for of_rate in runs]
     return xarray.Dataset(
@@ -73,15 +73,14 @@ def compute(
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a strip per rate, mean over seeds."""
     count = dataset.sizes["rate"]
-    figure, grid = panel_grid(width, count, least=1.4, height=1.6, rest=0.7, sharey=True)
+    figure, grid = panel_grid(
+        width, count, least=1.4, height=1.6, rest=0.7, xlabel="token", ylabel="iteration", sharey=True
+    )
     panels = grid.flat[:count]
     mean = dataset.attention.mean("seed")
     for axes, rate in zip(panels, dataset.rate.values, strict=True):
         mesh = draw_strip(axes, mean.sel(rate=rate), vmin=0, vmax=float(mean.max()))
         axes.set_title(f"Adam, $\\eta_Y = \\eta_Z$ = {rate:g}")
-        axes.set_xlabel("token")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("iteration")
     letter_panels(panels)
     figure.colorbar(mesh, ax=grid, label="attention $c_0(l)$", aspect=14 * len(grid), pad=0.01)
     groups_legend(figure, "class 0", absent=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
@@ -45,7 +45,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
         entropy (num_queries, eta_Z, ratio, seed), published and published_std (num_queries, eta_Z, ratio), nats: mean
         over classes of the entropy of attention over the class's distinct tokens, renormalised, after 100 steps.
     """
-    dataset = final_states(SEEDS[level] if seeds is None else seeds, momentum, batch_size)[["entropy"]].copy()
+    dataset = final_states(seeds or SEEDS[level], momentum, batch_size)[["entropy"]].copy()
     for name, column in (("published", "entropy_mean"), ("published_std", "entropy_std")):
         values = {(r["num_queries"], r["eta_Z"], r["eta_Y_over_eta_Z"]): r[column] for r in published_cells()}
         grid = [
@@ -58,7 +58,8 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a panel per number of queries: ours as lines, published as markers with their error bars."""
-    figure, panels = panel_grid(width, 4, least=2.4, height=1.85, rest=1.0, sharex=True, sharey=True)
+    labels: Any = {"xlabel": "$\\eta_Y/\\eta_Z$", "ylabel": "entropy of distinct tokens (nats)"}
+    figure, panels = panel_grid(width, 4, least=2.4, height=1.85, rest=1.0, sharex=True, sharey=True, **labels)
     for axes, Q in zip(panels.flat, dataset.num_queries.values, strict=True):
         panel = dataset.sel(num_queries=Q)
         for number, eta_Z in enumerate(dataset.eta_Z.values):
@@ -67,10 +68,6 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         axes.set_xticks(dataset.ratio.values, [f"{r:g}" for r in dataset.ratio.values])
         axes.minorticks_off()
     letter_panels(panels.flat)
-    for axes in panels[-1]:
-        axes.set_xlabel("$\\eta_Y/\\eta_Z$")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("entropy of distinct tokens (nats)")
     axes.plot([], [], color="black", label=f"ours, mean of {dataset.sizes['seed']} seeds, band $\\pm$ std")
     axes.plot([], [], color="black", label="published, $\\pm$ std", **CIRCLES)
     legend_above(figure)

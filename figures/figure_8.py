@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
@@ -85,7 +85,8 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw h* as circles at whole visits and h as a curve, one panel per V, one colour per eta_Y."""
-    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.6)
+    labels: Any = {"xlabel": "visits $s$ of the class (steps)", "ylabel": "growth $h$, $h^*$ of the decoder"}
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.6, **labels)
     rates = sorted(set(dataset.eta_Y.values.flat))
     for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
@@ -96,11 +97,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             axes.plot(data.step, data.h_star.isel(curve=curve), color=f"C{number}", markevery=5, **CIRCLES)
         axes.set_xlim(0, data.last_visit)
         axes.set_ylim(0, None)
-        axes.set_xlabel("visits $s$ of the class (steps)")
         axes.set_title(f"$V$ = {int(data.vocab_size)}")
     letter_panels(panels.flat)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("growth $h$, $h^*$ of the decoder")
     last = panels.flat[-1]  # after the rates of all panels
     last.plot([], [], color="black", label="$h$, continuous (45)")
     last.plot([], [], color="black", label="$h^*$, every 5th step (33)", **CIRCLES)

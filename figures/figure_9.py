@@ -60,7 +60,7 @@ def compute(
     """
     if list(eta_Z) != sorted(set(eta_Z)):
         raise InputError(f"expected increasing rates of attention eta_Z, received {list(eta_Z)}; sort them")
-    rho0 = num_classes**0.25 if rho0 is None else rho0
+    rho0 = rho0 or num_classes**0.25
     time = np.linspace(0, np.array(last_time), POINTS[level], axis=1)
     rates, nu, V = np.array(eta_Z), np.array(ratio)[:, None], np.array(vocab_size)[:, None]
 
@@ -89,13 +89,14 @@ def compute(
             "vocab_size": ("panel", np.array(vocab_size)),
             "time": (("panel", "point"), time, CLOCK),
         },
-        {"num_classes": num_classes, "rho0": rho0, "C0": rho0**4 / num_classes, "nu": "eta_Y/eta_Z"},
+        {"rho0": rho0, "C0": rho0**4 / num_classes, "nu": "eta_Y/eta_Z"},
     )
 
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw B(t) with t0 dotted and a dot at B(t0), one panel per nu and V."""
-    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.7)
+    labels: Any = {"xlabel": TIME_LABEL, "ylabel": "growth exponent $B(t)$"}
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.7, **labels)
     for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
         for number, eta_Z in enumerate(data.eta_Z.values):
@@ -105,20 +106,14 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             axes.plot(curve.t0, curve.B_t0, "o", color=color, markeredgecolor="black", zorder=3)
         axes.plot([], [], color="black", label="$t_0$, end of the transition", **thin_dotted())
         axes.plot([], [], "o", color="0.5", markeredgecolor="black", label="$B(t_0)$")
-        for consistent in (
-            data.B.sel(form="consistent")
-            if dataset.attrs["num_classes"] > 1
-            else (data.B.sel(form="consistent", eta_Z=data.eta_Z[0]),)
-        ):
+        # One line for one class, of which it is 0 for all rates.
+        for consistent in data.B.sel(form="consistent")[: None if dataset.attrs["num_classes"] > 1 else 1]:
             axes.plot(
                 data.time, consistent, color="0.55", linewidth=2.4, alpha=0.7, zorder=1.5, label="consistent form"
             )
         axes.set_xlim(0, data.time.values[-1])
-        axes.set_xlabel(TIME_LABEL)
         axes.set_title(f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}")
     letter_panels(panels.flat)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("growth exponent $B(t)$")
     settings = f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:.3g}; lines: printed closed form"
     legend_above(figure, title=settings, most_columns=4)
     return figure

@@ -69,7 +69,7 @@ def compute(
             "time": ("time", time, CLOCK),
             "token": np.arange(TOKENS),
         },
-        {"eta_Z": eta_Z, "vocab_size": syn_small().vocab_size, **TOLERANCES},
+        {"vocab_size": syn_small().vocab_size, **TOLERANCES},
     )
 
 

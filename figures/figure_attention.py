@@ -84,7 +84,7 @@ def compute(
             "token": np.arange(classes.num_tokens),
             "iteration": ITERATIONS,
         },
-        {"eta_Z": eta_Z, "momentum": momentum, "vocab_size": classes.vocab_size, **TOLERANCES},
+        {"vocab_size": classes.vocab_size, **TOLERANCES},
     )
 
 

@@ -87,7 +87,7 @@ def compute(
     runs = [run_on_rung(rung, classes, eta_Y, eta_Z, time, **TOLERANCES) for rung in (EXACT, MEAN_FIELD)]
     reduced = SingleCommonToken(num_classes, vocab_size, eta_Y, eta_Z, rho0, "consistent")
     integrated = whole_run(reduced, time, **TOLERANCES)
-    numbers = np.arange(SEEDS[level] if seeds is None else seeds)
+    numbers = np.arange(seeds or SEEDS[level])
     noisy = sgd(classes, eta_Y, eta_Z, steps, batch_size=batch_size, seed=list(numbers), record=time)
     return xarray.Dataset(
         {

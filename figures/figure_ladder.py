@@ -31,6 +31,7 @@ CAPTION = (
 POINTS = 40
 SEEDS = {"quick": 16, "full": 64}
 SHOWN = ("z", "entropy")
+GAP = "gap relative to the largest change"
 # The orbit is the leading beta in closed form: its gap is of the solver's tolerance and is not drawn.
 SMALLEST_SHOWN = 1e-6
 
@@ -65,7 +66,7 @@ def compute(
         units of the largest change in the run; `resolved` is the part that noise of the seeds does not explain. Times
         in batch-size-1 steps.
     """
-    count = SEEDS[level] if seeds is None else seeds
+    count = seeds or SEEDS[level]
     classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)
     times = np.geomspace(1, last_time, POINTS)
     rungs = ladder(classes, eta_Y, eta_Z, times, seeds=count, seq_len=seq_len, batch_size=batch_size)
@@ -74,13 +75,11 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the gaps between neighbouring rungs over time, a panel per observable; thin where noise explains them."""
-    figure, panels = panel_grid(width, 2, least=2.4, height=2.55, rest=0.8, sharey=True)
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.55, rest=0.8, ylabel=GAP, sharey=True)
     for axes, name in zip(panels.flat, SHOWN, strict=True):
         draw_gaps(axes, dataset, name)
         axes.set_title(OBSERVABLES[name].label)
     letter_panels(panels.flat)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("gap relative to the largest change")
     legend_above(figure, most_columns=3)
     return figure
 

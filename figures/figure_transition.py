@@ -64,7 +64,7 @@ def compute(
         _integrated (checked_time): gamma from the decoder's logits under the modified flow, z and B from (13).
         transition_time (kind). Times in batch-size-1 steps.
     """
-    rho0 = num_classes**0.25 if rho0 is None else rho0
+    rho0 = rho0 or num_classes**0.25
     time = np.geomspace(FIRST_TIME, last_time, POINTS[level])
     checked = np.geomspace(FIRST_TIME, last_time, 21)
     A = (num_classes - 1) / rho0**4

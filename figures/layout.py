@@ -28,7 +28,14 @@ def fitting_columns(width: float, count: int, least: float) -> int:
 
 
 def panel_grid(
-    width: float, count: int, least: float, height: float, rest: float, **options: Any
+    width: float,
+    count: int,
+    least: float,
+    height: float,
+    rest: float,
+    xlabel: str = "",
+    ylabel: str = "",
+    **options: Any,
 ) -> tuple[Figure, np.ndarray]:
     """Return a new figure and its axes (row, column): `count` panels in as many columns as fit.
 
@@ -44,6 +51,10 @@ def panel_grid(
         Of a row, inches.
     rest : float
         Height of what is not a row, inches.
+    xlabel : str
+        Of every panel, or of the last row where panels share the axis.
+    ylabel : str
+        Of the first column.
     **options
         Of `Figure.subplots`.
     """
@@ -53,6 +64,10 @@ def panel_grid(
     grid = figure.subplots(rows, columns, squeeze=False, **options)
     for axes in grid.flat[count:]:
         axes.set_axis_off()
+    for axes in grid[-1] if options.get("sharex") else grid.flat[:count]:
+        axes.set_xlabel(xlabel)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
     return figure, grid
 
 

@@ -130,17 +130,15 @@ def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
 
     settings: Any = matplotlib.rcParams
     family = settings["font.family"][0]
-    new = [artist for artist in drawn.findobj() if id(artist) not in before]
-    for line in new:
-        if not isinstance(line, Line2D):
+    for artist in drawn.findobj():
+        if id(artist) in before:
             continue
-        line.set(color=to_rgba(line.get_color()), markeredgecolor=to_rgba(line.get_markeredgecolor()))
-        line.set_markerfacecolor(to_rgba(line.get_markerfacecolor()))
-    for words in new:
-        if not isinstance(words, Text):
-            continue
-        words.set_fontfamily(settings.get(f"font.{family}", family))
-        words.set_math_fontfamily(settings["mathtext.fontset"])
+        if isinstance(artist, Line2D):
+            artist.set(color=to_rgba(artist.get_color()), markeredgecolor=to_rgba(artist.get_markeredgecolor()))
+            artist.set_markerfacecolor(to_rgba(artist.get_markerfacecolor()))
+        elif isinstance(artist, Text):
+            artist.set_fontfamily(settings.get(f"font.{family}", family))
+            artist.set_math_fontfamily(settings["mathtext.fontset"])
 
 
 def _drawing(thing: Any) -> Callable[..., None]:
@@ -167,29 +165,22 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) 
     """Draw the number of each claim over its bound: on the left of 1 the statement holds."""
     choice("what", what, ("margins",))
     known_options("a report", options, ())
-    shown_results, margins = [], []
+    shown_results: list[tuple[Any, float]] = []  # with their margins
     for result in report.claims:
         ratio = result.measured / result.bound if result.bound else np.nan
         ratio = 1 / ratio if result.number and result.number.relation == ">=" and ratio else ratio
         if np.isfinite(ratio) and ratio > 0:
-            shown_results.append(result)
-            margins.append(max(ratio, SMALLEST_MARGIN))
-    if not margins:
+            shown_results.append((result, max(ratio, SMALLEST_MARGIN)))
+    if not shown_results:
         raise InputError("expected a report with numbers and bounds, received none; plot the report of more claims")
-    rows = np.arange(len(margins))
+    rows = np.arange(len(shown_results))
     axes.axvline(1.0, color="0.5", linewidth=line_width(0.8))
-    for status, color in STATUS_COLOURS.items():
-        chosen = [row for row, result in enumerate(shown_results) if result.status == status]
+    for (status, color), marker in zip(STATUS_COLOURS.items(), "osD^", strict=True):
+        chosen = [(margin, row) for row, (result, margin) in enumerate(shown_results) if result.status == status]
         if chosen:
-            axes.plot(
-                np.array(margins)[chosen],
-                rows[chosen],
-                "osD^"[list(STATUS_COLOURS).index(status)],
-                color=color,
-                label=status,
-            )
+            axes.plot(*zip(*chosen, strict=True), marker, color=color, label=status)
     axes.set_xscale("log")
-    axes.set_yticks(rows, [result.id for result in shown_results])
+    axes.set_yticks(rows, [result.id for result, _ in shown_results])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y")
     axes.set_xlabel("measured number over its bound\n(at most 1: holds; smallest shown: $10^{-6}$)")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -302,13 +303,19 @@ def draw(
     entry = FIGURES[choice("figure", id, FIGURES)]
     instance("dataset", dataset, xarray.Dataset, "compute it with snapdyn.figures.compute")
     width = figure_width(width, style, entry.width)
+    with drawing_of(entry, "a dataset", "compute it with snapdyn.figures.compute"), house_style(style=style, tex=tex):
+        return entry.figure(dataset, width)
+
+
+@contextmanager
+def drawing_of(entry: FigureEntry, received: str, advice: str) -> Iterator[None]:
+    """Raise InputError for data from which a figure cannot be drawn or checked."""
     try:
-        with house_style(style=style, tex=tex):
-            return entry.figure(dataset, width)
+        yield
     except InputError:
         raise
     except DATA_OF_ANOTHER_KIND as error:
         raise InputError(
-            f"expected the data of figure {entry.id}, received a dataset from which it cannot be drawn "
-            f"({type(error).__name__}: {error}); compute it with snapdyn.figures.compute"
+            f"expected the data of figure {entry.id}, received {received} from which it cannot be drawn "
+            f"({type(error).__name__}: {error}); {advice}"
         ) from error

@@ -18,7 +18,7 @@ from snapdyn.errors import InputError, choice, chosen_ids, file_path, optional_f
 from snapdyn.experiments.toml_files import Section
 from snapdyn.figures.declaration import listed, value_text
 from snapdyn.figures.files import DEFAULT_FORMATS, FORMAT, Look, file_names, write_figure
-from snapdyn.figures.register import DATA_OF_ANOTHER_KIND, FIGURES, FigureEntry, compute
+from snapdyn.figures.register import FIGURES, FigureEntry, compute, drawing_of
 from snapdyn.figures.style import Style, figure_width
 from snapdyn.validation.evidence import LEVELS
 
@@ -182,8 +182,11 @@ def write(
         if saved is None:
             dataset = compute(entry.id, level, runs=transformers if entry.from_runs else None, **dict(values[entry.id]))
             drawn.append(_write_dataset(entry, folder, dataset, width, look, {}, started))
-        else:
-            drawn += [_redraw(entry, folder, *found, width, look, started) for found in saved[entry.id]]
+            continue
+        for path, dataset in saved[entry.id]:
+            facts = {"drawn_from": path.name}
+            with drawing_of(entry, f"{str(path)!r},", "compute it again without --from"):  # or of an older version
+                drawn.append(_write_dataset(entry, folder, dataset, width, look, facts, started))
     if progress:
         progress(len(chosen), len(chosen), "")
     return drawn
@@ -205,26 +208,6 @@ def _values(
             "expected no parameters with saved data, which have theirs, received some; draw without --from"
         )
     return {entry.id: entry.read_parameters(parameters.get(entry.id, {})) for entry in chosen}
-
-
-def _redraw(
-    entry: FigureEntry,
-    folder: Path,
-    path: Path,
-    dataset: xarray.Dataset,
-    width: float | None,
-    look: Look,
-    started: float,
-) -> DrawnFigure:
-    try:
-        return _write_dataset(entry, folder, dataset, width, look, {"drawn_from": path.name}, started)
-    except InputError:
-        raise
-    except DATA_OF_ANOTHER_KIND as error:  # of a figure that has changed since
-        raise InputError(
-            f"expected the data of figure {entry.id}, received {str(path)!r}, from which it cannot be drawn "
-            f"({type(error).__name__}: {error}); compute it again without --from"
-        ) from error
 
 
 def _write_dataset(

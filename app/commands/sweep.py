@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.options import Load
+from snapdyn.commands.options import Jobs, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show
 
 
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see examples/sweep_*.toml.")],
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes; default all cores.")] = None,
+    jobs: Jobs = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the workers of this dask scheduler instead.")
     ] = None,

@@ -74,6 +74,18 @@ class Curves:
     note: str = ""
     evaluations: int = 0
 
+    @property
+    def named(self) -> dict[str, Floats]:
+        """All curves by name: those of tokens by the token, "gamma", "gain"; with " theory" what is to be compared."""
+        return {
+            **self.attention,
+            "gamma": self.gamma,
+            "gain": self.relative_gain,
+            **{f"{token} theory": values for token, values in self.attention_modified.items()},
+            "gamma theory": self.gamma_modified,
+            "gain theory": self.relative_gain_theorem3,
+        }
+
 
 def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     """Integrate the mean field of the settings on its quotient, and evaluate the closed forms at the same times.

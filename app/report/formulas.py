@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.resources.abc import Traversable
 from typing import Any
 
 # latex2mathml was tried on all formulas of the report: a browser without a mathematics font does not stretch the
@@ -156,6 +157,18 @@ def glyph_definitions(page: str) -> str:
     used = sorted(set(re.findall(r'<use href="#(g[0-9a-f]{8})"', page)))
     outlines = "".join(f'<path id="{name}" d="{GLYPHS[name]}"/>' for name in used if name in GLYPHS)
     return f'<svg class="glyphs" aria-hidden="true" width="0" height="0"><defs>{outlines}</defs></svg>'
+
+
+def filled(template: Traversable, filters: Mapping[str, Any], **values: Any) -> str:
+    """Return a page: a template of jinja2 with values, and the outlines of its glyphs at `<!-- glyphs -->`."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(filters)
+    page = environment.from_string(template.read_text(encoding="utf-8")).render(**values)
+    return page.replace("<!-- glyphs -->", glyph_definitions(page))
 
 
 def _braced(latex: str) -> str:

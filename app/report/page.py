@@ -15,7 +15,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from snapdyn.analytic.symbolic import Derivation, derivations
@@ -23,7 +22,7 @@ from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write
-from snapdyn.report.formulas import formula_html, glyph_definitions
+from snapdyn.report.formulas import filled, formula_html
 from snapdyn.report.prose import prose_html, prose_svg
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
@@ -57,8 +56,6 @@ ROLES = {
 }
 
 
-# Where the template leaves room for the outlines of the formulas' glyphs.
-GLYPHS_HERE = "<!-- glyphs -->"
 WORDS = ("no", "one", "two", "three", "four", "five")
 
 
@@ -180,13 +177,10 @@ def render(
         The page; it needs no other file.
     """
     templates = resources.files("snapdyn.report") / "templates"
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters.update(FILTERS)
     counts = report.count()
-    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
-    page = template.render(
+    page = filled(
+        templates / "report.html.j2",
+        FILTERS,
         claims=report.claims,
         counts={outcome: counts.get(outcome, 0) for outcome in VERDICTS if outcome in counts or outcome != NO_VERDICT},
         groups=_groups(report),
@@ -206,7 +200,7 @@ def render(
         wall_time=wall_time,
         style=Markup((templates / "report.css").read_text(encoding="utf-8")),
     )
-    return visible(page.replace(GLYPHS_HERE, glyph_definitions(page)))
+    return visible(page)
 
 
 def _groups(report: Report) -> dict[str, list[ClaimResult]]:

@@ -30,7 +30,7 @@ from snapdyn.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.system_sections import RUN, system_models
-from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model
+from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model, under
 from snapdyn.validation.cells import all_observables, chosen, default_observables, observables_of
 from snapdyn.validation.design import MOST_CELLS, Design, Value, design_of
 
@@ -52,7 +52,7 @@ class Range(Section):
             first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)
         else:
-            _require_finite(name, "first", self.first, "last", self.last)
+            _require_finite(self, name)
             numbers = np.linspace(self.first, self.last, self.count)
         return list(dict.fromkeys(map(round, numbers.tolist()))) if whole_numbers else numbers.tolist()
 
@@ -69,7 +69,7 @@ class Spread(Section):
         low, high = self.low, self.high
         if not low < high:
             raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
-        _require_finite(name, "low", low, "high", high)
+        _require_finite(self, name)
         if whole_numbers:
             low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
             if not low < high:
@@ -85,8 +85,9 @@ class Spread(Section):
         return [round(number) for number in numbers.tolist()] if whole_numbers else numbers.tolist()
 
 
-def _require_finite(name: str, first: str, low: float, last: str, high: float) -> None:
+def _require_finite(table: Range | Spread, name: str) -> None:
     """Check that the distance of two finite numbers is finite, as numpy needs it."""
+    (first, low), (last, high), *_ = table
     if not math.isfinite(high - low):
         raise InputError(
             f"expected {first} and {last} of {name} less than 1e308 apart, received {low:g} and {high:g}; take a "
@@ -306,13 +307,6 @@ def load_plugins(system: Any, observables: Any) -> None:
     OBSERVABLES.load_named(observables if isinstance(observables, (list, tuple)) else [])
 
 
-def _under(values: Any, *keys: str) -> Any:
-    """What a file has under some keys; None where it has nothing there."""
-    for key in keys:
-        values = values.get(key) if isinstance(values, dict) else None
-    return values
-
-
 def taken_names() -> frozenset[str]:
     """Names in a result that no parameter may have."""
     known = all_observables()
@@ -335,7 +329,7 @@ def read_sweep(path: Path) -> Sweep:
             f"{' and '.join(given) or 'none'}; it says what a cell runs"
         )
     kind = KINDS[given[0]]
-    load_plugins(_under(values, "system", "kind"), _under(values, "sweep", "observables"))
+    load_plugins(under(values, "system", "kind"), under(values, "sweep", "observables"))
     of_cell: dict[str, Any] = {
         name: (SweptSeeds if name == "sgd" else dict[str, Any], None if (kind, name) == (ODE, "classes") else ...)
         for name in models(kind)
@@ -383,7 +377,7 @@ def _observables(
 ) -> tuple[str, ...]:
     """Observables to measure in each cell, those that the file names or the defaults of its kind."""
     if named is None:
-        system = system_models().get(str(_under(sections, "system", "kind"))) if kind == ODE else None
+        system = system_models().get(str(under(sections, "system", "kind"))) if kind == ODE else None
         return default_observables(kind, system is None or system.takes_classes(), system and system.system)
     known = observables_of(kind)
     for name in named:
