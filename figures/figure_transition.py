@@ -13,7 +13,7 @@ from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_
 from snapdyn.dynamics import SingleCommonToken, single_common_token, whole_run
 from snapdyn.figures.declaration import DecoderRate, NumClasses, Start, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels
-from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, line_width, new_figure
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, TIMES, line_width, new_figure
 from snapdyn.validation.rungs.run import MODIFIED, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ CAPTION = (
 WIDTH = SINGLE_COLUMN
 FIRST_TIME = 1.0
 POINTS = {"quick": 201, "full": 801}
-KINDS = {
-    "peak": "$t^*$, peak of $\\gamma$",
-    "start": "$t_0'$, start of the transition",
-    "end": "$t_0$, end of the transition",
-}
+KINDS = {"peak": "peak of $\\gamma$", "start": "start of the transition", "end": "end of the transition"}
 LINES = {"peak": ":", "start": "-.", "end": (0, (5, 2))}
 
 
@@ -112,7 +108,13 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
         axes.plot(dataset.time, dataset[name], label="closed form")
         axes.plot(dataset.checked_time, dataset[f"{name}_integrated"], color="C0", label="integrated", **CIRCLES)
         for kind, time in zip(dataset.kind.values, dataset.transition_time.values, strict=True):
-            axes.axvline(time, color="0.5", linestyle=LINES[kind], linewidth=line_width(0.9), label=KINDS[kind])
+            axes.axvline(
+                time,
+                color="0.5",
+                linestyle=LINES[kind],
+                linewidth=line_width(0.9),
+                label=f"{TIMES[kind]}, {KINDS[kind]}",
+            )
         axes.set_ylabel(label)
     K = dataset.attrs["num_classes"]
     panels[2].plot(dataset.time, dataset.B_printed / K, "--", color="C1", label=f"printed $B$, divided by $K$ = {K}")

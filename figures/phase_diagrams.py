@@ -16,7 +16,7 @@ from matplotlib.patheffects import withStroke
 
 from snapdyn.dynamics.classes import Floats
 from snapdyn.figures.layout import cell_edges, fit_texts, heat_map, legend_above
-from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
+from snapdyn.figures.style import SINGLE_COLUMN, TIMES, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
 from snapdyn.validation.phases.theory import Theory, lines_of, theory_of
 
@@ -33,11 +33,7 @@ LABELS = {
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
 SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
-TIME_LINES: tuple[tuple[str, str, Literal["-", "--", ":"]], ...] = (
-    ("$t^*$", "peak", "-"),
-    ("$t_0'$", "start", "--"),
-    ("$t_0$", "end", ":"),
-)
+TIME_STYLES: dict[str, Literal["-", "--", ":"]] = {"peak": "-", "start": "--", "end": ":"}
 LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
 
 
@@ -227,10 +223,10 @@ def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theor
     often = 1 + levels.size // 5
     levels, spaced = levels[::often], "by decades" if often == 1 else f"every {often} decades"
     handles = []
-    for label, kind, linestyle in TIME_LINES:
+    for kind, linestyle in TIME_STYLES.items():
         time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
         if np.isfinite(time).any():
-            handles.append(_draw_line(axes, X, Y, time, levels, label, 1.0, linestyle=linestyle))
+            handles.append(_draw_line(axes, X, Y, time, levels, TIMES[kind], 1.0, linestyle=linestyle))
     if min(field.shape) > 1 and seen.size > 3:
         measured, width, colour = np.ma.masked_invalid(field.values), line_width(5.0), LINE_COLOURS[0]
         axes.contour(field[x], field[y], measured, levels=levels, colors=colour, linewidths=width).set(

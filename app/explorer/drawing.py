@@ -10,7 +10,7 @@ import numpy as np
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.explorer.curves import Curves
 from snapdyn.figures import house_style, new_figure
-from snapdyn.figures.style import TIME_LABEL, power_of_ten
+from snapdyn.figures.style import TIME_LABEL, TIMES, power_of_ten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,11 +23,7 @@ TOKENS = {
     "dominant": ("dominant distinct token", "C1"),
     "other": ("other distinct tokens together", "C2"),
 }
-MARKS: dict[str, tuple[str, Any]] = {
-    "start": (r"$t_0'$, start", ":"),
-    "peak": (r"$t^*$, peak of $\gamma$", "-"),
-    "end": ("$t_0$, end", "--"),
-}
+MARKS: dict[str, tuple[str, Any]] = {"start": ("start", ":"), "peak": (r"peak of $\gamma$", "-"), "end": ("end", "--")}
 PANELS = {
     panel: OBSERVABLES[name].label
     for panel, name in (("attention", "attention"), ("gamma", "speed"), ("gain", "relative_gain"))
@@ -114,7 +110,7 @@ class Picture:
         for name, line in self.lines.items():
             line.set_data(curves.t, named[name])
         for text, (name, (words, _)) in zip(self.mark_legend.get_texts(), MARKS.items(), strict=True):
-            text.set_text(f"{words}: {power_of_ten(curves.marks[name])}")
+            text.set_text(f"{TIMES[name]}, {words}: {power_of_ten(curves.marks[name])}")
             for line in self.marks[name]:
                 line.set_xdata([curves.marks[name]] * 2)
         self.panels["gain"].set_xlim(curves.t[0], curves.t[-1])
