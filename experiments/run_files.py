@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import xarray
@@ -25,7 +25,10 @@ from snapdyn.experiments.training_sections import (
     TraceSection,
     TransformerSection,
 )
-from snapdyn.validation import InstanceReport, check, comparison
+from snapdyn.validation import comparison
+
+if TYPE_CHECKING:
+    from snapdyn.validation import InstanceReport
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,8 @@ class CheckFile:
 
     def run(self, progress: Callable[[int, int, str], None] | None = None) -> InstanceReport:
         """Check the register on the file's instance; `progress` as in `snapdyn.check`."""
+        from snapdyn.validation import check  # here, since it loads the register
+
         return check(self.classes.build(self.folder), **self.check.model_dump(), progress=progress)
 
 

@@ -1,4 +1,4 @@
-"""What commands print of their results. Heavy libraries are imported here, not by the commands themselves."""
+"""What commands print of their results. Heavy libraries are imported here, figures by the functions that draw."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from snapdyn.dynamics import MeanField, SequenceClasses, SymmetricClasses, TextC
 from snapdyn.dynamics.classes import Floats, Ints
 from snapdyn.dynamics.storage import replacing
 from snapdyn.errors import InputError
-from snapdyn.figures.files import file_names, write_figure, write_pictures
-from snapdyn.figures.text_words import draw_words, shown_classes, words_dataset
 from snapdyn.validation.text_theorems import (
     NEXT_WORDS,
     ROLES,
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
     from snapdyn.experiments.sweep.execution import SweepResult
 
-FILES = ("classes.nc", "trajectory.nc", "words.csv", *file_names("words").values())
 LISTED = 12
 TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
 SAVES = 16  # each costs an evaluation, for the loss
@@ -128,6 +125,8 @@ def show_theorems(run: Trajectory) -> None:
 
 def show_words(run: Trajectory, classes: TextClasses) -> None:
     """Print the words that win and lose attention, for some classes."""
+    from snapdyn.figures.text_words import shown_classes
+
     moves = winners_and_losers(run)
 
     def named(list_of_moves: list[Move]) -> str:
@@ -144,6 +143,9 @@ def show_words(run: Trajectory, classes: TextClasses) -> None:
 
 def write_files(folder: Path, run: Trajectory, classes: TextClasses, started: float) -> None:
     """Write trajectory, table of words and picture; the folder has the classes already."""
+    from snapdyn.figures.files import write_figure
+    from snapdyn.figures.text_words import draw_words, words_dataset
+
     run.save(folder / "trajectory.nc")
     with (
         replacing(folder / "words.csv") as temporary,
@@ -314,7 +316,8 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
 
 def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, x: str, y: str, variable: str) -> str:
     """Draw the phase diagram beside the dataset; names of its files."""
-    from snapdyn.figures.phase_diagrams import draw  # here, since it loads matplotlib
+    from snapdyn.figures.files import write_pictures
+    from snapdyn.figures.phase_diagrams import draw
 
     facts = {"sweep": name, "parameters": dataset.attrs}
     files = write_pictures(folder, name, lambda: draw(dataset, x, y, variable), facts, time.perf_counter())

@@ -42,11 +42,14 @@ def text(
     from snapdyn.dynamics.storage import output_folder
     from snapdyn.dynamics.text.text_classes import from_text
     from snapdyn.errors import positive
+    from snapdyn.figures.files import file_names
 
     started = time.perf_counter()
     for name, value in (("--eta-y", eta_Y), ("--eta-z", eta_Z), ("--time", 1.0 if last_time is None else last_time)):
         positive(name, value)
-    folder = output_folder(out, *summaries.FILES) if out else None
+    folder = (
+        output_folder(out, "classes.nc", "trajectory.nc", "words.csv", *file_names("words").values()) if out else None
+    )
     with options_as_typed("window", "min_count", "min_token_count", "max_vocab"), progress_bar("reading") as update:
         classes = from_text(paths, window, min_count, min_token_count, max_vocab, max_classes, tokens, headings, update)
     summaries.show_classes(classes)
