@@ -89,7 +89,7 @@ def compute(
             "stage_time": ("stage", time[[0, half, ahead, -1]], CLOCK),
         },
         {"time": ("time", time, CLOCK), "token": np.arange(7), "stage": list(STAGES)},
-        TOLERANCES,
+        {"eta_Y": eta_Y, "eta_Z": eta_Z, "vocab_size": vocab_size, **TOLERANCES},
     )
 
 

@@ -84,7 +84,7 @@ def compute(
             "iteration": ("iteration", ITERATIONS, {"units": "SGD steps"}),
             "token": np.arange(np.shape(noisy)[-1]),
         },
-        {**SETUP, **TOLERANCES},
+        {"eta_Z": eta_Z, "momentum": momentum, **SETUP, **TOLERANCES},
     )
 
 

@@ -89,7 +89,7 @@ def compute(
             "vocab_size": ("panel", np.array(vocab_size)),
             "time": (("panel", "point"), time, CLOCK),
         },
-        {"rho0": rho0, "C0": rho0**4 / num_classes, "nu": "eta_Y/eta_Z"},
+        {"num_classes": num_classes, "rho0": rho0, "C0": rho0**4 / num_classes, "nu": "eta_Y/eta_Z"},
     )
 
 

@@ -69,7 +69,7 @@ def compute(
             "time": ("time", time, CLOCK),
             "token": np.arange(TOKENS),
         },
-        {"vocab_size": syn_small().vocab_size, **TOLERANCES},
+        {"eta_Z": eta_Z, "vocab_size": syn_small().vocab_size, **TOLERANCES},
     )
 
 

@@ -84,7 +84,7 @@ def compute(
             "token": np.arange(classes.num_tokens),
             "iteration": ITERATIONS,
         },
-        {"vocab_size": classes.vocab_size, **TOLERANCES},
+        {"eta_Z": eta_Z, "momentum": momentum, "vocab_size": classes.vocab_size, **TOLERANCES},
     )
 
 
