@@ -17,7 +17,7 @@ from snapdyn.dynamics.symmetry.representatives import numbers_of_outputs
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.errors import InputError, whole
 from snapdyn.explorer.settings import Settings
-from snapdyn.report.prose import prose_html
+from snapdyn.report.mathematics import prose_html
 from snapdyn.validation import InstanceReport, check
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 
 from snapdyn.explorer.curves import COLOURS, MEANINGS, ORDER, compute_curves, statement, verdicts
 from snapdyn.explorer.settings import Settings, overlap_steps
-from snapdyn.report.formulas import filled, formula_html
+from snapdyn.report.mathematics import filled, formula_html
 
 LEVELS = 65535  # a stored number is one of so many steps between the least and the largest of its curve
 POINTS = 100

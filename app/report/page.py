@@ -22,8 +22,7 @@ from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write
-from snapdyn.report.formulas import filled, formula_html
-from snapdyn.report.prose import prose_html, prose_svg
+from snapdyn.report.mathematics import filled, formula_html, prose_html, prose_svg
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table

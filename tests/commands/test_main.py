@@ -120,7 +120,11 @@ def test_jobs_below_one(command: str, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 OUTPUTS = [
-    (f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc", "run.nc", "experiments.system_sections.integrate"),
+    (
+        f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc",
+        "run.nc",
+        "experiments.system_sections.integrate",
+    ),
     (f"check {EXAMPLES}/own_classes.toml --output OUT/a.tex", "a.tex", "experiments.run_files.CheckFile.run"),
     ("validate lemma6 --json OUT/a.json", "a.json", "validation.verdicts.checked"),
     ("explore --static OUT/page.html", "page.html", "explorer.static_page.precompute"),

@@ -4,7 +4,7 @@ import pytest
 
 from snapdyn.analytic.certificates import CERTIFICATES, prove
 from snapdyn.analytic.certificates.certificate import Statement
-from snapdyn.report.formulas import formula_html
+from snapdyn.report.mathematics import formula_html
 
 WRONG = [(id_, i) for id_, statement in CERTIFICATES.items() for i in range(len(statement.wrong))]
 
