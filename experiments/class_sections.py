@@ -23,8 +23,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.netcdf import UNREADABLE
 from snapdyn.errors import InputError
-from snapdyn.experiments.signature_sections import Rows, section_model
-from snapdyn.experiments.toml_files import FileName, Section
+from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
 
 # Whole numbers in the file of a sparse table.
 INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")

@@ -1,18 +1,21 @@
-"""Run files of `snapdyn simulate` and `snapdyn compare`, checked before anything runs."""
+"""Run files of `snapdyn simulate`, `compare` and `check`, checked before anything runs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import xarray
+from pydantic import Field
 
 from snapdyn.dynamics import System
+from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import CLASSES, ClassSection
-from snapdyn.experiments.run_sections import RUN, Output, RunSection
-from snapdyn.experiments.system_sections import SystemSection, system_models
-from snapdyn.experiments.toml_files import read_sections, read_toml
+from snapdyn.experiments.system_sections import RUN, Output, RunSection, SystemSection, system_models
+from snapdyn.experiments.toml_files import Model, Rows, Section, read_sections, read_toml, under
 from snapdyn.experiments.training_sections import (
     SGD,
     TRACE,
@@ -23,6 +26,9 @@ from snapdyn.experiments.training_sections import (
     TransformerSection,
 )
 from snapdyn.validation import comparison
+
+if TYPE_CHECKING:
+    from snapdyn.validation import InstanceReport
 
 
 @dataclass(frozen=True)
@@ -51,68 +57,32 @@ class Training:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A file for `snapdyn compare`."""
+    """A file for `snapdyn compare`: SGD over several seeds, or a trace in `file`."""
 
     folder: Path
     classes: ClassSection
-    sgd: SGDSection
     compare: CompareSection
+    run: SGDSection | TraceSection
+    file: Path | None
 
     def compute(self) -> xarray.Dataset:
-        """Run SGD and the theory; see `snapdyn.validation.comparison.compute`."""
-        return comparison.compute(
-            self.classes.build(self.folder),
-            self.sgd.eta_Y,
-            self.sgd.eta_Z,
-            self.sgd.steps,
-            self.sgd.seed_list(),
-            self.compare.observables(),
-            self.compare.curves,
-            self.sgd.record,
-            **self.sgd.settings(),
-        )
+        """Run SGD, or read the trace, and integrate the theory; see `snapdyn.validation.comparison`."""
+        classes, rates = self.classes.build(self.folder), (self.run.eta_Y, self.run.eta_Z)
+        shown = self.compare.observables(), self.compare.curves
+        if isinstance(self.run, SGDSection):
+            sgd = self.run
+            return comparison.compute(classes, *rates, sgd.steps, sgd.seed_list(), *shown, sgd.record, **sgd.settings())
+        assert self.file is not None
+        return comparison.compare(self.run.read(self.file), classes, *rates, *shown)
 
 
-def _kind(table: dict[str, Any]) -> Any:
-    """What [system] of a file names."""
-    section = table.get("system")
-    return section.get("kind") if isinstance(section, dict) else None
-
-
-@dataclass(frozen=True)
-class TraceComparison:
-    """A file for `snapdyn compare --trace`, with the trace."""
-
-    folder: Path
-    classes: ClassSection
-    trace: TraceSection
-    compare: CompareSection
-    file: Path
-
-    def compute(self) -> xarray.Dataset:
-        """Read the trace and integrate the theory; see `snapdyn.validation.comparison.compare`."""
-        return comparison.compare(
-            self.trace.read(self.file),
-            self.classes.build(self.folder),
-            self.trace.eta_Y,
-            self.trace.eta_Z,
-            self.compare.observables(),
-            self.compare.curves,
-        )
-
-
-def read_trace_comparison(path: Path, trace: Path) -> TraceComparison:
-    """Read and check a file for `snapdyn compare --trace`; what `read_sections` raises."""
-    names = ("classes", "trace", "compare")
-    sections = read_sections(path, {"classes": CLASSES, "trace": TRACE, "compare": CompareSection}, required=names)
-    return TraceComparison(path.parent, sections["classes"], sections["trace"], sections["compare"], trace)
-
-
-def read_comparison(path: Path) -> Comparison:
-    """Read and check a file for `snapdyn compare`; what `read_sections` raises."""
-    names = ("classes", "sgd", "compare")
-    sections = read_sections(path, {"classes": CLASSES, "sgd": SGD, "compare": CompareSection}, required=names)
-    return Comparison(path.parent, *(sections[name] for name in names))
+def read_comparison(path: Path, trace: Path | None = None) -> Comparison:
+    """Read and check a file for `snapdyn compare`, with or without --trace; what `read_sections` raises."""
+    run: dict[str, Model] = {"sgd": SGD} if trace is None else {"trace": TRACE}
+    models = {"classes": CLASSES, **run, "compare": CompareSection}
+    sections = read_sections(path, models, required=models)
+    (of_run,) = (sections[name] for name in run)
+    return Comparison(path.parent, sections["classes"], sections["compare"], of_run, trace)
 
 
 def read_simulation(path: Path) -> Simulation | Training:
@@ -123,7 +93,7 @@ def read_simulation(path: Path) -> Simulation | Training:
         return Training(path.parent, sections["transformer"], sections.get("output", Output()))
     sections = read_sections(
         path,
-        {"classes": CLASSES, "system": system_models(_kind(table)), "run": RUN, "output": Output},
+        {"classes": CLASSES, "system": system_models(under(table, "system", "kind")), "run": RUN, "output": Output},
         required=("system", "run"),
     )
     return Simulation(
@@ -133,3 +103,62 @@ def read_simulation(path: Path) -> Simulation | Training:
         sections["run"],
         sections.get("output", Output()),
     )
+
+
+class CheckSection(Section):
+    """Rates, duration and start of the instance: the arguments of `snapdyn.check`."""
+
+    eta_Y: float
+    eta_Z: float
+    t_end: float | None = None
+    only: list[str] | None = None
+    start: Rows | None = None
+    seq_len: int | None = None
+    momentum: float = 0.0
+    rungs: list[str] | Literal["all"] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CheckFile:
+    """A file for `snapdyn check`; paths inside it are relative to `folder`."""
+
+    folder: Path
+    classes: ClassSection
+    check: CheckSection
+
+    def run(self, progress: Callable[[int, int, str], None] | None = None) -> InstanceReport:
+        """Check the register on the file's instance; `progress` as in `snapdyn.check`."""
+        from snapdyn.validation import check  # here, since it loads the register
+
+        return check(self.classes.build(self.folder), **self.check.model_dump(), progress=progress)
+
+
+def read_check(path: Path) -> CheckFile:
+    """Read a file for `snapdyn check`: sections [classes] and [check].
+
+    A file for `snapdyn simulate` will do: rates and start are then those of [system], t_end is `last` of [run].
+
+    Raises
+    ------
+    InputError
+        What `read_sections` raises.
+    """
+    values = read_toml(path)
+    if "check" in values or "system" not in values:
+        sections = read_sections(path, {"classes": CLASSES, "check": CheckSection}, required=("classes", "check"))
+        return CheckFile(path.parent, sections["classes"], sections["check"])
+    simulation = read_simulation(path)
+    if not isinstance(simulation, Simulation) or simulation.classes is None:
+        raise InputError(
+            f"expected sections [classes] and [check] in {str(path)!r}, received a file without classes; add them"
+        )
+    rates = {name: getattr(simulation.system, name, None) for name in ("eta_Y", "eta_Z", "seq_len")}
+    if rates["eta_Y"] is None or rates["eta_Z"] is None:
+        raise InputError(
+            f"expected eta_Y and eta_Z in {str(path)!r}, received the system {simulation.system.kind} without them; "
+            "add a section [check] with both"
+        )
+    start = getattr(simulation.system, "z_initial", None)
+    last = float(np.max(simulation.run.t_eval()))
+    section = CheckSection(**(rates | {"start": start, "t_end": last}))
+    return CheckFile(path.parent, simulation.classes, section)

@@ -1,16 +1,71 @@
-"""Models of the section [system] of run files: one per system, with the constructor's parameters as keys."""
+"""Models of the sections [system], [run] and [output] of run files."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from snapdyn.dynamics import SYSTEMS, SequenceClasses, System
+from pydantic import Field
+
+from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, log_times
 from snapdyn.errors import InputError
-from snapdyn.experiments.signature_sections import section_model
-from snapdyn.experiments.toml_files import Section
+from snapdyn.experiments.toml_files import FileName, Section, section_model
+
+# Arguments of `integrate` that a file sets; the others are objects, or for whoever calls it.
+SOLVER_SETTINGS = {"method", "rtol", "atol", "save_decoder"}
+
+
+class Times(Section):
+    """Log-spaced times from first to last, or a list of times, in batch-size-1 steps."""
+
+    first: float | None = None
+    last: float | None = None
+    count: int | None = Field(default=None, ge=2)
+    times: list[float] | None = None
+    section: ClassVar[str] = "run"
+
+    def t_eval(self) -> Any:
+        """Times to save, in batch-size-1 steps."""
+        spaced = [name for name in ("first", "last", "count") if getattr(self, name) is not None]
+        if self.times is not None:
+            if spaced:
+                raise InputError(
+                    f"expected times, or first, last and count in [{self.section}], received times and "
+                    f"{', '.join(spaced)}; keep one way"
+                )
+            return self.times
+        if self.first is None or self.last is None:
+            raise InputError(
+                f"expected first and last, or times, in [{self.section}], received {', '.join(spaced) or 'none'}; "
+                "add, for example, first = 0.1 and last = 1000.0"
+            )
+        return log_times(self.first, self.last, 100 if self.count is None else self.count)
+
+
+class RunSection(Times):
+    """Times and solver."""
+
+    def integrate(
+        self,
+        system: System,
+        progress: Callable[[float, float], None] | None = None,
+        events: Mapping[str, Event] | None = None,
+    ) -> Trajectory:
+        """Integrate `system` as this section says."""
+        settings = self.model_dump(include=SOLVER_SETTINGS)
+        return integrate(system, self.t_eval(), progress=progress, events=events, **settings)
+
+
+_OTHERS = set(inspect.signature(integrate).parameters) - SOLVER_SETTINGS
+RUN: type[RunSection] = section_model("Run", integrate, RunSection, skip=_OTHERS)
+
+
+class Output(Section):
+    """Where the result goes; relative to the run file's folder."""
+
+    file: FileName | None = None
 
 
 class SystemSection(Section):

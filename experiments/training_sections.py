@@ -10,9 +10,8 @@ from pydantic import Field
 from snapdyn.dynamics import SequenceClasses, Trace, read_trace, train_transformer
 from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECORD, SGDSettings
 from snapdyn.dynamics.training.transformer.settings import TransformerSettings
-from snapdyn.experiments.run_sections import Times
-from snapdyn.experiments.signature_sections import section_model
-from snapdyn.experiments.toml_files import FileName, Section
+from snapdyn.experiments.system_sections import Times
+from snapdyn.experiments.toml_files import FileName, Section, section_model
 from snapdyn.validation.rungs.build import ladder
 
 if TYPE_CHECKING:

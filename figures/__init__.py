@@ -4,9 +4,8 @@ Importing this package loads no plotting library; drawing does.
 """
 
 from snapdyn.figures.claim_pictures import claim_svg
-from snapdyn.figures.drawing import compute, draw
 from snapdyn.figures.plotting import plot
-from snapdyn.figures.register import FIGURES, FigureEntry
+from snapdyn.figures.register import FIGURES, FigureEntry, compute, draw
 from snapdyn.figures.style import house_style, new_figure
 from snapdyn.figures.writing import DrawnFigure, write
 

@@ -1,32 +1,79 @@
-"""The picture of a claim as SVG text, for an HTML page."""
+"""Pictures of claims and validity maps, as SVG text for an HTML page."""
 
 from __future__ import annotations
 
+import html
+import io
+import re
+import textwrap
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.axes import readable_ticks
+from snapdyn.figures.layout import cell_edges, heat_map, readable_axis
 from snapdyn.figures.style import house_style, new_figure
-from snapdyn.figures.svg import (
-    HALF,
-    LEGEND_ROW,
-    PLOT_HEIGHT,
-    TALL,
-    TEXT_SIZES,
-    WIDE,
-    WIDTH,
-    inline_svg,
-    legend_rows,
-    wrapped,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-    from snapdyn.validation.pictures import Line, Picture
+    from snapdyn.validation.pictures import Line, Map, Picture
+
+WIDTH, PLOT_HEIGHT, LEGEND_ROW = 5.2, 2.7, 0.19  # inches
+# Larger than in print: on a telephone the picture shrinks to about two thirds.
+TEXT_SIZES = {
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+}
+# Characters that fit: along the height, along the width, and in one of two legend columns.
+TALL, WIDE, HALF = 30, 60, 26
+
+
+def wrapped(text: str, width: int) -> str:
+    """Break a text into lines of at most `width` characters; formulas and "K = 10" stay whole."""
+    return text if "$" in text else textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width)
+
+
+def legend_rows(labels: list[str]) -> int:
+    """Return the number of text lines that the wrapped labels take."""
+    return sum(wrapped(label, WIDE).count("\n") + 1 for label in labels)
+
+
+def inline_svg(figure: Figure, description: str) -> str:
+    """Return a figure as one <svg> element without size, for an HTML page that may hold many of them.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+    description : str
+        Text for screen readers.
+
+    Returns
+    -------
+    str
+        The element fills the width it is given. The same figure gives the same text.
+    """
+    written = io.StringIO()
+    figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = written.getvalue()
+    description = html.escape(description)
+    view_box = re.search(r'viewBox="[^"]*"', text)
+    assert view_box is not None
+    # Left out: the file's header with its fixed size; style rules, which would hold for the whole page; names
+    # of groups ("axes_1"), which would repeat from picture to picture and to which nothing refers.
+    body = text[text.index("</defs>") + len("</defs>") :]
+    body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {view_box[0]} '
+        f'role="img" aria-label="{description}" style="stroke-linejoin: round; stroke-linecap: butt">{body}'
+    )
+
 
 MOST_POINTS = 200
 # A simulation with more points than this has markers on every second, third, ... point only.
@@ -80,7 +127,8 @@ def claim_svg(picture: Picture) -> str:
         for line in picture.lines:
             dashes = {"linestyle": next(bound_dashes)} if line.kind == "bound" else {}
             _plot(axes, line, picture, dashes)
-        readable_ticks(axes, (axes.get_xlim(), axes.get_ylim()))
+        readable_axis(axes.xaxis, axes.get_xlim())
+        readable_axis(axes.yaxis, axes.get_ylim())
         for row, (label, x) in enumerate(picture.verticals):
             axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
             # Above the axes, clear of the lines; alternate rows keep neighbours apart.
@@ -133,3 +181,123 @@ def thinned(x: Floats, y: Floats, logarithmic: bool) -> tuple[Floats, Floats]:
         kept = np.linspace(0, x.size - 1, MOST_POINTS).astype(int)
     kept = np.unique(kept)
     return x[kept], y[kept]
+
+
+# Steps of the colour scale: each is an element of the SVG.
+COLOURS = 32
+# A logarithmic colour scale ends this many decades below its largest value.
+MOST_DECADES = 8
+
+
+def map_svg(map: Map) -> str:
+    """Draw a validity map as `draw_map` does.
+
+    Parameters
+    ----------
+    map : Map
+
+    Returns
+    -------
+    str
+        One <svg> element without size: it fills the width it is given. The same map gives the same text.
+    """
+    rows = 1 + legend_rows([line.label for line in map.boundaries])
+    with house_style(TEXT_SIZES | {"axes.titlesize": 9.5}):
+        figure = new_figure(WIDTH, PLOT_HEIGHT + 0.3 + LEGEND_ROW * rows)
+        handles, texts = draw_map(figure.subplots(), map)
+        if handles:
+            figure.legend(handles, texts, loc="outside lower center")
+        return inline_svg(figure, f"{map.title}: {map.quantity} over {map.xlabel} and {map.ylabel}")
+
+
+def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
+    """Draw a validity map with its colour bar.
+
+    The cells around the grid points are coloured by the measured violation (dark: small; grey: no instance). A dashed
+    line marks the threshold where the violation crosses it. Printed conditions are dotted, fitted or corrected ones
+    solid.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    map : Map
+
+    Returns
+    -------
+    handles : list
+        Of the legend.
+    texts : list of str
+        Their labels.
+    """
+    import matplotlib
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.patheffects import Stroke, withStroke
+
+    texts = [line.label for line in map.boundaries]
+    values, norm = _colour_scale(map)
+    edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
+    colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
+    heat_map(axes, edges, (map.xscale, map.yscale), values, norm, colours, wrapped(map.quantity, TALL))
+    axes.set(
+        title=wrapped(map.title, WIDE),
+        xlabel=wrapped(map.xlabel, WIDE),
+        ylabel=wrapped(map.ylabel, TALL),
+    )
+    outline = [Stroke(linewidth=3.2, foreground="black"), withStroke(linewidth=3.2, foreground="black")]
+    handles: list[Any] = []
+    for boundary, colour in zip(map.boundaries, cycle(("#D55E00", "#E69F00", "#CC79A7"))):
+        style: dict[str, Any] = {
+            "color": colour,
+            "linewidth": 1.8,
+            "linestyle": ":" if boundary.kind == "printed" else "-",
+        }
+        white = [withStroke(linewidth=3.4, foreground="white")]
+        axes.plot(boundary.x, boundary.y, path_effects=white, **style)
+        handles.append(Line2D([], [], **style))
+    crossings = threshold_lines(map, values)
+    # Last, so that the measured line stays visible where a condition lies under it.
+    style = {"color": "white", "linewidth": 1.4, "linestyle": "--", "path_effects": outline}
+    for line in crossings:
+        axes.plot(*line.T, **style)
+    if crossings:
+        handles.append(Line2D([], [], **style))
+        texts.append(f"measured: {map.threshold:g}")
+    if np.isnan(values).any():
+        handles.append(Patch(facecolor="0.8"))
+        texts.append("no such instance")
+    return handles, [wrapped(text, WIDE) for text in texts]
+
+
+def _colour_scale(map: Map) -> tuple[Floats, Any]:
+    """Return the values to colour and their norm; on a logarithmic scale zeros take the lowest colour."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    values = np.asarray(map.violation, dtype=float)
+    values = np.where(np.isfinite(values), values, np.nan)
+    seen = values[np.isfinite(values)]
+    if map.scale == "linear":
+        return values, Normalize(min(0.0, seen.min(initial=0.0)), max(seen.max(initial=0.0), map.threshold, 1e-300))
+    high = max(seen.max(initial=0.0), map.threshold)
+    positive = seen[seen > 0]
+    low = max(min(positive.min(initial=high), map.threshold), high * 10.0**-MOST_DECADES)
+    low = min(low, high / 10)
+    return np.where(np.isnan(values), np.nan, np.maximum(values, low)), LogNorm(low, high)
+
+
+def threshold_lines(map: Map, values: Floats) -> list[Floats]:
+    """Return the lines (points, 2) where the violation crosses the threshold, straight on the axes of the map."""
+    from contourpy import contour_generator
+
+    if min(values.shape) < 2 or (map.scale == "log" and map.threshold <= 0):
+        return []
+    x, y = (np.log(p) if scale == "log" else p for p, scale in ((map.x, map.xscale), (map.y, map.yscale)))
+    levels, level = (np.log(values), np.log(map.threshold)) if map.scale == "log" else (values, map.threshold)
+    lines = []
+    for contour in contour_generator(x, y, np.ma.masked_invalid(levels)).lines(level):
+        line = np.array(contour)
+        for column, scale in enumerate((map.xscale, map.yscale)):
+            if scale == "log":
+                line[:, column] = np.exp(line[:, column])
+        lines.append(line)
+    return lines

@@ -9,9 +9,8 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics.observables import curve_named
-from snapdyn.figures.axes import label_above
-from snapdyn.figures.layout import fit_texts, fitting_columns, legend_above, letter_panels
-from snapdyn.figures.style import DOUBLE_COLUMN, line_width, new_figure, note_size, text_scale
+from snapdyn.figures.layout import fit_texts, fitting_columns, label_above, legend_above, letter_panels
+from snapdyn.figures.style import DOUBLE_COLUMN, TIMES, line_width, new_figure, note_size, text_scale
 from snapdyn.validation.comparison import CURVES
 
 if TYPE_CHECKING:
@@ -115,7 +114,6 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
     residual.fill_between(steps, low - median, high - median, color="0.82", lw=0)
     for number, curve in enumerate(data.curve.values):
         residual.plot(steps, data.theory.sel(curve=curve).values - median, STYLES[curve], color=f"C{number}")
-    names = {"start": "$t_0'$", "peak": "$t^*$", "end": "$t_0$"}
     transitions = json.loads(data.attrs["transition_times"])
     for kind, t in transitions.items():
         if t <= float(data.t[-1]):
@@ -123,7 +121,7 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
             for axes in (main, residual):
                 axes.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
-            label_above(main, at, names[kind], side, fontsize=note_size())
+            label_above(main, at, TIMES[kind], side, fontsize=note_size())
     observable, indices = curve_named(str(data.observable.values))
     main.set_title(observable.axis_of(*indices), pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=line_width(0.5))

@@ -10,11 +10,10 @@ import xarray
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
+from snapdyn.figures.declaration import statement
 from snapdyn.figures.layout import legend_above
+from snapdyn.figures.shared_runs import settings_text, stored_data
 from snapdyn.figures.style import SINGLE_COLUMN, new_figure
-from snapdyn.figures.transformers import settings_text, stored_data
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,6 +115,13 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
     return figure
 
 
+def _fall(entropy: xarray.DataArray) -> xarray.DataArray:
+    """Fall of the entropy from the smallest to the largest rate in standard errors, by corpus."""
+    first, last = entropy.isel(learning_rate=0), entropy.isel(learning_rate=-1)
+    error = np.sqrt(first.var("seed", ddof=1) / first.count("seed") + last.var("seed", ddof=1) / last.count("seed"))
+    return (first.mean("seed") - last.mean("seed")) / error
+
+
 def _turned(entropy: xarray.DataArray) -> xarray.DataArray:
     """Entropy with the runs of seed number i assigned to other rates, rotated by i places."""
     turned = entropy.copy()
@@ -124,30 +130,19 @@ def _turned(entropy: xarray.DataArray) -> xarray.DataArray:
     return turned
 
 
-def _entropy(dataset: xarray.Dataset) -> xarray.DataArray:
-    return dataset.entropy.sel(text=TEXTS[0])
-
-
 PROPERTIES = (
-    Property(
+    statement(
         "entropy at the smallest rate less that at the largest, in standard errors",
         "transformer",
-        lambda dataset: Measured(_fall(_entropy(dataset)), at_least=3.0),
-        controls={
-            "wrong theory: a larger rate gives denser attention, in standard errors": lambda dataset: Measured(
-                -_fall(_entropy(dataset), largest=True), at_least=3.0
+        lambda dataset: _fall(dataset.entropy.sel(text=TEXTS[0])).min(),
+        at_least=3.0,
+        wrong={
+            "a larger rate gives denser attention, in standard errors": (
+                lambda dataset: -_fall(dataset.entropy.sel(text=TEXTS[0])).max()
             ),
-            "wrong theory: the rates of other runs predict the entropy as well, in standard errors": (
-                lambda dataset: Measured(_fall(_turned(_entropy(dataset))), at_least=3.0)
+            "the rates of other runs predict the entropy as well, in standard errors": (
+                lambda dataset: _fall(_turned(dataset.entropy.sel(text=TEXTS[0]))).min()
             ),
         },
     ),
 )
-
-
-def _fall(entropy: xarray.DataArray, largest: bool = False) -> float:
-    """Return the fall of entropy from the smallest to the largest rate in standard errors, smallest over corpora."""
-    first, last = entropy.isel(learning_rate=0), entropy.isel(learning_rate=-1)
-    error = np.sqrt(first.var("seed", ddof=1) / first.count("seed") + last.var("seed", ddof=1) / last.count("seed"))
-    fall = (first.mean("seed") - last.mean("seed")) / error
-    return float(fall.max() if largest else fall.min())

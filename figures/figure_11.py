@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray
 
+from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
-from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
+from snapdyn.figures.shared_runs import SEEDS, final_states
 from snapdyn.figures.style import DOUBLE_COLUMN, curve_style, new_figure
-from snapdyn.figures.syn_medium import SEEDS, final_states
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +44,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
         recall (num_queries, eta_Z, ratio, seed, point) at threshold (num_queries, point): share of a query's distinct
         tokens with softmax(z_m)_l over all V ids above the threshold, mean over queries.
     """
-    return final_states(SEEDS[level] if seeds is None else seeds, momentum, batch_size)[["recall", "threshold"]]
+    return final_states(seeds or SEEDS[level], momentum, batch_size)[["recall", "threshold"]]
 
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
@@ -93,8 +91,9 @@ def _draw_panel(axes: Axes, panel: xarray.Dataset, curves: str) -> None:
 
 
 def _steeper(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Fall along the axis, ratio 10 less ratio 1, by panel and seed."""
-    return steepness(dataset.recall.sel(ratio=10.0)) - steepness(dataset.recall.sel(ratio=1.0))
+    """Fall from the lowest to the highest threshold, ratio 10 less ratio 1, by panel and seed."""
+    fall = dataset.recall.isel(point=0) - dataset.recall.isel(point=-1)
+    return fall.sel(ratio=10.0) - fall.sel(ratio=1.0)
 
 
 def _mean(dataset: xarray.Dataset) -> xarray.DataArray:
@@ -102,29 +101,23 @@ def _mean(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 PROPERTIES = (
-    Property(
+    statement(
         "recall from a threshold to the next, largest change",
         "SGD",
-        lambda dataset: Measured(dataset.recall.diff("point").max().item(), at_most=0.0),
+        lambda dataset: dataset.recall.diff("point").max(),
+        at_most=0.0,
     ),
-    Property(
+    statement(
         "fall along the axis, ratio 10 less ratio 1, mean over seeds, smallest of the panels",
         "SGD",
-        lambda dataset: Measured(_steeper(dataset).mean("seed").min().item(), at_least=0.0),
+        lambda dataset: _steeper(dataset).mean("seed").min(),
+        at_least=0.0,
     ),
-    Property(
+    statement(
         "the same, mean over the panels, in standard errors",
         "SGD",
-        lambda dataset: Measured(in_errors(_mean(dataset)), at_least=3.0),
-        controls={
-            "wrong theory: the larger ratio is the flatter, in standard errors": lambda dataset: Measured(
-                in_errors(-_mean(dataset)), at_least=3.0
-            )
-        },
+        lambda dataset: in_errors(_mean(dataset)),
+        at_least=3.0,
+        wrong={"the larger ratio is the flatter, in standard errors": lambda dataset: in_errors(-_mean(dataset))},
     ),
 )
-
-
-def steepness(recall: xarray.DataArray) -> xarray.DataArray:
-    """Return the fall of the recall from the lowest to the highest threshold."""
-    return recall.isel(point=0) - recall.isel(point=-1)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import xarray
 
+from snapdyn.figures.declaration import statement
 from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.figure_11 import compute, draw_recall
 from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,14 +35,11 @@ def _fall(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 PROPERTIES = (
-    Property(
+    statement(
         "fall of the recall at the lowest threshold, eta_Z = 0.5 to 3, in standard errors",
         "SGD",
-        lambda dataset: Measured(in_errors(_fall(dataset)), at_least=3.0),
-        controls={
-            "wrong theory: it rises with eta_Z, in standard errors": lambda dataset: Measured(
-                in_errors(-_fall(dataset)), at_least=3.0
-            )
-        },
+        lambda dataset: in_errors(_fall(dataset)),
+        at_least=3.0,
+        wrong={"it rises with eta_Z, in standard errors": lambda dataset: in_errors(-_fall(dataset))},
     ),
 )

@@ -10,12 +10,9 @@ from pydantic import Field
 
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError
-from snapdyn.figures.axes import label_above
-from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
-from snapdyn.figures.parameters import AttentionRate, DecoderRate, Whole
+from snapdyn.figures.declaration import AttentionRate, DecoderRate, Whole, statement
+from snapdyn.figures.layout import fitting_columns, folded_grid, label_above, letter_panels
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale, thin_dotted
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
@@ -168,49 +165,47 @@ def _moved(dataset: xarray.Dataset) -> xarray.DataArray:
     return moved / moved.max()
 
 
-def _smallest_lead_of_common(dataset: xarray.Dataset) -> Measured:
-    attention = _attention(dataset)
-    return Measured((attention.sel(token=COMMON) - attention.sel(token=0)).min().item(), at_least=0.0)
-
-
 PROPERTIES = (
-    Property(
+    statement(
         "largest step of the common token",
         "mean field",
-        lambda dataset: Measured(_attention(dataset).diff("time").sel(token=COMMON).max().item(), at_most=0.0),
+        lambda dataset: _attention(dataset).diff("time").sel(token=COMMON).max(),
+        at_most=0.0,
     ),
-    Property(
+    statement(
         "smallest step of the dominant token",
         "mean field",
-        lambda dataset: Measured(_attention(dataset).diff("time").sel(token=0).min().item(), at_least=0.0),
-        controls={
-            "wrong theory: the common token stays the most attended, its smallest lead over the dominant one": (
-                _smallest_lead_of_common
+        lambda dataset: _attention(dataset).diff("time").sel(token=0).min(),
+        at_least=0.0,
+        wrong={
+            "the common token stays the most attended, its smallest lead over the dominant one": (
+                lambda dataset: (_attention(dataset).sel(token=COMMON) - _attention(dataset).sel(token=0)).min()
             )
         },
     ),
-    Property(
+    statement(
         "dominant token over the next one, end over start",
         "mean field",
-        lambda dataset: Measured((_lead(dataset)[-1] / _lead(dataset)[0]).item(), at_least=1.0),
-        controls={
-            "wrong theory: that lead never falls back, end over largest": lambda dataset: Measured(
-                (_lead(dataset)[-1] / _lead(dataset).max()).item(), at_least=1.0
-            )
+        lambda dataset: _lead(dataset)[-1] / _lead(dataset)[0],
+        at_least=1.0,
+        wrong={
+            "that lead never falls back, end over largest": lambda dataset: _lead(dataset)[-1] / _lead(dataset).max()
         },
     ),
-    Property(
+    statement(
         "smallest time from a stage to the next",
         "mean field",
-        lambda dataset: Measured(dataset.stage_time.diff("stage").min().item(), at_least=1.0),
+        lambda dataset: dataset.stage_time.diff("stage").min(),
+        at_least=1.0,
     ),
-    Property(
+    statement(
         "movement in the last decade over that in the fastest",
         "mean field",
-        lambda dataset: Measured(_moved(dataset)[-1].item(), at_most=0.1),
-        controls={
-            "wrong theory: the same for the decade before the common token has lost half of what it loses": (
-                lambda dataset: Measured(_moved(dataset)[0].item(), at_most=0.1)
+        lambda dataset: _moved(dataset)[-1],
+        at_most=0.1,
+        wrong={
+            "the same for the decade before the common token has lost half of what it loses": (
+                lambda dataset: _moved(dataset)[0]
             )
         },
     ),

@@ -10,11 +10,9 @@ from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, whole_run
+from snapdyn.figures.declaration import Different, NumClasses, Rate, Start, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.parameters import Different, NumClasses, Rate, Start, Whole
 from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, note_size, thin_dotted
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import TOLERANCES
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def compute(
         chi = exp(2 B) (form, eta_Y, time) from the closed forms; chi_integrated (form, eta_Y, checked_time)
         from the reduced system, which shares no code with them; t0 (eta_Y). Times in batch-size-1 steps.
     """
-    rho0 = num_classes**0.25 if rho0 is None else rho0
+    rho0 = rho0 or num_classes**0.25
     time = np.linspace(0, last_time, POINTS[level])
     checked_time = time[CHECKED * (POINTS[level] - 1) // CHECKED[-1]]
 
@@ -160,54 +158,52 @@ def _early_steps(dataset: xarray.Dataset) -> xarray.DataArray:
     return dataset.chi.isel(time=EARLY * (dataset.sizes["time"] - 1) // CHECKED[-1]).diff("eta_Y")
 
 
-def _balance(dataset: xarray.Dataset) -> Measured:
+def _balance(dataset: xarray.Dataset) -> xarray.DataArray:
     u = dataset.t0 * dataset.eta_Y / (2 * dataset.attrs["num_classes"])
-    apart = np.abs(np.exp(u) / ((dataset.attrs["vocab_size"] - 1) * u) - 1).max()
-    return Measured(apart.item(), at_most=1e-12)
+    return np.abs(np.exp(u) / ((dataset.attrs["vocab_size"] - 1) * u) - 1).max()
 
 
 def _tolerance(dataset: xarray.Dataset) -> float:
     return 1e3 * float(dataset.attrs["rtol"])  # a thousand steps, each good to rtol
 
 
-def _circles(dataset: xarray.Dataset) -> Measured:
+def _circles(dataset: xarray.Dataset) -> xarray.DataArray:
     """Closed forms against (13) integrated: it starts at B = 0, as the printed form does only where C0 = 1."""
     started = np.abs(dataset.chi.isel(time=0) - 1).max("eta_Y") <= _tolerance(dataset)
     circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
-    return Measured(circles.where(started).max().item(), at_most=_tolerance(dataset))
+    return circles.where(started).max()
 
 
-def _exchanged_circles(dataset: xarray.Dataset) -> Measured:
+def _exchanged_circles(dataset: xarray.Dataset) -> xarray.DataArray:
     other = dataset.chi.sel(time=dataset.checked_time).assign_coords(form=dataset.form.values[::-1])
-    return Measured(np.abs(other / dataset.chi_integrated - 1).max().item(), at_most=_tolerance(dataset))
+    return np.abs(other / dataset.chi_integrated - 1).max()
 
 
 PROPERTIES = (
-    Property(
-        "u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative",
-        "closed form",
-        _balance,
-    ),
-    Property(
+    statement("u = t0 eta_Y/(2K) solves exp(u) = (V-1) u, relative", "closed form", _balance, at_most=1e-12),
+    statement(
         "closed form that starts at exp(2B) = 1, against (13) integrated, relative",
         "closed form",
         _circles,
-        controls={"wrong theory: each form's circles on the other form's lines": _exchanged_circles},
+        at_most=_tolerance,
+        wrong={"each form's circles on the other form's lines": _exchanged_circles},
     ),
-    Property(
+    statement(
         "smallest step of exp(2B) from one eta_Y to the next at t = 10",
         "closed form",
-        lambda dataset: Measured(_largest(_early_steps(dataset), largest=False), at_least=0.0),
-        controls={
-            "wrong theory: larger eta_Y ahead at all times: smallest step after the last t0": lambda dataset: Measured(
-                _largest(_late_steps(dataset), largest=False), at_least=0.0
+        lambda dataset: _largest(_early_steps(dataset), largest=False),
+        at_least=0.0,
+        wrong={
+            "larger eta_Y ahead at all times: smallest step after the last t0": (
+                lambda dataset: _largest(_late_steps(dataset), largest=False)
             )
         },
     ),
-    Property(
+    statement(
         "largest such step after the last t0",
         "closed form",
-        lambda dataset: Measured(_largest(_late_steps(dataset)), at_most=0.0),
+        lambda dataset: _largest(_late_steps(dataset)),
+        at_most=0.0,
     ),
 )
 GENERAL = tuple(prop.name for prop in PROPERTIES[:2])

@@ -9,10 +9,9 @@ import xarray
 from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, sgd, syn_small
+from snapdyn.figures.declaration import Momentum, Seeds, TwoDecoderRates, statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
-from snapdyn.figures.parameters import Momentum, Seeds, TwoDecoderRates
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
-from snapdyn.figures.syn_small import (
+from snapdyn.figures.shared_runs import (
     COMMON,
     DOMINANT,
     ITERATIONS,
@@ -22,8 +21,7 @@ from snapdyn.figures.syn_small import (
     draw_strip,
     groups_legend,
 )
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.validation.published import figure_4_runs
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
@@ -65,7 +63,7 @@ def compute(
         (eta_Y, iteration, class, token). descent: gradient descent with the same momentum, T infinite, no noise;
         mean_field: the flow at t (iteration), batch-size-1 steps, at which a constant gradient would have arrived.
     """
-    count = SEEDS[level] if seeds is None else seeds
+    count = seeds or SEEDS[level]
     t = momentum_clock(ITERATIONS, momentum)
     noisy = [
         [attention_of(run) for run in figure_4_runs(rate, eta_Z, range(count), momentum=momentum)] for rate in eta_Y
@@ -163,33 +161,33 @@ def _closer(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 PROPERTIES = (
-    Property(
+    statement(
         "attention lost by the common tokens, in standard errors",
         "SGD",
-        lambda dataset: Measured(in_errors(-_change(dataset).sel(token=COMMON).sum("token")), at_least=3.0),
+        lambda dataset: in_errors(-_change(dataset).sel(token=COMMON).sum("token")),
+        at_least=3.0,
     ),
-    Property(
+    statement(
         "attention gained by the dominant token, in standard errors",
         "SGD",
-        lambda dataset: Measured(in_errors(_gained(dataset)), at_least=3.0),
+        lambda dataset: in_errors(_gained(dataset)),
+        at_least=3.0,
     ),
-    Property(
+    statement(
         "entropy, eta_Y = 10 less eta_Y = 1, in standard errors",
         "SGD",
-        lambda dataset: Measured(in_errors(_denser(dataset)), at_least=3.0),
-        controls={
-            "wrong theory: the smaller ratio ends denser, in standard errors": lambda dataset: Measured(
-                in_errors(-_denser(dataset)), at_least=3.0
-            )
-        },
+        lambda dataset: in_errors(_denser(dataset)),
+        at_least=3.0,
+        wrong={"the smaller ratio ends denser, in standard errors": lambda dataset: in_errors(-_denser(dataset))},
     ),
-    Property(
+    statement(
         "difference of SGD from descent with momentum over that from the mean field, eta_Y = 1, iteration 48",
         "descent",
-        lambda dataset: Measured(_closer(dataset).isel(eta_Y=0).item(), at_most=1.0),
-        controls={
-            "wrong theory: descent is closer at every eta_Y (at 10 the clock's error and that of T = 128 cancel)": (
-                lambda dataset: Measured(_closer(dataset).max().item(), at_most=1.0)
+        lambda dataset: _closer(dataset).isel(eta_Y=0),
+        at_most=1.0,
+        wrong={
+            "descent is closer at every eta_Y (at 10 the clock's error and that of T = 128 cancel)": (
+                lambda dataset: _closer(dataset).max()
             )
         },
     ),

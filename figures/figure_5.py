@@ -8,11 +8,10 @@ import numpy as np
 import xarray
 from pydantic import Field
 
+from snapdyn.figures.declaration import Different, Rate, Seeds, statement
 from snapdyn.figures.figure_4 import entropy, in_errors
 from snapdyn.figures.layout import letter_panels, panel_grid
-from snapdyn.figures.parameters import Different, Rate, Seeds
-from snapdyn.figures.style import DOUBLE_COLUMN
-from snapdyn.figures.syn_small import (
+from snapdyn.figures.shared_runs import (
     COMMON,
     DOMINANT,
     ITERATIONS,
@@ -22,8 +21,7 @@ from snapdyn.figures.syn_small import (
     draw_strip,
     groups_legend,
 )
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
+from snapdyn.figures.style import DOUBLE_COLUMN
 from snapdyn.validation.published import figure_4_runs
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def compute(
     xarray.Dataset
         attention (rate, seed, iteration, token): c_0(l) of the first class, tokens 0-19.
     """
-    count = SEEDS[level] if seeds is None else seeds
+    count = seeds or SEEDS[level]
     runs = [figure_4_runs(eta, eta, range(count), optimizer="adam", momentum=0.0) for eta in rate]
     attention = [[attention_of(run)[:, 0, :20] for run in of_rate] for of_rate in runs]
     return xarray.Dataset(
@@ -75,24 +73,23 @@ def compute(
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a strip per rate, mean over seeds."""
     count = dataset.sizes["rate"]
-    figure, grid = panel_grid(width, count, least=1.4, height=1.6, rest=0.7, sharey=True)
+    figure, grid = panel_grid(
+        width, count, least=1.4, height=1.6, rest=0.7, xlabel="token", ylabel="iteration", sharey=True
+    )
     panels = grid.flat[:count]
     mean = dataset.attention.mean("seed")
     for axes, rate in zip(panels, dataset.rate.values, strict=True):
         mesh = draw_strip(axes, mean.sel(rate=rate), vmin=0, vmax=float(mean.max()))
         axes.set_title(f"Adam, $\\eta_Y = \\eta_Z$ = {rate:g}")
-        axes.set_xlabel("token")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("iteration")
     letter_panels(panels)
     figure.colorbar(mesh, ax=grid, label="attention $c_0(l)$", aspect=14 * len(grid), pad=0.01)
     groups_legend(figure, "class 0", absent=False)
     return figure
 
 
-def _common_change(dataset: xarray.Dataset) -> Measured:
+def _common_change(dataset: xarray.Dataset) -> xarray.DataArray:
     change = dataset.attention.sel(iteration=48) - dataset.attention.sel(iteration=0)
-    return Measured(change.sel(token=COMMON).sum("token").max().item(), at_most=0.0)
+    return change.sel(token=COMMON).sum("token").max()
 
 
 def _entropy_steps(dataset: xarray.Dataset) -> xarray.DataArray:
@@ -106,32 +103,32 @@ def _frequent(dataset: xarray.Dataset) -> xarray.DataArray:
     return (dataset.attention.sel(iteration=48).idxmax("token") == DOMINANT[0]).mean("seed")
 
 
-def _frequent_at_1(dataset: xarray.Dataset) -> Measured:
+def _frequent_at_1(dataset: xarray.Dataset) -> xarray.DataArray:
     share = _frequent(dataset)
-    return Measured(share.isel(rate=int(np.abs(share.rate.values - 1.0).argmin())).item(), at_least=0.9)
+    return share.isel(rate=int(np.abs(share.rate.values - 1.0).argmin()))
 
 
 PROPERTIES = (
-    Property("change of the common tokens' attention by iteration 48, largest over seeds", "SGD", _common_change),
-    Property(
+    statement(
+        "change of the common tokens' attention by iteration 48, largest over seeds", "SGD", _common_change, at_most=0.0
+    ),
+    statement(
         "fall of the entropy at iteration 48 from a rate to the next, smallest, in standard errors",
         "SGD",
-        lambda dataset: Measured(in_errors(-_entropy_steps(dataset)), at_least=3.0),
-        controls={
-            "wrong theory: a larger rate gives denser attention, in standard errors": lambda dataset: Measured(
-                in_errors(_entropy_steps(dataset)), at_least=3.0
+        lambda dataset: in_errors(-_entropy_steps(dataset)),
+        at_least=3.0,
+        wrong={
+            "a larger rate gives denser attention, in standard errors": (
+                lambda dataset: in_errors(_entropy_steps(dataset))
             )
         },
     ),
-    Property(
+    statement(
         "share of the seeds in which the most frequent distinct token leads at iteration 48, rate 1",
         "SGD",
         _frequent_at_1,
-        controls={
-            "wrong theory: it leads at every rate, smallest share of the seeds": lambda dataset: Measured(
-                _frequent(dataset).min().item(), at_least=0.9
-            )
-        },
+        at_least=0.9,
+        wrong={"it leads at every rate, smallest share of the seeds": lambda dataset: _frequent(dataset).min()},
     ),
 )
 GENERAL = (PROPERTIES[0].name,)

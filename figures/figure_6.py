@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
+from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.parameters import BatchSize, Momentum, Seeds
+from snapdyn.figures.shared_runs import SEEDS, final_states
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
-from snapdyn.figures.syn_medium import SEEDS, final_states
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 from snapdyn.validation.published import against_published, published_cells
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
         entropy (num_queries, eta_Z, ratio, seed), published and published_std (num_queries, eta_Z, ratio), nats: mean
         over classes of the entropy of attention over the class's distinct tokens, renormalised, after 100 steps.
     """
-    dataset = final_states(SEEDS[level] if seeds is None else seeds, momentum, batch_size)[["entropy"]].copy()
+    dataset = final_states(seeds or SEEDS[level], momentum, batch_size)[["entropy"]].copy()
     for name, column in (("published", "entropy_mean"), ("published_std", "entropy_std")):
         values = {(r["num_queries"], r["eta_Z"], r["eta_Y_over_eta_Z"]): r[column] for r in published_cells()}
         grid = [
@@ -60,7 +58,8 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a panel per number of queries: ours as lines, published as markers with their error bars."""
-    figure, panels = panel_grid(width, 4, least=2.4, height=1.85, rest=1.0, sharex=True, sharey=True)
+    labels: Any = {"xlabel": "$\\eta_Y/\\eta_Z$", "ylabel": "entropy of distinct tokens (nats)"}
+    figure, panels = panel_grid(width, 4, least=2.4, height=1.85, rest=1.0, sharex=True, sharey=True, **labels)
     for axes, Q in zip(panels.flat, dataset.num_queries.values, strict=True):
         panel = dataset.sel(num_queries=Q)
         for number, eta_Z in enumerate(dataset.eta_Z.values):
@@ -69,10 +68,6 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         axes.set_xticks(dataset.ratio.values, [f"{r:g}" for r in dataset.ratio.values])
         axes.minorticks_off()
     letter_panels(panels.flat)
-    for axes in panels[-1]:
-        axes.set_xlabel("$\\eta_Y/\\eta_Z$")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("entropy of distinct tokens (nats)")
     axes.plot([], [], color="black", label=f"ours, mean of {dataset.sizes['seed']} seeds, band $\\pm$ std")
     axes.plot([], [], color="black", label="published, $\\pm$ std", **CIRCLES)
     legend_above(figure)
@@ -90,43 +85,37 @@ def _draw_curve(axes: Axes, curve: xarray.Dataset, number: int) -> None:
     axes.plot([], [], label=f"$\\eta_Z$ = {curve.eta_Z.item():g}", **marked | curve_style(number))
 
 
-def _least_p(dataset: xarray.Dataset) -> Measured:
-    return Measured(smallest_p(dataset), at_least=FAMILY_LEVEL / dataset.published.size)
-
-
-def _least_p_reversed(dataset: xarray.Dataset) -> Measured:
-    return _least_p(dataset.assign(published=dataset.published.copy(data=dataset.published.values[..., ::-1])))
-
-
-def _elsewhere(dataset: xarray.Dataset, ratio: float = 2.0) -> Measured:
-    """Cells (Q, eta_Z) with Q >= 3 whose entropy is not smallest at a ratio."""
-    means = dataset.entropy.mean("seed").sel(num_queries=slice(3, None))
-    return Measured(int((means.idxmin("ratio") != ratio).sum()), at_most=0)
-
-
-PROPERTIES = (
-    Property(
-        "smallest p of the 64 cells (Welch)",
-        "SGD",
-        _least_p,
-        controls={"wrong theory: published columns in reverse order, smallest p": _least_p_reversed},
-    ),
-    Property(
-        "(Q, eta_Z) with Q >= 3 whose entropy is not smallest at ratio 2, of 12",
-        "SGD",
-        _elsewhere,
-        controls={
-            "wrong theory: entropy smallest at ratio 1, cells that deny it of 12": lambda dataset: _elsewhere(
-                dataset, 1.0
-            )
-        },
-    ),
-)
-
-
 def smallest_p(dataset: xarray.Dataset) -> float:
     """Return the smallest p over the cells of Welch's test of our mean against the published one."""
     ours = dataset.entropy.transpose("num_queries", "eta_Z", "ratio", "seed").values
     cells = np.ndindex(*dataset.published.shape)
     mean, std = dataset.published.values, dataset.published_std.values
     return min(float(against_published(ours[cell], mean[cell], std[cell])[1]) for cell in cells)
+
+
+def _reversed(dataset: xarray.Dataset) -> xarray.Dataset:
+    return dataset.assign(published=dataset.published.copy(data=dataset.published.values[..., ::-1]))
+
+
+def _elsewhere(dataset: xarray.Dataset, ratio: float) -> int:
+    """Cells (Q, eta_Z) with Q >= 3 whose entropy is not smallest at a ratio."""
+    means = dataset.entropy.mean("seed").sel(num_queries=slice(3, None))
+    return int((means.idxmin("ratio") != ratio).sum())
+
+
+PROPERTIES = (
+    statement(
+        "smallest p of the 64 cells (Welch)",
+        "SGD",
+        smallest_p,
+        at_least=lambda dataset: FAMILY_LEVEL / dataset.published.size,
+        wrong={"published columns in reverse order, smallest p": lambda dataset: smallest_p(_reversed(dataset))},
+    ),
+    statement(
+        "(Q, eta_Z) with Q >= 3 whose entropy is not smallest at ratio 2, of 12",
+        "SGD",
+        lambda dataset: _elsewhere(dataset, 2.0),
+        at_most=0.0,
+        wrong={"entropy smallest at ratio 1, cells that deny it of 12": lambda dataset: _elsewhere(dataset, 1.0)},
+    ),
+)

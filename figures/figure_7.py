@@ -11,11 +11,10 @@ from pydantic import Field
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.errors import InputError
+from snapdyn.figures.declaration import statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
+from snapdyn.figures.shared_runs import settings_text, stored_data
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
-from snapdyn.figures.transformers import settings_text, stored_data
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,35 +203,39 @@ def _layers(depth: int) -> str:
     return f"{depth} layer{'s' if depth > 1 else ''}"
 
 
+def _last(series: xarray.DataArray) -> xarray.DataArray:
+    """Last value of each run; runs may have fewer records than others."""
+    return series.isel(record=series.notnull().sum("record") - 1)
+
+
 def _fall(dataset: xarray.Dataset, text: str) -> xarray.DataArray:
-    """Change of the entropy from first to last record, by depth; runs may have fewer records than others."""
-    last = dataset.entropy.notnull().sum("record") - 1
-    return (dataset.entropy.isel(record=last) - dataset.entropy.isel(record=0)).sel(text=text)
+    """Change of the entropy from first to last record, by depth."""
+    return (_last(dataset.entropy) - dataset.entropy.isel(record=0)).sel(text=text)
 
 
-def _slowing(dataset: xarray.Dataset) -> Measured:
-    last = dataset.entropy.notnull().sum("record") - 1
-    slowing = dataset.pace.isel(record=last) / dataset.pace.max("record")
-    return Measured(slowing.sel(text=WRITTEN).max().item(), at_most=FROZEN)
-
-
-def _shuffled(dataset: xarray.Dataset) -> Measured | None:
+def _shuffled(dataset: xarray.Dataset) -> xarray.DataArray | None:
     fall = _fall(dataset, SHUFFLED)
-    return Measured(fall.min().item(), at_most=SPARSE) if fall.notnull().any() else None
+    return fall.min() if fall.notnull().any() else None
 
 
 PROPERTIES = (
-    Property(
+    statement(
         "change of the entropy from first to last record, largest over depths (-ln 2: half as many words attended)",
         "transformer",
-        lambda dataset: Measured(_fall(dataset, WRITTEN).max().item(), at_most=SPARSE),
-        controls={
-            "wrong theory: attention spreads out, the records backwards, change of the entropy": (
-                lambda dataset: Measured(-_fall(dataset, WRITTEN).max().item(), at_most=SPARSE)
+        lambda dataset: _fall(dataset, WRITTEN).max(),
+        at_most=SPARSE,
+        wrong={
+            "attention spreads out, the records backwards, change of the entropy": (
+                lambda dataset: -_fall(dataset, WRITTEN).max()
             ),
-            "wrong theory: it becomes sparse whatever it reads; change of the entropy, words permuted at random, "
-            "smallest over depths": _shuffled,
+            "it becomes sparse whatever it reads; change of the entropy, words permuted at random, smallest over "
+            "depths": _shuffled,
         },
     ),
-    Property("pace of attention, last over fastest, largest over depths", "transformer", _slowing),
+    statement(
+        "pace of attention, last over fastest, largest over depths",
+        "transformer",
+        lambda dataset: (_last(dataset.pace) / dataset.pace.max("record")).sel(text=WRITTEN).max(),
+        at_most=FROZEN,
+    ),
 )

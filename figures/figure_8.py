@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
@@ -10,11 +10,9 @@ from pydantic import Field
 
 from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
+from snapdyn.figures.declaration import Different, Rate, Two, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.parameters import Different, Rate, Two, Whole
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +85,8 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw h* as circles at whole visits and h as a curve, one panel per V, one colour per eta_Y."""
-    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.6)
+    labels: Any = {"xlabel": "visits $s$ of the class (steps)", "ylabel": "growth $h$, $h^*$ of the decoder"}
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.6, **labels)
     rates = sorted(set(dataset.eta_Y.values.flat))
     for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
@@ -98,11 +97,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             axes.plot(data.step, data.h_star.isel(curve=curve), color=f"C{number}", markevery=5, **CIRCLES)
         axes.set_xlim(0, data.last_visit)
         axes.set_ylim(0, None)
-        axes.set_xlabel("visits $s$ of the class (steps)")
         axes.set_title(f"$V$ = {int(data.vocab_size)}")
     letter_panels(panels.flat)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("growth $h$, $h^*$ of the decoder")
     last = panels.flat[-1]  # after the rates of all panels
     last.plot([], [], color="black", label="$h$, continuous (45)")
     last.plot([], [], color="black", label="$h^*$, every 5th step (33)", **CIRCLES)
@@ -116,33 +112,26 @@ def _share(dataset: xarray.Dataset) -> xarray.DataArray:
     return gap / (2 * dataset.eta_Y / dataset.vocab_size)
 
 
-def _residual(dataset: xarray.Dataset) -> Measured:
+def _residual(dataset: xarray.Dataset) -> xarray.DataArray:
     """h* against one step of the recursion from the step before."""
     V = dataset.vocab_size
     rest = np.exp(-V * dataset.h_star.isel(step=slice(None, -1)))
     step = dataset.eta_Y * rest / (1 + (V - 1) * rest)
-    return Measured(np.abs(dataset.h_star.diff("step", label="lower") - step).max().item(), at_most=1e-14)
+    return np.abs(dataset.h_star.diff("step", label="lower") - step).max()
 
 
 PROPERTIES = (
-    Property(
-        "smallest (h* - h) V/(2 eta_Y)",
-        "closed form",
-        lambda dataset: Measured(_share(dataset).min().item(), at_least=-1e-12),
-    ),
-    Property(
+    statement("smallest (h* - h) V/(2 eta_Y)", "closed form", lambda dataset: _share(dataset).min(), at_least=-1e-12),
+    statement(
         "largest (h* - h) V/(2 eta_Y)",
         "closed form",
-        lambda dataset: Measured(_share(dataset).max().item(), at_most=1.0),
-        controls={
-            "wrong theory: h = h*, a gap of less than 1e-3 of the bound everywhere": lambda dataset: Measured(
-                _share(dataset).max().item(), at_most=1e-3
-            ),
-            "wrong theory: a bound of 0.1 eta_Y/V, largest gap over it": lambda dataset: Measured(
-                20 * _share(dataset).max().item(), at_most=1.0
-            ),
+        lambda dataset: _share(dataset).max(),
+        at_most=1.0,
+        wrong={
+            "h = h*, largest gap over 1e-3 of the bound": lambda dataset: 1e3 * _share(dataset).max(),
+            "a bound of 0.1 eta_Y/V, largest gap over it": lambda dataset: 20 * _share(dataset).max(),
         },
     ),
-    Property("h* against one step of (33) from the step before", "closed form", _residual),
+    statement("h* against one step of (33) from the step before", "closed form", _residual, at_most=1e-14),
 )
 GENERAL = tuple(prop.name for prop in PROPERTIES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
@@ -10,11 +10,9 @@ from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
+from snapdyn.figures.declaration import Different, Rate, Start, Two, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.parameters import Different, Rate, Start, Two, Whole
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, thin_dotted
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +60,7 @@ def compute(
     """
     if list(eta_Z) != sorted(set(eta_Z)):
         raise InputError(f"expected increasing rates of attention eta_Z, received {list(eta_Z)}; sort them")
-    rho0 = num_classes**0.25 if rho0 is None else rho0
+    rho0 = rho0 or num_classes**0.25
     time = np.linspace(0, np.array(last_time), POINTS[level], axis=1)
     rates, nu, V = np.array(eta_Z), np.array(ratio)[:, None], np.array(vocab_size)[:, None]
 
@@ -97,7 +95,8 @@ def compute(
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw B(t) with t0 dotted and a dot at B(t0), one panel per nu and V."""
-    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.7)
+    labels: Any = {"xlabel": TIME_LABEL, "ylabel": "growth exponent $B(t)$"}
+    figure, panels = panel_grid(width, 2, least=2.4, height=2.2, rest=0.7, **labels)
     for axes, panel in zip(panels.flat, dataset.panel.values, strict=True):
         data = dataset.isel(panel=panel)
         for number, eta_Z in enumerate(data.eta_Z.values):
@@ -107,63 +106,58 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             axes.plot(curve.t0, curve.B_t0, "o", color=color, markeredgecolor="black", zorder=3)
         axes.plot([], [], color="black", label="$t_0$, end of the transition", **thin_dotted())
         axes.plot([], [], "o", color="0.5", markeredgecolor="black", label="$B(t_0)$")
-        for consistent in (
-            data.B.sel(form="consistent")
-            if dataset.attrs["num_classes"] > 1
-            else (data.B.sel(form="consistent", eta_Z=data.eta_Z[0]),)
-        ):
+        # One line for one class, of which it is 0 for all rates.
+        for consistent in data.B.sel(form="consistent")[: None if dataset.attrs["num_classes"] > 1 else 1]:
             axes.plot(
                 data.time, consistent, color="0.55", linewidth=2.4, alpha=0.7, zorder=1.5, label="consistent form"
             )
         axes.set_xlim(0, data.time.values[-1])
-        axes.set_xlabel(TIME_LABEL)
         axes.set_title(f"$\\eta_Y/\\eta_Z$ = {data.nu.item():g}, $V$ = {data.vocab_size.item()}")
     letter_panels(panels.flat)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("growth exponent $B(t)$")
     settings = f"$K$ = {dataset.attrs['num_classes']}, $C_0$ = {dataset.attrs['C0']:.3g}; lines: printed closed form"
     legend_above(figure, title=settings, most_columns=4)
     return figure
 
 
-def _least_step(dataset: xarray.Dataset) -> Measured:
+def _least_step(dataset: xarray.Dataset) -> Any:
     printed = dataset.B.sel(form="printed").isel(point=slice(1, None))
-    return Measured(printed.diff("eta_Z").min().item() if dataset.sizes["eta_Z"] > 1 else 0.0, at_least=0.0)
+    return printed.diff("eta_Z").min() if dataset.sizes["eta_Z"] > 1 else 0.0
 
 
-def _spread(values: xarray.DataArray, *dims: str) -> Measured:
+def _spread(values: xarray.DataArray, *dims: str) -> xarray.DataArray:
     """Largest over smallest value along `dims` (none: all), less 1."""
-    return Measured((values.max(*dims) / values.min(*dims) - 1).max().item(), at_most=1e-12)
+    return (values.max(*dims) / values.min(*dims) - 1).max()
 
 
-def _on_axis(dataset: xarray.Dataset, time: str) -> Measured:
-    return Measured((dataset[time] / dataset.time.isel(point=-1)).max().item(), at_most=1.0)
+def _on_axis(dataset: xarray.Dataset, time: str) -> xarray.DataArray:
+    return (dataset[time] / dataset.time.isel(point=-1)).max()
 
 
 PROPERTIES = (
-    Property("smallest step of B from one eta_Z to the next", "closed form", _least_step),
-    Property(
+    statement("smallest step of B from one eta_Z to the next", "closed form", _least_step, at_least=0.0),
+    statement(
         "spread of B(t0) over eta_Z, relative",
         "closed form",
         lambda dataset: _spread(dataset.B_t0, "eta_Z"),
-        controls={
-            "wrong theory: B(t0) the same in both panels, relative": lambda dataset: _spread(dataset.B_t0),
-        },
+        at_most=1e-12,
+        wrong={"B(t0) the same in both panels, relative": lambda dataset: _spread(dataset.B_t0)},
     ),
-    Property(
+    statement(
         "largest t0 over the end of the axis",
         "closed form",
         lambda dataset: _on_axis(dataset, "t0"),
-        controls={
-            "wrong theory: nu = eta_Z/eta_Y, largest t0 over the end of the axis": lambda dataset: _on_axis(
-                dataset, "t0_inverse_ratio"
+        at_most=1.0,
+        wrong={
+            "nu = eta_Z/eta_Y, largest t0 over the end of the axis": (
+                lambda dataset: _on_axis(dataset, "t0_inverse_ratio")
             )
         },
     ),
-    Property(
+    statement(
         "B of the consistent form at K = 1",
         "closed form",
-        lambda dataset: Measured(np.abs(dataset.B.sel(form="consistent")).max().item(), at_most=0.0),
+        lambda dataset: np.abs(dataset.B.sel(form="consistent")).max(),
+        at_most=0.0,
     ),
 )
 GENERAL = tuple(prop.name for prop in PROPERTIES[:2])

@@ -9,12 +9,10 @@ import xarray
 from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, syn_small
+from snapdyn.figures.declaration import AttentionRate, Momentum, Rate, TwoDecoderRates, statement
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import AttentionRate, Momentum, Rate, TwoDecoderRates
+from snapdyn.figures.shared_runs import COMMON, DOMINANT, ITERATIONS, RAREST
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, note_size
-from snapdyn.figures.syn_small import COMMON, DOMINANT, ITERATIONS
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 if TYPE_CHECKING:
@@ -153,37 +151,38 @@ def _iteration_axis(axes: Axes, dataset: xarray.Dataset) -> None:
     iterations.set_xlabel(f"iterations with momentum {dataset.attrs['momentum']:g}")
 
 
-def _dominant_step(dataset: xarray.Dataset) -> Measured:
-    rise = [dataset.attention.isel({"class": n}).sel(token=DOMINANT[n]).diff("time").min() for n in (0, 1)]
-    return Measured(float(min(rise)), at_least=0.0)
+def _dominant_step(dataset: xarray.Dataset) -> float:
+    return min(float(dataset.attention.isel({"class": n}).sel(token=DOMINANT[n]).diff("time").min()) for n in (0, 1))
 
 
-def _rarest_step(dataset: xarray.Dataset) -> Measured:
-    rarest = dataset.attention.isel({"class": 0}).sel(token=DOMINANT[0] - 9)
-    return Measured(rarest.diff("time").min().item(), at_least=0.0)
-
-
-def _denser(dataset: xarray.Dataset) -> Measured:
+def _denser(dataset: xarray.Dataset) -> xarray.DataArray:
     denser = dataset.entropy.isel(eta_Y=1) - dataset.entropy.isel(eta_Y=0)
-    return Measured(denser.sel(time=slice(50, None)).min().item(), at_least=0.0)
+    return denser.sel(time=slice(50, None)).min()
 
 
 PROPERTIES = (
-    Property(
+    statement(
         "largest step of a common token",
         "mean field",
-        lambda dataset: Measured(dataset.attention.sel(token=COMMON).diff("time").max().item(), at_most=0.0),
+        lambda dataset: dataset.attention.sel(token=COMMON).diff("time").max(),
+        at_most=0.0,
     ),
-    Property(
+    statement(
         "smallest step of the dominant token",
         "mean field",
         _dominant_step,
-        controls={"wrong theory: every distinct token gains attention: smallest step of the rarest": _rarest_step},
+        at_least=0.0,
+        wrong={
+            "every distinct token gains attention: smallest step of the rarest": (
+                lambda dataset: dataset.attention.isel({"class": 0}).sel(token=RAREST).diff("time").min()
+            )
+        },
     ),
-    Property("entropy, eta_Y = 10 less eta_Y = 1, smallest from t = 50 on", "mean field", _denser),
-    Property(
+    statement("entropy, eta_Y = 10 less eta_Y = 1, smallest from t = 50 on", "mean field", _denser, at_least=0.0),
+    statement(
         "sum of attention over the tokens of a class, from 1",
         "mean field",
-        lambda dataset: Measured(np.abs(dataset.attention.sum("token") - 1).max().item(), at_most=1e-12),
+        lambda dataset: np.abs(dataset.attention.sum("token") - 1).max(),
+        at_most=1e-12,
     ),
 )

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import xarray
 from pydantic import Field
 
+from snapdyn.dynamics.classes import Floats
+from snapdyn.figures.claim_pictures import draw_map
+from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
-from snapdyn.figures.validity_maps import draw_map
 from snapdyn.validation.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
-from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map
 from snapdyn.validation.properties import Property
 
@@ -123,7 +122,6 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         place = grid[row, :] if number == len(maps) - 1 and column == 0 else grid[row, column]
         part = figure.add_subfigure(place)
         axes = part.subplots()
-        axes.spines[["top", "right"]].set_visible(True)
         handles, texts = draw_map(axes, map)
         part.legend(handles, texts, loc="outside lower center", fontsize=note_size(0.95))
         panels.append(axes)
@@ -174,30 +172,28 @@ def _formula(text: str) -> str:
     return f"${found}$"
 
 
-def _violation(dataset: xarray.Dataset, number: int, largest: bool) -> Measured:
-    """Largest or smallest violation of a map against the threshold above which its statement fails."""
-    map = maps_of(dataset)[number]
-    return Measured(float((np.nanmax if largest else np.nanmin)(map.violation)), at_most=map.threshold)
+NAMES = (
+    "Theorem 2(a)",
+    "slow attention",
+    "common logit over time",
+    "common logit over correlation",
+    "clock of momentum",
+)
 
 
-PROPERTIES = tuple(
-    Property(
+def _statement(number: int, name: str) -> Property:
+    """A map has a cell in which the statement holds, its violation below a threshold, and one in which it does not."""
+
+    def violation(dataset: xarray.Dataset) -> Floats:
+        return maps_of(dataset)[number].violation
+
+    return statement(
         f"{name}, smallest violation: it holds somewhere",
         "mean field",
-        partial(_violation, number=number, largest=False),
-        controls={
-            f"wrong theory: {name}, largest violation: it holds everywhere": partial(
-                _violation, number=number, largest=True
-            )
-        },
+        lambda dataset: np.nanmin(violation(dataset)),
+        at_most=lambda dataset: maps_of(dataset)[number].threshold,
+        wrong={f"{name}, largest violation: it holds everywhere": lambda dataset: np.nanmax(violation(dataset))},
     )
-    for number, name in enumerate(
-        (
-            "Theorem 2(a)",
-            "slow attention",
-            "common logit over time",
-            "common logit over correlation",
-            "clock of momentum",
-        )
-    )
-)
+
+
+PROPERTIES = tuple(_statement(number, name) for number, name in enumerate(NAMES))

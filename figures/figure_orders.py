@@ -107,11 +107,9 @@ def fits_of(dataset: xarray.Dataset) -> list[Fit]:
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw a small panel per fit: measured gaps as circles, the expected order as a line through the smallest gap."""
     count = dataset.sizes["fit"]
-    figure, panels = panel_grid(width, count, least=1.6, height=2.0, rest=0.4)
+    figure, panels = panel_grid(width, count, least=1.6, height=2.0, rest=0.4, ylabel="gap")
     for axes, fit in zip(panels.flat, fits_of(dataset), strict=False):
         _draw_fit(axes, fit)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("gap")
     letter_panels(panels.flat[:count])
     legend_above(figure)
     return figure

@@ -11,13 +11,11 @@ from pydantic import Field
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes import Floats
+from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.parameters import Whole
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
 from snapdyn.validation import observables
-from snapdyn.validation.measured import Measured
 from snapdyn.validation.phase_panels import ONSET, dataset_of, panel_of, panel_theory, panels, settings_of
-from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,13 +166,13 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
     return [gap[measured], law, (1 + 1 / law) * neglected, small_overlap, rho * K * (K - 1)]
 
 
-def _done(dataset: xarray.Dataset, onset: float) -> Measured:
+def _done(dataset: xarray.Dataset, onset: float) -> float:
     """Smallest share of the change of entropy over eta_Z that is done where attention is slower than an onset."""
     entropy, theory = panel_of(dataset, "entropy").entropy.values, panel_theory(dataset, "entropy")
     over = np.broadcast_to(theory.time("end") < theory.T, entropy.shape)
     low, high = entropy.min(axis=0), entropy.max(axis=0)  # over eta_Z
     done = (entropy - low) / (high - low)
-    return Measured(float(done[over & (theory.slowness > onset)].min()), at_least=0.5)
+    return float(done[over & (theory.slowness > onset)].min())
 
 
 def _transitions(dataset: xarray.Dataset) -> tuple[Floats, Floats, Floats]:
@@ -185,18 +183,17 @@ def _transitions(dataset: xarray.Dataset) -> tuple[Floats, Floats, Floats]:
     return times.values[measured], K[measured], V[measured]
 
 
-def _off_time(dataset: xarray.Dataset, kind: str) -> Measured:
+def _off_time(dataset: xarray.Dataset, kind: str) -> float:
     """|measured time/a theoretical time - 1| over K/V, largest.
 
     K - 1 of the V outputs, those of overlapping classes, are ahead of the others: rho (K-1)/V while rho ln V << 1.
     """
     times, K, V = _transitions(dataset)
     theory = np.asarray(analytic.transition_time(K, V, 1.0, kind=kind))
-    off = np.maximum(np.abs(times / theory - 1) - SOLVER, 0.0) / (K / V)
-    return Measured(float(off.max()), at_most=0.02)
+    return float((np.maximum(np.abs(times / theory - 1) - SOLVER, 0.0) / (K / V)).max())
 
 
-def _off_law(dataset: xarray.Dataset, overlap: bool) -> Measured:
+def _off_law(dataset: xarray.Dataset, overlap: bool) -> float:
     """|measured time/its law - 1| over what the law leaves out, largest; without `overlap` the law is t*."""
     times, K, V = _transitions(dataset)
     theory, cells = panel_theory(dataset, "times"), panel_of(dataset, "times").transition_time
@@ -205,17 +202,17 @@ def _off_law(dataset: xarray.Dataset, overlap: bool) -> Measured:
     law = np.asarray(analytic.transition_time_with_overlap(K, V, 1.0, rho))
     # Attention moves by the order of K (eta_Z/eta_Y) u*^2 until then, and changes the shift by that part.
     left_out = K * eta_Z * analytic.u_peak(V) ** 2 * (law / t_star - 1) + SOLVER
-    return Measured(float((np.abs(times / (law if overlap else t_star) - 1) / left_out).max()), at_most=1.0)
+    return float((np.abs(times / (law if overlap else t_star) - 1) / left_out).max())
 
 
-def _fallen(dataset: xarray.Dataset, onset: float) -> Measured:
+def _fallen(dataset: xarray.Dataset, onset: float) -> float:
     """Largest share of distinct tokens that fall where attention is slower than an onset."""
     share, slowness = panel_of(dataset, "fallen").fallen_share.values, panel_theory(dataset, "fallen").slowness
-    return Measured(float(share[slowness < onset].max()), at_most=0.0)
+    return float(share[slowness < onset].max())
 
 
-def _winners(dataset: xarray.Dataset, panel: str) -> float:
-    return float((panel_of(dataset, panel).phase.values == observables.WINNER).sum())
+def _winners(dataset: xarray.Dataset, panel: str) -> int:
+    return int((panel_of(dataset, panel).phase.values == observables.WINNER).sum())
 
 
 def _where_snapped(dataset: xarray.Dataset, panel: str, quantity: str) -> float:
@@ -224,12 +221,12 @@ def _where_snapped(dataset: xarray.Dataset, panel: str, quantity: str) -> float:
     return float(np.broadcast_to(getattr(panel_theory(dataset, panel), quantity), still.shape)[still].min())
 
 
-def _off_gap(dataset: xarray.Dataset, theory: int) -> Measured:
+def _off_gap(dataset: xarray.Dataset, theory: int) -> float:
     """|largest gap/a law - 1| over what is left out, where below 1/2; `theory` is the law's place in `_gaps`."""
     columns = [np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)]
     gap, left_out = columns[0], columns[2]
     off = np.abs(gap / columns[theory] - 1) / left_out
-    return Measured(float(off[left_out < 0.5].max()), at_most=1.0)
+    return float(off[left_out < 0.5].max())
 
 
 def _growth_of_gap(dataset: xarray.Dataset) -> tuple[Floats, Floats]:
@@ -238,94 +235,102 @@ def _growth_of_gap(dataset: xarray.Dataset) -> tuple[Floats, Floats]:
     return gap / law, panel_theory(dataset, "rate_gaps").slowness.ravel()
 
 
-def _law_below(dataset: xarray.Dataset, onset: float) -> Measured:
+def _largest_growth(dataset: xarray.Dataset, below: float) -> float:
     growth, slowness = _growth_of_gap(dataset)
-    return Measured(growth[slowness < onset].max(), at_most=EXCESS)
+    return float(growth[slowness < below].max())
 
 
-def _law_beyond(dataset: xarray.Dataset, onset: float) -> Measured:
+def _least_growth(dataset: xarray.Dataset, beyond: float) -> float:
     growth, slowness = _growth_of_gap(dataset)
-    return Measured(growth[slowness > onset].min(), at_least=EXCESS)
-
-
-def _least_gap(dataset: xarray.Dataset) -> Measured:
-    return Measured(min(float(_gaps(dataset, panel)[0].min()) for panel in GAPS), at_least=0.05)
+    return float(growth[slowness > beyond].min())
 
 
 # What the theory says of every diagram, with wrong theories as controls.
 PROPERTIES = (
-    Property(
+    statement(
         f"share of the change of entropy that is done where {SLOWNESS} > {ONSET:g} and t0 is over, smallest",
         MEAN_FIELD,
         lambda dataset: _done(dataset, ONSET),
-        controls={
-            f"wrong theory: the same where it is above {ONSET / 100:g}": lambda dataset: _done(dataset, ONSET / 100)
-        },
+        at_least=0.5,
+        wrong={f"the same where it is above {ONSET / 100:g}": lambda dataset: _done(dataset, ONSET / 100)},
     ),
-    Property(
+    statement(
         f"share of distinct tokens that fall where {SLOWNESS} < {ONSET:g}, largest",
         MEAN_FIELD,
         lambda dataset: _fallen(dataset, ONSET),
-        controls={f"wrong theory: the same below {100 * ONSET:g}": lambda dataset: _fallen(dataset, 100 * ONSET)},
+        at_most=0.0,
+        wrong={f"the same below {100 * ONSET:g}": lambda dataset: _fallen(dataset, 100 * ONSET)},
     ),
-    Property(
+    statement(
         "|measured time of the transition/t* - 1| over K/V, largest, K up to 1e9, V up to 1e15",
         MEAN_FIELD,
         lambda dataset: _off_time(dataset, "peak"),
-        controls={"wrong theory: the same with t0 for t*": lambda dataset: _off_time(dataset, "end")},
+        at_most=0.02,
+        wrong={"the same with t0 for t*": lambda dataset: _off_time(dataset, "end")},
     ),
-    Property(
+    statement(
         "|measured time of the transition/its law at the overlap - 1| over what is left out, largest",
         MEAN_FIELD,
         lambda dataset: _off_law(dataset, overlap=True),
-        controls={
-            "wrong theory: the same with t*, which has no overlap": lambda dataset: _off_law(dataset, overlap=False)
-        },
+        at_most=1.0,
+        wrong={"the same with t*, which has no overlap": lambda dataset: _off_law(dataset, overlap=False)},
     ),
-    Property(
+    statement(
         "|largest gap/its law - 1| over what is left out, where below 1/2",
         MODIFIED,
         lambda dataset: _off_gap(dataset, 1),
-        controls={
-            "wrong theory: max(V rho, 1/(1 + V rho)), from E' for rho and 1/V for the mean field's beta": (
+        at_most=1.0,
+        wrong={
+            "max(V rho, 1/(1 + V rho)), from E' for rho and 1/V for the mean field's beta": (
                 lambda dataset: _off_gap(dataset, 3)
             ),
-            "wrong theory: rho K(K-1), from the printed condition": lambda dataset: _off_gap(dataset, 4),
+            "rho K(K-1), from the printed condition": lambda dataset: _off_gap(dataset, 4),
         },
     ),
-    Property("smallest of the largest gaps: none within the tolerance 0.05", MODIFIED, _least_gap),
-    Property(
+    statement(
+        "smallest of the largest gaps: none within the tolerance 0.05",
+        MODIFIED,
+        lambda dataset: min(_gaps(dataset, panel)[0].min() for panel in GAPS),
+        at_least=0.05,
+    ),
+    statement(
         f"largest gap over that law where {SLOWNESS} < {ONSET:g}, over the rates, largest",
         MODIFIED,
-        lambda dataset: _law_below(dataset, ONSET),
-        controls={
-            f"wrong theory: below {10 * ONSET:g} as below {ONSET:g}": lambda dataset: _law_below(dataset, 10 * ONSET)
-        },
+        lambda dataset: _largest_growth(dataset, ONSET),
+        at_most=EXCESS,
+        wrong={f"below {10 * ONSET:g} as below {ONSET:g}": lambda dataset: _largest_growth(dataset, 10 * ONSET)},
     ),
-    Property(f"the same beyond {10 * ONSET:g}, smallest", MODIFIED, lambda dataset: _law_beyond(dataset, 10 * ONSET)),
-    Property(
+    statement(
+        f"the same beyond {10 * ONSET:g}, smallest",
+        MODIFIED,
+        lambda dataset: _least_growth(dataset, 10 * ONSET),
+        at_least=EXCESS,
+    ),
+    statement(
         "cells in which a winner takes all, in the mean field",
         MEAN_FIELD,
-        lambda dataset: Measured(_winners(dataset, "flow"), at_most=0.0),
+        lambda dataset: _winners(dataset, "flow"),
+        at_most=0.0,
     ),
-    Property(
+    statement(
         "cells in which a winner takes all, under Eq. (10)",
         MODIFIED,
-        lambda dataset: Measured(_winners(dataset, "modified"), at_least=1.0),
+        lambda dataset: _winners(dataset, "modified"),
+        at_least=1.0,
     ),
-    Property(
+    statement(
         "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest",
         MODIFIED,
-        lambda dataset: Measured(_where_snapped(dataset, "modified", "driven_by_transition"), at_least=1.0),
-        controls={
-            "wrong theory: the same in the mean field": lambda dataset: Measured(
-                _where_snapped(dataset, "flow", "driven_by_transition"), at_least=1.0
-            )
+        lambda dataset: _where_snapped(dataset, "modified", "driven_by_transition"),
+        at_least=1.0,
+        wrong={
+            "the same in the mean field": lambda dataset: _where_snapped(dataset, "flow", "driven_by_transition"),
         },
     ),
-    Property(
+    statement(
         f"{SLOWNESS} where attention has snapped, smallest",
         MEAN_FIELD,
-        lambda dataset: Measured(_where_snapped(dataset, "flow", "slowness"), at_least=SNAPS),
+        lambda dataset: _where_snapped(dataset, "flow", "slowness"),
+        at_least=SNAPS,
     ),
 )

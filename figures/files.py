@@ -6,11 +6,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.netcdf import write_netcdf
-from snapdyn.dynamics.storage import output_folder, provenance, replacing
+from snapdyn.dynamics.storage import output_folder, provenance, replacing, write_text
 from snapdyn.errors import InputError, list_of, positive, shown, unknown_name
 from snapdyn.figures.style import Style, house_style
 
@@ -31,29 +33,54 @@ MOST_DOTS = 4e8  # of a picture: 1.6 GB while it is drawn
 MOST_DOTS_OF_A_SIDE = 2**16 - 1  # matplotlib draws no more
 
 
-def chosen_formats(formats: Sequence[str]) -> tuple[str, ...]:
-    """Return formats of pictures, each once, after checking that each is known."""
-    names = list_of("formats", [formats] if isinstance(formats, str) else formats, str)
-    for name in names:
-        if not name.strip():
-            raise InputError(f"expected formats such as png,svg, received an empty one in {shown(formats)}; remove it")
-        if name not in FORMATS:
-            raise unknown_name("a format", name, FORMATS)
-    if not names:
-        raise InputError(f"expected at least one format, received none; give some of {', '.join(FORMATS)}")
-    return tuple(dict.fromkeys(names))
+@dataclass(frozen=True)
+class Look:
+    """How pictures are drawn and saved, checked at once.
+
+    Attributes
+    ----------
+    style, tex
+        As in `house_style`.
+    formats : tuple of str
+        Some of "png", "pdf", "svg", each once.
+    dpi : float or None
+        Dots per inch of PNG and of bitmaps inside the others, 10 to 2400; default that of the style (200).
+
+    Raises
+    ------
+    InputError
+        An unknown format, or a resolution out of bounds.
+    """
+
+    style: Style | None = None
+    tex: bool = False
+    formats: Sequence[str] = DEFAULT_FORMATS
+    dpi: float | None = None
+
+    def __post_init__(self) -> None:
+        names = list_of("formats", [self.formats] if isinstance(self.formats, str) else self.formats, str)
+        for name in names:
+            if not name.strip():
+                raise InputError(
+                    f"expected formats such as png,svg, received an empty one in {shown(self.formats)}; remove it"
+                )
+            if name not in FORMATS:
+                raise unknown_name("a format", name, FORMATS)
+        if not names:
+            raise InputError(f"expected at least one format, received none; give some of {', '.join(FORMATS)}")
+        object.__setattr__(self, "formats", tuple(dict.fromkeys(names)))
+        if self.dpi is not None and not LOWEST_DPI <= positive("dpi", self.dpi) <= HIGHEST_DPI:
+            raise InputError(
+                f"expected dpi between {LOWEST_DPI:g} and {HIGHEST_DPI:g}, received {self.dpi:g}; give such a "
+                "resolution"
+            )
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """The style, as a context."""
+        return house_style(self.style, self.tex)
 
 
-def checked_dpi(dpi: float | None) -> float | None:
-    """Return the resolution after checking that it is within the bounds; None is that of the style."""
-    if dpi is None:
-        return None
-    dpi = positive("dpi", dpi)
-    if not LOWEST_DPI <= dpi <= HIGHEST_DPI:
-        raise InputError(
-            f"expected dpi between {LOWEST_DPI:g} and {HIGHEST_DPI:g}, received {dpi:g}; give such a resolution"
-        )
-    return dpi
+DEFAULT_LOOK = Look()
 
 
 def file_names(name: str, formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, str]:
@@ -84,10 +111,7 @@ def write_figure(
     draw_dataset: Callable[[xarray.Dataset], Figure],
     facts: dict[str, Any],
     started: float,
-    style: Style | None = None,
-    tex: bool = False,
-    formats: Sequence[str] = DEFAULT_FORMATS,
-    dpi: float | None = None,
+    look: Look = DEFAULT_LOOK,
 ) -> dict[str, Path]:
     """Write the data of a figure as NAME.nc, and what `write_pictures` writes.
 
@@ -97,7 +121,7 @@ def write_figure(
         The data; its attributes are the parameters in the provenance.
     draw_dataset : callable
         ``draw_dataset(dataset)`` gives a matplotlib Figure.
-    folder, name, facts, started, style, tex, formats, dpi
+    folder, name, facts, started, look
         As for `write_pictures`.
 
     Returns
@@ -112,16 +136,14 @@ def write_figure(
     """
     import xarray
 
-    names = file_names(name, chosen_formats(formats))
-    checked_dpi(dpi)
+    names = file_names(name, look.formats)
     output_folder(folder, *names.values())
     # Variables before coordinates: a dataset that was read back is then written with the same bytes.
     ordered = xarray.Dataset(dict(dataset.data_vars), dict(dataset.coords), dataset.attrs)
-    with house_style(style=style, tex=tex):
+    with look.drawing():
         data = write_netcdf(ordered, folder / names["data"], FORMAT)
     facts = {**facts, "parameters": dataset.attrs}
-    pictures = write_pictures(folder, name, lambda: draw_dataset(dataset), facts, started, style, tex, formats, dpi)
-    return {"data": data, **pictures}
+    return {"data": data, **write_pictures(folder, name, lambda: draw_dataset(dataset), facts, started, look)}
 
 
 def write_pictures(
@@ -130,10 +152,7 @@ def write_pictures(
     draw: Callable[[], Figure],
     facts: dict[str, Any],
     started: float,
-    style: Style | None = None,
-    tex: bool = False,
-    formats: Sequence[str] = DEFAULT_FORMATS,
-    dpi: float | None = None,
+    look: Look = DEFAULT_LOOK,
 ) -> dict[str, Path]:
     """Draw a figure, and write its pictures and its provenance.
 
@@ -149,14 +168,8 @@ def write_pictures(
         Entries of the provenance.
     started : float
         time.perf_counter() at the start of the computation, for the wall time in the provenance.
-    style : str, path or mapping, optional
-        As in `house_style`.
-    tex : bool
-        As in `house_style`.
-    formats : sequence of str
-        Some of "png", "pdf", "svg".
-    dpi : float, optional
-        Dots per inch of PNG and of bitmaps inside the others, 10 to 2400; default that of the style (200).
+    look : Look
+        Style, formats and resolution.
 
     Returns
     -------
@@ -166,23 +179,22 @@ def write_pictures(
     Raises
     ------
     InputError
-        Unknown formats or styles; a resolution out of bounds, or too high for the size of the figure; LaTeX
-        refuses a text; the folder cannot be written to.
+        An unknown style; a resolution too high for the size of the figure; LaTeX refuses a text; the folder cannot be
+        written to.
     """
-    formats = chosen_formats(formats)
-    files = {kind: folder / file for kind, file in file_names(name, formats).items() if kind != "data"}
+    files = {kind: folder / file for kind, file in file_names(name, look.formats).items() if kind != "data"}
     # fontTools logs remarks on the dates of the fonts that it embeds.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
-    resolution: dict[str, Any] = {} if dpi is None else {"dpi": checked_dpi(dpi)}
-    with house_style(style=style, tex=tex):
+    resolution: dict[str, Any] = {} if look.dpi is None else {"dpi": look.dpi}
+    with look.drawing():
         figure = draw()
-        _require_drawable(figure, dpi)
-        for kind in formats:
+        _require_drawable(figure, look.dpi)
+        for kind in look.formats:
             with replacing(files[kind]) as temporary:
                 try:
                     figure.savefig(temporary, format=kind, **resolution, **FORMATS[kind])
                 except (FileNotFoundError, RuntimeError) as error:
-                    if tex:  # a program of LaTeX is missing, or LaTeX refuses a text
+                    if look.tex:  # a program of LaTeX is missing, or LaTeX refuses a text
                         raise InputError(
                             f"expected LaTeX to set the texts of {files[kind].name}, received an error: {error}; "
                             "check the installation of LaTeX, or draw without tex"
@@ -190,6 +202,6 @@ def write_pictures(
                     raise
             figure.set_layout_engine("none")  # all pictures have the layout of the first
     record = provenance(**facts, wall_time=time.perf_counter() - started)
-    with replacing(files["provenance"]) as temporary:
-        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    text = json.dumps(record, indent=2, ensure_ascii=False, default=str)
+    write_text(files["provenance"], f"{text}\n")
     return files

@@ -1,4 +1,4 @@
-"""Layout of figures at any width: columns that fit, panel letters, and texts that are not wider than their place."""
+"""Layout of figures at any width: columns that fit, letters of panels, texts that fit, ticks, edges of cells."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapdyn.dynamics.classes import Floats
 from snapdyn.figures.style import new_figure, text_width_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
     from matplotlib.text import Text
@@ -26,7 +28,14 @@ def fitting_columns(width: float, count: int, least: float) -> int:
 
 
 def panel_grid(
-    width: float, count: int, least: float, height: float, rest: float, **options: Any
+    width: float,
+    count: int,
+    least: float,
+    height: float,
+    rest: float,
+    xlabel: str = "",
+    ylabel: str = "",
+    **options: Any,
 ) -> tuple[Figure, np.ndarray]:
     """Return a new figure and its axes (row, column): `count` panels in as many columns as fit.
 
@@ -42,6 +51,10 @@ def panel_grid(
         Of a row, inches.
     rest : float
         Height of what is not a row, inches.
+    xlabel : str
+        Of every panel, or of the last row where panels share the axis.
+    ylabel : str
+        Of the first column.
     **options
         Of `Figure.subplots`.
     """
@@ -51,6 +64,10 @@ def panel_grid(
     grid = figure.subplots(rows, columns, squeeze=False, **options)
     for axes in grid.flat[count:]:
         axes.set_axis_off()
+    for axes in grid[-1] if options.get("sharex") else grid.flat[:count]:
+        axes.set_xlabel(xlabel)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
     return figure, grid
 
 
@@ -159,3 +176,59 @@ def wrap(text: Text, room: float, upright: bool = False) -> bool:
                 lines.append(word)
     text.set_text("\n".join(lines))
     return text.get_text() != before
+
+
+def readable_axis(axis: Axis, edge: Sequence[float] | Floats) -> None:
+    """Label 1, 2, 5 on a logarithmic axis of less than three decades, powers of ten on a longer one."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    if axis.get_scale() != "log":
+        return
+    if edge[-1] < 1e3 * edge[0]:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def cell_edges(points: Floats, scale: str) -> Floats:
+    """Return the edges of the cells around grid points, halfway between neighbours on the axis ("log" or "linear")."""
+    place = np.log(points) if scale == "log" else np.asarray(points, dtype=float)
+    if place.size == 1:
+        edges = np.array([place[0] - 0.5, place[0] + 0.5])
+    else:
+        middle = (place[1:] + place[:-1]) / 2
+        edges = np.concatenate([[2 * place[0] - middle[0]], middle, [2 * place[-1] - middle[-1]]])
+    return np.exp(edges) if scale == "log" else edges
+
+
+def heat_map(
+    axes: Axes, edges: tuple[Floats, Floats], scales: tuple[str, str], values: Floats, norm: Any, cmap: Any, label: str
+) -> None:
+    """Draw cells between edges (x, y) in the colours of their values (y, x), grey without value; the bar has a label.
+
+    Without label there is no bar.
+    """
+    from matplotlib.colors import LogNorm
+
+    x, y = edges
+    axes.spines[["top", "right"]].set_visible(True)
+    axes.set(xscale=scales[0], yscale=scales[1], xlim=x[[0, -1]], ylim=y[[0, -1]], facecolor="0.8")
+    for axis, edge in zip((axes.xaxis, axes.yaxis), edges, strict=True):
+        readable_axis(axis, edge)
+    # Borders in the colour of each cell: without them, hairlines of the background show between cells. One bitmap,
+    # since thousands of cells would make a page slow.
+    mesh = axes.pcolormesh(
+        x, y, np.ma.masked_invalid(values), cmap=cmap, norm=norm, edgecolors="face", linewidth=0.3, rasterized=True
+    )
+    figure = axes.get_figure()
+    if label and figure is not None:
+        bar = figure.colorbar(mesh, ax=axes, pad=0.02)
+        bar.set_label(label)
+        bar.ax.minorticks_off()
+        if isinstance(norm, LogNorm):
+            readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
+
+
+def label_above(axes: Axes, x: float, text: str, side: str = "center", **style: Any) -> None:
+    """Write a text on the upper edge of the axes, above x; `side` is matplotlib's horizontal alignment."""
+    axes.annotate(text, (x, 1), xycoords=("data", "axes fraction"), ha=side, va="bottom", **style)

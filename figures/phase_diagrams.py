@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +15,8 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from snapdyn.dynamics.classes import Floats
-from snapdyn.figures.axes import cell_edges, readable_axis, readable_ticks
-from snapdyn.figures.layout import fit_texts, legend_above
-from snapdyn.figures.style import SINGLE_COLUMN, line_width, new_figure, note_size, power_of_ten
+from snapdyn.figures.layout import cell_edges, fit_texts, heat_map, legend_above
+from snapdyn.figures.style import SINGLE_COLUMN, TIMES, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
 from snapdyn.validation.phase_panels import Theory, lines_of, theory_of
 
@@ -35,11 +33,7 @@ LABELS = {
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
 SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
-TIME_LINES: tuple[tuple[str, str, Literal["-", "--", ":"]], ...] = (
-    ("$t^*$", "peak", "-"),
-    ("$t_0'$", "start", "--"),
-    ("$t_0$", "end", ":"),
-)
+TIME_STYLES: dict[str, Literal["-", "--", ":"]] = {"peak": "-", "start": "--", "end": ":"}
 LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
 
 
@@ -113,50 +107,36 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
     """Draw the diagram on `axes`, with its colour bar; return the handles of its legend."""
     field = _field(dataset, x, y, variable).sortby([x, y])
     dataset = dataset.sortby([x, y])  # cells have edges between neighbours
-    scales = {name: _scale(dataset[name].values) for name in (x, y)}
-    edges = {name: cell_edges(dataset[name].values.astype(float), scales[name]) for name in (x, y)}
-    for name in (x, y):
-        if str(dataset[name].attrs.get("parameter", name)).rpartition(".")[2] in SHARES:
-            edges[name] = np.clip(edges[name], 0.0, 1.0)  # no cell reaches beyond
-    axes.spines[["top", "right"]].set_visible(True)
-    axes.set(
-        xlabel=LABELS.get(x, x),
-        ylabel=LABELS.get(y, y),
-        xscale=scales[x],
-        yscale=scales[y],
-        xlim=edges[x][[0, -1]],
-        ylim=edges[y][[0, -1]],
-        facecolor="0.8",
-    )
-    readable_ticks(axes, (edges[x], edges[y]))
-    values = field.values
-    cmap, norm = _colours(variable, values)
-    mesh = axes.pcolormesh(
-        edges[x], edges[y], np.ma.masked_invalid(values), cmap=cmap, norm=norm, edgecolors="face", linewidth=0.3
-    )
-    figure = axes.get_figure()
-    assert figure is not None
-    if variable == "phase":
+    scales = _scale(dataset[x].values), _scale(dataset[y].values)
+    edges = _edges(dataset[x], scales[0]), _edges(dataset[y], scales[1])
+    values, of_phases = field.values, variable == "phase"
+    norm, cmap = _colours(variable, values)
+    heat_map(axes, edges, scales, values, norm, cmap, "" if of_phases else _label(dataset, variable))
+    axes.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(y, y))
+    handles: list[Any] = []
+    if of_phases:
         seen = [number for number in range(len(PHASES)) if (np.rint(values) == number).any()]
-        handles: list[Any] = [Patch(facecolor=PHASE_COLOURS[number], label=PHASES[number]) for number in seen]
-    else:
-        bar = figure.colorbar(mesh, ax=axes, pad=0.02)
-        bar.set_label(_label(dataset, variable))
-        bar.ax.minorticks_off()
-        if isinstance(norm, LogNorm):
-            readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
-        handles = []
-        if variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
-            _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
-    X, Y, theory = _mesh(dataset, edges, scales)
-    lines = lines_of(variable, theory)
-    handles += _draw_lines(axes, X, Y, lines)
+        handles = [Patch(facecolor=PHASE_COLOURS[number], label=PHASES[number]) for number in seen]
+    elif variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
+        _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
+    X, Y, theory = _mesh(dataset, (x, y), edges, scales)
+    for (label, line), colour in zip(lines_of(variable, theory).items(), LINE_COLOURS, strict=False):
+        level = np.broadcast_to(line, X.shape)
+        known = level[np.isfinite(level)]
+        if known.size and known.min() < 0 < known.max():
+            handles.append(_draw_line(axes, X, Y, level, [0.0], label, 1.6, color=colour))
     if variable == "transition_time":
         handles += _draw_times(axes, field, X, Y, theory)
     if not np.isfinite(values).all():
         text = "not by the end of the run" if np.isinf(values).any() else "no value"
         handles.append(Patch(facecolor="0.8", label=text))
     return handles
+
+
+def _edges(coordinate: xarray.DataArray, scale: str) -> Floats:
+    edges = cell_edges(coordinate.values.astype(float), scale)
+    is_share = str(coordinate.attrs.get("parameter", coordinate.name)).rpartition(".")[2] in SHARES
+    return np.clip(edges, 0.0, 1.0) if is_share else edges  # no cell reaches beyond
 
 
 def _field(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.DataArray:
@@ -176,16 +156,15 @@ def _scale(values: Floats) -> str:
 
 
 def _colours(variable: str, values: Floats) -> tuple[Any, Any]:
+    """Return the norm and the colours of a variable."""
     if variable == "phase":
-        return ListedColormap(PHASE_COLOURS), BoundaryNorm(np.arange(len(PHASES) + 1) - 0.5, len(PHASES))
+        return BoundaryNorm(np.arange(len(PHASES) + 1) - 0.5, len(PHASES)), ListedColormap(PHASE_COLOURS)
     seen = values[np.isfinite(values)]
     if variable in LOGARITHMIC and (seen > 0).any():
         low = seen[seen > 0].min()
-        return "cividis", LogNorm(low, max(seen.max(), 1.01 * low))
-    if not seen.size:
-        return "cividis", Normalize(0, 1)
-    low, high = seen.min(), seen.max()
-    return "cividis", Normalize(low, high if high > low else low + 1)
+        return LogNorm(low, max(seen.max(), 1.01 * low)), "cividis"
+    low, high = (seen.min(), seen.max()) if seen.size else (0.0, 1.0)
+    return Normalize(low, high if high > low else low + 1), "cividis"
 
 
 def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normalize) -> None:
@@ -210,61 +189,49 @@ def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Normali
 
 
 def _mesh(
-    dataset: xarray.Dataset, edges: Mapping[str, Floats], scales: Mapping[str, str]
+    dataset: xarray.Dataset, names: tuple[str, str], edges: tuple[Floats, Floats], scales: tuple[str, str]
 ) -> tuple[Floats, Floats, Theory]:
     """Return a fine mesh over the diagram and the theory on it; other swept parameters have one value each."""
-    (x, x_edges), (y, y_edges) = edges.items()
-    X, Y = np.meshgrid(
-        *(
-            (np.geomspace if scales[name] == "log" else np.linspace)(ends[0], ends[-1], MESH)
-            for name, ends in ((x, x_edges), (y, y_edges))
-        )
-    )
-    changes = {
-        coordinate.attrs["parameter"]: coordinate.values.flat[0]
-        for name, coordinate in dataset.coords.items()
-        if "parameter" in coordinate.attrs and name not in (x, y)
-    }
-    changes |= {dataset[x].attrs["parameter"]: X, dataset[y].attrs["parameter"]: Y}
+    spaced = ((np.geomspace if scale == "log" else np.linspace) for scale in scales)
+    X, Y = np.meshgrid(*(points(ends[0], ends[-1], MESH) for points, ends in zip(spaced, edges, strict=True)))
+    swept = {name: each for name, each in dataset.coords.items() if "parameter" in each.attrs}
+    changes = {each.attrs["parameter"]: each.values.flat[0] for name, each in swept.items() if name not in names}
+    changes |= {dataset[name].attrs["parameter"]: mesh for name, mesh in zip(names, (X, Y), strict=True)}
     return X, Y, theory_of(json.loads(dataset.attrs["settings"]), changes)
 
 
-def _draw_lines(axes: Axes, X: Floats, Y: Floats, lines: Mapping[str, Floats]) -> list[Any]:
-    handles = []
-    for (label, values), colour in zip(lines.items(), LINE_COLOURS, strict=False):
-        level = np.ma.masked_invalid(np.broadcast_to(values, X.shape))
-        if level.count() and level.min() < 0 < level.max():
-            drawn = axes.contour(X, Y, level, levels=[0.0], colors=[colour], linewidths=line_width(1.6))
-            drawn.set_path_effects([withStroke(linewidth=line_width(3.0), foreground="white")])
-            handles.append(Line2D([], [], color=colour, linewidth=line_width(1.6), label=label))
-    return handles
+def _draw_line(
+    axes: Axes, x: Any, y: Any, values: Floats, levels: Any, label: str, width: float, **style: Any
+) -> Line2D:
+    """Draw lines of equal values with a white edge; return their handle for the legend."""
+    style = {"color": "black", "linestyle": "-"} | style
+    drawn = axes.contour(
+        x, y, np.ma.masked_invalid(values), levels=levels, colors=[style["color"]], linestyles=style["linestyle"]
+    )
+    edge = withStroke(linewidth=line_width(width + 1.4), foreground="white")
+    drawn.set(linewidths=line_width(width), path_effects=[edge])
+    return Line2D([], [], linewidth=line_width(width), label=label, **style)
 
 
-def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theory: Theory) -> list[Any]:
+def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theory: Theory) -> list[Line2D]:
     """Draw lines of equal time at some five decades, V >= K: measured, and the theory's t*, t0' and t0."""
     y, x = map(str, field.dims)
     seen = field.values[np.isfinite(field.values)]
-    if not seen.size:
-        return []
-    levels = 10.0 ** np.arange(np.ceil(np.log10(seen.min())), np.floor(np.log10(seen.max())) + 1)
+    levels = 10.0 ** np.arange(np.ceil(np.log10(seen.min())), np.floor(np.log10(seen.max())) + 1) if seen.size else seen
     if not levels.size:
         return []
     often = 1 + levels.size // 5
     levels, spaced = levels[::often], "by decades" if often == 1 else f"every {often} decades"
     handles = []
-    for label, kind, style in TIME_LINES:
+    for kind, linestyle in TIME_STYLES.items():
         time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
         if np.isfinite(time).any():
-            drawn = axes.contour(X, Y, np.ma.masked_invalid(time), levels=levels, colors="black", linestyles=style)
-            drawn.set(
-                linewidths=line_width(1.0), path_effects=[withStroke(linewidth=line_width(2.4), foreground="white")]
-            )
-            handles.append(Line2D([], [], color="black", linestyle=style, linewidth=line_width(1.0), label=label))
-    if min(field.shape) > 1 and np.isfinite(field.values).sum() > 3:
-        measured = np.ma.masked_invalid(field.values)
-        drawn = axes.contour(field[x], field[y], measured, levels=levels, colors="#D55E00", linewidths=line_width(5.0))
-        drawn.set(alpha=0.7, zorder=1.5)
-        handles.append(
-            Line2D([], [], color="#D55E00", linewidth=line_width(5.0), alpha=0.7, label=f"measured (lines {spaced})")
+            handles.append(_draw_line(axes, X, Y, time, levels, TIMES[kind], 1.0, linestyle=linestyle))
+    if min(field.shape) > 1 and seen.size > 3:
+        measured, width, colour = np.ma.masked_invalid(field.values), line_width(5.0), LINE_COLOURS[0]
+        axes.contour(field[x], field[y], measured, levels=levels, colors=colour, linewidths=width).set(
+            alpha=0.7, zorder=1.5
         )
+        label = f"measured (lines {spaced})"
+        handles.append(Line2D([], [], color=colour, linewidth=width, alpha=0.7, label=label))
     return handles

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics import Trajectory
-from snapdyn.dynamics.observables import curve_named
-from snapdyn.errors import InputError, choice, instance, shown, text
+from snapdyn.dynamics import SequenceClasses, Trajectory
+from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_named, curve_names
+from snapdyn.errors import InputError, choice, instance, shown, text, unknown_name, whole
 from snapdyn.figures.layout import fit_texts, legend_above
-from snapdyn.figures.style import SINGLE_COLUMN, Style, house_style, line_width, note_size, text_scale
-from snapdyn.figures.trajectory_curves import draw_runs, known_options
+from snapdyn.figures.style import (
+    LINE_STYLES,
+    SINGLE_COLUMN,
+    TIME_LABEL,
+    Style,
+    house_style,
+    line_width,
+    note_size,
+    text_scale,
+)
 from snapdyn.validation import InstanceReport, Ladder
 
 if TYPE_CHECKING:
@@ -122,17 +130,15 @@ def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
 
     settings: Any = matplotlib.rcParams
     family = settings["font.family"][0]
-    new = [artist for artist in drawn.findobj() if id(artist) not in before]
-    for line in new:
-        if not isinstance(line, Line2D):
+    for artist in drawn.findobj():
+        if id(artist) in before:
             continue
-        line.set(color=to_rgba(line.get_color()), markeredgecolor=to_rgba(line.get_markeredgecolor()))
-        line.set_markerfacecolor(to_rgba(line.get_markerfacecolor()))
-    for words in new:
-        if not isinstance(words, Text):
-            continue
-        words.set_fontfamily(settings.get(f"font.{family}", family))
-        words.set_math_fontfamily(settings["mathtext.fontset"])
+        if isinstance(artist, Line2D):
+            artist.set(color=to_rgba(artist.get_color()), markeredgecolor=to_rgba(artist.get_markeredgecolor()))
+            artist.set_markerfacecolor(to_rgba(artist.get_markerfacecolor()))
+        elif isinstance(artist, Text):
+            artist.set_fontfamily(settings.get(f"font.{family}", family))
+            artist.set_math_fontfamily(settings["mathtext.fontset"])
 
 
 def _drawing(thing: Any) -> Callable[..., None]:
@@ -159,29 +165,22 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) 
     """Draw the number of each claim over its bound: on the left of 1 the statement holds."""
     choice("what", what, ("margins",))
     known_options("a report", options, ())
-    shown_results, margins = [], []
+    shown_results: list[tuple[Any, float]] = []  # with their margins
     for result in report.claims:
         ratio = result.measured / result.bound if result.bound else np.nan
         ratio = 1 / ratio if result.number and result.number.relation == ">=" and ratio else ratio
         if np.isfinite(ratio) and ratio > 0:
-            shown_results.append(result)
-            margins.append(max(ratio, SMALLEST_MARGIN))
-    if not margins:
+            shown_results.append((result, max(ratio, SMALLEST_MARGIN)))
+    if not shown_results:
         raise InputError("expected a report with numbers and bounds, received none; plot the report of more claims")
-    rows = np.arange(len(margins))
+    rows = np.arange(len(shown_results))
     axes.axvline(1.0, color="0.5", linewidth=line_width(0.8))
-    for status, color in STATUS_COLOURS.items():
-        chosen = [row for row, result in enumerate(shown_results) if result.status == status]
+    for (status, color), marker in zip(STATUS_COLOURS.items(), "osD^", strict=True):
+        chosen = [(margin, row) for row, (result, margin) in enumerate(shown_results) if result.status == status]
         if chosen:
-            axes.plot(
-                np.array(margins)[chosen],
-                rows[chosen],
-                "osD^"[list(STATUS_COLOURS).index(status)],
-                color=color,
-                label=status,
-            )
+            axes.plot(*zip(*chosen, strict=True), marker, color=color, label=status)
     axes.set_xscale("log")
-    axes.set_yticks(rows, [result.id for result in shown_results])
+    axes.set_yticks(rows, [result.id for result, _ in shown_results])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y")
     axes.set_xlabel("measured number over its bound\n(at most 1: holds; smallest shown: $10^{-6}$)")
@@ -237,3 +236,105 @@ def _draw_diagram(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any
     handles = draw_panel(axes, dataset, x, y, what)
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.25), fontsize=note_size())
+
+
+LOW, HIGH = 0.1, 0.9  # quantiles of the band of seeds
+MOST_CURVES = 50  # more are not told apart
+OPTIONS = ("n", "tokens", "l0")  # class, tokens, and the token that gains are relative to; as many as there are indices
+
+
+def known_options(what: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raise InputError for an option that `what` does not have."""
+    for name in options:
+        if not known:
+            raise InputError(f"expected no options for {what}, received {shown(name)}; leave it out")
+        if name not in known:
+            raise unknown_name(f"an option of {what}", name, known)
+
+
+def draw_runs(axes: Axes, runs: Sequence[Trajectory], what: str, **options: Any) -> None:
+    """Draw one quantity of runs over time: the median over the runs, and with several runs the 10-90 % band."""
+    first = runs[0]
+    if any(not np.array_equal(run.t, first.t) for run in runs):
+        raise InputError("expected runs on the same times, received others; give the same t_eval or record to all")
+    if any(run.classes is not first.classes and run.classes != first.classes for run in runs):
+        raise InputError("expected runs of the same classes, received others; draw them one by one")
+    label, curves = _curves(runs, what, options)
+    for number, (name, of_runs) in enumerate(curves):
+        # Colours first, or a line style of its own for each of a few curves.
+        style = number if len(curves) <= len(LINE_STYLES) else number // 7
+        low, median, high = np.quantile(of_runs, [LOW, 0.5, HIGH], axis=0)
+        colour = f"C{number % 7}"
+        axes.plot(first.t, median, label=name, color=colour, linestyle=LINE_STYLES[style % len(LINE_STYLES)])
+        if len(runs) > 1:
+            axes.fill_between(first.t, low, high, color=colour, alpha=0.2, linewidth=0)
+    positive = first.t[first.t > 0]
+    if positive.size and positive[-1] > 100 * positive[0]:
+        axes.set_xscale("log")
+    axes.set_xlabel(TIME_LABEL)
+    axes.set_ylabel(label)
+    if len(curves) > 1:
+        axes.legend(ncols=1 + (len(curves) - 1) // 8, fontsize=note_size())
+
+
+def _curves(runs: Sequence[Trajectory], what: str, options: dict[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
+    """Return the label of the axis, and the name of each curve with its values (run, time)."""
+    if runs[0].classes is None:
+        values = np.array([run.observable(what) for run in runs])
+        known_options(what, options, ())
+        if values.shape[2:] not in ((), (1,)):
+            raise InputError(
+                f"expected a quantity of one number at a time to draw, received {what}, of shape {values.shape[2:]}; "
+                "draw trajectory.observable(...) yourself"
+            )
+        return what, [(what, values.reshape(values.shape[:2]))]
+    choice("what", what, curve_names())
+    observable = OBSERVABLES[what]
+    names = OPTIONS[: observable.indices.count("{}")]
+    known_options(what, options, names)
+    classes, n = runs[0].require_classes(), options.get("n")
+    label = observable.axis
+    indices: list[tuple[tuple[int, ...], str]] = [((), what)]
+    if names == ("n",):
+        chosen = range(classes.num_classes) if n is None else [classes.check_class(n)]
+        _check_number("classes", len(chosen), "plot trajectory.of_class(kind) of symmetric classes, or choose n")
+        indices = [((k,), f"class {k}") for k in chosen]
+    elif names:
+        n = classes.check_class(0 if n is None else n)
+        tokens, further = _tokens(classes, observable, n, options)
+        label = f"relative gain over token {further[0]}, class {n}" if further else f"{label}, class {n}"
+        indices = [((n, token, *further), f"token {token}") for token in tokens]
+    return label, [(name, [observable.curve_of(run, *index) for run in runs]) for index, name in indices]
+
+
+def _check_number(what: str, count: int, advice: str) -> None:
+    if count > MOST_CURVES:
+        raise InputError(f"expected at most {MOST_CURVES} {what} for a curve each, received {count}; {advice}")
+
+
+def _tokens(
+    classes: SequenceClasses, observable: Observable, n: int, options: dict[str, Any]
+) -> tuple[list[int], tuple[int, ...]]:
+    """Return the tokens of a class with a curve each, and the token that their gains are relative to."""
+    tokens, l0 = options.get("tokens"), options.get("l0")
+    chosen = [int(token) for token in classes.support(n)]
+    further: tuple[int, ...] = ()
+    if observable.name == "relative_gain":
+        start, end = classes.P.indptr[n : n + 2]
+        probability = dict(zip(chosen, classes.P.data[start:end], strict=True))
+        distinct = sorted(map(int, classes.distinct_tokens(n)), key=lambda token: -probability[token])
+        if l0 is None and not distinct:
+            raise InputError(f"expected l0, for class {n} has no distinct token, received none; give a token")
+        further = (distinct[0] if l0 is None else whole("l0", l0, 0),)
+        chosen = [token for token in distinct if token not in further]
+    if tokens is not None:
+        if not isinstance(tokens, (list, tuple, range, np.ndarray)) or np.ndim(tokens) != 1:
+            raise InputError(f"expected tokens to be a list of token ids, received {shown(tokens)}; write [0, 1]")
+        chosen = [whole("a token", token, 0) for token in tokens]
+    if not chosen:
+        raise InputError(
+            f"expected at least one token of class {n} to draw, received none"
+            f"{f' besides token {further[0]}' if further and tokens is None else ''}; give tokens=[...]"
+        )
+    _check_number("tokens", len(chosen), "choose tokens=[...]")
+    return chosen, further

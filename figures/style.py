@@ -27,6 +27,8 @@ LINE_WIDTH = 1.2  # points, of the house style: widths of thinner lines are mean
 LINE_STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (2, 1)), (0, (6, 2)), ":")
 CIRCLES: dict[str, Any] = {"linestyle": "", "marker": "o", "markerfacecolor": "white"}
 TIME_LABEL = "$t$ (batch-size-1 steps)"
+# Times of the transition: its start, the peak of gamma, its end.
+TIMES = {"start": "$t_0'$", "peak": "$t^*$", "end": "$t_0$"}
 
 Style = str | os.PathLike[str] | Mapping[str, Any]
 

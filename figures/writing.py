@@ -16,11 +16,10 @@ from snapdyn.dynamics.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
 from snapdyn.errors import InputError, choice, chosen_ids, file_path, optional_function
 from snapdyn.experiments.toml_files import Section
-from snapdyn.figures.drawing import DATA_OF_ANOTHER_KIND, compute
-from snapdyn.figures.files import DEFAULT_FORMATS, FORMAT, checked_dpi, chosen_formats, file_names, write_figure
-from snapdyn.figures.parameters import listed, value_text
-from snapdyn.figures.register import FIGURES, FigureEntry
-from snapdyn.figures.style import Style, figure_width, house_style
+from snapdyn.figures.declaration import listed, value_text
+from snapdyn.figures.files import DEFAULT_FORMATS, FORMAT, Look, file_names, write_figure
+from snapdyn.figures.register import FIGURES, FigureEntry, compute, drawing_of
+from snapdyn.figures.style import Style, figure_width
 from snapdyn.validation.evidence import LEVELS
 
 LONGEST_NAME = 80  # characters of a file name, beyond which parameters are shortened to a digest
@@ -87,15 +86,6 @@ class DrawnFigure:
     def as_claimed(self) -> bool:
         """Whether the data pass every claim that applies and reject every wrong theory."""
         return all(check.as_expected for check in self.checks)
-
-
-@dataclass(frozen=True)
-class _Look:
-    width: float | None
-    style: Style | None
-    tex: bool
-    formats: tuple[str, ...]
-    dpi: float | None
 
 
 def write(
@@ -168,7 +158,7 @@ def write(
     choice("level", level, LEVELS)
     optional_function("progress", progress)
     figure_width(width, style, 1.0)
-    look = _Look(width, style, tex, chosen_formats(formats), checked_dpi(dpi))
+    look = Look(style, tex, formats, dpi)
     saved = None if source is None else saved_data(file_path("source", source))
     transformers = None if runs is None else load_transformer_runs(file_path("runs", runs))
     FIGURES.load_named([ids] if isinstance(ids, str) else ids if isinstance(ids, list | tuple) else [])
@@ -191,9 +181,12 @@ def write(
         started = time.perf_counter()
         if saved is None:
             dataset = compute(entry.id, level, runs=transformers if entry.from_runs else None, **dict(values[entry.id]))
-            drawn.append(_write_dataset(entry, folder, dataset, look, {}, started))
-        else:
-            drawn += [_redraw(entry, folder, *found, look, started) for found in saved[entry.id]]
+            drawn.append(_write_dataset(entry, folder, dataset, width, look, {}, started))
+            continue
+        for path, dataset in saved[entry.id]:
+            facts = {"drawn_from": path.name}
+            with drawing_of(entry, f"{str(path)!r},", "compute it again without --from"):  # or of an older version
+                drawn.append(_write_dataset(entry, folder, dataset, width, look, facts, started))
     if progress:
         progress(len(chosen), len(chosen), "")
     return drawn
@@ -217,22 +210,14 @@ def _values(
     return {entry.id: entry.read_parameters(parameters.get(entry.id, {})) for entry in chosen}
 
 
-def _redraw(
-    entry: FigureEntry, folder: Path, path: Path, dataset: xarray.Dataset, look: _Look, started: float
-) -> DrawnFigure:
-    try:
-        return _write_dataset(entry, folder, dataset, look, {"drawn_from": path.name}, started)
-    except InputError:
-        raise
-    except DATA_OF_ANOTHER_KIND as error:  # of a figure that has changed since
-        raise InputError(
-            f"expected the data of figure {entry.id}, received {str(path)!r}, from which it cannot be drawn "
-            f"({type(error).__name__}: {error}); compute it again without --from"
-        ) from error
-
-
 def _write_dataset(
-    entry: FigureEntry, folder: Path, dataset: xarray.Dataset, look: _Look, facts: dict[str, Any], started: float
+    entry: FigureEntry,
+    folder: Path,
+    dataset: xarray.Dataset,
+    width: float | None,
+    look: Look,
+    facts: dict[str, Any],
+    started: float,
 ) -> DrawnFigure:
     different = changed_parameters(entry, dataset)
     name, caption = file_name(entry, different), entry.caption
@@ -244,14 +229,11 @@ def _write_dataset(
         caption += f" Drawn here with {listed(different)}: the numbers above are those of the default parameters."
     facts = {"figure": entry.id, "title": entry.title, "caption": caption, "level": dataset.attrs["level"], **facts}
     facts |= {"changed_parameters": different, "claims_of_the_defaults_only": list(left_out)} if different else {}
-    width = figure_width(look.width, look.style, entry.width)
-    files = write_figure(
-        folder, name, dataset, lambda data: entry.figure(data, width), facts, started,
-        look.style, look.tex, look.formats, look.dpi,
-    )  # fmt: skip
+    inches = figure_width(width, look.style, entry.width)
+    files = write_figure(folder, name, dataset, lambda data: entry.figure(data, inches), facts, started, look)
     extras: list[Path] = []
     if entry.write_extras:
-        with house_style(style=look.style, tex=look.tex):
+        with look.drawing():
             extras = entry.write_extras(dataset, folder, name)
     data, record = files.pop("data"), files.pop("provenance")
     return DrawnFigure(entry.id, entry.title, caption, files, data, record, tuple(extras), checks, left_out)

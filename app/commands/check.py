@@ -8,9 +8,17 @@ from typing import Annotated, Literal
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, prepare, progress_bar, say, show, show_table
-
-FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
+from snapdyn.commands.terminal import (
+    DIFFERS,
+    DONE,
+    INTERRUPTED,
+    format_of,
+    prepare,
+    progress_bar,
+    say,
+    show,
+    show_table,
+)
 
 
 def check(
@@ -36,16 +44,12 @@ def check(
     Example: snapdyn check examples/own_classes.toml --output table.tex
     """
     from snapdyn.dynamics.storage import write_text
-    from snapdyn.errors import InputError
-    from snapdyn.experiments.check_files import read_check
+    from snapdyn.experiments.run_files import read_check
     from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted
 
     if output:
         prepare(output)
-        if not format and output.suffix.lower() not in FORMATS:
-            raise InputError(
-                f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
-            )
+    form = format_of(format, output)
     instance = read_check(file)
     interrupted = False
     with progress_bar("checking") as update:
@@ -54,8 +58,8 @@ def check(
         except CheckInterrupted as stop:
             report, interrupted = stop.report, True
     texts = {"text": report.to_text, "latex": report.to_latex, "json": report.to_json}
-    if format and not output:
-        show(texts[format](), end="")
+    if form and not output:
+        show(texts[form](), end="")
     else:
         rows = sorted(report.claims, key=lambda result: STATUSES.index(result.status))
         styles = {"fails": "bold red", "undecided": "yellow", "outside": "cyan", "not applicable": "dim"}
@@ -69,8 +73,8 @@ def check(
         unwritten = f"; {str(output)!r} is not written" if output else ""
         say(f"interrupted {report.settings['interrupted']}{unwritten}")
         return INTERRUPTED
-    if output:
-        write_text(output, texts[format or FORMATS[output.suffix.lower()]]())
+    if output and form:
+        write_text(output, texts[form]())
     if strict and report.fails:
         say(f"fails here: {', '.join(result.id for result in report.fails)}")
         return DIFFERS

@@ -31,12 +31,12 @@ def compare(
     Example: snapdyn compare examples/trace_torch.toml --trace examples/trace_torch.npz
     """
     from snapdyn.dynamics.storage import output_folder
-    from snapdyn.experiments.run_files import read_comparison, read_trace_comparison
+    from snapdyn.experiments.run_files import read_comparison
     from snapdyn.figures.comparison import draw
     from snapdyn.figures.files import file_names, write_figure
 
     started = time.perf_counter()
-    comparison = read_comparison(file) if trace is None else read_trace_comparison(file, trace)
+    comparison = read_comparison(file, trace)
     folder = output_folder(out, *file_names(file.stem).values())
     dataset = comparison.compute()
     if trace is not None:

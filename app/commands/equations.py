@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from snapdyn.commands.terminal import DONE, show
-
-if TYPE_CHECKING:
-    pass
 
 
 def equations() -> int:

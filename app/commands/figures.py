@@ -90,8 +90,8 @@ def _parameters(
     """Return the chosen figures and their parameters: those of the file, then those of --set for every figure."""
     from snapdyn.dynamics.registry import plugin_names
     from snapdyn.errors import chosen_ids
-    from snapdyn.experiments.figure_files import read_figures
     from snapdyn.figures import FIGURES
+    from snapdyn.figures.declaration import read_figures
 
     parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
     FIGURES.load_named([*(ids or []), *parameters])
@@ -121,7 +121,7 @@ def read_setting(setting: str) -> tuple[str, Any]:
 def _list(ids: list[str] | None) -> int:
     from snapdyn.errors import chosen_ids
     from snapdyn.figures import FIGURES
-    from snapdyn.figures.parameters import describe
+    from snapdyn.figures.declaration import describe
 
     FIGURES.load_named(ids or [])
     rows = []

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from snapdyn.commands.options import Jobs, Level, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say, show
-
-if TYPE_CHECKING:
-    pass
 
 
 def report(

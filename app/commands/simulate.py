@@ -30,7 +30,7 @@ def simulate(
 
     Example: snapdyn simulate examples/syn_small.toml --out syn_small.nc
     """
-    from snapdyn.commands.summaries.trajectory import show_trajectory
+    from snapdyn.commands.summaries import show_trajectory
     from snapdyn.errors import InputError
     from snapdyn.experiments.run_files import Training, read_simulation
 

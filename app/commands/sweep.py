@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.options import Load
+from snapdyn.commands.options import Jobs, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show
 
 
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see examples/sweep_*.toml.")],
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes; default all cores.")] = None,
+    jobs: Jobs = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the workers of this dask scheduler instead.")
     ] = None,
@@ -28,7 +28,7 @@ def sweep(
 
     Example: snapdyn sweep examples/sweep_rates.toml --scheduler tcp://10.0.0.1:8786
     """
-    from snapdyn.commands.summaries.sweep import draw_diagram, show_result
+    from snapdyn.commands.summaries import draw_diagram, show_sweep
     from snapdyn.experiments.sweep.execution import run_sweep
     from snapdyn.experiments.sweep.files import read_sweep
 
@@ -36,7 +36,7 @@ def sweep(
     phase = described.phase
     with progress_bar("cells") as update:
         result = run_sweep(described, out, jobs, scheduler, update, say)
-    show_result(result)
+    show_sweep(result)
     if result.path is None:
         show("saved      nothing, since no cell is finished")
     else:

@@ -63,6 +63,20 @@ def prepare(target: Path) -> None:
         say(f"made the folder {str(target.parent)!r} for {target.name}")
 
 
+def format_of(format: str | None, output: Path | None) -> str | None:
+    """Format in which answers are printed or written: that asked for, else by the file's ending; None: a table."""
+    if format or not output:
+        return format
+    endings = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}
+    if output.suffix.lower() not in endings:
+        from snapdyn.errors import InputError
+
+        raise InputError(
+            f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
+        )
+    return endings[output.suffix.lower()]
+
+
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
     """Yield ``update(done, total, label)`` for a bar on stderr; a line a minute when stderr is not a terminal."""

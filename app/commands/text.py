@@ -38,26 +38,29 @@ def text(
 
     Example: snapdyn text wikitext-2 --out wikitext
     """
-    from snapdyn.commands.summaries import text as summary
+    from snapdyn.commands import summaries
     from snapdyn.dynamics.storage import output_folder
     from snapdyn.dynamics.text.text_classes import from_text
     from snapdyn.errors import positive
+    from snapdyn.figures.files import file_names
 
     started = time.perf_counter()
     for name, value in (("--eta-y", eta_Y), ("--eta-z", eta_Z), ("--time", 1.0 if last_time is None else last_time)):
         positive(name, value)
-    folder = output_folder(out, *summary.FILES) if out else None
+    folder = (
+        output_folder(out, "classes.nc", "trajectory.nc", "words.csv", *file_names("words").values()) if out else None
+    )
     with options_as_typed("window", "min_count", "min_token_count", "max_vocab"), progress_bar("reading") as update:
         classes = from_text(paths, window, min_count, min_token_count, max_vocab, max_classes, tokens, headings, update)
-    summary.show_classes(classes)
+    summaries.show_classes(classes)
     if folder:
         classes.save(folder / "classes.nc")
-    run = summary.integrated(classes, eta_Y, eta_Z, last_time)
+    run = summaries.integrated(classes, eta_Y, eta_Z, last_time)
     if run.t.size > 1:  # what was reached before a failure or Ctrl-C is shown and kept
-        summary.show_theorems(run)
-        summary.show_words(run, classes)
+        summaries.show_theorems(run)
+        summaries.show_words(run, classes)
         if folder:
-            summary.write_files(folder, run, classes, started)
+            summaries.write_files(folder, run, classes, started)
     if run.status == "failed":
         say(run.message)
     return {"interrupted": INTERRUPTED, "failed": DIFFERS}.get(run.status, DONE)

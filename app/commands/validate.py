@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-import snapdyn
 from snapdyn.commands.options import Jobs, Level, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, prepare, progress_bar, say, show, show_table
+from snapdyn.commands.terminal import (
+    DIFFERS,
+    DONE,
+    INTERRUPTED,
+    format_of,
+    prepare,
+    progress_bar,
+    say,
+    show,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from snapdyn.validation import Claim, Measured, Report
 
 VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan", "holds": "none"}
-FORMATS = {".tex": "latex", ".json": "json", ".txt": "text", "": "text"}  # by the ending of the file
 
 
 def validate(
@@ -64,17 +72,13 @@ def validate(
     for target in (output, json):
         if target:
             prepare(target)
-    if output and not format and output.suffix.lower() not in FORMATS:
-        raise snapdyn.InputError(
-            f"expected --output FILE to end in .tex, .json or .txt, received {output.name!r}; or give --format"
-        )
+    form = format_of(format, output)
     seed = SEED if seed is None else seed
     finished = FinishedClaims(say, seed)
     with progress_bar("checking") as update:
         report = checked(entries, level, update, jobs, finished, seed, partial=True)
     if report.complete:
         finished.clear()
-    form = format or (FORMATS[output.suffix.lower()] if output else None)
     files = {json: report.to_json()} if json else {}
     if form and not output:
         show(exported(report, form), end="")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.explorer.curves import Curves
 from snapdyn.figures import house_style, new_figure
-from snapdyn.figures.style import TIME_LABEL, power_of_ten
+from snapdyn.figures.style import TIME_LABEL, TIMES, power_of_ten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,11 +23,7 @@ TOKENS = {
     "dominant": ("dominant distinct token", "C1"),
     "other": ("other distinct tokens together", "C2"),
 }
-MARKS: dict[str, tuple[str, Any]] = {
-    "start": (r"$t_0'$, start", ":"),
-    "peak": (r"$t^*$, peak of $\gamma$", "-"),
-    "end": ("$t_0$, end", "--"),
-}
+MARKS: dict[str, tuple[str, Any]] = {"start": ("start", ":"), "peak": (r"peak of $\gamma$", "-"), "end": ("end", "--")}
 PANELS = {
     panel: OBSERVABLES[name].label
     for panel, name in (("attention", "attention"), ("gamma", "speed"), ("gain", "relative_gain"))
@@ -53,20 +51,21 @@ class Picture:
     """
 
     def __init__(self) -> None:
-        self.lines: dict[tuple[str, str], Any] = {}
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.lines import Line2D
+
+        self.lines: dict[str, Any] = {}  # by their names in `Curves`
         self.marks: dict[str, list[Any]] = {name: [] for name in MARKS}
         self.legends: list[Any] = []
         self._drawn_legends: Any = None
         with house_style({"figure.constrained_layout.use": False}):
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.lines import Line2D
-
             self.figure: Figure = new_figure(*SIZE, dpi=DPI)
             FigureCanvasAgg(self.figure)
             self.panels = dict(zip(PANELS, self.figure.subplots(3, sharex=True), strict=True))
             self.figure.subplots_adjust(left=0.09, right=RIGHT, top=0.98, bottom=0.08, hspace=0.12)
             for name, axes in self.panels.items():
                 self._prepare(name, axes)
+            self.panels["attention"].set_ylim(0.0, 1.0)
             self.panels["gain"].set_xlabel(TIME_LABEL)
             handles = [Line2D([], [], color="0.55", linestyle=style, linewidth=0.8) for _, style in MARKS.values()]
             self.mark_legend = self._legend("gamma", handles, "times of the transition", 0.62, [""] * len(MARKS))
@@ -80,17 +79,14 @@ class Picture:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylabel(PANELS[name])
         axes.yaxis.set_label_coords(-0.095, 0.5)
-        if name == "attention":
-            axes.set_ylim(0.0, 1.0)
         for mark, (_, style) in MARKS.items():
             self.marks[mark].append(axes.axvline(1.0, color="0.55", linestyle=style, linewidth=0.8))
-        handles, colour = [], "C1" if name == "gain" else "C3"
-        for token, (words, token_colour) in TOKENS.items() if name == "attention" else [("", ("", colour))]:
-            (self.lines[name, token],) = axes.plot([1.0], [1.0], color=token_colour)
-            (self.lines[f"{name} theory", token],) = axes.plot([1.0], [1.0], color=token_colour, linestyle="--")
-            if words:
-                handles.append(Line2D([], [], color=token_colour, label=words))
-                colour = "0.3"
+        drawn = TOKENS if name == "attention" else {name: ("", {"gamma": "C3", "gain": "C1"}[name])}
+        for curve, (_, colour) in drawn.items():
+            (self.lines[curve],) = axes.plot([1.0], [1.0], color=colour)
+            (self.lines[f"{curve} theory"],) = axes.plot([1.0], [1.0], "--", color=colour)
+        handles = [Line2D([], [], color=colour, label=words) for words, colour in drawn.values() if words]
+        colour = "0.3" if handles else colour
         handles.append(Line2D([], [], color=colour, label="mean field"))
         handles.append(Line2D([], [], color=colour, linestyle="--", label=THEORY[name]))
         title = "dominant over another\ndistinct token" if name == "gain" else None
@@ -110,28 +106,22 @@ class Picture:
 
     def show(self, curves: Curves) -> Figure:
         """Move all lines and marks to these curves, and return the figure."""
-        for token in TOKENS:
-            self.lines["attention", token].set_data(curves.t, curves.attention[token])
-            self.lines["attention theory", token].set_data(curves.t, curves.attention_modified[token])
-        self.lines["gamma", ""].set_data(curves.t, curves.gamma)
-        self.lines["gamma theory", ""].set_data(curves.t, curves.gamma_modified)
-        self.lines["gain", ""].set_data(curves.t, curves.relative_gain)
-        self.lines["gain theory", ""].set_data(curves.t, curves.relative_gain_theorem3)
+        named = curves.named
+        for name, line in self.lines.items():
+            line.set_data(curves.t, named[name])
         for text, (name, (words, _)) in zip(self.mark_legend.get_texts(), MARKS.items(), strict=True):
-            text.set_text(f"{words}: {power_of_ten(curves.marks[name])}")
+            text.set_text(f"{TIMES[name]}, {words}: {power_of_ten(curves.marks[name])}")
             for line in self.marks[name]:
                 line.set_xdata([curves.marks[name]] * 2)
         self.panels["gain"].set_xlim(curves.t[0], curves.t[-1])
         self.panels["gamma"].set_ylim(0.0, 1.05 * max(curves.gamma.max(), curves.gamma_modified.max()))
-        both = curves.relative_gain, curves.relative_gain_theorem3
-        low, high = min(map(min, both)), max(map(max, both))
-        margin = 0.05 * (high - low) or 0.05 * abs(high)
-        self.panels["gain"].set_ylim(low - margin, high + margin)
+        both = np.concatenate([curves.relative_gain, curves.relative_gain_theorem3])
+        margin = 0.05 * np.ptp(both) or 0.05 * abs(both.max())
+        self.panels["gain"].set_ylim(both.min() - margin, both.max() + margin)
         return self.figure
 
     def png(self, curves: Curves) -> bytes:
         """The drawing of these curves as a PNG file."""
-        import numpy as np
         from matplotlib.transforms import Bbox
         from PIL import Image
 

@@ -14,11 +14,9 @@ def _():
     import marimo as mo
 
     from snapdyn.errors import InputError
-    from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdicts
+    from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdict_table, verdicts
     from snapdyn.explorer.drawing import Picture
-    from snapdyn.explorer.settings import Settings, reachable_overlaps
-    from snapdyn.explorer.steps import STEPS, nearest, overlap_steps
-    from snapdyn.explorer.verdict_table import verdict_table
+    from snapdyn.explorer.settings import STEPS, Settings, nearest, overlap_steps, reachable_overlaps
 
     def alert(sentence):
         return mo.Html(f'<p role="alert" style="color: #a3182f">{escape(sentence)}</p>')

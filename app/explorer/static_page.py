@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
-from snapdyn.explorer.curves import Curves, compute_curves, verdicts
-from snapdyn.explorer.settings import Settings
-from snapdyn.explorer.steps import overlap_steps
-from snapdyn.explorer.verdict_table import COLOURS, MEANINGS, ORDER, statement
-from snapdyn.report.formulas import formula_html, glyph_definitions
+from snapdyn.explorer.curves import COLOURS, MEANINGS, ORDER, compute_curves, statement, verdicts
+from snapdyn.explorer.settings import Settings, overlap_steps
+from snapdyn.report.mathematics import filled, formula_html
 
 LEVELS = 65535  # a stored number is one of so many steps between the least and the largest of its curve
 POINTS = 100
@@ -121,7 +118,7 @@ def precompute(grid: Grid, progress: Callable[[float, float, str], None] | None 
         if progress:
             progress(number, len(settings), "settings")
         curves = compute_curves(each, POINTS)
-        for curve in _stored(curves):
+        for curve in map(curves.named.__getitem__, CURVES):
             low, high = np.float32(curve.min()), np.float32(curve.max())
             scaled = (curve - low) / (high - low) if high > low else np.zeros_like(curve)
             steps.append(np.rint(LEVELS * scaled.clip(0.0, 1.0)).astype("<u2").tobytes())
@@ -150,32 +147,12 @@ def precompute(grid: Grid, progress: Callable[[float, float, str], None] | None 
 
 def render(data: dict[str, Any]) -> str:
     """The page of precomputed data: one HTML file with its style and script."""
-    import jinja2
-
     templates = files("snapdyn.explorer") / "templates"
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters["formula"] = formula_html
-    template = environment.from_string((templates / "static.html.j2").read_text(encoding="utf-8"))
-    page = template.render(
+    return filled(
+        templates / "static.html.j2",
+        {"formula": formula_html},
         data=json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
         style=(templates / "static.css").read_text(encoding="utf-8"),
         script=(templates / "static.js").read_text(encoding="utf-8"),
         answers=[{"name": name, "meaning": MEANINGS[name], "colour": COLOURS.get(name, "")} for name in ORDER],
     )
-    return page.replace("<!-- glyphs -->", glyph_definitions(page))
-
-
-def _stored(curves: Curves) -> list[Floats]:
-    """The curves in the order of `CURVES`."""
-    return [
-        curves.attention["common"],
-        curves.attention["dominant"],
-        curves.attention_modified["common"],
-        curves.attention_modified["dominant"],
-        curves.gamma,
-        curves.gamma_modified,
-        curves.relative_gain,
-        curves.relative_gain_theorem3,
-    ]

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import html
+import io
 import math
 import os
 import re
 import time
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from snapdyn.analytic.symbolic import Derivation, derivations
 from snapdyn.dynamics.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
-from snapdyn.figures.claim_pictures import claim_svg
-from snapdyn.figures.validity_maps import map_svg
+from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write
-from snapdyn.report.formulas import formula_html, glyph_definitions
-from snapdyn.report.pictures import figure_image, page_svg
-from snapdyn.report.prose import prose_html
+from snapdyn.report.mathematics import filled, formula_html, prose_html, prose_svg
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
@@ -56,8 +55,6 @@ ROLES = {
 }
 
 
-# Where the template leaves room for the outlines of the formulas' glyphs.
-GLYPHS_HERE = "<!-- glyphs -->"
 WORDS = ("no", "one", "two", "three", "four", "five")
 
 
@@ -179,13 +176,10 @@ def render(
         The page; it needs no other file.
     """
     templates = resources.files("snapdyn.report") / "templates"
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters.update(FILTERS)
     counts = report.count()
-    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
-    page = template.render(
+    page = filled(
+        templates / "report.html.j2",
+        FILTERS,
         claims=report.claims,
         counts={outcome: counts.get(outcome, 0) for outcome in VERDICTS if outcome in counts or outcome != NO_VERDICT},
         groups=_groups(report),
@@ -205,7 +199,7 @@ def render(
         wall_time=wall_time,
         style=Markup((templates / "report.css").read_text(encoding="utf-8")),
     )
-    return visible(page.replace(GLYPHS_HERE, glyph_definitions(page)))
+    return visible(page)
 
 
 def _groups(report: Report) -> dict[str, list[ClaimResult]]:
@@ -275,3 +269,103 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "words": lambda count: WORDS[count] if count < len(WORDS) else str(count),
     "outcome": outcome,
 }
+
+
+# Of the 17 figures, all are smaller as PNG with this many colours than as SVG, and they need no font of the reader's.
+COLOURS = 64
+# A figure with more white than this is lines on paper, which dark pages invert; maps of colours keep their meaning.
+LINES_ON_PAPER = 0.75
+# Paint that follows the page's colours. Outlines (wider than 3) stay black: they are behind white lines on a map.
+BLACK = re.compile(r"stroke:#000000(?!.*stroke-width:3)")
+PAINT = {
+    "fill:#ffffff;stroke": "fill:var(--paper);stroke",
+    "#0072b2": "var(--blue)",
+    "#d9d9d9": "var(--line)",
+    "#4c4c4c": "var(--soft)",
+    "#4d4d4d": "var(--soft)",
+    "#737373": "var(--soft)",
+}
+
+
+def page_svg(svg: str) -> str:
+    """Return an SVG of matplotlib with fewer characters, in the colours of the page, with mathematics in its labels.
+
+    Parameters
+    ----------
+    svg : str
+        One <svg> element without size (`snapdyn.figures.claim_pictures.claim_svg` and `map_svg`).
+
+    Returns
+    -------
+    str
+        One <svg> element: a tenth of a point precise, black and white as `currentColor` and the colour of the paper.
+    """
+    svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace("xlink:href", "href")
+    svg = re.sub(r' (xmlns[^=]*="|transform="rotate\(-0 )[^"]*"', "", svg)
+    svg = re.sub(r' style="([^"]*)"', lambda style: f' style="{_paint(style[1])}"', svg)
+    svg = re.sub(r' (?:d|transform|x|y|width|height|points)="[^"]*"', lambda place: _rounded(place[0]), svg)
+    svg = re.sub(r' d="([^"]*)"', lambda path: f' d="{_outline(path[1].strip())}"', svg)
+    # The marker itself has the stroke.
+    svg = re.sub(r"<use[^>]*>", lambda use: re.sub(r'stroke[^;"]*;?', "", use[0]).replace(' style=""', ""), svg)
+    # matplotlib's own <tspan> are letters of a formula, each in its place.
+    label = re.compile(r"(<text[^>]*>)([^<]+)(?=</text>)")
+    return label.sub(lambda text: text[1] + prose_svg(html.unescape(text[2].strip())), svg)
+
+
+def _rounded(text: str) -> str:
+    return re.sub(r"-?\d+\.\d+", lambda number: _number(float(number[0])), text)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0") if abs(value) >= 0.05 else "0"
+
+
+def _outline(path: str) -> str:
+    """Return a path's description without needless characters; lines of many points step by step."""
+    if not re.fullmatch(r"(M [-\d.]+ [-\d.]+ ?)(L [-\d.]+ [-\d.]+ ?){3,}", path):
+        return re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path)
+    points = [round(10 * float(value)) for value in re.findall(r"[-\d.]+", path)]
+    steps = [now - before for before, now in zip(points, points[2:], strict=False)]
+    written = " ".join(re.sub(r"^(-?)0\.", r"\1.", _number(step / 10)) for step in steps)
+    return f"M{points[0] / 10:g} {points[1] / 10:g}l{written.replace(' -', '-')}"
+
+
+def _paint(style: str) -> str:
+    """Return a style without spaces, fonts and defaults, black as the colour of the text."""
+    rules = [rule.strip().replace(": ", ":") for rule in style.split(";")]
+    kept = [rule for rule in rules if not rule.startswith("font-family") and rule != "stroke-dashoffset:0"]
+    text = BLACK.sub("stroke:currentColor", ";".join(kept))
+    text = "fill:none" if text == "fill:#ffffff" else text
+    for colour, variable in PAINT.items():
+        text = text.replace(colour, variable)
+    return text
+
+
+def figure_image(path: Path, alternative: str) -> str:
+    """Return a figure as an <img> that needs no other file.
+
+    Parameters
+    ----------
+    path : Path
+        The PNG.
+    alternative : str
+        Text for readers who do not see it.
+
+    Returns
+    -------
+    str
+        The picture with COLOURS colours. Its class is "lines" where a dark page may invert it, else "colours".
+    """
+    from PIL import Image
+
+    written = io.BytesIO()
+    with Image.open(path) as image:
+        picture = image.convert("RGB")
+    bright = picture.convert("L").histogram()
+    kind = "lines" if sum(bright[251:]) > LINES_ON_PAPER * sum(bright) else "colours"
+    picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
+        written, format="png", optimize=True
+    )
+    source = "data:image/png;base64," + b64encode(written.getvalue()).decode()
+    size = f'width="{picture.width}" height="{picture.height}"'
+    return f'<img class="{kind}" src="{source}" {size} alt="{html.escape(alternative)}" loading="lazy">'

@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
-from snapdyn.report.formulas import formula_html, glyph_definitions
+from snapdyn.report.mathematics import formula_html, glyph_definitions
 
 LOG = logging.getLogger(__name__)
 

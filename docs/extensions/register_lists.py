@@ -9,7 +9,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from snapdyn.report.prose import pieces
+from snapdyn.report.mathematics import pieces
 from snapdyn.validation import CLAIMS, FINDINGS
 from snapdyn.validation.register import Claim
 

@@ -1,10 +1,13 @@
-"""One cell of a sweep: run what its sections say, and measure the observables."""
+"""Cells of a sweep: run what their sections say, measure the observables, keep what is finished on disk."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,13 +17,14 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
+from snapdyn.dynamics.parallel import machine
+from snapdyn.dynamics.registry import plugin_versions
+from snapdyn.dynamics.storage import DAMAGED, output_folder, read_record, source_hash, write_record
+from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.dynamics.user_files import load_file, loaded_files
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
-from snapdyn.experiments.run_sections import RunSection
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
-from snapdyn.experiments.sweep.store import checkpoint_file, code_hash
-from snapdyn.experiments.system_sections import SystemSection
 from snapdyn.validation.design import Values, chosen, declared_values
 from snapdyn.validation.observables import transition_event
 
@@ -95,8 +99,12 @@ def run_cells(
                 measured = run = section.train(Path(folder), checkpoint=checkpoint_file(Path(out), cell.key))
             else:
                 measured = _run(kind, cell.sections, wanted, folder)
-            plain = _checked(wanted, _plain({each.name: each.values(measured) for each in wanted}))
-            outcome = Outcome(cell.number, time.perf_counter() - started, plain, run=run)
+            plain = {each.name: _plain(each.values(measured)) for each in wanted}
+            try:
+                values = declared_values(wanted, plain)
+            except ValueError as error:
+                raise InputError(f"{error}; correct the observable") from error
+            outcome = Outcome(cell.number, time.perf_counter() - started, values, run=run)
         except Exception as error:  # an error in one cell is the result of that cell
             reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
             seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
@@ -120,48 +128,35 @@ def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
 def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str) -> Any:
     """Run a cell; the result is what its observables measure."""
     classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
-    measures_transition = [each.name for each in observables if each.needs_transition]
+    transition = " and ".join(each.name for each in observables if each.needs_transition)
     if kind == ODE:
         system, run = (_section(kind, name, sections[name]) for name in ("system", "run"))
-        return _integrated(system, run, classes, measures_transition)
+        built, events = system.build(classes), {}
+        if transition:
+            if classes is None:
+                raise InputError(
+                    f"expected a system of classes for {transition}, received {system.kind}; leave them out of "
+                    "observables"
+                )
+            events["transition"] = transition_event(classes.vocab_size)
+        return _finished(run.integrate(built, events=events))
     assert classes is not None  # the file has them, or is refused
     if kind == LADDER:
         return _section(kind, "ladder", sections["ladder"]).compute(classes)
-    return _descended(_section(kind, "sgd", sections["sgd"]), classes, bool(measures_transition))
-
-
-def _integrated(
-    section: SystemSection, run: RunSection, classes: SequenceClasses | None, measures_transition: Sequence[str]
-) -> Trajectory:
-    system = section.build(classes)
-    events = {}
-    if measures_transition:
-        if classes is None:
-            raise InputError(
-                f"expected a system of classes for {' and '.join(measures_transition)}, received {section.kind}; "
-                "leave them out of observables"
-            )
-        events["transition"] = transition_event(classes.vocab_size)
-    return _whole(run.integrate(system, events=events))
-
-
-def _descended(
-    section: training_sections.SGDSection, classes: SequenceClasses, measures_transition: bool
-) -> Trajectory:
-    settings = section.settings()
-    if measures_transition and settings["residual"]:
+    section: training_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
+    settings, record = section.settings(), section.record
+    if transition and settings["residual"]:
         raise InputError(
             "expected no residual with the observable transition_time of SGD, received residual = true; leave one out"
         )
-    record: Any = section.record
     if record is None:
-        record = np.union1d([0], np.geomspace(1, section.steps, RECORDED_STEPS).round().astype(int))
+        record = np.union1d([0], np.geomspace(1, section.steps, RECORDED_STEPS).round().astype(int)).tolist()
     (seed,) = section.seed_list()
-    settings |= {"seed": seed, "record": record, "save_decoder": measures_transition}
-    return _whole(sgd(classes, section.eta_Y, section.eta_Z, section.steps, **settings))
+    settings |= {"seed": seed, "record": record, "save_decoder": bool(transition)}
+    return _finished(sgd(classes, section.eta_Y, section.eta_Z, section.steps, **settings))
 
 
-def _whole(run: Trajectory) -> Trajectory:
+def _finished(run: Trajectory) -> Trajectory:
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if run.status != "finished":
@@ -169,15 +164,119 @@ def _whole(run: Trajectory) -> Trajectory:
     return run
 
 
-def _checked(observables: Sequence[Observable], values: Values) -> Values:
-    try:
-        return declared_values(observables, values)
-    except ValueError as error:
-        raise InputError(f"{error}; correct the observable") from error
+def _plain(value: Any) -> Any:
+    """A number or array of numpy as Python's, for JSON."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def _plain(values: Values) -> Values:
-    """Numbers and arrays of numpy as Python's, for JSON."""
-    return {
-        name: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value for name, value in values.items()
-    }
+# What a cell can run: all rooms below the figures, and the checks of input.
+SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors")
+
+
+def code_hash() -> str:
+    """Hash of the code that the numbers of a cell come from, with loaded files of a user's and versions of plugins."""
+    return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values()), *plugin_versions()])
+
+
+class Cells:
+    """Finished cells in the folder OUT/cells, and trained transformers in OUT/runs.
+
+    Sweeps that run at once may share the folder: a file appears whole or not at all, and files of the same name hold
+    the same numbers.
+
+    Parameters
+    ----------
+    out : str or os.PathLike
+        Folder of the sweep's results.
+    observables : sequence of Observable
+        What a cell holds.
+    warn : callable (sentence)
+        Called for each damaged file.
+    with_runs : bool
+        Whether a cell is finished only with its trained transformer.
+    """
+
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        observables: Sequence[Observable],
+        warn: Callable[[str], None],
+        with_runs: bool = False,
+    ) -> None:
+        self.folder = output_folder(Path(out) / "cells")
+        self.runs = Path(out) / "runs"
+        self._checkpoints = Path(out) / "checkpoints"
+        self._observables = observables
+        self._warn = warn
+        self._with_runs = with_runs
+        self._damaged: set[str] = set()
+        if with_runs:
+            output_folder(self._checkpoints)
+
+    def get(self, key: str) -> Values | None:
+        """Values of a finished cell, else None; a damaged file is named once and counts as not finished."""
+        file = self.folder / f"{key}.json"
+        if key in self._damaged or not os.path.lexists(file):
+            return None
+        try:
+            cell = read_record(file, "cell")
+            if cell["key"] != key:
+                raise ValueError("it holds another cell")
+            values = declared_values(self._observables, cell["values"])
+        except DAMAGED as error:
+            self._damaged.add(key)
+            self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error}){_set_aside(file)}")
+            return None
+        if self._with_runs:
+            try:
+                load_transformer_run(self.run_file(key))
+            except InputError as error:
+                self._damaged.add(key)
+                self._warn(f"the run of a finished cell is missing or damaged, and is trained again: {error}")
+                return None
+        return values
+
+    def add(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
+        """Store a finished cell. The swept parameters in its file are for human readers only."""
+        if run is not None:
+            output_folder(self.runs)
+            run.save(self.run_file(key))
+        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
+        write_record(self.folder / f"{key}.json", "cell", body)
+        if run is not None:
+            self.remove_checkpoints({key})
+
+    def remove_checkpoints(self, keys: Container[str]) -> None:
+        """Remove the checkpoints of finished cells; a process that still trains one of them writes its own anew."""
+        for file in self._checkpoints.glob("*"):
+            if file.name.partition(".")[0] in keys:
+                file.unlink(missing_ok=True)
+
+    def run_file(self, key: str) -> Path:
+        """File of the trained transformer of a cell."""
+        return self.runs / f"{key}.nc"
+
+
+def checkpoint_file(out: Path, key: str) -> Path | None:
+    """File for the checkpoints of a cell that this process trains; None where it does not see the folder of the sweep.
+
+    The newest checkpoint of another process is renamed to this file, so that the training goes on from there. If the
+    other process still runs, its next checkpoint appears under its own name again.
+    """
+    folder = out / "checkpoints"
+    if not folder.is_dir():
+        return None
+    own = folder / f"{key}.{machine()}-{os.getpid()}"
+    with suppress(FileNotFoundError):  # none, or renamed by another process at this moment
+        max(folder.glob(f"{key}.*"), key=lambda file: file.stat().st_mtime, default=own).replace(own)
+    return own
+
+
+def _set_aside(path: Path) -> str:
+    """Rename what stands in the place of a file and is none, such as a folder; the end of a sentence that says so."""
+    if path.is_file() or not os.path.lexists(path):
+        return ""
+    names = (path.with_name(f"{path.name}.aside{i}") for i in itertools.count(1))
+    aside = next(name for name in names if not os.path.lexists(name))
+    path.rename(aside)
+    return f"; what stood there is now {aside.name!r}"

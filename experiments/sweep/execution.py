@@ -30,9 +30,8 @@ from snapdyn.dynamics.parallel import WorkerPool, cores
 from snapdyn.dynamics.storage import output_folder, provenance
 from snapdyn.dynamics.user_files import loaded_files
 from snapdyn.errors import InputError, whole
-from snapdyn.experiments.sweep.cells import Outcome, run_cells
+from snapdyn.experiments.sweep.cells import Cells, Outcome, code_hash, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
-from snapdyn.experiments.sweep.store import Cells, code_hash
 from snapdyn.validation.design import TIME, Column, Values, table
 
 FORMAT = "snapdyn sweep 1"
@@ -93,33 +92,24 @@ class WorkersLost(Exception):
 
 
 class _Results:
-    """Values and reasons for failure by number of the cell; cells with the same settings share them.
+    """What is known of every cell; cells with the same settings have one key, and share it.
 
     Outcomes stand in `received` until they are recorded: an interruption loses and counts none twice.
     """
 
     def __init__(self, cells: Sequence[tuple[Cell, Mapping[str, Any]]], store: Cells) -> None:
         self.cells, self.store = cells, store
-        self.numbers: dict[str, list[int]] = {}
-        for cell, _ in cells:
-            self.numbers.setdefault(cell.key, []).append(cell.number)
-        self.values: list[Values | None] = [None] * len(cells)
-        self.reasons: dict[int, str] = {}
+        self.different = {cell.key: cell for cell, _ in reversed(cells)}  # the first cell of each key
         self.received: deque[Outcome] = deque()
-        self.taken_over: set[str] = set()
-        self.computed: set[str] = set()
-        self.failed: set[str] = set()
-        self.bad_input: set[str] = set()
+        self.taken_over: dict[str, Values] = {}
+        self.computed: dict[str, Outcome] = {}
 
     def take_over(self, cell: Cell) -> bool:
         """Whether another run has stored this cell; then its values are recorded."""
         values = self.store.get(cell.key)
-        if values is None:
-            return False
-        for number in self.numbers[cell.key]:
-            self.values[number] = values
-        self.taken_over.add(cell.key)
-        return True
+        if values is not None:
+            self.taken_over[cell.key] = values
+        return values is not None
 
     def store_received(self) -> None:
         """Store and record the cells that this run has computed."""
@@ -128,32 +118,35 @@ class _Results:
             cell, parameters = self.cells[outcome.number]
             if outcome.values is not None:
                 self.store.add(cell.key, parameters, outcome.values, outcome.run)
-            self._record(cell.key, outcome)
+            self.computed[cell.key] = outcome
             self.received.popleft()
-
-    def _record(self, key: str, outcome: Outcome) -> None:
-        for number in self.numbers[key]:
-            self.values[number] = outcome.values
-            if outcome.values is None:
-                self.reasons[number] = outcome.reason
-        if outcome.values is None:
-            self.failed.add(key)
-        if outcome.bad_input:
-            self.bad_input.add(key)
-        self.computed.add(key)
 
     def unfinished(self) -> int:
         """Number of different settings that have neither been computed nor taken over."""
-        return len(self.numbers) - len(self.computed) - len(self.taken_over)
+        return len(self.different) - len(self.computed) - len(self.taken_over)
+
+    def failed(self) -> list[Outcome]:
+        """Outcomes without values."""
+        return [outcome for outcome in self.computed.values() if outcome.values is None]
+
+    def values(self) -> list[Values | None]:
+        """Values of every cell, in the order of the design; None of one that failed or has not run."""
+        known = self.taken_over | {key: outcome.values for key, outcome in self.computed.items()}
+        return [known.get(cell.key) for cell, _ in self.cells]
+
+    def failures(self) -> dict[int, str]:
+        """Reason by number of each cell that failed, in the order of the design."""
+        reasons = {self.cells[outcome.number][0].key: outcome.reason for outcome in self.failed()}
+        return {cell.number: reasons[cell.key] for cell, _ in self.cells if cell.key in reasons}
 
     def check_not_all_bad(self) -> None:
         """Raise InputError where all cells fail with the same kind of bad input."""
-        kinds = {NUMBER.sub("#", reason) for reason in self.reasons.values()}
-        if len(self.bad_input) == len(self.numbers) and len(kinds) == 1:
-            kind = "error" if len(set(self.reasons.values())) == 1 else "kind of error"
+        reasons = [outcome.reason for outcome in self.failed() if outcome.bad_input]
+        if len(reasons) == len(self.different) and len({NUMBER.sub("#", reason) for reason in reasons}) == 1:
+            kind = "error" if len(set(reasons)) == 1 else "kind of error"
             raise InputError(
-                f"expected a cell that can be run, received the same {kind} from all {len(self.numbers)} cells: "
-                f"{self.reasons[0]}"
+                f"expected a cell that can be run, received the same {kind} from all {len(reasons)} cells: "
+                f"{self.failures()[0]}"
             )
 
 
@@ -232,8 +225,7 @@ def run_sweep(
     folder = output_folder(out, f"{sweep.name}.nc")
     store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
     results = _Results(cells, store)
-    # Cells with the same settings are run once.
-    waiting = [cell for cell, _ in cells if results.numbers[cell.key][0] == cell.number and not results.take_over(cell)]
+    waiting = [cell for cell in results.different.values() if not results.take_over(cell)]
     store.remove_checkpoints(results.taken_over)
     _shuffle(waiting)
     total, stopped = len(waiting), ""
@@ -259,7 +251,8 @@ def run_sweep(
         results.check_not_all_bad()
     for again in (True, False):
         try:
-            dataset = dataset_of(sweep, results.values, results.reasons)
+            values, failures = results.values(), results.failures()
+            dataset = dataset_of(sweep, values, failures)
             path = folder / f"{sweep.name}.nc" if results.computed or results.taken_over else None
             if path is not None:
                 write_netcdf(dataset, path, FORMAT)
@@ -273,9 +266,9 @@ def run_sweep(
         dataset=dataset,
         taken_over=len(results.taken_over),
         computed=len(results.computed),
-        failures=dict(sorted(results.reasons.items())),
-        failed=len(results.failed),
-        missing=sum(values is None for values in results.values) - len(results.reasons),
+        failures=failures,
+        failed=len(results.failed()),
+        missing=values.count(None) - len(failures),
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )

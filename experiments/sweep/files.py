@@ -7,12 +7,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.observables import (
@@ -24,14 +24,13 @@ from snapdyn.dynamics.observables import (
     Observable,
     declare_own_observables,
 )
+from snapdyn.dynamics.storage import hashed_name
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.run_sections import RUN
-from snapdyn.experiments.sweep.store import cell_key
-from snapdyn.experiments.system_sections import system_models
-from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model
+from snapdyn.experiments.system_sections import RUN, system_models
+from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model, under
 from snapdyn.validation.design import (
     MOST_CELLS,
     Design,
@@ -44,6 +43,7 @@ from snapdyn.validation.design import (
 )
 
 SEED = "sgd.seed"
+FORMAT = 1  # of the files of cells
 
 
 class Range(Section):
@@ -60,7 +60,7 @@ class Range(Section):
             first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)
         else:
-            _require_finite(name, "first", self.first, "last", self.last)
+            _require_finite(self, name)
             numbers = np.linspace(self.first, self.last, self.count)
         return list(dict.fromkeys(map(round, numbers.tolist()))) if whole_numbers else numbers.tolist()
 
@@ -77,7 +77,7 @@ class Spread(Section):
         low, high = self.low, self.high
         if not low < high:
             raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
-        _require_finite(name, "low", low, "high", high)
+        _require_finite(self, name)
         if whole_numbers:
             low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
             if not low < high:
@@ -93,8 +93,9 @@ class Spread(Section):
         return [round(number) for number in numbers.tolist()] if whole_numbers else numbers.tolist()
 
 
-def _require_finite(name: str, first: str, low: float, last: str, high: float) -> None:
+def _require_finite(table: Range | Spread, name: str) -> None:
     """Check that the distance of two finite numbers is finite, as numpy needs it."""
+    (first, low), (last, high), *_ = table
     if not math.isfinite(high - low):
         raise InputError(
             f"expected {first} and {last} of {name} less than 1e308 apart, received {low:g} and {high:g}; take a "
@@ -218,125 +219,9 @@ class SweptSeeds(training_sections.SeedsSection, extra="allow"):
     """Seeds of [sgd]; its other keys are checked with the values of each cell."""
 
 
-class SweepFile(Section):
-    """A sweep file. Keys of the sections of a cell may be swept: they are checked with the values of each cell."""
-
-    kind: ClassVar[str]
-    sweep: by_key("design", {"grid": GridSection, "list": ListSection, "random": RandomSection})  # type: ignore[valid-type]
-    phase: PhaseSection | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_its_plugins(cls, values: Any) -> Any:
-        load_plugins(*(_under(values, section, key) for section, key in (("system", "kind"), ("sweep", "observables"))))
-        return values
-
-    @property
-    def sections(self) -> dict[str, dict[str, Any]]:
-        """The sections of a cell, as written."""
-        given = {name: value for name, value in self if name in self.model_fields_set - {"sweep", "phase"}}
-        return {
-            name: value.model_dump(exclude_unset=True) if isinstance(value, Section) else value
-            for name, value in given.items()
-        }
-
-    @cached_property
-    def design(self) -> Design:
-        """The design of the parameters."""
-        known, sections = models(self.kind), self.sections
-        whole_numbers = {}
-        for name in self.sweep.parameters:
-            section, _, key = name.partition(".")
-            if section not in sections:
-                raise unknown_name(f"the section of {name!r} in [sweep]", section, sections)
-            whole_numbers[name] = _takes_whole_numbers(known[section], sections[section].get("kind"), key)
-        return self.sweep.design_of(whole_numbers, self._seeds())
-
-    def _seeds(self) -> dict[str, list[Value]]:
-        """Seeds that are a parameter besides those of [sweep]."""
-        return {}
-
-    @cached_property
-    def observables(self) -> tuple[str, ...]:
-        """Observables to measure in each cell."""
-        known = observables_of(self.kind)
-        named = self.sweep.observables
-        if named is None:
-            return self._default_observables()
-        for name in named:
-            if name not in known:
-                (section,) = (name for name, file in FILES.items() if file.kind == self.kind)
-                raise unknown_name(f"observables of a sweep with [{section}]", name, known)
-        if not named:
-            raise InputError(
-                f"expected at least one observable in [sweep], received none; choose of {', '.join(known)}"
-            )
-        return tuple(named)
-
-    def _default_observables(self) -> tuple[str, ...]:
-        return default_observables(self.kind)
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> SweepFile:
-        design, observables = self.design, self.observables
-        if self.phase is not None:
-            _check_phase(self.phase, design, chosen(self.kind, observables))
-        return self
-
-
-class SystemSweep(SweepFile):
-    """Cells that integrate a system."""
-
-    kind = ODE
-    classes: dict[str, Any] | None = None
-    system: dict[str, Any]
-    run: dict[str, Any]
-
-    def _default_observables(self) -> tuple[str, ...]:
-        model = system_models().get(str(self.system.get("kind")))
-        return default_observables(self.kind, model is None or model.takes_classes(), model and model.system)
-
-
-class SGDSweep(SweepFile):
-    """Cells of one run of SGD."""
-
-    kind = SGD
-    classes: dict[str, Any]
-    sgd: SweptSeeds
-
-    def _seeds(self) -> dict[str, list[Value]]:
-        """Seeds of [sgd], unless [sweep] varies the seed."""
-        if "sgd.seeds" in self.sweep.parameters:
-            raise InputError(f"expected {SEED} in [sweep], a seed per cell, received sgd.seeds; rename it")
-        if SEED not in self.sweep.parameters:
-            return {SEED: list(self.sgd.seed_list())}
-        if "seeds" in self.sgd.model_fields_set:
-            raise InputError(f"expected seeds in [sgd] or {SEED} in [sweep], received both; keep one of them")
-        return {}
-
-
-class LadderSweep(SweepFile):
-    """Cells of a ladder of approximations."""
-
-    kind = LADDER
-    classes: dict[str, Any]
-    ladder: dict[str, Any]
-
-
-class TransformerSweep(SweepFile):
-    """Cells that train a transformer."""
-
-    kind = TRANSFORMER
-    transformer: dict[str, Any]
-
-
-# By the section that says what a cell runs.
-FILES: dict[str, type[SweepFile]] = {
-    "system": SystemSweep,
-    "sgd": SGDSweep,
-    "ladder": LadderSweep,
-    "transformer": TransformerSweep,
-}
+DESIGNS = by_key("design", {"grid": GridSection, "list": ListSection, "random": RandomSection})
+# Kind of cell by the section that says what a cell runs.
+KINDS = {"system": ODE, "sgd": SGD, "ladder": LADDER, "transformer": TRANSFORMER}
 
 
 @dataclass(frozen=True)
@@ -384,7 +269,8 @@ class Sweep:
                     file = read_model(of_sections[name], {name: values | keys}, f"{self.name}.toml")
                     known[made_of] = self._described(getattr(file, name))
                 sections[name], identities[name] = known[made_of]
-            yield Cell(number, cell_key(code, self.kind, self.observables, identities), sections), parameters
+            facts = (FORMAT, code, self.kind, sorted(self.observables), sorted(identities.items()))
+            yield Cell(number, hashed_name(facts), sections), parameters
 
     def _described(self, section: Section) -> tuple[str, str]:
         """Canonical JSON of a section, and what identifies it: with the hash of each file that it names."""
@@ -429,13 +315,6 @@ def load_plugins(system: Any, observables: Any) -> None:
     OBSERVABLES.load_named(observables if isinstance(observables, (list, tuple)) else [])
 
 
-def _under(values: Any, *keys: str) -> Any:
-    """What a file has under some keys; None where it has nothing there."""
-    for key in keys:
-        values = values.get(key) if isinstance(values, dict) else None
-    return values
-
-
 def taken_names() -> frozenset[str]:
     """Names in a result that no parameter may have."""
     known = all_observables()
@@ -443,7 +322,7 @@ def taken_names() -> frozenset[str]:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """Read and check a file for `snapdyn sweep`.
+    """Read and check a file for `snapdyn sweep`; keys of the sections of a cell are checked with the values of each.
 
     Raises
     ------
@@ -451,14 +330,70 @@ def read_sweep(path: Path) -> Sweep:
         One sentence with the section or key, what was expected, what was received, what to do.
     """
     values = read_toml(path)
-    given = [name for name in FILES if name in values]
+    given = [name for name in KINDS if name in values]
     if len(given) != 1:
         raise InputError(
-            f"expected one of the sections [{'], ['.join(FILES)}] in {str(path)!r}, received "
+            f"expected one of the sections [{'], ['.join(KINDS)}] in {str(path)!r}, received "
             f"{' and '.join(given) or 'none'}; it says what a cell runs"
         )
-    file = read_model(FILES[given[0]], values, repr(str(path)))
-    return Sweep(path.stem, path.parent, file.kind, file.sections, file.design, file.observables, file.phase)
+    kind = KINDS[given[0]]
+    load_plugins(under(values, "system", "kind"), under(values, "sweep", "observables"))
+    of_cell: dict[str, Any] = {
+        name: (SweptSeeds if name == "sgd" else dict[str, Any], None if (kind, name) == (ODE, "classes") else ...)
+        for name in models(kind)
+    }
+    model = create_model(
+        "SweepFile", __base__=Section, sweep=(DESIGNS, ...), phase=(PhaseSection | None, None), **of_cell
+    )
+    file: Any = read_model(model, values, repr(str(path)))
+    sections = {name: values[name] for name in of_cell if name in values}
+    observables = _observables(kind, given[0], file.sweep.observables, sections)
+    whole_numbers = {}
+    for name in file.sweep.parameters:
+        section, _, key = name.partition(".")
+        if section not in sections:
+            raise unknown_name(f"the section of {name!r} in [sweep]", section, sections)
+        whole_numbers[name] = _takes_whole_numbers(models(kind)[section], sections[section].get("kind"), key)
+    seeds = _seeds(file) if kind == SGD else {}
+    sweep = Sweep(
+        path.stem,
+        path.parent,
+        kind,
+        sections,
+        file.sweep.design_of(whole_numbers, seeds),
+        observables,
+        file.phase,
+    )
+    if file.phase is not None:
+        _check_phase(file.phase, sweep.design, sweep.measured)
+    return sweep
+
+
+def _seeds(file: Any) -> dict[str, list[Value]]:
+    """Seeds of [sgd], a parameter besides those of [sweep]; none where [sweep] varies the seed."""
+    if "sgd.seeds" in file.sweep.parameters:
+        raise InputError(f"expected {SEED} in [sweep], a seed per cell, received sgd.seeds; rename it")
+    if SEED not in file.sweep.parameters:
+        return {SEED: list(file.sgd.seed_list())}
+    if "seeds" in file.sgd.model_fields_set:
+        raise InputError(f"expected seeds in [sgd] or {SEED} in [sweep], received both; keep one of them")
+    return {}
+
+
+def _observables(
+    kind: str, section: str, named: list[str] | None, sections: dict[str, dict[str, Any]]
+) -> tuple[str, ...]:
+    """Observables to measure in each cell, those that the file names or the defaults of its kind."""
+    if named is None:
+        system = system_models().get(str(under(sections, "system", "kind"))) if kind == ODE else None
+        return default_observables(kind, system is None or system.takes_classes(), system and system.system)
+    known = observables_of(kind)
+    for name in named:
+        if name not in known:
+            raise unknown_name(f"observables of a sweep with [{section}]", name, known)
+    if not named:
+        raise InputError(f"expected at least one observable in [sweep], received none; choose of {', '.join(known)}")
+    return tuple(named)
 
 
 def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
@@ -473,12 +408,11 @@ def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
 
 
 def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]) -> None:
-    axes = {axis.name: len(axis) for axis in design.axes if axis.name != "cell"}
-    is_grid = design.axes[0].name != "cell"
-    if len(axes) < 2 or not is_grid:
+    axes = {axis.name: axis for axis in design.axes}
+    if len(axes) < 2 or "cell" in axes:
         raise InputError(
             "expected a grid of at least two parameters with a section [phase], received "
-            f"{'a grid of one' if is_grid else 'another design'}; vary two on a grid, or leave out [phase]"
+            f"{'another design' if 'cell' in axes else 'a grid of one'}; vary two on a grid, or leave out [phase]"
         )
     for name in (phase.x, phase.y):
         if name not in axes:
@@ -486,11 +420,11 @@ def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]
     if phase.x == phase.y:
         raise InputError(f"expected two different axes in [phase], received {shown(phase.x)} twice; change one of them")
     for name in (phase.x, phase.y):
-        values = next(axis for axis in design.axes if axis.name == name).parameters.values()
-        if axes[name] < 2 or any(isinstance(value, (bool, str)) for column in values for value in column):
+        (values,) = axes[name].parameters.values()
+        if len(values) < 2 or any(isinstance(value, (bool, str)) for value in values):
             raise InputError(
                 f"expected at least two numbers on the axis {name} of [phase], received "
-                f"{'one' if axes[name] < 2 else 'texts or true/false'}; take another axis, or no [phase]"
+                f"{'one' if len(values) < 2 else 'texts or true/false'}; take another axis, or no [phase]"
             )
     names = [each.name for each in measured if not each.dims and not each.text]
     if not names:
@@ -500,7 +434,7 @@ def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]
         )
     if phase.variable not in names:
         raise unknown_name("variable in [phase]", phase.variable, names)
-    others = [name for name, length in axes.items() if name not in (phase.x, phase.y, "seed") and length > 1]
+    others = [name for name in axes if name not in (phase.x, phase.y, "seed") and len(axes[name]) > 1]
     if others:
         raise InputError(
             f"expected no axis besides x, y and seed with a section [phase], received {', '.join(others)} with several "

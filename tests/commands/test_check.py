@@ -66,7 +66,7 @@ def test_ctrl_c_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snapdyn.experiments.check_files.CheckFile.run", interrupted)
+    monkeypatch.setattr("snapdyn.experiments.run_files.CheckFile.run", interrupted)
     assert run(tmp_path, "--output", str(target)) == 130
     assert target.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.json", "instance.toml"]

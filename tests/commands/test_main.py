@@ -30,7 +30,7 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        (["check", "a.toml"], "snapdyn.experiments.check_files.read_check"),
+        (["check", "a.toml"], "snapdyn.experiments.run_files.read_check"),
         (["compare", "a.toml"], "snapdyn.experiments.run_files.read_comparison"),
         (["equations"], "snapdyn.validation.equations.equation_text"),
         (["figures"], "snapdyn.figures.write"),
@@ -120,8 +120,12 @@ def test_jobs_below_one(command: str, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 OUTPUTS = [
-    (f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc", "run.nc", "experiments.run_sections.integrate"),
-    (f"check {EXAMPLES}/own_classes.toml --output OUT/a.tex", "a.tex", "experiments.check_files.CheckFile.run"),
+    (
+        f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc",
+        "run.nc",
+        "experiments.system_sections.integrate",
+    ),
+    (f"check {EXAMPLES}/own_classes.toml --output OUT/a.tex", "a.tex", "experiments.run_files.CheckFile.run"),
     ("validate lemma6 --json OUT/a.json", "a.json", "validation.verdicts.checked"),
     ("explore --static OUT/page.html", "page.html", "explorer.static_page.precompute"),
     (

@@ -9,8 +9,7 @@ import pytest
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.run_sections import RUN
-from snapdyn.experiments.system_sections import system_models
+from snapdyn.experiments.system_sections import RUN, system_models
 from tests.experiments.helpers import REDUCED
 
 BUILDERS: dict[str, Callable[..., object]] = {

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.explorer.curves import QUICK_CLAIMS, compute_curves, verdicts
-from snapdyn.explorer.settings import Settings
+from snapdyn.explorer.curves import ORDER, QUICK_CLAIMS, compute_curves, verdicts
+from snapdyn.explorer.settings import Settings, overlap_steps
 from snapdyn.explorer.static_page import CURVES, POINTS, Grid, build_static_page
-from snapdyn.explorer.steps import overlap_steps
-from snapdyn.explorer.verdict_table import ORDER
 from tests.explorer.browser import CHROMIUM, opened
 
 SMALL = Grid((3, 10), (100, 10**6), (0.3, 0.4), (2, 9), (10.0,), (None, 1000))

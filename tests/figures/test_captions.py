@@ -9,7 +9,7 @@ import xarray
 from snapdyn.dynamics import single_common_token
 from snapdyn.figures import DrawnFigure
 from snapdyn.figures.register import FIGURES
-from snapdyn.figures.syn_small import DOMINANT
+from snapdyn.figures.shared_runs import DOMINANT
 from tests.helpers import ROOT
 
 pytestmark = pytest.mark.slow

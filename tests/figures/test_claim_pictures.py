@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from snapdyn.figures import claim_svg
-from snapdyn.figures.axes import cell_edges
-from snapdyn.figures.claim_pictures import MOST_POINTS, thinned
-from snapdyn.figures.validity_maps import map_svg, threshold_lines
+from snapdyn.figures.claim_pictures import MOST_POINTS, map_svg, thinned, threshold_lines
+from snapdyn.figures.layout import cell_edges
 from snapdyn.validation.pictures import Map, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 
+from snapdyn.commands import summaries
 from snapdyn.commands.main import main
-from snapdyn.commands.summaries import sweep as summaries
 from snapdyn.dynamics.storage import code_version
 from snapdyn.experiments.sweep import execution
 

@@ -13,8 +13,7 @@ import pytest
 
 from snapdyn.dynamics import memory
 from snapdyn.errors import InputError
-from snapdyn.experiments.check_files import read_check
-from snapdyn.experiments.run_files import Simulation, read_comparison, read_simulation
+from snapdyn.experiments.run_files import Simulation, read_check, read_comparison, read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))

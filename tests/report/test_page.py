@@ -20,8 +20,8 @@ import snapdyn.report.page
 import snapdyn.validation
 from snapdyn.analytic.symbolic import derivations
 from snapdyn.figures import FIGURES
+from snapdyn.report.mathematics import prose_html
 from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, render
-from snapdyn.report.prose import prose_html
 from snapdyn.validation import CLAIMS, ClaimResult, Map, Picture, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow

@@ -9,7 +9,7 @@ import pytest
 
 from snapdyn import InputError
 from snapdyn.analytic.certificates import CERTIFICATES, Inequality, Statement, prove, prover
-from snapdyn.report.formulas import formula_html
+from snapdyn.report.mathematics import formula_html
 
 
 def test_a_true_inequality_is_proved_with_a_bound_below_the_minimum() -> None:

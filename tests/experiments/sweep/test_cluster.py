@@ -15,8 +15,8 @@ import xarray
 
 from snapdyn.commands.main import main
 from snapdyn.experiments.sweep import execution
+from snapdyn.experiments.sweep.cells import Cells
 from snapdyn.experiments.sweep.files import read_sweep
-from snapdyn.experiments.sweep.store import Cells
 
 SWEEP = """
 [classes]

@@ -1,16 +1,21 @@
-"""Parameters of figures: arguments of `compute`, of the same types as the keys of a TOML section."""
+"""What a figure declares: its parameters (arguments of `compute`, keys of TOML sections) and its statements."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from snapdyn.errors import LARGEST_WHOLE, shown
-from snapdyn.experiments.signature_sections import section_model
-from snapdyn.experiments.toml_files import Section
+from snapdyn.errors import LARGEST_WHOLE, InputError, shown, unknown_name
+from snapdyn.experiments.toml_files import Section, read_sections, section_model
+from snapdyn.validation.measured import Measured
+from snapdyn.validation.properties import Measure, Property
+
+if TYPE_CHECKING:
+    import xarray
 
 # Arguments of `compute` that are no parameters of the figure.
 RESERVED = ("level", "runs")
@@ -102,3 +107,78 @@ def value_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(value_text, value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+class FiguresSection(Section, extra="allow"):
+    """Parameters of each figure by its id, as written."""
+
+    __pydantic_extra__: dict[str, dict[str, Any]]
+
+
+def read_figures(path: Path, known: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Read the parameters of figures by id.
+
+    Parameters
+    ----------
+    path : path
+        A file with sections such as [figures.3]; a section without keys chooses a figure with its defaults.
+    known : collection of str
+        Ids of figures.
+
+    Returns
+    -------
+    dict
+        Parameters by id, as written: the figure checks them.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, has other sections, or names an unknown figure.
+    """
+    figures = read_sections(path, {"figures": FiguresSection}, ("figures",))["figures"].model_extra
+    if not figures:
+        raise InputError(f"expected sections such as [figures.3] in {str(path)!r}, received none; add one")
+    for name in figures:
+        if name not in known:
+            raise unknown_name(f"a figure in [figures] of {str(path)!r}", name, known)
+    return dict(figures)
+
+
+Number = Callable[["xarray.Dataset"], Any]
+"""What reads one number from the data of a figure; None where they have none."""
+
+
+def statement(
+    name: str,
+    rung: str,
+    number: Number,
+    at_most: float | Number | None = None,
+    at_least: float | Number | None = None,
+    wrong: Mapping[str, Number] | None = None,
+) -> Property:
+    """Return a statement of a figure: a number of its data and its bound, which the numbers of wrong theories break.
+
+    Parameters
+    ----------
+    name : str
+        What is measured.
+    rung : str
+        Rung of the ladder on which it is measured.
+    number : callable
+        ``number(dataset)``.
+    at_most, at_least : float or callable
+        One of them: the bound, or what reads it from the data.
+    wrong : mapping of str to callable, optional
+        Wrong theories by name; what each would measure.
+    """
+
+    def against_the_bound(number: Number) -> Measure:
+        def measure(dataset: xarray.Dataset) -> Measured | None:
+            value = number(dataset)
+            most, least = (bound(dataset) if callable(bound) else bound for bound in (at_most, at_least))
+            return None if value is None else Measured(float(value), most, least)
+
+        return measure
+
+    controls = {f"wrong theory: {theory}": against_the_bound(of_theory) for theory, of_theory in (wrong or {}).items()}
+    return Property(name, rung, against_the_bound(number), controls=controls)

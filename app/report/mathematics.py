@@ -1,12 +1,13 @@
-"""LaTeX formulas as inline SVG, drawn by matplotlib's mathtext: the reader needs no script and no font."""
+"""Mathematics of the page: LaTeX formulas as inline SVG, formulas in sentences as letters, signs and indices."""
 
 from __future__ import annotations
 
 import hashlib
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.resources.abc import Traversable
 from typing import Any
 
 # latex2mathml was tried on all formulas of the report: a browser without a mathematics font does not stretch the
@@ -158,6 +159,18 @@ def glyph_definitions(page: str) -> str:
     return f'<svg class="glyphs" aria-hidden="true" width="0" height="0"><defs>{outlines}</defs></svg>'
 
 
+def filled(template: Traversable, filters: Mapping[str, Any], **values: Any) -> str:
+    """Return a page: a template of jinja2 with values, and the outlines of its glyphs at `<!-- glyphs -->`."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(filters)
+    page = environment.from_string(template.read_text(encoding="utf-8")).render(**values)
+    return page.replace("<!-- glyphs -->", glyph_definitions(page))
+
+
 def _braced(latex: str) -> str:
     r"""Put braces around arguments that TeX accepts without them: \frac12, \frac{2K}\delta, \sqrt N."""
     argument = re.compile(r"\\[A-Za-z]+|\\?.")
@@ -196,3 +209,145 @@ def _displayed(latex: str) -> str:
         depth += {"{": 1, "}": -1}.get(part, 0)
         out.append(r"\dfrac" if part == r"\frac" and depth == 0 else part)
     return "".join(out)
+
+
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "zeta": "ζ", "eta": "η",
+    "theta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
+    "sigma": "σ", "tau": "τ", "Wbar": "W̄", "chi": "χ", "psi": "ψ", "omega": "ω",
+    "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Omega": "Ω",
+}  # fmt: skip
+SIGNS = {
+    "<=": "≤", ">=": "≥", "!=": "≠", "<<": "≪", ">>": "≫", "=>": "⇒", "->": "→", "+-": "±", "...": "…", "..": "…",
+}  # fmt: skip
+NAMES = "|".join(sorted(GREEK, key=len, reverse=True))
+INDEX = r"\{[^{}]*\}|[A-Za-z0-9]+'?|[-+](?![\w.])"
+POWER = r"\{[^{}]*\}|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[-+]?\d+(?:\.\d+)?|[A-Za-z]+"
+PIECES = re.compile(
+    rf"""
+    (?P<reading>(?<![A-Za-z])\([a-d]\))                                     # (a) of Theorem 1
+  | (?<!\w)(?<!\d\.)(?P<mantissa>\d+(?:\.\d+)?)e(?P<sign>[-+]?)0*(?P<exponent>\d+)(?!\w|\.\d)
+  | (?P<sqrt>(?<![A-Za-z_])sqrt(?![A-Za-z_])\s?)
+  | (?<![A-Za-z_])(?P<big>sum|max|min)_(?P<range>{INDEX})
+  | (?P<integral>(?<![A-Za-z_])int(?![A-Za-z_]))
+  | (?<![A-Za-z_'’])(?<!\b[a-z]\.)
+    (?P<base>{NAMES}|d[a-z](?=_)|[A-Za-z])(?P<tilde>~?)(?P<digits>(?:(?<=[a-zC])\d)?)(?P<prime>'?)(?P<star>\*?)(?:_(?P<index>{INDEX}))?
+    (?![A-Za-z]|\d|_[A-Za-z]|\.[a-z](?![a-z_]))
+  | (?<=[)\]])_(?P<late>{INDEX})
+  | \^(?P<power>{POWER})
+  | (?P<dot>(?<=\w)\.(?=[a-z]_))
+  | (?P<minus>(?<![\w)])-(?=\d)|(?<=[\s(])-(?=[\sA-Za-z|])|(?<=(?<![A-Za-z])[A-Z])-(?=[A-Z\d])|(?<=\b1)-(?=[A-Za-z|]))
+  | (?P<equals>[ ]=[ ](?=[-+\d.]))
+  | (?P<operator>{"|".join(re.escape(sign) for sign in SIGNS)})
+    """,
+    re.VERBOSE,
+)
+# Articles, pronouns and the sign O(...) of orders stay upright.
+UPRIGHT = frozenset("aAIO")
+
+Piece = tuple[str, str]  # "text", "italic", "sub" or "sup", and its characters
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """Cut a text into plain, italic, lowered and raised pieces."""
+    end = 0
+    for match in PIECES.finditer(text):
+        yield "text", text[end : match.start()]
+        yield from _piece(match)
+        end = match.end()
+    yield "text", text[end:]
+
+
+def _piece(match: re.Match[str]) -> Iterator[Piece]:
+    found = match.groupdict()
+    if found["mantissa"]:
+        yield "text", "10" if found["mantissa"] == "1" else f"{found['mantissa']}·10"
+        yield "sup", found["sign"].replace("-", "−").replace("+", "") + found["exponent"]
+    elif found["sqrt"]:
+        yield "text", "√"
+    elif found["big"]:
+        yield "text", {"sum": "∑"}.get(found["big"], found["big"])
+        yield "sub", _inner(found["range"])
+    elif found["integral"]:
+        yield "text", "∫"
+    elif found["base"]:
+        base = GREEK.get(found["base"], found["base"]) + ("\u0303" if found["tilde"] else "")
+        yield ("text" if found["base"] in UPRIGHT and not found["index"] else "italic"), base
+        if found["digits"]:
+            yield "sub", found["digits"]
+        yield "text", "′" if found["prime"] else ""
+        if found["star"]:
+            yield "sup", "*"
+        if found["index"]:
+            yield "sub", _inner(found["index"])
+    elif found["late"]:
+        yield "sub", _inner(found["late"])
+    elif found["power"]:
+        power = found["power"]
+        yield "sup", _inner(power[1:-1] if power[0] == "(" else power)
+    else:
+        signs = {"dot": "·", "minus": "−", "equals": "\u00a0=\u00a0"}
+        kind = match.lastgroup or "reading"
+        yield "text", signs.get(kind, SIGNS.get(match[0], match[0]))
+
+
+def _inner(text: str) -> str:
+    """Return an index or a power as characters, without indices of its own."""
+    inner = text[1:-1] if text[:1] == "{" else text
+    inner = re.sub(rf"(?<![A-Za-z])({NAMES})(?![a-z])", lambda match: GREEK[match[1]], inner)
+    for sign, character in (*SIGNS.items(), ("^2", "²"), ("^4", "⁴"), ("_", "")):
+        inner = inner.replace(sign, character)
+    return inner.replace("'", "′").replace("-", "−")
+
+
+def prose_html(text: str) -> str:
+    """Return a sentence as HTML, with its mathematics in letters, signs, indices and powers.
+
+    Parameters
+    ----------
+    text : str
+        Plain text: "eta_Y <= 1e-3 for K^2 classes".
+
+    Returns
+    -------
+    str
+        Escaped HTML of the same words.
+
+    Examples
+    --------
+    >>> from snapdyn.report.mathematics import prose_html
+    >>> prose_html("eta_Y <= 1e-3")
+    '<i>η</i><sub>Y</sub> ≤ 10<sup>−3</sup>'
+    """
+    tags = {"italic": "i", "sub": "sub", "sup": "sup"}
+    return "".join(
+        f"<{tags[kind]}>{html.escape(part)}</{tags[kind]}>" if kind in tags else html.escape(part)
+        for kind, part in pieces(text)
+        if part
+    )
+
+
+def prose_svg(text: str) -> str:
+    """Return a text as content of an SVG <text>, indices lowered and powers raised.
+
+    Parameters
+    ----------
+    text : str
+        Plain text.
+
+    Returns
+    -------
+    str
+        Escaped text and <tspan> elements; after an index the next piece returns to the line.
+    """
+    shifts, styles = {"sub": 2.0, "sup": -3.0}, {"sub": ' font-size="75%"', "sup": ' font-size="75%"'}
+    out, height = "", 0.0
+    for kind, part in pieces(text):
+        if not part:
+            continue
+        wanted = shifts.get(kind, 0.0)
+        moved = f' dy="{wanted - height:g}"' if wanted != height else ""
+        attributes = moved + styles.get(kind, ' font-style="italic"' if kind == "italic" else "")
+        out += f"<tspan{attributes}>{html.escape(part)}</tspan>" if attributes else html.escape(part)
+        height = wanted
+    return out

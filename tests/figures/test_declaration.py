@@ -15,7 +15,7 @@ from snapdyn.commands.figures import read_setting
 from snapdyn.commands.main import main
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, FigureEntry, write
-from snapdyn.figures.parameters import describe
+from snapdyn.figures.declaration import describe
 
 # Other values for figures that are quick to compute.
 OTHERS: dict[str, dict[str, Any]] = {

@@ -1,0 +1,338 @@
+"""What commands print of their results. Heavy libraries are imported here, figures by the functions that draw."""
+
+from __future__ import annotations
+
+import csv
+import math
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.analytic import transition_time
+from snapdyn.commands.terminal import of_integration, progress_bar, say, show, show_table
+from snapdyn.dynamics import MeanField, SequenceClasses, SymmetricClasses, TextClasses, Trajectory, integrate, log_times
+from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.storage import replacing
+from snapdyn.errors import InputError
+from snapdyn.validation.text_theorems import (
+    NEXT_WORDS,
+    ROLES,
+    Move,
+    assumption_2_on,
+    overlap_spectrum,
+    theorem_2_on,
+    theorem_3_on,
+    token_roles,
+    winners_and_losers,
+)
+
+if TYPE_CHECKING:
+    import xarray
+
+    from snapdyn.experiments.sweep.execution import SweepResult
+
+LISTED = 12
+TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
+SAVES = 16  # each costs an evaluation, for the loss
+FIRST_TIME = 1.0
+# On WikiText-2 the logits differ from those at a fiftieth of this by 0.2 % of the largest.
+RTOL, ATOL = 5e-4, 5e-5
+
+
+def show_classes(classes: TextClasses) -> None:
+    """Print sizes of the text and its classes, roles of the words, and Assumption 2 as measured."""
+    used = classes.omega_size > 0
+    distinct = int((classes.omega_size == 1).sum())
+    roles = np.bincount(token_roles(classes), minlength=len(ROLES))
+    queries = classes.queries.size
+    spectrum = ", ".join(f"{value:.4g}" for value in overlap_spectrum(classes))
+    rows = [
+        ("text", f"{classes.num_words} words in {classes.num_documents} documents, {classes.words_read} different"),
+        ("vocabulary", f"V = {classes.vocab_size}"),
+        (
+            "classes",
+            f"{classes.num_classes} from {int(classes.counts.sum())} windows of {classes.window} words and a query: "
+            f"{queries} queries, {classes.next_tokens.size} next words, {classes.P.nnz} probabilities",
+        ),
+        ("words in windows", f"{int(used.sum())}: {distinct} distinct, {int(used.sum()) - distinct} common"),
+        *((f"(query, word): {role}", str(number)) for role, number in zip(ROLES, roles, strict=True)),
+        ("queries with one class", str(classes.trivial_queries.size)),
+        ("largest eigenvalues of E", spectrum),
+        *((f"Assumption 2, {c.name}", f"required {c.required}, measured {c.value:.4g}: {_yes(c.holds)}")
+          for c in assumption_2_on(classes)),
+    ]  # fmt: skip
+    show_table(("of the text", ""), rows)
+
+
+def _yes(satisfied: bool) -> str:
+    return "yes" if satisfied else "NO"
+
+
+def integrated(classes: TextClasses, eta_Y: float, eta_Z: float, last_time: float | None) -> Trajectory:
+    """Integrate the mean field of the classes to `last_time` (batch-size-1 steps), default the peak of gamma."""
+    end = last_time
+    if end is None:
+        end = float(transition_time(classes.num_classes, classes.vocab_size, eta_Y, kind="peak"))
+    with progress_bar("integrating") as update:
+        times = log_times(min(FIRST_TIME, end / 10), end, SAVES)
+        run = integrate(MeanField(classes, eta_Y, eta_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
+    if run.t.size:
+        show(
+            f"mean field: eta_Y = {eta_Y:g}, eta_Z = {eta_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, loss "
+            f"{run.loss[0]:.4g} to {run.loss[-1]:.4g} nats, mean entropy of attention {run.entropy()[0].mean():.4g} to "
+            f"{run.entropy()[-1].mean():.4g} nats; {run.stats['evaluations']} evaluations, {run.wall_time:.0f} s"
+        )
+    return run
+
+
+def show_theorems(run: Trajectory) -> None:
+    """Print how many words obey Theorem 2, and how far Theorem 3 holds."""
+    outcomes = theorem_2_on(run)
+    show_table(
+        ("Theorem 2: (query, word)", "number", "rise", "fall", "rise, by frequency", "fall, by frequency"),
+        [
+            (row.role, str(row.number), f"{row.rise:.1%}", f"{row.fall:.1%}", f"{row.weighted_rise:.1%}",
+             f"{row.weighted_fall:.1%}")
+            for row in outcomes
+        ],
+    )  # fmt: skip
+    ends = [f" to {high - 1}" if high - 1 > low else "" for low, high in pairwise(NEXT_WORDS)] + [" and more"]
+    show_table(
+        ("rise, of words with so many next words", *(f"{low}{end}" for low, end in zip(NEXT_WORDS, ends, strict=True))),
+        [
+            (row.role, *("-" if math.isnan(share) else f"{share:.1%}" for share in row.rise_by_next_words))
+            for row in outcomes
+        ],
+    )
+    for which, law in (
+        ("distinct words", theorem_3_on(run)),
+        ("words distinct within their query", theorem_3_on(run, within_query=True)),
+    ):
+        if law.pairs == 0:
+            show(f"Theorem 3: no class has two {which} of different frequency")
+            continue
+        show(
+            f"Theorem 3 on {which}: the dominant one rises in {law.dominant_rises:.1%} of {law.classes} classes; "
+            f"r(t) = r(0) chi(t) (11) for {law.pairs} pairs: relative error median {law.median_error:.2g}, 90 % below "
+            f"{law.high_error:.2g} (r(0) for r(t): {law.frozen_median:.2g}, {law.frozen_high:.2g})"
+        )
+
+
+def show_words(run: Trajectory, classes: TextClasses) -> None:
+    """Print the words that win and lose attention, for some classes."""
+    from snapdyn.figures.text_words import shown_classes
+
+    moves = winners_and_losers(run)
+
+    def named(list_of_moves: list[Move]) -> str:
+        return ", ".join(f"{classes.words[m.token]} ({m.start:.1%} to {m.end:.1%})" for m in list_of_moves)
+
+    show_table(
+        ("query → next word", "windows", "words that win attention", "words that lose attention"),
+        [
+            (classes.name(n), str(classes.counts[n]), named(moves[n][0]), named(moves[n][1]))
+            for n in shown_classes(classes, LISTED)
+        ],
+    )
+
+
+def write_files(folder: Path, run: Trajectory, classes: TextClasses, started: float) -> None:
+    """Write trajectory, table of words and picture; the folder has the classes already."""
+    from snapdyn.figures.files import write_figure
+    from snapdyn.figures.text_words import draw_words, words_dataset
+
+    run.save(folder / "trajectory.nc")
+    with (
+        replacing(folder / "words.csv") as temporary,
+        temporary.open("w", encoding="utf-8", newline="") as file,
+    ):
+        table = csv.writer(file)
+        table.writerow(("query", "next word", "windows", "word", "role", "attention at the start", "at the end"))
+        for n, (winners, losers) in enumerate(winners_and_losers(run, TABLE_WORDS)):
+            query, next_word = classes.words[classes.query[n]], classes.words[classes.next_token[n]]
+            for move in (*winners, *losers[::-1]):
+                table.writerow(
+                    (query, next_word, classes.counts[n], classes.words[move.token], ROLES[move.role],
+                     f"{move.start:.6g}", f"{move.end:.6g}")
+                )  # fmt: skip
+    facts = {"window": classes.window, "words": classes.num_words, **run.stats}
+    write_figure(folder, "words", words_dataset(run, classes), draw_words, facts, started)
+    show(f"saved      {folder}: classes.nc, trajectory.nc, words.csv, words.nc, words.png, words.pdf")
+
+
+# Classes that the summary lists; the file has them all.
+LISTED_CLASSES = 12
+TOP_TOKENS = 3
+LISTED_VALUES = 20
+LONG_RUN = 5.0  # seconds; the transition of a run without decoder takes as long again
+
+
+def show_trajectory(trajectory: Trajectory) -> None:
+    """Print what was run, how it ended, and the attention of the first classes at the end."""
+    stats = trajectory.stats
+    described = ", ".join(f"{name} = {value}" for name, value in trajectory.parameters.items())
+    show(f"system     {trajectory.system}: {described}")
+    if trajectory.classes is not None:
+        show(f"classes    {trajectory.classes!r}")
+    clock = " in log time" if stats["log_time"] else ""
+    show(
+        f"method     {stats['method']}{clock}: {stats['evaluations']} evaluations, {stats['steps']} steps, "
+        f"{trajectory.wall_time:.2f} s"
+    )
+    if not trajectory.t.size:
+        show(f"status     {trajectory.status}, no time was reached")
+        return
+    first, last = trajectory.t[0], trajectory.t[-1]
+    show(f"status     {trajectory.status}, {trajectory.t.size} times, t = {first:g} to {last:g}")
+    for name, violation in trajectory.invariants.items():
+        show(f"conserved  {name}, largest violation {violation.max():.1e}")
+    if trajectory.has_loss:
+        show(f"loss       {trajectory.loss[0]:.4g} to {trajectory.loss[-1]:.4g} nats")
+    if trajectory.state is not None:
+        _show_state(trajectory, trajectory.state)
+    for name, values in trajectory.extra.items():
+        if values.shape[1] == 1:
+            show(f"{name:10} {values[0, 0]:.4g} to {values[-1, 0]:.4g}")
+    if trajectory.classes is not None:
+        _show_transition(trajectory)
+        _show_attention(trajectory, trajectory.classes)
+
+
+def _show_transition(trajectory: Trajectory) -> None:
+    """Print when the measured speed gamma_n of the classes peaks; nothing where a run cannot tell it soon."""
+    kept, classes = trajectory.representatives, trajectory.classes
+    has_decoder = "h" in trajectory.extra or (kept.Y if kept else trajectory.Y) is not None
+    if not has_decoder and not trajectory.wall_time < LONG_RUN:
+        show("transition not measured: the run is long; set save_decoder = true in [run]")
+        return
+    what, several = "class", "classes"
+    try:
+        if kept and isinstance(classes, SymmetricClasses) and classes.is_large:
+            what, several = "kind", "kinds of classes"
+            peaks = np.concatenate([trajectory.of_class(kind).transition for kind in range(len(classes.kinds))])
+        else:
+            peaks = trajectory.transition
+    except InputError:  # a residual connection, or no decoder
+        return
+    reached = peaks[np.isfinite(peaks)]
+    if not reached.size:
+        show(f"transition not within the saved times, in any {what}")
+        return
+    span = f"{reached.min():.4g}" + (f" to {reached.max():.4g}" if np.ptp(reached) > 1e-3 * reached.min() else "")
+    which = f"in {reached.size} of {peaks.size} {several}" if reached.size < peaks.size else f"in every {what}"
+    show(f"transition at t = {span} {which}, where the measured gamma_n peaks")
+
+
+def _show_state(trajectory: Trajectory, state: Floats) -> None:
+    """Print the first values of a system without attention logits."""
+    names = trajectory.value_names or [f"state value {i}" for i in range(state.shape[1])]
+    ends = zip(names, state[0], state[-1], strict=True)
+    rows = [(name, f"{first:.6g}", f"{last:.6g}") for name, first, last in ends]
+    show_table(("value", "at the start", "at the end"), rows[:LISTED_VALUES])
+
+
+def _show_attention(trajectory: Trajectory, classes: SequenceClasses) -> None:
+    if isinstance(classes, SymmetricClasses) and trajectory.representatives and classes.is_large:
+        return _show_kinds(trajectory, classes)
+    entropy = trajectory.entropy()[[0, -1]]
+    attention = classes.attention_from_support(trajectory.z_support[-1])
+    rows = []
+    for n in range(min(classes.num_classes, LISTED_CLASSES)):
+        c = attention[classes.P.indptr[n] : classes.P.indptr[n + 1]]
+        rows.append(
+            (str(n), str(classes.query[n]), str(classes.next_token[n]),
+             f"{entropy[0, n]:.3f} to {entropy[1, n]:.3f}", _most_attended(c, classes.support(n)))
+        )  # fmt: skip
+    show_table(("class", "query", "next token", "entropy (nats)", "most attended at the end"), rows)
+    if classes.num_classes > LISTED_CLASSES:
+        show(f"and {classes.num_classes - LISTED_CLASSES} more classes in the file")
+
+
+def _show_kinds(trajectory: Trajectory, classes: SymmetricClasses) -> None:
+    """Print one class of each kind; its tokens are the common ones, then its distinct tokens."""
+    rows = []
+    for number, kind in enumerate(classes.kinds[:LISTED_CLASSES]):
+        run = trajectory.of_class(number)
+        entropy, c = run.entropy()[[0, -1], 0], run.attention_entries[-1]
+        tokens = _most_attended(c, np.arange(c.size))
+        rows.append((str(number), str(kind.classes_per_query), f"{entropy[0]:.3f} to {entropy[1]:.3f}", tokens))
+    show_table(("kind", "classes per query", "entropy (nats)", "most attended at the end"), rows)
+
+
+def _most_attended(attention: Floats, tokens: Ints) -> str:
+    top = (-attention).argsort(kind="stable")[:TOP_TOKENS]
+    return ", ".join(f"{tokens[i]} ({attention[i]:.3f})" for i in top)
+
+
+LISTED_FAILURES = 10
+
+
+def show_sweep(result: SweepResult) -> None:
+    """Print the swept parameters, the range of each variable, the number of cells, and why the first of them failed."""
+    dataset = result.dataset
+    rows = []
+    for coordinate in dataset.coords.values():
+        if "parameter" in coordinate.attrs:
+            values = list(dict.fromkeys(coordinate.values.tolist()))
+            ordered = f"{_shown(min(values))} to {_shown(max(values))}" if coordinate.dtype.kind in "iuf" else ""
+            rows.append(
+                (str(coordinate.attrs["parameter"]), str(len(values)), ordered or ", ".join(map(str, values[:8])))
+            )
+    show_table(("parameter", "values", ""), rows)
+    of_variables = [
+        (str(name), *_summary(variable.values), str(variable.attrs.get("units", "")))
+        for name, variable in dataset.data_vars.items()
+        if name not in ("failure", "times")
+    ]
+    show_table(("variable", "smallest", "median", "largest", ""), of_variables)
+    computed = result.computed - result.failed
+    show(
+        f"cells      {dataset.attrs['finished']}: {computed} computed, {result.taken_over} taken over, "
+        f"{result.failed} failed, {result.missing} not run; {result.seconds:.1f} s"
+    )
+    for number, (cell, reason) in enumerate(result.failures.items()):
+        if number == LISTED_FAILURES:
+            say(f"{len(result.failures) - LISTED_FAILURES} more cells failed; `failure` in the dataset has the reasons")
+            break
+        say(f"cell {_cell_name(result, cell)} failed: {reason}")
+
+
+def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
+    """Smallest, median and largest number; of texts the most frequent, with its count, in the middle."""
+    if values.dtype.kind != "f":
+        counts = Counter(map(str, values[values != ""]))
+        return "", ", ".join(f"{text}: {count}" for text, count in counts.most_common(3)), ""
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return "-", "-", "-"
+    smallest, median, largest = np.quantile(known, [0, 0.5, 1], method="nearest")
+    return f"{smallest:.4g}", f"{median:.4g}", f"{largest:.4g}"
+
+
+def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, x: str, y: str, variable: str) -> str:
+    """Draw the phase diagram beside the dataset; names of its files."""
+    from snapdyn.figures.files import write_pictures
+    from snapdyn.figures.phase_diagrams import draw
+
+    facts = {"sweep": name, "parameters": dataset.attrs}
+    files = write_pictures(folder, name, lambda: draw(dataset, x, y, variable), facts, time.perf_counter())
+    return f"{files['png']}, {files['pdf']}"
+
+
+def _cell_name(result: SweepResult, number: int) -> str:
+    index = np.unravel_index(number, result.dataset.failure.shape)
+    there = result.dataset.failure[index]
+    return ", ".join(
+        f"{name} = {_shown(coordinate.item())}"
+        for name, coordinate in there.coords.items()
+        if "parameter" in coordinate.attrs
+    )
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,182 @@
+"""Runs that several figures show: Syn-Small, Syn-Medium, and the short transformer runs that snapdyn has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+
+from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium, syn_small
+from snapdyn.dynamics.netcdf import read_dataset
+from snapdyn.dynamics.training.transformer.runs import TransformerRun
+from snapdyn.figures.files import FORMAT
+from snapdyn.figures.layout import legend_above
+from snapdyn.figures.style import line_width, note_size
+from snapdyn.validation.published import FIGURE_4, FIGURE_4_ITERATIONS, FIGURE_6, distinct_entropy, figure_6_runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.figure import Figure
+
+ITERATIONS = np.array(FIGURE_4_ITERATIONS)
+SETUP = {name: FIGURE_4[name] for name in ("steps", "batch_size", "seq_len")}
+SEEDS = {"quick": 10, "full": 100}
+COMMON = np.arange(10)
+# First token of each group of ten, and what it is: common to both classes, or distinct, of one class.
+GROUPS = ((0, "common"), (10, "distinct of class 0"), (20, "distinct of class 1"))
+BREAK = 0.5  # rows that a break of the axis of iterations takes
+# The most frequent distinct token of each class, the last of its ten.
+DOMINANT = (19, 29)
+RAREST = 10  # of the distinct tokens of class 0
+
+
+def attention_of(run: Trajectory) -> np.ndarray:
+    """Return attention c_n(l), (time, class, token), NaN for tokens that the class does not have."""
+    P = syn_small().P.toarray()
+    return np.where(P > 0, run.attention, np.nan)
+
+
+def draw_strip(axes: Axes, strip: xarray.DataArray, **style: Any) -> QuadMesh:
+    """Draw (iteration, token) as a grid of cells, the first iteration on top.
+
+    A white line breaks the axis where iterations are left out. Grey cells: tokens that the class does not have.
+    """
+    iterations = strip.iteration.values
+    steps = np.diff(iterations)
+    # Each break moves all later rows down.
+    breaks = np.concatenate([[0], np.cumsum(steps > 2 * steps.min())]) if steps.size else np.zeros(1, dtype=int)
+    rows = np.arange(iterations.size) + BREAK * breaks
+    axes.set_facecolor("0.85")
+    tokens = strip.token.values
+    for part in np.unique(breaks):
+        shown = strip.isel(iteration=breaks == part).transpose("iteration", "token")
+        place = rows[breaks == part]
+        edges = np.append(place - 0.5, place[-1] + 0.5)
+        mesh = axes.pcolormesh(np.append(tokens - 0.5, tokens[-1] + 0.5), edges, shown, **style)
+        if part:
+            axes.axhspan(edges[0] - BREAK, edges[0], color="white", zorder=3, clip_on=False)
+    axes.spines["left"].set_visible(False)
+    axes.set_yticks(rows[::2], [f"{i}" for i in iterations[::2]])
+    axes.set_ylim(rows[-1] + 0.5, -0.5)
+    axes.tick_params(length=0)
+    groups = [group for group in GROUPS if group[0] <= tokens[-1]]
+    for first, _ in groups[1:]:
+        axes.axvline(first - 0.5, color="white", linewidth=line_width(1.0))
+    axes.set_xticks([first for first, _ in groups])
+    axes.tick_params(axis="x", length=2)
+    return mesh
+
+
+def groups_legend(figure: Figure, settings: str, absent: bool = True) -> None:
+    """Write settings, the groups of tokens, and the meaning of grey above the panels."""
+    from matplotlib.patches import Patch
+
+    names = ", ".join(f"{first}–{first + 9} {name}" for first, name in GROUPS[: 3 if absent else 2])
+    text = f"{settings}; tokens: {names}"
+    if not absent:
+        figure.suptitle(text, fontsize=note_size())
+        return
+    handle = Patch(facecolor="0.85", label="token not in this class")
+    legend_above(figure, [handle], title=text)
+
+
+NUM_QUERIES = (1, 3, 5, 10)
+ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)
+RATIOS = (1.0, 2.0, 5.0, 10.0)  # eta_Y/eta_Z
+# Where the printed axes of Figures 11 and 12 begin and end, by number of queries.
+THRESHOLDS = {1: (0.028, 0.038), 3: (0.012, 0.016), 5: (0.0075, 0.0105), 10: (0.0040, 0.0050)}
+NUM_THRESHOLDS = 41
+SYN_MEDIUM_SETUP = {name: value for name, value in FIGURE_6.items() if value is not None}
+
+
+@lru_cache(maxsize=4)
+def final_states(num_seeds: int, momentum: float, batch_size: int) -> xarray.Dataset:
+    """Measure entropy and recall at the end of the runs of Fig. 6, seeds 0, 1, ...
+
+    Parameters
+    ----------
+    num_seeds : int
+        Seeds per cell.
+    momentum : float
+        Of SGD.
+    batch_size : int
+
+    Returns
+    -------
+    xarray.Dataset
+        entropy (num_queries, eta_Z, ratio, seed), nats: mean over classes of the entropy of c_n over its distinct
+        tokens, renormalised; recall (num_queries, eta_Z, ratio, seed, point) at threshold (num_queries, point):
+        share of a query's distinct tokens (those of its classes) with softmax(z_m)_l over all V ids above the
+        threshold, mean over queries. Computed once per process: three figures show it.
+    """
+    changes: dict[str, Any] = {"momentum": momentum, "batch_size": batch_size}
+    entropies, recalls, thresholds = [], [], []
+    for Q in NUM_QUERIES:
+        classes = syn_medium(Q)
+        cells = [(classes, ratio * eta_Z, eta_Z) for eta_Z in ATTENTION_RATES for ratio in RATIOS]
+        runs = [run for cell in figure_6_runs(cells, range(num_seeds), **changes) for run in cell]
+        threshold = np.linspace(*THRESHOLDS[Q], NUM_THRESHOLDS)
+        shape = (len(ATTENTION_RATES), len(RATIOS), num_seeds)
+        entropies.append(np.reshape([distinct_entropy(run) for run in runs], shape))
+        recalls.append(recall(classes, np.array([run.z[-1] for run in runs]), threshold).reshape(*shape, -1))
+        thresholds.append(threshold)
+    return xarray.Dataset(
+        {
+            "entropy": (("num_queries", "eta_Z", "ratio", "seed"), np.array(entropies), {"units": "nats"}),
+            "recall": (("num_queries", "eta_Z", "ratio", "seed", "point"), np.array(recalls)),
+            "threshold": (("num_queries", "point"), np.array(thresholds)),
+        },
+        {
+            "num_queries": list(NUM_QUERIES),
+            "eta_Z": list(ATTENTION_RATES),
+            "ratio": list(RATIOS),
+            "seed": np.arange(num_seeds),
+        },
+        SYN_MEDIUM_SETUP | changes,
+    )
+
+
+def recall(classes: SequenceClasses, z: np.ndarray, threshold: np.ndarray) -> np.ndarray:
+    """Return the share of a query's distinct tokens with softmax(z_m) over all V ids above each threshold, mean over m.
+
+    z (runs, Q, M), rows in increasing query id; ids that are no contextual token have logit 0. Shape (runs, point).
+    """
+    logits = np.zeros((*z.shape[:2], classes.vocab_size))
+    logits[:, :, : z.shape[2]] = z
+    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+    attention = weights / weights.sum(axis=2, keepdims=True)
+    shares = []
+    for m, query in enumerate(classes.queries):
+        distinct = np.concatenate([classes.distinct_tokens(int(n)) for n in np.flatnonzero(classes.query == query)])
+        shares.append((attention[:, m, distinct][..., None] > threshold).mean(axis=1))
+    return np.mean(shares, axis=0)
+
+
+def stored_data(name: str) -> xarray.Dataset:
+    """Read the data of a figure that were computed from short runs (`figures/data/`); PyTorch is not needed.
+
+    The runs on WikiText-2 are those of `examples/short_transformer_runs.py`.
+    """
+    with resources.as_file(resources.files("snapdyn.figures") / "data" / f"{name}.nc") as path:
+        return read_dataset(Path(path), "figure data", FORMAT, "install snapdyn again")
+
+
+def settings_text(run: TransformerRun) -> str:
+    """Return the settings of a run that a reader must know, as they stand in a figure."""
+    settings: Mapping[str, Any] = run.settings
+    known = {
+        "embedding": "width {}",
+        "vocabulary": "{} words",
+        "window": "window {}",
+        "batch_size": "batch {}",
+        "clip": "clip {}",
+        "iterations": "{} iterations",
+    }
+    texts = [text.format(settings[name]) for name, text in known.items() if settings.get(name) is not None]
+    return ", ".join([run.corpus, *texts])
