@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         syn_small,
         train_transformer,
     )
-    from snapdyn.dynamics.observables import Observable
+    from snapdyn.dynamics.trajectories.observables import Observable
     from snapdyn.errors import InputError
     from snapdyn.figures import FigureEntry
     from snapdyn.registration import register
@@ -105,7 +105,7 @@ _HOMES = {
         "snapdyn.validation",
     ),
     "InputError": "snapdyn.errors",
-    "Observable": "snapdyn.dynamics.observables",
+    "Observable": "snapdyn.dynamics.trajectories.observables",
     "FigureEntry": "snapdyn.figures",
     "register": "snapdyn.registration",
 }  # fmt: skip
@@ -136,7 +136,10 @@ def __getattr__(name: str) -> Any:
 
 def _attach_plot() -> None:
     """Give trajectories and reports their method `plot`: drawing belongs to a room that theirs may not import."""
-    homes = {"snapdyn.dynamics.trajectory": "Trajectory", "snapdyn.validation.instance_checks": "InstanceReport"}
+    homes = {
+        "snapdyn.dynamics.trajectories.trajectory": "Trajectory",
+        "snapdyn.validation.instance_checks": "InstanceReport",
+    }
     for module, name in homes.items():
         owner = vars(sys.modules[module]).get(name) if module in sys.modules else None
         if owner is not None and not hasattr(owner, "plot"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from snapdyn.dynamics import SYSTEMS, System
-from snapdyn.dynamics.observables import Observable, declare_own_observables
-from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics.trajectories.observables import Observable, declare_own_observables
 from snapdyn.errors import InputError, shown
 from snapdyn.figures import FIGURES, FigureEntry
+from snapdyn.registry import Registry
 from snapdyn.validation.observables import OBSERVABLES
 from snapdyn.validation.register import Claim, add_claim
 

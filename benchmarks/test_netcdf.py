@@ -10,8 +10,8 @@ import pytest
 import xarray
 
 from snapdyn.dynamics import MeanField, integrate, syn_small
-from snapdyn.dynamics.netcdf import read_dataset, write_netcdf
-from snapdyn.dynamics.storage import replacing
+from snapdyn.dynamics.files.netcdf import read_dataset, write_netcdf
+from snapdyn.dynamics.files.storage import replacing
 
 FORMAT = "benchmark 1"
 

@@ -1,13 +1,13 @@
 """Dynamics: sequence classes, systems of ODEs on compiled right-hand sides, integration, trajectories."""
 
-from snapdyn.dynamics.class_kinds import ClassKind, SymmetricClasses, symmetric_classes
-from snapdyn.dynamics.classes import SequenceClasses
+from snapdyn.dynamics.classes.symmetric import ClassKind, SymmetricClasses, symmetric_classes
+from snapdyn.dynamics.classes.synthetic import random_classes, single_common_token, syn_medium, syn_small
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, integrate_many, whole_run
 from snapdyn.dynamics.integration.events import Event, State
 from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.integration.sensitivities import Sensitivity, sensitivity
 from snapdyn.dynamics.integration.stability import growth_of_differences
-from snapdyn.dynamics.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
@@ -25,7 +25,7 @@ from snapdyn.dynamics.training.linear_noise import Fluctuations, fluctuations
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.trainer import train_transformer
-from snapdyn.dynamics.trajectory import EventRecord, Trajectory, load
+from snapdyn.dynamics.trajectories.trajectory import EventRecord, Trajectory, load
 
 __all__ = [
     "SGD",

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import snapdyn as sd
-from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.files.netcdf import write_netcdf
 
 SETTINGS = {"max_vocab": 2000, "embedding": 64, "clip": 0.1, "corpus": "WikiText-2"}
 RECORD = (0, 125, 250, 500, 750, 1000, 1500, 2000, 2500, 3000, 3500, 4000)

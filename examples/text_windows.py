@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import snapdyn as sd
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints
 
 ETA_Y, ETA_Z, STEPS, BATCH = 1.0, 0.1, 206, 16
 FORMAT = "{:>7} {:>9} {:>9} {:>12} {:>22} {:>22} {:>22}"

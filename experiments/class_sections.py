@@ -21,7 +21,7 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.netcdf import UNREADABLE
+from snapdyn.dynamics.files.netcdf import UNREADABLE
 from snapdyn.errors import InputError
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
 

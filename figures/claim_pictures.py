@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.layout import cell_edges, heat_map, readable_axis
 from snapdyn.figures.style import house_style, new_figure
 

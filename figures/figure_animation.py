@@ -11,7 +11,7 @@ import xarray
 from pydantic import Field
 
 from snapdyn.dynamics import syn_small
-from snapdyn.dynamics.storage import replacing
+from snapdyn.dynamics.files.storage import replacing
 from snapdyn.figures.declaration import AttentionRate, Rate, TwoDecoderRates, statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.shared_runs import COMMON, DOMINANT, RAREST

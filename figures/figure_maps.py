@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.claim_pictures import draw_map
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, letter_panels

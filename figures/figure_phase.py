@@ -10,7 +10,7 @@ import xarray
 from pydantic import Field
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.dynamics.netcdf import write_netcdf
-from snapdyn.dynamics.storage import output_folder, provenance, replacing, write_text
+from snapdyn.dynamics.files.netcdf import write_netcdf
+from snapdyn.dynamics.files.storage import output_folder, provenance, replacing, write_text
 from snapdyn.errors import InputError, list_of, positive, shown, unknown_name
 from snapdyn.figures.style import Style, house_style
 

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.layout import cell_edges, fit_texts, heat_map, legend_above
 from snapdyn.figures.style import SINGLE_COLUMN, TIMES, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.dynamics.registry import Registry
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, instance, list_of
 from snapdyn.experiments.toml_files import Section, read_section
@@ -41,6 +40,7 @@ from snapdyn.figures import (
 from snapdyn.figures.declaration import listed, parameters_of
 from snapdyn.figures.layout import fit_texts
 from snapdyn.figures.style import DOUBLE_COLUMN, Style, figure_width, house_style
+from snapdyn.registry import Registry
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property

@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium, syn_small
-from snapdyn.dynamics.netcdf import read_dataset
+from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.figures.files import FORMAT
 from snapdyn.figures.layout import legend_above

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.dynamics.netcdf import read_dataset
-from snapdyn.dynamics.storage import output_folder
+from snapdyn.dynamics.files.netcdf import read_dataset
+from snapdyn.dynamics.files.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
 from snapdyn.errors import InputError, choice, chosen_ids, file_path, optional_function
 from snapdyn.experiments.toml_files import Section

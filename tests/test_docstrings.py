@@ -71,7 +71,7 @@ def cached_properties(module: Any) -> Iterator[tuple[str, str]]:
 
 def test_examples_of_cached_properties_are_found() -> None:
     """Assert that the example of `Trajectory.transition` is among those that run."""
-    found = dict(cached_properties(import_module("snapdyn.dynamics.trajectory")))
+    found = dict(cached_properties(import_module("snapdyn.dynamics.trajectories.trajectory")))
     assert ">>> " in found["Trajectory.transition"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.design import design_of

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.decoder_speed import class_logits
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.trajectories.decoder_speed import class_logits
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""

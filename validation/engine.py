@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, choice, shown
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured, Role

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.rungs.run import single_common_profile
 from snapdyn.validation.search.instance import Instance
 

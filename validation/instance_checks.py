@@ -348,7 +348,7 @@ def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
 
 
 def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:
-    from snapdyn.dynamics.storage import library_versions
+    from snapdyn.dynamics.files.storage import library_versions
 
     if not isinstance(given, Instance):
         return {**given, "versions": library_versions()}

@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.synthetic import single_common_token
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.request import log_times
-from snapdyn.dynamics.synthetic import single_common_token
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.design import over_grid
 from snapdyn.validation.observables import FALL, falls
 from snapdyn.validation.pictures import Line, Map, Picture

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.events import Event, State
-from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.dynamics.training.steps import momentum_clock
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
 
 # Phases at the end of a run, in the order in which training goes through them.

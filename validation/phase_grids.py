@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.synthetic import profile, random_classes, single_common_token
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate_many
 from snapdyn.dynamics.integration.request import log_times
-from snapdyn.dynamics.synthetic import profile, random_classes, single_common_token
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation import observables
 
 # Relative errors of a gap; it is drawn in colours.

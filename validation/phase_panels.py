@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation import phase_grids as grids
 from snapdyn.validation.design import Column, design_of, table
 from snapdyn.validation.observables import OF_THEORY

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from snapdyn.dynamics.user_files import described
+from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.dynamics.synthetic import syn_medium, syn_small
+from snapdyn.dynamics.classes.synthetic import syn_medium, syn_small
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.training.descent import SGD, sgd_runs
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # Fig. 6 (the paper's Appendix and logs): SGD with momentum, start uniform in +-1/sqrt(V), 127 contextual tokens.
 FIGURE_6: dict[str, Any] = {"steps": 100, "batch_size": 128, "seq_len": 127, "momentum": 0.9, "init": "uniform"}

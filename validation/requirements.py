@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import SequenceClasses
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Requirement
 

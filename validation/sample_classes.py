@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses
-from snapdyn.dynamics.synthetic import random_classes, token_table
+from snapdyn.dynamics.classes.synthetic import random_classes, token_table
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.validation.dense_algebra import overlap, spectral_norm
 
 

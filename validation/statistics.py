@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, number, real_array
 
 # A fit decides between orders only if the margin of its slope is below this: neighbouring orders differ by 1/2.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.storage import (
+from snapdyn.dynamics.files.storage import (
     DAMAGED,
     cache_folder,
     hashed_name,
@@ -28,7 +28,7 @@ from snapdyn.dynamics.storage import (
     source_hash,
     write_record,
 )
-from snapdyn.dynamics.user_files import loaded_files
+from snapdyn.dynamics.files.user_files import loaded_files
 from snapdyn.errors import InputError
 from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.measured import Measured

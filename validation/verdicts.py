@@ -16,10 +16,10 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_limits
 
-from snapdyn.dynamics.parallel import WorkerPool
-from snapdyn.dynamics.user_files import described
+from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, choice, optional_function, shown, whole
 from snapdyn.errors import instance as of_kind
+from snapdyn.parallel import WorkerPool
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.engine import Control, examine, proofs_of, simplified
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence

@@ -43,7 +43,7 @@ def check(
 
     Example: snapdyn check examples/own_classes.toml --output table.tex
     """
-    from snapdyn.dynamics.storage import write_text
+    from snapdyn.dynamics.files.storage import write_text
     from snapdyn.experiments.run_files import read_check
     from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted
 

@@ -30,7 +30,7 @@ def compare(
 
     Example: snapdyn compare examples/trace_torch.toml --trace examples/trace_torch.npz
     """
-    from snapdyn.dynamics.storage import output_folder
+    from snapdyn.dynamics.files.storage import output_folder
     from snapdyn.experiments.run_files import read_comparison
     from snapdyn.figures.comparison import draw
     from snapdyn.figures.files import file_names, write_figure

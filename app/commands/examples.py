@@ -21,7 +21,7 @@ def examples(
     """
     from importlib.resources import files
 
-    from snapdyn.dynamics.storage import output_folder, replacing
+    from snapdyn.dynamics.files.storage import output_folder, replacing
     from snapdyn.errors import InputError
 
     contents = dict(_contents(files("snapdyn.examples")))

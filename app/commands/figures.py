@@ -88,10 +88,10 @@ def _parameters(
     ids: list[str] | None, settings: Iterable[str], config: Path | None, saved: bool
 ) -> tuple[list[str] | None, dict[str, dict[str, Any]]]:
     """Return the chosen figures and their parameters: those of the file, then those of --set for every figure."""
-    from snapdyn.dynamics.registry import plugin_names
     from snapdyn.errors import chosen_ids
     from snapdyn.figures import FIGURES
     from snapdyn.figures.declaration import read_figures
+    from snapdyn.registry import plugin_names
 
     parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
     FIGURES.load_named([*(ids or []), *parameters])

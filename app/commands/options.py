@@ -21,7 +21,7 @@ Jobs = Annotated[int | None, typer.Option(metavar="N", help="Processes; default 
 def load_files(files: list[Path] | None) -> list[Path] | None:
     """Run a user's files, which add entries to the registers."""
     if files:
-        from snapdyn.dynamics.user_files import load_file
+        from snapdyn.dynamics.files.user_files import load_file
 
         for file in files:
             load_file(file)
@@ -67,15 +67,15 @@ def help_with(names: Callable[[], str]) -> type[TyperCommand]:
 def systems_and_classes() -> str:
     """What run files can name."""
     from snapdyn.dynamics import SYSTEMS
-    from snapdyn.dynamics.registry import plugin_names
     from snapdyn.experiments.class_sections import CLASSES
+    from snapdyn.registry import plugin_names
 
     return f"Systems: {', '.join(dict.fromkeys([*SYSTEMS, *plugin_names('system')]))}. Classes: {', '.join(CLASSES)}."
 
 
 def systems_and_observables() -> str:
     """What sweep files can name."""
-    from snapdyn.dynamics.registry import plugin_names
+    from snapdyn.registry import plugin_names
     from snapdyn.validation.design import all_observables
 
     names = dict.fromkeys([*all_observables(), *plugin_names("observable")])
@@ -84,7 +84,7 @@ def systems_and_observables() -> str:
 
 def figure_ids() -> str:
     """Figures that can be drawn."""
-    from snapdyn.dynamics.registry import plugin_names
     from snapdyn.figures.register import FIGURES
+    from snapdyn.registry import plugin_names
 
     return f"Figures: {', '.join(dict.fromkeys([*FIGURES, *plugin_names('figure')]))}."

@@ -55,7 +55,7 @@ def _console() -> Console:
 
 def prepare(target: Path) -> None:
     """Check, before a computation starts, that a file can be written; say so where its folder had to be made."""
-    from snapdyn.dynamics.storage import output_folder
+    from snapdyn.dynamics.files.storage import output_folder
 
     made = not target.parent.exists()
     output_folder(target.parent, target.name)

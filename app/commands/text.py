@@ -39,7 +39,7 @@ def text(
     Example: snapdyn text wikitext-2 --out wikitext
     """
     from snapdyn.commands import summaries
-    from snapdyn.dynamics.storage import output_folder
+    from snapdyn.dynamics.files.storage import output_folder
     from snapdyn.dynamics.text.text_classes import from_text
     from snapdyn.errors import positive
     from snapdyn.figures.files import file_names

@@ -134,7 +134,7 @@ def _in_words(check: Measured) -> str:
 
 def _write(path: Path, text: str, complete: bool) -> None:
     """Write a result; a partial one stands beside a complete one."""
-    from snapdyn.dynamics.storage import write_text
+    from snapdyn.dynamics.files.storage import write_text
     from snapdyn.validation.tables import is_partial
 
     if not complete and path.exists() and not is_partial(path.read_text(encoding="utf-8", errors="replace")):

@@ -90,7 +90,7 @@ def build_static_page(
     >>> page.stat().st_size < 100_000
     True
     """
-    from snapdyn.dynamics.storage import write_text
+    from snapdyn.dynamics.files.storage import write_text
 
     write_text(file, render(precompute(grid or Grid(), progress)))
     return file

@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup
 
 from snapdyn.analytic.symbolic import Derivation, derivations
-from snapdyn.dynamics.storage import output_folder, provenance, replacing
+from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
 from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
 from snapdyn.dynamics.integration.request import Plan, Request
 from snapdyn.dynamics.integration.solvers import Outlook, failure_message, new_solver
-from snapdyn.dynamics.parallel import cores, in_threads
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, optional_function, whole
+from snapdyn.parallel import cores, in_threads
 
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
 # The first call of the compiled integrator moves about so many numbers (milliseconds). Later calls take about

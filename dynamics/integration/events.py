@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.class_kinds import SymmetricClasses
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.symmetric import SymmetricClasses
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.run_parts import EventRecord
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.trajectories.run_parts import EventRecord
 from snapdyn.errors import InputError, flag, shown
 
 # Points per step at which an event function is evaluated, so that two crossings in one step are both located.

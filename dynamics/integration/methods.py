@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from snapdyn.dynamics.class_kinds import SymmetricClasses
+from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST_SPAN, Plan, Request
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED
-from snapdyn.dynamics.memory import fits
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
 from snapdyn.errors import InputError
+from snapdyn.memory import fits
 
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
 # steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.

@@ -37,15 +37,15 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.rkc import MOST_STAGES
-from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.run_parts import EventRecord, Lifted
-from snapdyn.dynamics.symmetry.representatives import Representatives
 from snapdyn.dynamics.symmetry.systems import ReducedSystem
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.representatives import Representatives
+from snapdyn.dynamics.trajectories.run_parts import EventRecord, Lifted
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.memory import require_memory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000

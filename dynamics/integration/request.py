@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.events import Event
 from snapdyn.dynamics.kernels.dormand_prince import Integrator

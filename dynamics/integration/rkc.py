@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import OdeSolver
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 
 DAMPING = 2.0 / 13.0  # keeps the stability polynomial inside the unit circle between its ripples

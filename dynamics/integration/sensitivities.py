@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -20,7 +20,7 @@ from snapdyn.dynamics.systems.variational import (
     MeanFieldSensitivity,
     SensitivitySystem,
 )
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import LARGEST_WHOLE, InputError, choice, finite_array, instance, number, shown, unknown_name, whole
 
 # Rows of a direction in P sum to 0 within this share of their absolute values.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Plan, Request
@@ -21,9 +21,9 @@ from snapdyn.dynamics.integration.rkc import RKC
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED, Entries, Factors
 from snapdyn.dynamics.kernels.mean_field.general import LANES
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.memory import scratch
 
 REASONS = {
     kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",

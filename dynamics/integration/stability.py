@@ -17,17 +17,17 @@ import math
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes.kinds import NONE, Kinds, Members
+from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.kernels.quotient import mean_field_quotient
-from snapdyn.dynamics.kinds import NONE, Kinds, Members
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.quotient import KindsQuotient, quotient_of
 from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import InputError, positive
+from snapdyn.memory import scratch
 
 STEP = 1e-6  # of the central difference, relative to the state
 SAVES = 200

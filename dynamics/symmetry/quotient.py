@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.kinds import NONE, Kinds
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.quotient import Quotient
-from snapdyn.dynamics.kinds import NONE, Kinds
 from snapdyn.dynamics.systems.layout import Layout
 
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python

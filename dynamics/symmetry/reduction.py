@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapdyn.dynamics.class_kinds import SymmetricClasses
-from snapdyn.dynamics.kinds import Kinds, recognised
+from snapdyn.dynamics.classes.kinds import Kinds, recognised
+from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.symmetry.systems import (
     FiniteLengthQuotient,
     FrozenDecoderQuotient,

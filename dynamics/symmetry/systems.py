@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes.kinds import Kinds
+from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
 from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.kernels.quotient import mean_field_quotient
-from snapdyn.dynamics.kinds import Kinds
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder, decoupled_arguments
+from snapdyn.memory import scratch
 
 
 class ReducedSystem(System):

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
-from snapdyn.dynamics.memory import scratch
 from snapdyn.errors import InputError
+from snapdyn.memory import scratch
 
 
 class ConservedSum(NamedTuple):

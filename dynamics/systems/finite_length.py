@@ -8,12 +8,12 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.finite_length import FiniteLength, finite_length_mean_field
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.layout import build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import InputError, flag, whole
+from snapdyn.memory import scratch
 
 # Where the frequencies that attention weights vary by as much as their mean, a second-order expansion fails: on
 # Syn-Small the correction divides the bias by 5 at a noise of 0.5, still reduces it at 1, and diverges at 2

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses, require_independent
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
 from snapdyn.dynamics.systems.layout import start_key
 from snapdyn.errors import flag, positive
+from snapdyn.memory import scratch
 
 
 class FrozenDecoder(System):

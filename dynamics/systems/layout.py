@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.memory import require_memory
 
 Bools = NDArray[np.bool_]
 

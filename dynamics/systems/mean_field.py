@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.class_kinds import SymmetricClasses
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.symmetric import SymmetricClasses
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.mean_field import tiled
 from snapdyn.dynamics.kernels.mean_field.general import (
@@ -20,11 +20,11 @@ from snapdyn.dynamics.kernels.mean_field.general import (
     mean_field_of_three_columns,
     three_column_rate,
 )
-from snapdyn.dynamics.memory import scratch
-from snapdyn.dynamics.parallel import cores
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key, z_row_scale, z_row_sums
 from snapdyn.errors import InputError, flag, positive
+from snapdyn.memory import scratch
+from snapdyn.parallel import cores
 
 LARGEST_FULL = 10**7  # state values that are integrated one by one where classes carry their quotient
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses, require_independent
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import (
     ConservedSum,
     System,
@@ -19,6 +18,7 @@ from snapdyn.dynamics.systems.base import (
 )
 from snapdyn.dynamics.systems.layout import build_layout, start_key, z_row_scale, z_row_sums
 from snapdyn.errors import choice, positive
+from snapdyn.memory import scratch
 
 
 class ModifiedDecoder(System):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of

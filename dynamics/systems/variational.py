@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.mean_field.general import mean_field
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian, mean_field_sensitivity
-from snapdyn.dynamics.memory import require_memory, scratch
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField, rate_arguments
 from snapdyn.errors import InputError
+from snapdyn.memory import require_memory, scratch
 
 # Relative step of central differences: their truncation and rounding are both about 1e-10 of the rate.
 STEP = 1e-5

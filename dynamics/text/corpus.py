@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Ints
+from snapdyn.dynamics.classes.table import Ints
 from snapdyn.errors import InputError, choice, shown
 
 UNKNOWN = "<unk>"

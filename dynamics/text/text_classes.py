@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
 from snapdyn.errors import InputError, flag, shown, whole
 

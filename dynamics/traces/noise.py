@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField

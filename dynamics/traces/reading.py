@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.dynamics import netcdf_content
-from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.memory import ALWAYS_FREE, free_memory, require_memory
+from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.traces.trace import AXES, Trace
 from snapdyn.errors import InputError, file_path, shown
+from snapdyn.memory import ALWAYS_FREE, free_memory, require_memory
 
 LARGEST_INDEX = 10_000_000
 COLUMN = re.compile(r"(loss|entropy|attention)((?:_\d+)*)")

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import SequenceClasses
-from snapdyn.dynamics.memory import require_memory
-from snapdyn.dynamics.parallel import cores, in_threads
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.training.settings import MOST_SEEDS, Init, SGDSettings
 from snapdyn.dynamics.training.sgd_run import recorded_bytes, train
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, list_of, optional_function, shown, whole
+from snapdyn.memory import require_memory
+from snapdyn.parallel import cores, in_threads
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian_columns
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import rate_arguments
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, positive, whole
+from snapdyn.memory import scratch
 
 # The covariance is dense: n^2 numbers and 2 n^3 operations per evaluation.
 LARGEST_SIZE = 400

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.training.steps import checked_record

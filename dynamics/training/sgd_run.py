@@ -11,17 +11,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.optimizers import Descent, Update
 from snapdyn.dynamics.kernels.quotient import quotient_descent_steps
 from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, row_sums, sgd_steps
-from snapdyn.dynamics.memory import scratch
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.dynamics.systems.layout import Layout, build_layout, z_row_sums
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.training.settings import SGDSettings
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.memory import scratch
 
 # A kernel call makes at most about this many multiply-adds (tens of ms), so that Ctrl-C takes effect soon.
 OPERATIONS_AT_ONCE = 50_000_000

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
-from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
-from snapdyn.dynamics.parallel import machine
-from snapdyn.dynamics.registry import plugin_versions
-from snapdyn.dynamics.storage import DAMAGED, output_folder, read_record, source_hash, write_record
+from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, source_hash, write_record
+from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
-from snapdyn.dynamics.user_files import load_file, loaded_files
+from snapdyn.dynamics.trajectories.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
+from snapdyn.parallel import machine
+from snapdyn.registry import plugin_versions
 from snapdyn.validation.design import Values, chosen, declared_values
 from snapdyn.validation.observables import transition_event
 
@@ -170,7 +170,7 @@ def _plain(value: Any) -> Any:
 
 
 # What a cell can run: all rooms below the figures, and the checks of input.
-SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors")
+SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors", "memory", "parallel", "registry")
 
 
 def code_hash() -> str:

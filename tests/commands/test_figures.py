@@ -8,7 +8,7 @@ import pytest
 import xarray
 
 from snapdyn.commands.main import main
-from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.figures.files import FORMAT
 
 

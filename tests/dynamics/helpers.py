@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.netcdf import BLOCK
+from snapdyn.dynamics.files.netcdf import BLOCK
 from snapdyn.errors import InputError
 
 EPS = 2.3e-16  # just above the machine epsilon of float64

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import snapdyn as sd
+from snapdyn import memory
 from snapdyn.commands.main import main
-from snapdyn.dynamics import memory
 from snapdyn.errors import InputError
 
 MOST = 2**63 - 1

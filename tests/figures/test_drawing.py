@@ -16,7 +16,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, integrate
-from snapdyn.dynamics.netcdf import write_netcdf
+from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, DrawnFigure, write
 from snapdyn.figures.files import FORMAT

@@ -27,7 +27,7 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.dynamics.synthetic import profile
+from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep

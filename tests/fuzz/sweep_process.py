@@ -8,7 +8,7 @@ import sys
 
 from snapdyn.commands import summaries
 from snapdyn.commands.main import main
-from snapdyn.dynamics.storage import code_version
+from snapdyn.dynamics.files.storage import code_version
 from snapdyn.experiments.sweep import execution
 
 __all__ = ["execution", "run", "summaries"]

@@ -17,8 +17,7 @@ import pytest
 import xarray
 
 import snapdyn as sd
-from snapdyn import analytic, dynamics, errors, figures, validation
-from snapdyn.dynamics import registry
+from snapdyn import analytic, dynamics, errors, figures, registry, validation
 from snapdyn.validation.pictures import Line, Map
 from tests.fuzz.odd_values import ODD
 

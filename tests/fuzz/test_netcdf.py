@@ -13,7 +13,7 @@ import xarray
 from scipy import sparse
 
 from snapdyn.dynamics import SequenceClasses, TextClasses, Trajectory, load
-from snapdyn.dynamics.netcdf import TRAILER_SIZE
+from snapdyn.dynamics.files.netcdf import TRAILER_SIZE
 from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from snapdyn.commands.main import main
-from snapdyn.dynamics.storage import record_body, record_text
+from snapdyn.dynamics.files.storage import record_body, record_text
 from tests.experiments.sweep.helpers import GOOD
 from tests.experiments.sweep.processes import HANG, SlowSweep, wait_until
 from tests.fuzz import sweep_process

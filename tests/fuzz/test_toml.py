@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import memory
+from snapdyn import memory
 from snapdyn.errors import InputError
 from snapdyn.experiments.run_files import Simulation, read_check, read_comparison, read_simulation
 from snapdyn.experiments.sweep.files import read_sweep

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.dynamics.storage import hashed_name, library_versions, replacing, source_hash
+from snapdyn.dynamics.files.storage import hashed_name, library_versions, replacing, source_hash
 from snapdyn.validation import CLAIMS, Report, validate
 from snapdyn.validation.store import ROOMS, decoded, encoded
 

@@ -9,7 +9,7 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations
-from snapdyn.dynamics.synthetic import token_table
+from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Evidence, equations
 from snapdyn.validation.equations import NOT_RECOMPUTED, equation_table, equation_text, expected_verdict
 from snapdyn.validation.results import VERDICTS

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from snapdyn.dynamics.user_files import load_file
+from snapdyn.dynamics.files.user_files import load_file
 from snapdyn.errors import InputError, list_of, shown, suggest
 from snapdyn.validation.claims import (
     approximations,
@@ -87,7 +87,7 @@ def load_claims(path: str | os.PathLike[str]) -> list[str]:
     Raises
     ------
     InputError
-        As `snapdyn.dynamics.user_files.load_file`; the register is then as it was.
+        As `snapdyn.dynamics.files.user_files.load_file`; the register is then as it was.
 
     Examples
     --------

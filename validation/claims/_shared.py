@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, SequenceClasses, System, Trace
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.errors import InputError, choice, instance, shown, whole
 from snapdyn.validation.fitting import observations

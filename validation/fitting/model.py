@@ -22,7 +22,7 @@ from snapdyn.dynamics import (
     sensitivity,
     whole_run,
 )
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.noise import covariance_between_times
 from snapdyn.errors import InputError

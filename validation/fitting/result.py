@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from snapdyn.dynamics import Trajectory
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, positive
 
 # Share of the linear noise in the variance of a direction, above which the direction is tested.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, momentum_clock
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
 from snapdyn.validation.observables import attention_observables, decoder_observables

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from snapdyn.dynamics import Trajectory
-from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.html import html_table
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, positive, unknown_name
+from snapdyn.html import html_table
 from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.statistics import standard_error
 

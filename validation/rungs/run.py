@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
@@ -19,7 +19,7 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.training.descent import sgd
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice
 
 FINITE_T, SGD, DESCENT, MEAN_FIELD, CLOSED = "finite T", "SGD", "descent", "mean field", "closed form"

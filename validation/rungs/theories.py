@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, descend, descend_samples, integrate, momentum_clock
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.errors import (
     InputError,
     finite_array,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, number, shown, text
 
 # Draws with a number from here on are random choices of corners.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.validation.search.instance import Instance
 
 Thing = TypeVar("Thing")

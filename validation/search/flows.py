@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.integration.request import log_times
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.observables import drop_below_maximum
 from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, system_on_rung
 from snapdyn.validation.search.instance import Instance

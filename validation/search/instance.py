@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import memory
-from snapdyn.dynamics.classes import Floats, Ints, SequenceClasses
+from snapdyn import memory
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.request import LATEST_TIME
 from snapdyn.errors import (
     InputError,

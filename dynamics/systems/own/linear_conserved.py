@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.errors import InputError, instance, whole

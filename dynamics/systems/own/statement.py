@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 from sympy.core.function import AppliedUndef
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
 from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory, entries_of, printed
 from snapdyn.errors import InputError, finite_array, shown

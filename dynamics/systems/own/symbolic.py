@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
-from snapdyn.dynamics.memory import require_memory
 from snapdyn.dynamics.systems.own.declaration import OwnSystem, at_time, new_class
 from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
+from snapdyn.memory import require_memory
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory

@@ -22,7 +22,7 @@ import sympy
 from sympy.printing.codeprinter import PrintMethodNotImplementedError
 from sympy.printing.pycode import PythonCodePrinter
 
-from snapdyn.dynamics.storage import cache_folder, output_folder, source_hash, write_text
+from snapdyn.dynamics.files.storage import cache_folder, output_folder, source_hash, write_text
 from snapdyn.errors import InputError, shown
 
 KERNEL = "@kernel(fastmath=EXACT)"

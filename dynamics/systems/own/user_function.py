@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate, steps_of_called_rate, write_called_rate
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.systems.own.declaration import (

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats, Ints
-from snapdyn.dynamics.netcdf import reading_netcdf, write_netcdf
-from snapdyn.dynamics.storage import provenance, replacing
+from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
+from snapdyn.dynamics.files.storage import provenance, replacing
 from snapdyn.dynamics.training.transformer.model import Parameters, Tensor, torch_module
 from snapdyn.errors import InputError, positive, real_array, shown, whole, whole_array
 

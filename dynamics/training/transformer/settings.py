@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.dynamics.classes import Ints
-from snapdyn.dynamics.memory import require_memory
+from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
 from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.errors import InputError, choice, flag, positive, shown, whole
+from snapdyn.memory import require_memory
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[float, float, str], None]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.training.transformer.model import (
     Tensor,
     forward,

@@ -17,7 +17,7 @@ CODE = """
 import os
 import numba
 import numpy as np
-from snapdyn.dynamics.parallel import WorkerPool
+from snapdyn.parallel import WorkerPool
 from snapdyn.validation.visits import recursion
 
 def run():

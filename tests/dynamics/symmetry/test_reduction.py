@@ -25,7 +25,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.symmetry.reduction import LEAST_SIZE, reduced
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.trajectory import Lifted
+from snapdyn.dynamics.trajectories.trajectory import Lifted
 from snapdyn.errors import InputError
 from tests.dynamics.symmetry.helpers import plain, random_system
 

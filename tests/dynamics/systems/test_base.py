@@ -26,7 +26,7 @@ from snapdyn.dynamics import (
     load,
     syn_small,
 )
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.errors import InputError

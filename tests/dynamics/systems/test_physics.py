@@ -20,7 +20,7 @@ from snapdyn.dynamics import (
     random_classes,
     single_common_token,
 )
-from snapdyn.dynamics.synthetic import token_table
+from snapdyn.dynamics.classes.synthetic import token_table
 from tests.dynamics.dense_reference import u_of_time
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import tolerance

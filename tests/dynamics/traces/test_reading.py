@@ -230,7 +230,7 @@ def test_the_limit_ends_the_process(path: Path, tmp_path: Path, monkeypatch: pyt
 
 WAITING = """
 import sys
-from snapdyn.dynamics import netcdf_content
+from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.traces.reading import read_foreign
 netcdf_content.__file__ = sys.argv[1]
 read_foreign(sys.argv[2], ["loss"])

@@ -21,7 +21,7 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.training.linear_noise import LinearNoise, poisson_nodes
 from snapdyn.errors import InputError
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls
 from snapdyn.validation.claims.attention.corollary2 import PERMUTED, PROPORTIONAL, SHARED, UNEQUAL, two_classes
 from snapdyn.validation.observables import FALL

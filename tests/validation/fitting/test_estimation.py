@@ -17,7 +17,7 @@ from snapdyn.dynamics import (
     sgd,
     single_common_token,
 )
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError
 from snapdyn.validation import IdentifiabilityWarning, fit
 from tests.helpers import ROOT

@@ -9,7 +9,7 @@ import pytest
 
 from snapdyn.analytic import first_ladder_gaps, ladder_gaps
 from snapdyn.dynamics import SequenceClasses, Trajectory, single_common_token
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation import Ladder, Rung, ladder
 from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, SGD

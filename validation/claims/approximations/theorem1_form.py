@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.maps import common_logit_maps, common_logit_ratio

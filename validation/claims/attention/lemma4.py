@@ -6,7 +6,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
 from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
 from snapdyn.validation.statistics import standard_error

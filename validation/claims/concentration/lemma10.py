@@ -7,7 +7,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,

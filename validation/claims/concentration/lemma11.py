@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import DELTAS, hoeffding, of_counts, outside, steps_of, worst_entry
 from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps import decoder_map, decoder_picture

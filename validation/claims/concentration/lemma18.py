@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     by_hoeffding,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, spectral_norm
 from snapdyn.validation.requirements import ONE_COMMON_TOKEN

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import syn_medium, syn_small
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.correlation._shared import (
     FINITE_BOUND,
     UNITS,

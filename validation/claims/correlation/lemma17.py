@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.correlation._shared import (
     FINITE_BOUND,
     UNITS,

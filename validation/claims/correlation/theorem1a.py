@@ -7,7 +7,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing, steps_and_flow
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR, steps_and_flow
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR
 from snapdyn.validation.search.flows import limited

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.decoder._shared import closed_form, last_visits
 from snapdyn.validation.maps import decoder_map
 from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Requirement

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.synthetic import token_table
+from snapdyn.dynamics.classes.synthetic import token_table
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.decoder._shared import flow_against
 from snapdyn.validation.requirements import OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.sample_classes import equal_overlap

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, gap_by_visits
 from snapdyn.validation.dense_algebra import EPS

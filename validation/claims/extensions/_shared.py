@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes import Floats
-from snapdyn.dynamics.trajectory import Trajectory
+from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
 from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (

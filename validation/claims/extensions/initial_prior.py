@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
 from snapdyn.validation.design import over_grid

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import random_classes
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, order_gap, run_error, run_of
 from snapdyn.validation.dense_algebra import largest_relative

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import wishart
 
 from snapdyn.dynamics import syn_small
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.extensions._shared import order_gap
 from snapdyn.validation.dense_algebra import EPS, Embedding, ascend, attention
 from snapdyn.validation.design import over_grid

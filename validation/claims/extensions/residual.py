@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import run_error, run_of
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, zeta_products

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import ONE_STATE, by_query
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, largest_relative
 from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import ONE_STATE
 from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property
 from snapdyn.validation.visits import FROZEN

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.published import (
     PUBLISHED_SEEDS,
     Cell,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SingleCommonToken, whole_run
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.statement import Box, Claim, Measured, Property
 
 K, V, ETA_Z, AXIS, T_END = 10, 1000, 0.5, 600.0, 700.0

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import Trajectory, log_times, momentum_clock, single_common_token, syn_medium
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import changed
 from snapdyn.validation.design import over_grid

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
     WEAK_FAMILY,

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import syn_medium
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.transition._shared import (
     WEAK_FAMILY,
     WEAKLY_CORRELATED,

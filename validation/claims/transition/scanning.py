@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
 from snapdyn.validation.claims.transition._shared import (
     ONE_COMMON,

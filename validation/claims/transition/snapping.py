@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, syn_medium, syn_small
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
     ONE_COMMON,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes import Floats
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.growth_bounds import OMEGA
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS

@@ -17,9 +17,9 @@ import scipy.linalg
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.parallel import WorkerPool
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.experiments.run_files import Simulation, read_simulation
+from snapdyn.parallel import WorkerPool
 
 t, u, v, s, u0 = sympy.symbols("t u v s u_0")
 METHODS = ["DOP853", "BDF", "Radau", "LSODA", "CVODE"]
@@ -225,7 +225,7 @@ def test_without_derivative() -> None:
 def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
     """Assert that a registered system takes its parameters from a run file, and its observables to sweeps."""
     from snapdyn.dynamics import SYSTEMS
-    from snapdyn.dynamics.observables import OBSERVABLES
+    from snapdyn.dynamics.trajectories.observables import OBSERVABLES
     from snapdyn.validation.design import default_observables
 
     sd.register(growth)

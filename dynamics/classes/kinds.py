@@ -1,0 +1,246 @@
+"""Kinds of exchangeable classes: which classes, queries and tokens stay equal, and how many of each there are.
+
+Classes are of one kind when their rows agree up to tokens of their own, with equal priors, a next token of their own,
+equal starting logits and, with the residual connection, query tokens that no row contains. Two permutations then turn
+the set of all classes into itself, with new names for tokens, next tokens and queries: one exchanges two classes of one
+kind in one query, one exchanges two queries with equal numbers of each kind. A permutation that keeps the system and
+its start maps the solution to itself, so values that it exchanges stay equal for all times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.memory import fits
+
+NONE = -1
+
+
+class Members(NamedTuple):
+    """Which kind each class is of, and which of the different shared tokens a token is."""
+
+    kind: Ints  # (S,)
+    shared: Ints  # (M,), -1 for tokens of one class
+
+
+class OwnTokens(NamedTuple):
+    """Different tokens that a class of a kind alone has; equal ones are counted."""
+
+    probability: Floats  # (d,)
+    start: Floats  # (d,) logit at t = 0
+    like: Floats  # (d,) number of tokens with this probability and start
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Kinds c of classes in types t of queries; shared tokens g that stay equal are one.
+
+    Attributes
+    ----------
+    per_query : (C,) array of int
+        Classes of the kind in each query of its type.
+    query_type : (C,) array of int
+        Type of the queries that have the kind.
+    num_queries : (T,) array of int
+        Queries of each type.
+    prior : (C,) array
+        Prior of one class.
+    shared : (C, G) array
+        Probability of each different shared token, 0 where the kind does not have it.
+    like_shared : (G,) array
+        Number of tokens that each of them stands for.
+    shared_start : (T, G) array
+        Its logit at t = 0.
+    own : list of OwnTokens
+        Tokens of one class, by kind.
+    members : callable
+        Gives the `Members`; of declared kinds, what has the size of all classes is made by this call only.
+    """
+
+    per_query: Ints
+    query_type: Ints
+    num_queries: Ints
+    prior: Floats
+    shared: Floats
+    like_shared: Floats
+    shared_start: Floats
+    own: list[OwnTokens]
+    members: Callable[[], Members]
+
+    @cached_property
+    def number(self) -> Ints:
+        """(C,) classes of each kind in all queries."""
+        return np.asarray(self.per_query * self.num_queries[self.query_type])
+
+    @cached_property
+    def slot_of_shared(self) -> Ints:
+        """(T, G) number of the logit of each shared token in the queries of a type, -1 where they do not have it."""
+        has = np.zeros((self.num_queries.size, self.like_shared.size), np.bool_)
+        np.logical_or.at(has, self.query_type, self.shared > 0)
+        slots = np.full(has.shape, NONE)
+        slots[has] = np.arange(int(has.sum()))
+        return slots
+
+    @cached_property
+    def first_own(self) -> Ints:
+        """(C + 1,) number of the first logit of the own tokens of each kind; the last is the number of all logits."""
+        first = np.cumsum([0, *(own.like.size for own in self.own)])
+        return np.asarray(first + np.count_nonzero(self.slot_of_shared >= 0))
+
+    @property
+    def num_slots(self) -> int:
+        """Number of different logits."""
+        return int(self.first_own[-1])
+
+    @cached_property
+    def copies(self) -> Floats:
+        """(num_slots,) logits of all queries that each different one stands for; equal tokens of a query are one."""
+        has = self.slot_of_shared >= 0
+        of_shared = np.broadcast_to(self.num_queries[:, None], has.shape)[has]
+        return np.concatenate([of_shared, np.repeat(self.number, np.diff(self.first_own))]).astype(np.float64)
+
+    @cached_property
+    def start(self) -> Floats:
+        """(num_slots,) logits at t = 0."""
+        return np.concatenate([self.shared_start[self.slot_of_shared >= 0], *(own.start for own in self.own)])
+
+    def size(self, vocab_size: int) -> int:
+        """Number of state values of the mean field of all classes, each by itself (`systems.layout`)."""
+        rows = self.like_shared.size + int(self.number @ np.diff(self.first_own))
+        columns = int(self.number.sum()) + int(vocab_size > self.number.sum())
+        return int(self.copies.sum()) + rows * columns
+
+    def entries(self, kind: int) -> tuple[Ints, Ints]:
+        """The different shared tokens of a class, and the logits of its tokens, the shared ones first."""
+        shared = np.flatnonzero(self.shared[kind])
+        own = np.arange(self.first_own[kind], self.first_own[kind + 1])
+        return shared, np.concatenate([self.slot_of_shared[self.query_type[kind], shared], own])
+
+    def value_of_entry(self, classes: SequenceClasses, start: Floats) -> Ints:
+        """Number of the logit that acts on each stored entry of P, (nnz,); `start` (nnz,) holds them at t = 0."""
+        members = self.members()
+        kind, shared = members.kind[classes.class_of_entry], members.shared[classes.P.indices]
+        values, in_several, own = (
+            np.empty(shared.size, np.int64),
+            np.flatnonzero(shared >= 0),
+            np.flatnonzero(shared < 0),
+        )
+        values[in_several] = self.slot_of_shared[self.query_type[kind[in_several]], shared[in_several]]
+        own = own[np.argsort(kind[own], kind="stable")]
+        bounds = np.searchsorted(kind[own], np.arange(self.number.size + 1))
+        for c, first in enumerate(self.first_own[:-1]):
+            of_kind = own[bounds[c] : bounds[c + 1]]
+            values[of_kind] = first + ranks(classes.P.data[of_kind], start[of_kind])
+        return values
+
+
+def ranks(*columns: Floats | Ints) -> Ints:
+    """Number 0, 1, ... of each row of the columns, (n,) each, among the different rows in lexicographic order."""
+    if len(columns) == 1:
+        return np.unique(columns[0], return_inverse=True)[1]
+    order = np.lexsort(columns[::-1])
+    changes = np.zeros(order.size, np.bool_)
+    for column in columns:
+        changes[1:] |= np.diff(column[order]) != 0
+    numbers = np.empty(order.size, np.int64)
+    numbers[order] = np.cumsum(changes)
+    return numbers
+
+
+def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most: float) -> Kinds | None:
+    """The kinds of the classes of a table, from sorted rows: O(nnz log nnz).
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    z_initial : (Q, M) array
+        Attention logits at t = 0.
+    residual : bool
+        Whether the query token is a row of Y too.
+    most : float
+        Number of kinds at which there is nothing to gain.
+
+    Returns
+    -------
+    Kinds or None
+        None where more than `most` kinds are found, where classes share a next token, and, with the residual
+        connection, where a row contains a query token.
+    """
+    P, of, query = classes.P, classes.class_of_entry, classes.query_index
+    if classes.num_next_tokens < classes.num_classes or (residual and np.isin(classes.queries, P.indices).any()):
+        return None
+    count = np.bincount(P.indices, minlength=classes.num_tokens)
+    start = z_initial[query[of], P.indices] + 0.0  # -0 is 0
+    value = ranks(P.data, start) if start.any() else ranks(P.data)
+    # What a token is and with which weight: tokens of one class are told apart by their weight only.
+    entry = np.where(count[P.indices] == 1, 0, P.indices + 1) * (value.max() + 1) + value
+    of_row = _by_content(of, entry, ranks(classes.prior))
+    if of_row.max() >= most:
+        return None
+    type_of_query = _by_content(query, of_row, np.zeros(classes.num_queries, np.int64))
+    kind = ranks(type_of_query[query], of_row)
+    first = np.unique(kind, return_index=True)[1]
+    if first.size > most:
+        return None
+    query_type = type_of_query[query[first]]
+    num_queries = np.bincount(type_of_query)
+
+    tokens = np.flatnonzero(count > 1)
+    if not fits(48.0 * first.size * tokens.size):
+        return None
+    table, own = np.zeros((first.size, tokens.size)), []
+    place = np.cumsum(count > 1) - 1
+    for c, n in enumerate(first):
+        part = np.arange(P.indptr[n], P.indptr[n + 1])
+        is_own = count[P.indices[part]] == 1
+        table[c, place[P.indices[part[~is_own]]]] = P.data[part[~is_own]]
+        weights = np.stack([P.data[part[is_own]], start[part[is_own]]])
+        weights, numbers = np.unique(weights, axis=1, return_counts=True)
+        own.append(OwnTokens(weights[0], weights[1], numbers.astype(np.float64)))
+    starts = z_initial[np.unique(type_of_query, return_index=True)[1]][:, tokens] + 0.0
+    has = np.zeros(starts.shape, np.bool_)
+    np.logical_or.at(has, query_type, table > 0)
+    shared, shared_of, like = np.unique(
+        np.concatenate([table, np.where(has, starts, 0.0)]), axis=1, return_inverse=True, return_counts=True
+    )
+    group = np.full(classes.num_tokens, NONE)
+    group[tokens] = shared_of.ravel()
+    members = Members(kind, group)
+    return Kinds(
+        per_query=np.bincount(kind) // num_queries[query_type],
+        query_type=query_type,
+        num_queries=num_queries,
+        prior=classes.prior[first],
+        shared=shared[: first.size],
+        like_shared=like.astype(np.float64),
+        shared_start=shared[first.size :],
+        own=own,
+        members=lambda: members,
+    )
+
+
+def _by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
+    """Number owners 0, 1, ...: equal for equal labels, (owners,), and equal numbers of each content, (n,) by owner."""
+    lengths = np.bincount(owner, minlength=label.size)
+    first = np.cumsum(lengths) - lengths
+    sums = np.zeros(label.size, np.int64)
+    np.add.at(sums, owner, content)
+    likely = ranks(label, lengths, sums)  # few rows are then compared
+    number = np.bincount(likely)
+    if number.max() == 1:
+        return likely
+    ordered, details = content[np.lexsort((content, owner))], np.zeros(label.size, np.int64)
+    by_likely = np.argsort(likely, kind="stable")
+    for start, several in zip(np.cumsum(number) - number, number, strict=True):
+        if several > 1:
+            owners = by_likely[start : start + several]
+            rows = ordered[first[owners, None] + np.arange(lengths[owners[0]])]
+            if not (rows == rows[0]).all():
+                details[owners] = np.unique(rows, axis=0, return_inverse=True)[1]
+    return ranks(likely, details)

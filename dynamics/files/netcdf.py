@@ -1,0 +1,230 @@
+"""netCDF files with a digest: written completely or not at all, and read with one error for every kind of damage.
+
+A file is HDF5 data followed by a trailer of 82 bytes: ``snapdyn-digest-1 ``, 64 hexadecimal digits and a line end.
+HDF5 does not look behind its own end, so xarray and every other reader of netCDF-4 opens the file. The digits are the
+SHA-256 of the SHA-256 digests (32 bytes each) of the data in blocks of 1 MiB, the last one shorter; several threads
+compute them. The digest is checked before HDF5 opens the file: on damaged data the library may crash, never return, or
+return other numbers.
+
+The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 3".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snapdyn.dynamics.files.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
+from snapdyn.dynamics.files.storage import replacing
+from snapdyn.errors import InputError, shown
+from snapdyn.memory import ALWAYS_FREE, free_memory
+
+if TYPE_CHECKING:
+    import xarray
+
+MAGIC = b"snapdyn-digest-1 "
+TRAILER_SIZE = len(MAGIC) + 64 + 1
+BLOCK = 2**20
+# What h5py, h5netcdf and json raise for damaged files, and constructors for values that do not fit together.
+UNREADABLE = (OSError, KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, EOFError)
+
+
+def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_format: str) -> Path:
+    """Write a dataset to a netCDF file with a digest, under a temporary name first, and return the path.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    path : str or path-like
+        File to create or to replace; its folder must exist.
+    file_format : str
+        Kind and version of the format; the attribute "format" of the file.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    InputError
+        The folder is missing, the file cannot be written, or it would have more than 1000 variables and dimensions,
+        which reading refuses.
+    """
+    if (objects := len({*dataset.variables, *dataset.dims})) > MOST_OBJECTS:
+        raise InputError(
+            f"expected at most {MOST_OBJECTS} variables and dimensions in one file, received {objects}; put numbers "
+            "that belong together into one array"
+        )
+    with replacing(path) as temporary, _signals_wait():
+        _write_content(dataset.assign_attrs(format=file_format), temporary)
+        with temporary.open("ab+") as file:
+            file.write(_trailer(file.fileno(), temporary.stat().st_size))
+    return Path(path)
+
+
+def _write_content(dataset: xarray.Dataset, path: Path) -> None:
+    """Write the HDF5 data."""
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    target = _Target(path)
+    with target.file:
+        with h5netcdf.File(target, "w", decode_vlen_strings=True) as file:
+            dataset.dump_to_store(H5NetCDFStore(file))
+        if target.error:
+            raise target.error
+
+
+class _Target:
+    """File that HDF5 writes to. After an error, such as a full disk, it is a copy in memory: HDF5 must go on.
+
+    HDF5 ends the process when it cannot write what it holds back, or reads other bytes than it wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.file: Any = path.open("w+b", buffering=0)
+        self.error: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def write(self, data: Any) -> None:
+        """Write all bytes."""
+        left = memoryview(data).cast("B")
+        while left:
+            try:
+                left = left[self.file.write(left) :]
+            except OSError as error:
+                self._leave_disk(error)
+
+    def truncate(self, size: int) -> None:
+        """Set the size."""
+        try:
+            self.file.truncate(size)
+        except OSError as error:
+            self._leave_disk(error)
+
+    def _leave_disk(self, error: OSError) -> None:
+        at = self.file.tell()
+        self.file.seek(0)
+        with self.file:
+            self.file, self.error = io.BytesIO(self.file.read()), error
+        self.file.seek(at)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM act after the block: inside HDF5 an exception is lost, and a lock of a thread may stay."""
+    came: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()  # other threads see no signals
+    waiting = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = [signal.signal(each, lambda number, _: came.append(number)) for each in waiting]
+    try:
+        yield
+    finally:
+        for each, handler in zip(waiting, before, strict=True):
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _trailer(file: int, size: int) -> bytes:
+    """Trailer for the first `size` bytes of an open file."""
+
+    def digest(start: int) -> bytes:
+        return hashlib.sha256(os.pread(file, min(BLOCK, size - start), start)).digest()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        each = pool.map if size > BLOCK else map  # a thread for one block costs more than it saves
+        digests = b"".join(each(digest, range(0, size, BLOCK)))
+    return MAGIC + hashlib.sha256(digests).hexdigest().encode() + b"\n"
+
+
+def _doubt(path: str | os.PathLike[str]) -> str:
+    """What is wrong with the digest of a file, as a phrase; empty for the right digest."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size - TRAILER_SIZE
+        trailer = os.pread(file.fileno(), TRAILER_SIZE, size) if size >= 0 else b""
+        if not trailer.startswith(MAGIC):
+            return "has no digest at its end: it is damaged, or another program wrote it"
+        return "" if trailer == _trailer(file.fileno(), size) else "is damaged: its SHA-256 digest differs"
+
+
+@contextmanager
+def reading_netcdf(path: str | os.PathLike[str], kind: str, file_format: str, advice: str) -> Iterator[Content]:
+    """Read a netCDF file after checking its digest.
+
+    Errors of the `with` block, which builds an object from the content, count as damage.
+
+    Parameters
+    ----------
+    path : str or path-like
+    kind : str
+        Kind of the file in error messages, such as "trajectory".
+    file_format : str
+        Value that the attribute "format" of the file must have.
+    advice : str
+        What to do about a damaged file; ends the error message.
+
+    Yields
+    ------
+    Content
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, without a digest, or of another format.
+    """
+    kind = f"{kind} file ({file_format})"
+    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
+        raise InputError(f"expected the path of a {kind}, received {path!r}, which is not a file; check the path")
+    try:
+        with _signals_wait():
+            if doubt := _doubt(path):
+                raise RefusedContent(doubt)
+            content = read_content(path, max(ALWAYS_FREE, free_memory() / 2))
+        found = content.attributes.get("format")
+        if found != file_format:
+            raise RefusedContent(f"is of another kind ({shown(found)})")
+        yield content
+    except RefusedContent as error:
+        raise InputError(f"expected a whole {kind}, received {str(path)!r}, which {error}; {advice}") from None
+    except UNREADABLE as error:
+        raise InputError(
+            f"expected a whole {kind}, received {str(path)!r}, which is damaged or of another kind "
+            f"({type(error).__name__}); {advice}"
+        ) from error
+
+
+def read_dataset(path: str | os.PathLike[str], kind: str, file_format: str, advice: str) -> xarray.Dataset:
+    """Read a netCDF file as a labelled dataset, as ``xarray.load_dataset`` gives it, without the attribute "format".
+
+    Parameters
+    ----------
+    path : str or path-like
+    kind, file_format, advice : str
+        As for `reading_netcdf`.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    InputError
+        As for `reading_netcdf`.
+    """
+    import xarray
+
+    with reading_netcdf(path, kind, file_format, advice) as content:
+        attributes = {name: value for name, value in content.attributes.items() if name != "format"}
+        variables = {name: (v.dims, v.values, v.attributes) for name, v in content.variables.items()}
+        return xarray.decode_cf(xarray.Dataset(variables, attrs=attributes))

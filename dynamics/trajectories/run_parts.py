@@ -1,0 +1,319 @@
+"""Parts of a trajectory: events, decoder logits, its labelled dataset, and its file, from which the run is made again.
+
+The file is the labelled dataset with a JSON header and the variables that only `load` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from snapdyn.dynamics.classes.symmetric import SymmetricClasses
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.files.storage import provenance
+from snapdyn.dynamics.trajectories.observables import OURS, is_storable, labelled, own_label
+from snapdyn.errors import InputError, shown
+
+if TYPE_CHECKING:
+    import xarray
+
+    from snapdyn.dynamics.trajectories.representatives import Representatives
+
+FORMAT = "snapdyn trajectory 3"
+HEADER = OURS  # attribute of the file that holds the JSON header
+# Of variables, coordinates and dimensions that only `load` reads; `_labelled_parts` refuses it in names of a system.
+PREFIX = OURS + "_"
+SHARED = {"time", "query", "token", "value"}  # dimensions of `to_xarray` along which such variables stand, too
+# Values of z and attention together, up to which a file has them for all tokens: 16 MB.
+LARGEST_DENSE = 2_000_000
+DENSE = {"z", "attention", "entropy"}
+VIOLATION = "violation of "  # prefix of the variable of a conserved quantity
+# Fields of a trajectory: those of the header, those that are variables, and mappings of names to variables.
+IN_HEADER = ("system", "parameters", "status", "message", "stats", "value_names")
+VARIABLES = ("z_support", "z_initial", "loss", "Y", "decoder_rows", "decoder_outputs", "state")
+NAMED = {"extra": "", "observables": "", "invariants": VIOLATION}
+
+
+@dataclass(frozen=True)
+class EventRecord:
+    """A located event.
+
+    Attributes
+    ----------
+    name : str
+    t : float
+        In batch-size-1 steps.
+    z_support : (nz,) array
+        Attention logits at that time; empty for a system without attention logits.
+    state : (size,) array or None
+        State at that time, for a system without attention logits.
+    z_values : (num_slots,) array or None
+        For a run of symmetric classes: one logit for all that stay equal; see `Trajectory.of_class`. More classes than
+        are listed one by one (`SymmetricClasses.is_large`) have an empty `z_support`.
+    """
+
+    name: str
+    t: float
+    z_support: Floats
+    state: Floats | None = None
+    z_values: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """Logits of a run on one value for all that stay equal; those of all classes are made when they are read.
+
+    Attributes
+    ----------
+    values : (N, size) array
+    index : (nz,) array of int
+        The value of each logit.
+    """
+
+    values: Floats
+    index: Ints
+
+    def made(self) -> Floats:
+        """All logits, (N, nz)."""
+        return self.values.take(self.index, axis=-1)
+
+
+class Decoder(NamedTuple):
+    """Decoder logits of a run.
+
+    Attributes
+    ----------
+    Y : (N, rows, columns) array
+    rows : (tokens,) array of int
+        Row of Y for each token id, -1 for a token that has none.
+    outputs : (columns,) array of int
+        Output id of each column; -1 stands for every output that is no class's next token.
+    """
+
+    Y: Floats
+    rows: Ints
+    outputs: Ints
+
+
+def _is_dense(run: Any) -> bool:
+    """Whether the file of a run has z and attention of all tokens, or of a class of each kind."""
+    if _large_representatives(run) or not run.has_z or not run.classes:
+        return True
+    queries, tokens = run.z_initial.shape
+    return bool(run.t.size * tokens * (queries + run.classes.num_classes) <= LARGEST_DENSE)
+
+
+def _large_representatives(run: Any) -> Representatives | None:
+    """The values of one class of each kind, of a run of more classes than are listed one by one."""
+    large = isinstance(run.classes, SymmetricClasses) and run.classes.is_large
+    return run.representatives if large else None
+
+
+def labelled_run(run: Any) -> xarray.Dataset:
+    """The dataset of `Trajectory.to_xarray`."""
+    return labelled(*_labelled_parts(run), _settings(run))
+
+
+def _settings(run: Any) -> dict[str, Any]:
+    """System, status and parameters of the run, the attributes of a dataset."""
+    return {"system": run.system, "status": run.status, **run.parameters}
+
+
+def _labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables and coordinates of `Trajectory.to_xarray`; without `dense`, z, attention and entropy are left out.
+
+    Raises
+    ------
+    InputError
+        An extra quantity, observable or conserved quantity has a name that netCDF cannot hold, or another variable has.
+    """
+    import xarray
+
+    data: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {"time": run.t}
+    if run.has_loss:
+        data["loss"] = ("time", run.loss)
+    if _large_representatives(run):
+        _add_kinds(run, data, coordinates)
+    elif run.has_z:
+        coordinates["token"] = np.arange(run.z_initial.shape[1])
+        if dense:
+            data["z"] = (("time", "query", "token"), run.z)
+    if run.state is not None:
+        data["state"] = (("time", "value"), run.state)
+        if len(run.value_names) == run.state.shape[1]:
+            coordinates["value"] = list(run.value_names)
+    if run.classes and not _large_representatives(run):
+        coordinates |= _classes_coordinates(run.classes)
+        if dense:
+            data["attention"] = (("time", "sequence_class", "token"), run.attention)
+            data["entropy"] = (("time", "sequence_class"), run.entropy())
+    known = xarray.Dataset(data, coordinates)
+    taken = {*known.variables, *known.dims} | (set() if dense else DENSE)
+    for name, dims, values in _own_variables(run):
+        if not is_storable(name) or name.startswith(OURS) or name in taken:
+            raise InputError(
+                f"expected names of extra quantities, observables and conserved quantities that netCDF can hold, that "
+                f"do not begin with {OURS!r} and that no other variable has, received {shown(name)}; rename it"
+            )
+        taken.add(name)
+        data[name] = (dims, values, own_label(name))
+    return data, coordinates
+
+
+def _classes_coordinates(classes: SequenceClasses) -> dict[str, Any]:
+    """Query tokens; query, next token and prior of each class; words of a text."""
+    names = {"class_query": "query", "next_token": "next_token", "prior": "prior"}
+    coordinates: dict[str, Any] = {"query": np.array(classes.queries)}
+    coordinates |= {name: ("sequence_class", np.array(getattr(classes, of))) for name, of in names.items()}
+    words = getattr(classes, "words", ())  # of a text
+    if len(words) == classes.num_tokens:
+        coordinates["word"] = ("token", list(words))
+    return coordinates
+
+
+def _own_variables(run: Any) -> list[tuple[str, tuple[str, ...], Floats]]:
+    """Name, dimensions and values of what the system itself names."""
+    axes = ("row", "column", "depth")
+    return [
+        *((name, ("time", f"{name}_index"), values) for name, values in run.extra.items()),
+        *((name, ("time", *(f"{name}_{a}" for a in axes[: v.ndim - 1])), v) for name, v in run.observables.items()),
+        *((VIOLATION + name, ("time",), values) for name, values in run.invariants.items()),
+    ]
+
+
+def _add_kinds(run: Any, data: dict[str, Any], coordinates: dict[str, Any]) -> None:
+    """Add z, attention and entropy of one class of each kind; NaN where a class has fewer tokens than another."""
+    runs = [run.of_class(kind) for kind in range(len(run.classes.kinds))]
+    widest = max(each.z_support.shape[1] for each in runs)
+
+    def stacked(values: list[Floats]) -> Floats:
+        wide = np.full((run.t.size, len(runs), widest), np.nan)
+        for kind, each in enumerate(values):
+            wide[:, kind, : each.shape[1]] = each
+        return wide
+
+    data["z"] = (("time", "kind", "token"), stacked([each.z_support for each in runs]))
+    data["attention"] = (("time", "kind", "token"), stacked([each.attention_entries for each in runs]))
+    data["entropy"] = (("time", "kind"), np.concatenate([each.entropy() for each in runs], axis=1))
+    coordinates["kind"] = np.arange(len(runs))
+    coordinates["token"] = np.arange(widest)
+    coordinates["classes_per_query"] = ("kind", np.array([kind.classes_per_query for kind in run.classes.kinds]))
+
+
+class WordedClasses(SequenceClasses):
+    """Classes of a run on a text, as a file has them: with the word of each token.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    words : (M,) array_like of str
+    """
+
+    def __init__(self, classes: SequenceClasses, words: Any) -> None:
+        self.words = tuple(map(str, words))  # before the classes are immutable
+        super().__init__(classes.P, classes.query, classes.next_token, classes.prior, classes.vocab_size)
+
+
+def stored(run: Any) -> xarray.Dataset:
+    """The dataset that is written of a `Trajectory`: that of `to_xarray`, and what else a run is made of.
+
+    Without `_is_dense` the logits are those on `z_coordinates`, and z, attention and entropy are left out. The names of
+    what only `load` reads begin with `PREFIX`.
+
+    Raises
+    ------
+    InputError
+        As for `_labelled_parts`.
+    """
+    dense = _is_dense(run)
+    dataset, coordinates = _labelled_parts(run, dense)
+    kept = _large_representatives(run)
+    data: dict[str, Any] = {}
+    if kept:
+        data["z_values"] = (("time", "z_value"), kept.z)
+        if kept.Y is not None:
+            data["Y_values"] = (("time", "Y_value"), kept.Y)
+    elif run.has_z:
+        data["z_initial"] = (("query", "token"), run.z_initial)
+        if not (dense and run.classes):
+            data["z_support"] = (("time", "logit"), run.z_support)
+    if run.classes and not kept:
+        P, (query, token) = run.classes.P, run.classes.z_coordinates
+        logit = PREFIX + "logit"
+        coordinates |= {f"{logit}_query": (logit, run.classes.queries[query]), f"{logit}_token": (logit, token)}
+        data |= {
+            "P_data": ("entry", P.data),
+            "P_token": ("entry", P.indices),
+            "P_class": ("entry", run.classes.class_of_entry),
+        }
+    if not kept and run.Y is not None:
+        data |= {
+            "Y": (("time", "row", "column"), run.Y),
+            "decoder_rows": ("decoder_token", run.decoder_rows),
+            "decoder_outputs": ("column", run.decoder_outputs),
+        }
+    if run.events:
+        data["event_t"] = ("event", np.array([event.t for event in run.events]))
+        part, dim = ("z_values", "z_value") if kept else ("z_support", "logit") if run.has_z else ("state", "value")
+        data[f"event_{part}"] = (("event", dim), np.array([getattr(event, part) for event in run.events]))
+    header = {name: getattr(run, name) for name in IN_HEADER} | {name: list(getattr(run, name)) for name in NAMED}
+    header |= {
+        "state_shapes": list(run.state_shapes.items()),
+        "event_names": [event.name for event in run.events],
+        "vocab_size": run.classes.vocab_size if run.classes else None,
+        "provenance": provenance(),
+    }
+    if isinstance(run.classes, SymmetricClasses):
+        header["symmetric_classes"] = run.classes.to_json()
+    for name, (dims, values) in data.items():
+        dims = [dims] if isinstance(dims, str) else dims
+        dataset[PREFIX + name] = ([dim if dim in SHARED else PREFIX + dim for dim in dims], values)
+    return labelled(dataset, coordinates, _settings(run)).assign_attrs({HEADER: json.dumps(header, sort_keys=True)})
+
+
+def fields(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Arguments of `Trajectory` from the attributes and the variables of a file, and those of its `Representatives`."""
+    header, values = json.loads(attributes[HEADER]), dict(variables)
+    own = {kind: {name: values.pop(before + name) for name in header[kind]} for kind, before in NAMED.items()}
+    values = {name.removeprefix(PREFIX): value for name, value in values.items()}
+    classes: SequenceClasses | None = None
+    kept: tuple[Any, ...] = ()
+    if "symmetric_classes" in header:
+        classes = symmetric = SymmetricClasses.from_json(header["symmetric_classes"])
+        if "z_values" in values:
+            kept = symmetric, values["z_values"], values.get("Y_values")
+    elif "P_data" in values:
+        from scipy import sparse
+
+        shape = (values["class_query"].size, values["z_initial"].shape[1])
+        P = sparse.csr_array((values["P_data"], (values["P_class"], values["P_token"])), shape=shape)
+        classes = SequenceClasses(P, values["class_query"], values["next_token"], values["prior"], header["vocab_size"])
+        if "word" in values:
+            classes = WordedClasses(classes, values["word"])
+    if classes and not kept and "z" in values and "z_support" not in values:
+        query, token = classes.z_coordinates  # elsewhere z keeps its start
+        values["z_support"] = np.ascontiguousarray(values["z"][:, query, token])
+    event_t = values.get("event_t", np.empty(0))
+    no_logits, nothing = np.empty((event_t.size, 0)), [None] * event_t.size
+    events = zip(
+        header["event_names"],
+        event_t.tolist(),
+        values.get("event_z_support", no_logits),
+        values.get("event_state", nothing),
+        values.get("event_z_values", nothing),
+        strict=True,
+    )
+    arguments = dict(
+        {name: header[name] for name in IN_HEADER} | {name: values.get(name) for name in VARIABLES} | own,
+        classes=classes,
+        t=values["time"],
+        events=[EventRecord(*event) for event in events],
+        value_names=tuple(header["value_names"]),
+        state_shapes={name: tuple(shape) for name, shape in header["state_shapes"]},
+    )
+    return arguments, kept

@@ -1,0 +1,336 @@
+"""The dataset and the file of a trajectory, as xarray and `load` see them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+import xarray
+
+from snapdyn.dynamics import (
+    ClassKind,
+    Event,
+    FiniteLengthMeanField,
+    FrozenDecoder,
+    MeanField,
+    ModifiedDecoder,
+    SingleCommonToken,
+    SymmetricClasses,
+    System,
+    from_text,
+    integrate,
+    load,
+    observables,
+    random_classes,
+    run_parts,
+    sgd,
+    single_common_token,
+    symmetric_classes,
+    syn_small,
+)
+from snapdyn.dynamics.systems.own.declaration import checked_name
+from snapdyn.dynamics.trajectories.run_parts import FORMAT
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.errors import InputError
+from tests.helpers import FABLE
+
+START = np.random.default_rng(3).normal(size=(1, 8))
+
+
+def opened(run: Trajectory, folder: Path) -> xarray.Dataset:
+    return xarray.load_dataset(run.save(folder / "run.nc"), engine="h5netcdf")
+
+
+def many_classes() -> SymmetricClasses:
+    """Two kinds of more classes than are listed."""
+    kinds = [ClassKind([0.3], [0.2, 0.5], 10**6), ClassKind([0.3], [0.7], 10**6)]
+    return symmetric_classes(kinds, vocab_size=10**8)
+
+
+def runs() -> dict[str, Trajectory]:
+    """A run of each kind: what it saves differs."""
+    classes, times = syn_small(), [0.0, 1.0, 10.0]
+    x, y, w = sympy.symbols("x y w")
+    circle = System.from_sympy(
+        "Circle",
+        {x: 1.0, y: 0.0},
+        {x: -w * y, y: w * x},
+        {w: 2.0},
+        {"product": x * y, "both": sympy.Matrix([x, y])},
+        conserved={"x^2 + y^2": x**2 + y**2},
+    )
+    symmetric = MeanField(many_classes(), 1.0, 1e-6)
+    half = {"half": Event(lambda t, state: state.loss - 1.7)}
+    text = from_text(FABLE, window=2, min_count=2, min_token_count=4)
+    return {
+        "mean field": integrate(MeanField(classes, 1.0, 0.5), times, save_decoder=True, events=half),
+        "start": integrate(MeanField(random_classes(3, 2, 2, seed=1), 1.0, 0.5, z_initial=START), times),
+        "z only": integrate(MeanField(classes, 1.0, 0.5), times, z_only=True),
+        "modified decoder": integrate(ModifiedDecoder(classes, 1.0, 0.5), times),
+        "frozen decoder": integrate(FrozenDecoder(classes, 1.0), times),
+        "finite length": integrate(FiniteLengthMeanField(classes, 0.1, 0.05, seq_len=200), times),
+        "sgd": sgd(classes, 1.0, 0.5, steps=20, seed=3),
+        "text": integrate(MeanField(text, 1.0, 0.1), times),
+        "one class": integrate(SingleCommonToken(5, 100, 1.0, 0.5, 3.0), times),
+        "own": integrate(circle, times),
+        "symmetric": integrate(MeanField(single_common_token(4, 3, 0.3, 50), 1.0, 0.5), times, reduce=True),
+        "many symmetric": integrate(symmetric, times),
+    }
+
+
+KINDS = """mean field, start, z only, modified decoder, frozen decoder, finite length, sgd, text, one class, own,
+symmetric, many symmetric""".replace("\n", " ").split(", ")
+
+
+@pytest.fixture(scope="module")
+def saved() -> dict[str, Trajectory]:
+    return runs()
+
+
+@pytest.fixture(scope="module")
+def names(saved: dict[str, Trajectory], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return names_in_use(saved, tmp_path_factory.mktemp("names"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_run_opens_as_to_xarray_gives_it(kind: str, saved: dict[str, Trajectory], tmp_path: Path) -> None:
+    """Assert that the file has every variable of `to_xarray`: content, dimensions, coordinates, labels and settings."""
+    run = saved[kind]
+    data, dense = opened(run, tmp_path), run.to_xarray()
+    assert "z" in dense or kind in ("own", "one class", "frozen decoder")
+    beside = [name for name in data.variables if name not in dense.variables]
+    dims = [name for name in data.dims if name not in dense.dims]
+    assert all(str(name).startswith("snapdyn_") for name in [*beside, *dims])
+    same = data.drop_vars(beside)
+    same.attrs = {name: data.attrs[name] for name in dense.attrs}
+    assert {"format", "snapdyn"} == data.attrs.keys() - dense.attrs.keys()
+    xarray.testing.assert_identical(same, dense)
+    assert all({"long_name", "units"} <= variable.attrs.keys() for variable in data.variables.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_run_is_read_back(kind: str, saved: dict[str, Trajectory], tmp_path: Path) -> None:
+    """Assert that what `load` gives has the dataset of the run, and so has the file that it writes."""
+    run = saved[kind]
+    again = load(run.save(tmp_path / "run.nc"))
+    xarray.testing.assert_identical(again.to_xarray(), run.to_xarray())
+    xarray.testing.assert_identical(load(again.save(tmp_path / "again.nc")).to_xarray(), run.to_xarray())
+
+
+def test_a_large_run_is_saved_on_its_supports(
+    saved: dict[str, Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Assert that above the limit, not at it, z, attention and entropy are left out and come back by `load`."""
+    run = saved["mean field"]
+    dense = run.to_xarray()
+    size = dense.z.size + dense.attention.size
+    monkeypatch.setattr(run_parts, "LARGEST_DENSE", size)
+    assert "z" in opened(run, tmp_path)
+    monkeypatch.setattr(run_parts, "LARGEST_DENSE", size - 1)
+    data = opened(run, tmp_path)
+    assert {name for name in dense.variables if name not in data.variables} == {"z", "attention", "entropy"}
+    for name in data.variables.keys() & dense.variables.keys():
+        xarray.testing.assert_identical(data[name].variable, dense[name].variable)
+    places = zip(data.snapdyn_logit_query.values, data.snapdyn_logit_token.values, strict=True)
+    found = [dense.z.sel(query=q, token=l) for q, l in places]
+    np.testing.assert_array_equal(np.transpose(found), data.snapdyn_z_support)
+    xarray.testing.assert_identical(load(tmp_path / "run.nc").to_xarray(), dense)
+
+
+def test_a_saved_run_of_a_text_has_its_words(tmp_path: Path) -> None:
+    """Assert the word of each token; the file is read back without a change."""
+    (tmp_path / "a.txt").write_text("the cat saw the dog and the cat saw the bird and the dog saw the bird " * 3)
+    classes = from_text(tmp_path / "a.txt", window=2, min_count=2, min_token_count=1)
+    run = integrate(MeanField(classes, 1.0, 0.1), [1.0])
+    data = opened(run, tmp_path)
+    assert data.word.dims == ("token",)
+    assert data.word.values.tolist() == list(classes.words)
+    np.testing.assert_array_equal(load(tmp_path / "run.nc").z, run.z)
+
+
+# Names that netCDF cannot hold, that its libraries mark, and that join others.
+ODD = {"", ".", "..", "a/b", "a\0b", "x" * 257, "_nc4_non_coord_Y", "Y", "violation of u", "violation of row sum of Y"}
+ODD |= {"class_prior", "class_next_token", "z_query", "invariant:u", "extra:Y", "observable:Y"}
+ODD |= {"both", "both_row", "both_index", "snapdyn", "snapdyn_Y", "x:y", " ", "é", "e\u0301", "format", "coordinates"}
+
+
+def names_in_use(saved: dict[str, Trajectory], folder: Path) -> list[str]:
+    """Every name of a file of each kind, with and without its prefix, of its header, and of a field of a run."""
+    names = {*ODD, *observables.NOT_SETTINGS, *(field.name for field in dataclasses.fields(Trajectory))}
+    for run in saved.values():
+        data = opened(run, folder)
+        header = json.loads(data.attrs["snapdyn"])
+        names |= {str(each) for each in (*data.variables, *data.dims, *data.attrs, *header, *run.invariants)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_parts, "LARGEST_DENSE", 0)
+        names |= {str(each) for each in opened(saved["mean field"], folder).variables}
+    return sorted(names | {name.removeprefix("snapdyn_") for name in names})
+
+
+def refused(action: Callable[..., Any], *arguments: Any) -> str:
+    """The one line of the InputError that an action raises, or an empty text."""
+    try:
+        action(*arguments)
+    except InputError as error:
+        (line,) = str(error).splitlines()
+        return line
+    return ""
+
+
+def assert_read_back(run: Trajectory, folder: Path) -> None:
+    again = load(run.save(folder / "run.nc"))
+    xarray.testing.assert_identical(again.to_xarray(), run.to_xarray())
+    for field in ("extra", "observables", "invariants"):
+        kept, given = getattr(again, field), getattr(run, field)
+        assert list(kept) == list(given)
+        for name, values in given.items():
+            np.testing.assert_array_equal(kept[name], values)
+    for field in ("parameters", "state_shapes", "value_names", "status", "message", "stats", "system"):
+        assert getattr(again, field) == getattr(run, field)
+    for field in ("Y", "decoder_rows", "decoder_outputs", "state"):
+        kept, given = getattr(again, field), getattr(run, field)
+        assert (kept is None) == (given is None)
+        np.testing.assert_array_equal(kept, given)
+    for one, other in zip(again.events, run.events, strict=True):
+        assert (one.name, one.t) == (other.name, other.t)
+        for part in ("z_support", "state", "z_values"):
+            np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+
+
+@pytest.mark.parametrize("kind", ["mean field", "z only", "text", "own", "one class", "many symmetric"])
+@pytest.mark.parametrize("field", ["extra", "observables", "invariants"])
+def test_every_name_is_refused_or_read_back(
+    kind: str, field: str, saved: dict[str, Trajectory], names: list[str], tmp_path: Path
+) -> None:
+    """Assert it for every name in use, as an extra quantity, observable or conserved quantity: each alone, then all."""
+    run, accepted = saved[kind], {}
+    shape = {"extra": (3, 2), "observables": (3, 2, 2), "invariants": (3,)}[field]
+    for i, name in enumerate(names):
+        values = np.full(shape, float(i))
+        named = run.changed(**{field: {**getattr(run, field), name: values}})
+        refusal = refused(named.to_xarray)
+        if refusal:
+            assert refusal.startswith("expected names of extra quantities")
+            assert refused(named.save, tmp_path / "refused.nc") == refusal
+        else:
+            accepted[name] = values
+    assert not [*tmp_path.iterdir()]
+    others = set(names) - accepted.keys()
+    assert {"_nc4_non_coord_Y", "a/b", "a\0b", "x" * 257} <= others
+    known = run.to_xarray()
+    free = others - {*known.variables, *known.dims}
+    assert all(
+        not observables.is_storable(f"violation of {name}" if field == "invariants" else name)
+        or name.startswith("snapdyn")
+        for name in free
+    )
+    assert_read_back(run.changed(**{field: {**getattr(run, field), **accepted}}), tmp_path)
+
+
+def test_an_own_system_may_use_every_name_that_it_accepts(names: list[str], tmp_path: Path) -> None:
+    """Assert that observables and conserved quantities are refused when they are declared, or read back exactly."""
+    u, v = sympy.symbols("u v")
+    declared = [each for each in names if not refused(checked_name, "conserved quantities", each)]
+    conserved = {each: sympy.Integer(i) for i, each in enumerate(declared)}
+    taken = {"u", "v", *("violation of " + each for each in conserved)}
+    kept = [each for each in names if not refused(checked_name, "observables", each) and each not in taken]
+    assert {"Y", "P_data", "event_t", "z_support", "class_prior", "z_initial", "word", "prior"} <= {*kept}
+    assert not {".", "..", "a/b", "snapdyn", "snapdyn_Y", "time", "z", "loss"} & {*kept}
+    system = System.from_sympy(
+        "F", {u: 1.0, v: 2.0}, {u: -u, v: v}, observables={each: u + i for i, each in enumerate(kept)},
+        conserved={**conserved, "uv": u * v},
+    )  # fmt: skip
+    run = integrate(system, [0.0, 1.0], events={"half": Event(lambda t, state: state.values[0] - 0.5)})
+    assert run.events
+    assert set(kept) == set(run.observables)
+    assert_read_back(run, tmp_path)
+
+
+class Marked(MeanField):
+    """A system with extra quantities of names that the file uses itself."""
+
+    NAMES = ("P_data", "Y", "z_support", "word", "symmetric_classes")
+
+    def extra(self, state: np.ndarray) -> dict[str, np.ndarray]:
+        """The same number under each name."""
+        return {name: np.full((*state.shape[:-1], 1), 7.0) for name in self.NAMES}
+
+
+class Clashing(Marked):
+    NAMES = ("entropy",)
+
+
+def test_extra_quantities_of_a_subclass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that the names of the file itself are free, and a variable of `to_xarray` is not."""
+    run = integrate(Marked(syn_small(), 1.0, 0.5), [0.0, 1.0], save_decoder=True)
+    assert list(run.extra) == list(Marked.NAMES)
+    assert_read_back(run, tmp_path)
+    clashing = integrate(Clashing(syn_small(), 1.0, 0.5), [0.0, 1.0])
+    for largest in (run_parts.LARGEST_DENSE, 0):
+        monkeypatch.setattr(run_parts, "LARGEST_DENSE", largest)
+        with pytest.raises(InputError, match=r"received 'entropy'; rename it"):
+            clashing.save(tmp_path / "clash.nc")
+    assert not (tmp_path / "clash.nc").exists()
+
+
+def test_one_name_twice_is_refused(saved: dict[str, Trajectory]) -> None:
+    """Assert it for an observable with the name of an extra quantity, or of the variable of a conserved one."""
+    run, values = saved["mean field"], np.zeros(3)
+    for same in (
+        run.changed(extra={"a": np.zeros((3, 1))}, observables={"a": values}),
+        run.changed(invariants={"a": values}, observables={"violation of a": values}),
+    ):
+        with pytest.raises(InputError, match=r"no other variable has, received '(violation of )?a'"):
+            same.to_xarray()
+
+
+@pytest.mark.parametrize("kind", ["mean field", "own"])
+def test_names_of_parameters_do_not_disturb_the_file(
+    kind: str, saved: dict[str, Trajectory], names: list[str], tmp_path: Path
+) -> None:
+    """Assert that parameters of every name in use are read back, and that attributes equal those of `to_xarray`."""
+    values = [2.0, [20], [1, 2.5], [2**62 + 1, 0.5], [], 10**30, True, None, "text", float("nan"), [[1.0]]]
+    free = [name for name in [*names, "λ", "x" * 70000] if name not in ("system", "status")]
+    numbers = {name: values[i % len(values)] for i, name in enumerate(free)}
+    for parameters in (numbers, dict.fromkeys(free, 2.0), dict.fromkeys(["system", "status"], 3.0)):
+        run = saved[kind].changed(parameters=parameters)
+        dense, data = run.to_xarray(), opened(run, tmp_path)
+        beside = {name: data.attrs.pop(name) for name in ("format", "snapdyn")}
+        assert beside["format"] == FORMAT
+        assert "λ" in dense.attrs or "λ" not in parameters
+        data.attrs.pop("coordinates", None)
+        xarray.testing.assert_identical(xarray.Dataset(attrs=data.attrs), xarray.Dataset(attrs=dense.attrs))
+        again = load(tmp_path / "run.nc")
+        assert again.parameters.keys() == parameters.keys()
+        assert str(again.parameters) == str({name: parameters[name] for name in again.parameters})
+        assert (again.system, again.status, again.value_names) == (run.system, run.status, tuple(run.value_names))
+        xarray.testing.assert_identical(again.to_xarray(), dense)
+
+
+def test_a_list_of_one_number_is_this_number_in_the_dataset_too(tmp_path: Path) -> None:
+    """Assert equal attributes of `to_xarray` and file for `record=[20]`."""
+    run = sgd(syn_small(), 1.0, 0.5, steps=20, record=[20])
+    assert isinstance(run, Trajectory)
+    assert run.to_xarray().attrs["record"] == opened(run, tmp_path).attrs["record"] == 20
+    assert load(tmp_path / "run.nc").parameters["record"] == run.parameters["record"]
+
+
+@pytest.mark.parametrize("kind", ["MeanField", "reduced", "symmetric", "many symmetric"])
+def test_a_run_interrupted_before_its_first_save_is_read_back(kind: str, tmp_path: Path) -> None:
+    """Assert that such a run with `save_decoder` has no decoder: neither Y nor its tokens and outputs."""
+    classes = {"symmetric": single_common_token(4, 3, 0.3, 50), "many symmetric": many_classes()}.get(kind, syn_small())
+    stop = threading.Event()
+    stop.set()
+    run = integrate(
+        MeanField(classes, 1.0, 0.5), [1.0, 10.0], save_decoder=True, stop=stop, reduce=kind != "MeanField"
+    )  # fmt: skip
+    assert (run.status, run.t.size) == ("interrupted", 0)
+    assert run.Y is run.decoder_rows is run.decoder_outputs is None
+    assert_read_back(run, tmp_path)
