@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         syn_small,
         train_transformer,
     )
-    from snapdyn.dynamics.trajectories.observables import Observable
+    from snapdyn.dynamics.observables import Observable
     from snapdyn.errors import InputError
     from snapdyn.figures import FigureEntry
     from snapdyn.registration import register
@@ -105,7 +105,7 @@ _HOMES = {
         "snapdyn.validation",
     ),
     "InputError": "snapdyn.errors",
-    "Observable": "snapdyn.dynamics.trajectories.observables",
+    "Observable": "snapdyn.dynamics.observables",
     "FigureEntry": "snapdyn.figures",
     "register": "snapdyn.registration",
 }  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from snapdyn.dynamics import SYSTEMS, System
+from snapdyn.dynamics.observables import Observable, declare_own_observables
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
-from snapdyn.dynamics.trajectories.observables import Observable, declare_own_observables
 from snapdyn.errors import InputError, shown
 from snapdyn.figures import FIGURES, FigureEntry
 from snapdyn.registry import Registry

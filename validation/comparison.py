@@ -20,7 +20,7 @@ from snapdyn.dynamics import (
     sgd,
 )
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.trajectories.observables import curve_named, entropy_of, entry_of
+from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.errors import InputError, choice, instance, positive, whole
 from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, NotApplicable, run_on_rung

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.trajectories.decoder_speed import class_logits
+from snapdyn.dynamics.observables import class_logits
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 LINEAR_ALGEBRA = "linear algebra"

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
-from snapdyn.dynamics.trajectories.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, shown
 from snapdyn.validation.observables import OBSERVABLES

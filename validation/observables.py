@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.events import Event, State
+from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.dynamics.training.steps import momentum_clock
-from snapdyn.dynamics.trajectories.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics.trajectories.observables import OBSERVABLES
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.explorer.curves import Curves
 from snapdyn.figures import house_style, new_figure
 from snapdyn.figures.style import TIME_LABEL, TIMES, power_of_ten

@@ -10,6 +10,12 @@ import numpy as np
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.base import System
 
+# A run to t has steps of up to t. Explicit methods square the error estimate of a step before they multiply it by the
+# step h: numbers of about error/h, relative to the tolerance. The step control tells errors apart down to
+# (10/0.9)**-8 = 4e-9, below which a step always grows tenfold. So (4e-9/h)**2 must be a normal number, above 2.2e-308:
+# h < 2.7e145. At 1e176 the estimate of the mean field underflowed to 0, and a step was accepted that led to z = 1e81.
+LATEST_TIME = 1e145
+
 
 @dataclass(frozen=True)
 class Clock:

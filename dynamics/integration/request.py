@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.clock import LATEST_TIME, Clock
 from snapdyn.dynamics.integration.events import Event
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.systems.base import System
@@ -21,11 +21,6 @@ SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller on
 # BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
 LARGEST_DENSE_JACOBIAN = 3000
 MOST_TIMES = 10_000_000
-# A run to t has steps of up to t. Explicit methods square the error estimate of a step before they multiply it by the
-# step h: numbers of about error/h, relative to the tolerance. The step control tells errors apart down to
-# (10/0.9)**-8 = 4e-9, below which a step always grows tenfold. So (4e-9/h)**2 must be a normal number, above 2.2e-308:
-# h < 2.7e145. At 1e176 the estimate of the mean field underflowed to 0, and a step was accepted that led to z = 1e81.
-LATEST_TIME = 1e145
 # Largest t_end/t_s in log time, which takes exp(ln(1 + t/t_s)): it overflows at 1.8e308.
 LONGEST_SPAN = 1e305
 

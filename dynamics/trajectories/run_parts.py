@@ -15,7 +15,7 @@ import numpy as np
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.storage import provenance
-from snapdyn.dynamics.trajectories.observables import OURS, is_storable, labelled, own_label
+from snapdyn.dynamics.observables import OURS, is_storable, labelled, own_label
 from snapdyn.errors import InputError, shown
 
 if TYPE_CHECKING:

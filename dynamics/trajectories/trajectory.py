@@ -17,8 +17,15 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
-from snapdyn.dynamics.trajectories.decoder_speed import peak_times, speed_of_kind, speed_of_visits
-from snapdyn.dynamics.trajectories.observables import OBSERVABLES, entropy_of, entry_of, relative_gain_of
+from snapdyn.dynamics.observables import (
+    OBSERVABLES,
+    entropy_of,
+    entry_of,
+    peak_times,
+    relative_gain_of,
+    speed_of_kind,
+    speed_of_visits,
+)
 from snapdyn.dynamics.trajectories.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
 from snapdyn.dynamics.trajectories.run_parts import FORMAT, Decoder, EventRecord, Lifted, fields, labelled_run, stored
 from snapdyn.errors import InputError, file_path, flag, shown, time_array, unknown_name
@@ -238,7 +245,7 @@ class Trajectory:
         ----------
         name : str
             An observable that the system declares, a state variable, one of its extra quantities, or an observable of
-            the registry (`snapdyn.dynamics.trajectories.observables.OBSERVABLES`), such as "entropy".
+            the registry (`snapdyn.dynamics.observables.OBSERVABLES`), such as "entropy".
 
         Returns
         -------

@@ -18,8 +18,8 @@ import numpy as np
 from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
 from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
+from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
-from snapdyn.dynamics.trajectories.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models

@@ -27,7 +27,7 @@ import xarray
 from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.dynamics.files.storage import output_folder, provenance
 from snapdyn.dynamics.files.user_files import loaded_files
-from snapdyn.dynamics.trajectories.observables import TRANSFORMER
+from snapdyn.dynamics.observables import TRANSFORMER
 from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Cells, Outcome, code_hash, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names

@@ -16,8 +16,7 @@ from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.storage import hashed_name
-from snapdyn.dynamics.systems.own.declaration import OwnSystem
-from snapdyn.dynamics.trajectories.observables import (
+from snapdyn.dynamics.observables import (
     LADDER,
     OBSERVABLES,
     ODE,
@@ -26,6 +25,7 @@ from snapdyn.dynamics.trajectories.observables import (
     Observable,
     declare_own_observables,
 )
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES

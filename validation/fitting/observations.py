@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn.dynamics import FiniteLengthMeanField, Sensitivity, SequenceClasses, Trace, Trajectory
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.dynamics.trajectories.observables import OBSERVABLES, entropy_of
+from snapdyn.dynamics.observables import OBSERVABLES, entropy_of
 from snapdyn.errors import InputError, choice, positive, shown
 
 QUANTITIES = ("attention", "entropy", "loss")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import memory
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.integration.request import LATEST_TIME
+from snapdyn.dynamics.integration.clock import LATEST_TIME
 from snapdyn.errors import (
     InputError,
     finite_array,

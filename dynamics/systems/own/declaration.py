@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels import dormand_prince
+from snapdyn.dynamics.observables import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.trajectories.observables import OURS, is_storable
 from snapdyn.errors import InputError, finite_array, number, shown, text, unknown_name
 
 # Keys of [system] in files, and the argument of every method.

@@ -16,7 +16,7 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
-from snapdyn.dynamics.integration.request import LATEST_TIME
+from snapdyn.dynamics.integration.clock import LATEST_TIME
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, tolerance

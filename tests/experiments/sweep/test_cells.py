@@ -16,8 +16,8 @@ import xarray
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.dynamics.files.storage import record_body, record_text, source_hash
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.dynamics.trajectories.observables import OBSERVABLES
 from snapdyn.experiments.sweep import cells
 from snapdyn.experiments.sweep.cells import SOURCES, Cell, checkpoint_file, code_hash, run_cells
 from snapdyn.validation import ladder

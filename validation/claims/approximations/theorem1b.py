@@ -10,7 +10,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.trajectories.observables import OBSERVABLES
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION

@@ -225,7 +225,7 @@ def test_without_derivative() -> None:
 def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
     """Assert that a registered system takes its parameters from a run file, and its observables to sweeps."""
     from snapdyn.dynamics import SYSTEMS
-    from snapdyn.dynamics.trajectories.observables import OBSERVABLES
+    from snapdyn.dynamics.observables import OBSERVABLES
     from snapdyn.validation.design import default_observables
 
     sd.register(growth)

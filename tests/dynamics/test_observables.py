@@ -10,7 +10,7 @@ import sympy
 import xarray
 
 from snapdyn.dynamics import MeanField, System, from_text, integrate, syn_small
-from snapdyn.dynamics.trajectories.observables import OBSERVABLES, Observable, labelled
+from snapdyn.dynamics.observables import OBSERVABLES, Observable, labelled
 from snapdyn.errors import InputError
 
 

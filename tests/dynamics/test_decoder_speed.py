@@ -25,7 +25,7 @@ from snapdyn.dynamics import (
     symmetric_classes,
 )
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.trajectories.decoder_speed import class_logits, peak_times
+from snapdyn.dynamics.observables import class_logits, peak_times
 from snapdyn.errors import InputError
 
 
