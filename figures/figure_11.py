@@ -8,9 +8,8 @@ import numpy as np
 import xarray
 
 from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
-from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
-from snapdyn.figures.shared_runs import SEEDS, final_states
+from snapdyn.figures.shared_runs import SEEDS, final_states, in_errors
 from snapdyn.figures.style import DOUBLE_COLUMN, curve_style, new_figure
 
 if TYPE_CHECKING:

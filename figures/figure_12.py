@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import xarray
 
 from snapdyn.figures.declaration import statement
-from snapdyn.figures.figure_4 import in_errors
 from snapdyn.figures.figure_11 import compute, draw_recall
+from snapdyn.figures.shared_runs import in_errors
 from snapdyn.figures.style import DOUBLE_COLUMN
 
 if TYPE_CHECKING:

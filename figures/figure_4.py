@@ -20,6 +20,7 @@ from snapdyn.figures.shared_runs import (
     attention_of,
     draw_strip,
     groups_legend,
+    in_errors,
 )
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
 from snapdyn.validation.published import figure_4_runs
@@ -193,12 +194,6 @@ PROPERTIES = (
     ),
 )
 GENERAL = tuple(prop.name for prop in PROPERTIES[:2])
-
-
-def in_errors(difference: xarray.DataArray) -> float:
-    """Return the mean over seeds in standard errors, smallest over all other dimensions."""
-    errors = difference.std("seed", ddof=1) / np.sqrt(difference.sizes["seed"])
-    return float((difference.mean("seed") / errors).min())
 
 
 def entropy(attention: xarray.DataArray) -> xarray.DataArray:

@@ -180,3 +180,9 @@ def settings_text(run: TransformerRun) -> str:
     }
     texts = [text.format(settings[name]) for name, text in known.items() if settings.get(name) is not None]
     return ", ".join([run.corpus, *texts])
+
+
+def in_errors(difference: xarray.DataArray) -> float:
+    """Return the mean over seeds in standard errors, smallest over all other dimensions."""
+    errors = difference.std("seed", ddof=1) / np.sqrt(difference.sizes["seed"])
+    return float((difference.mean("seed") / errors).min())

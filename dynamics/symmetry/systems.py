@@ -11,7 +11,7 @@ from snapdyn.dynamics.classes.kinds import Kinds
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.kernels.finite_length_quotient import finite_length_quotient
+from snapdyn.dynamics.kernels.finite_length import finite_length_quotient
 from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.kernels.quotient import mean_field_quotient
 from snapdyn.dynamics.symmetry.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder

@@ -2,22 +2,265 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import SequenceClasses
-from snapdyn.dynamics.training.settings import MOST_SEEDS, Init, SGDSettings
-from snapdyn.dynamics.training.sgd_run import recorded_bytes, train
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.kernels.optimizers import Descent, Update
+from snapdyn.dynamics.kernels.quotient import quotient_descent_steps
+from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, row_sums, sgd_steps
+from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
+from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
+from snapdyn.dynamics.systems.layout import Layout, build_layout, z_row_sums
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.training.settings import Init, SGDSettings, seed_list
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, list_of, optional_function, shown, whole
-from snapdyn.memory import require_memory
+from snapdyn.errors import list_of, optional_function, whole
+from snapdyn.memory import require_memory, scratch
 from snapdyn.parallel import cores, in_threads
+
+# A kernel call makes at most about this many multiply-adds (tens of ms), so that Ctrl-C takes effect soon.
+OPERATIONS_AT_ONCE = 50_000_000
+LEAST_STEPS = 100  # of descent, below which reduce="auto" does not look for symmetries
+SEQUENCES_AT_ONCE = 64  # sequences of one class in a kernel call; a multiple of 4
+
+
+def class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
+    """Layout of the state, and the tables that batches are drawn from; kept with the classes."""
+    kind = ("SGD", settings.residual, settings.decoder_starts_at_zero)
+    return settings.classes.kept.get_or_make(kind, b"", partial(_class_tables, settings))
+
+
+def _class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
+    classes = settings.classes
+    L = build_layout(
+        classes, classes.check_z(None), settings.residual, lump=False, shared_column=settings.decoder_starts_at_zero
+    )
+    P, cumulative = np.exp(L.log_p), np.cumsum(classes.prior)
+    conditional = np.empty_like(P)
+    for start, stop in pairwise(L.indptr):
+        conditional[start:stop] = P[start:stop] / np.cumsum(P[start:stop][::-1])[::-1]
+    log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
+    return L, Classes(
+        L.num_slots, L.num_columns, L.last_column_multiplicity, L.indptr, L.entry_row, L.entry_slot, L.log_p,
+        L.multiplicity, L.prior, L.column, L.query_row, L.query_entry, cumulative / cumulative[-1], conditional, log_q,
+    )  # fmt: skip
+
+
+def update_rule(settings: SGDSettings) -> Update:
+    """The update rule of a run."""
+    return Update(
+        settings.optimizer == "adam", settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas, settings.eps,
+        settings.weight_decay,
+    )  # fmt: skip
+
+
+def recorded_bytes(settings: SGDSettings) -> float:
+    """Memory that the record of a run takes: the logits twice, as slots and as coordinates, and Y."""
+    layout, _ = class_tables(settings)
+    logits = layout.num_slots + layout.slot_of_z.size
+    decoder = layout.num_rows * (layout.num_columns if settings.save_decoder else 1)
+    return 8.0 * np.asarray(settings.record).size * (logits + decoder + 2)
+
+
+def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Initial logits (Q, M) and the flat state."""
+    classes = settings.classes
+    Y = None
+    if settings.init == "uniform":
+        reach = 1.0 / math.sqrt(classes.vocab_size)
+        z = rng.uniform(-reach, reach, (classes.queries.size, classes.num_tokens))
+        Y = rng.uniform(-reach, reach, (settings.num_decoder_rows, classes.vocab_size))
+    else:
+        given = settings.init if isinstance(settings.init, dict) else {}
+        z, Y = given.get("z", classes.check_z(None)), given.get("Y")
+    state = np.zeros(layout.size)
+    query, token = classes.z_coordinates
+    state[layout.slot_of_z] = z[query, token]
+    if Y is not None:
+        state[layout.num_slots :] = Y[layout.row_token].ravel()
+    return z, state
+
+
+def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
+    """Train, as `sgd` documents it; when `stop` is set, the run ends as interrupted at the next kernel call.
+
+    `stop` is shared by runs in several threads; Ctrl-C in this one sets it.
+    """
+    started = time.perf_counter()
+    L, tables = class_tables(settings)
+    try:
+        small = _on_representatives(settings)
+    except KeyboardInterrupt:
+        stop.set()
+        small = None
+    if small is not None:
+        return _train_on_representatives(settings, L, small, stop, started)
+    for_start, for_data = np.random.SeedSequence(settings.seed).spawn(2)
+    stream = np.random.SFC64(for_data).state["state"]["state"]
+    z_initial, state = _start(settings, L, np.random.default_rng(for_start))
+    classes, adam = settings.classes, settings.optimizer == "adam"
+    conserved = not adam and settings.weight_decay == 0.0
+    steps = np.asarray(settings.record)
+    record = Record(
+        steps,
+        z=np.empty((steps.size, L.num_slots)),
+        loss=np.empty(steps.size),
+        Y=np.empty((steps.size if settings.save_decoder else 0, L.num_rows, L.num_columns)),
+        row_sums=np.empty((steps.size if conserved else 0, L.num_rows)),
+    )
+    first_sums = np.empty(L.num_rows)
+    row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.last_column_multiplicity, first_sums)
+    descent = Descent(state, np.zeros(L.size), *np.zeros((2, L.size if adam else 0)))
+    update = update_rule(settings)
+    batch_size, widest = settings.batch_size or 0, L.max_support
+    at_once = min(SEQUENCES_AT_ONCE, (batch_size + 3) // 4 * 4)
+    memory = Scratch(
+        drawn=np.empty(batch_size, np.int64),
+        places=np.empty((2, widest + 3), np.int64),
+        counts=scratch(widest * at_once),
+        f=scratch(widest * at_once),
+        used_f=scratch(widest + 3, 4),
+        g=scratch(2, widest + 3),
+        r=scratch(8, L.num_columns),
+        lanes=scratch(3, at_once),
+    )
+    samples = batch_size or classes.num_classes
+    steps_at_once = max(1, OPERATIONS_AT_ONCE // (3 * samples * (widest * L.num_columns + 100) + 3 * L.size))
+    advance = partial(sgd_steps, stream, descent, record, update, tables, settings.seq_len or 0, memory, settings.steps)
+    step, saved, status = run_in_portions(settings.steps, steps_at_once, advance, stop)
+
+    def name_of(index: int) -> str:
+        slots = L.num_slots
+        return L.slot_name(index, classes) if index < slots else L.decoder_name(index - slots)
+
+    z, invariants = record.z[:saved], {}
+    if conserved:
+        invariants = {
+            "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
+            "row sum of Z": z_row_sums(L, z, z_initial[classes.z_coordinates]),
+        }
+    return Trajectory(
+        classes=classes,
+        t=steps[:saved].astype(np.float64),
+        z_support=L.z_support(z),
+        z_initial=z_initial,
+        loss=record.loss[:saved],
+        system="SGD",
+        parameters=settings.parameters,
+        status=status,
+        message=_message(status, settings, step, saved, state, name_of),
+        stats={"steps": step, "samples": step * batch_size, "state_size": L.size, "full_state_size": L.size},
+        invariants=invariants,
+        Y=record.Y[:saved] if settings.save_decoder else None,
+        decoder_rows=L.row_of_token if settings.save_decoder else None,
+        decoder_outputs=L.output_token if settings.save_decoder else None,
+        wall_time=time.perf_counter() - started,
+    )
+
+
+def run_in_portions(
+    steps: int, at_once: int, advance: Callable[[int, int, int], tuple[int, int, bool]], stop: threading.Event
+) -> tuple[int, int, str]:
+    """Make all steps in portions of `at_once`; return steps made, records made and the status.
+
+    `advance` (first step, step to stop at, records made) returns (step, records, whether all is finite).
+    """
+    step = saved = 0
+    try:
+        while True:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as compiled code does
+                step, saved, finite = advance(step, min(step + at_once, steps), saved)
+            if not finite:
+                return step, saved, "diverged"
+            if step == steps:
+                return step, saved, "finished"
+    except KeyboardInterrupt:
+        stop.set()
+        return step, saved, "interrupted"
+
+
+def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
+    """The mean field of one value per colour, with rates of 1, where the run descends on it."""
+    if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
+        return None
+    z = settings.init.get("z") if isinstance(settings.init, dict) else None
+    full = MeanField(settings.classes, 1.0, 1.0, z, settings.residual)
+    if settings.reduce is True:
+        small = reduced(full)
+    else:
+        small = reduced(full, LARGEST_SHARE) if is_large(full) and settings.steps >= LEAST_STEPS else None
+    return small if isinstance(small, MeanFieldQuotient) else None
+
+
+def _train_on_representatives(
+    settings: SGDSettings,
+    layout: Layout,
+    small: MeanFieldQuotient,
+    stop: threading.Event,
+    started: float,
+) -> Trajectory:
+    """As `train`, by descent on one value per colour; `layout` is that of all values."""
+    state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
+    states, loss = np.empty((record.size, small.size)), np.empty(record.size)
+    descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adam else 0)))
+    update, rate, arguments = update_rule(settings), scratch(small.size), small.kernel_arguments()
+
+    def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
+        made: tuple[int, int, bool] = quotient_descent_steps(
+            descent, update, small.num_logit_values, rate, settings.steps, record, states, loss,
+            (step, until, saved), arguments,
+        )  # fmt: skip
+        return made
+
+    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.terms.size)))
+    step, saved, status = run_in_portions(settings.steps, at_once, advance, stop)
+    states = states[:saved]
+    Y = None
+    if settings.save_decoder:  # a row for every token, as without symmetries
+        Y = small.decoder(states)[:, small.full.layout.row_of_token[layout.row_token]]
+    return Trajectory(
+        classes=settings.classes,
+        t=record[:saved].astype(np.float64),
+        z_support=small.z_support(states),
+        z_initial=small.full.z_initial,
+        loss=loss[:saved],
+        system="SGD",
+        parameters=settings.parameters,
+        status=status,
+        message=_message(status, settings, step, saved, small.full_state(state), small.full.value_name),
+        stats={"steps": step, "samples": 0, "state_size": small.size, "full_state_size": layout.size},
+        invariants={} if adam or settings.weight_decay else small.invariants(states),
+        Y=Y,
+        decoder_rows=layout.row_of_token if settings.save_decoder else None,
+        decoder_outputs=layout.output_token if settings.save_decoder else None,
+        wall_time=time.perf_counter() - started,
+    )
+
+
+def _message(
+    status: str, settings: SGDSettings, step: int, saved: int, state: Floats, name_of: Callable[[int], str]
+) -> str:
+    """What a run that is not finished says; `name_of` names state values."""
+    if status == "interrupted":
+        return f"interrupted at step {step}; {saved} of {np.asarray(settings.record).size} records are kept"
+    if status == "finished":
+        return ""
+    bad = np.flatnonzero(~np.isfinite(state))
+    name = name_of(int(bad[0])) if bad.size else "the loss"
+    rate = "eta_Y or eta_Z" if not bad.size else "eta_Z or eta_Y" if name.startswith("z") else "eta_Y"
+    return f"diverged at step {step}: {name} is not finite; try a smaller {rate}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,21 +469,3 @@ def sgd_runs(
     require_memory(f"the records of {len(runs)} runs of SGD", size, "fewer seeds, or a shorter record")
     stop = threading.Event()
     return in_threads([partial(train, run, stop) for run in runs], threads, stop, progress)
-
-
-def seed_list(seed: int | Iterable[int]) -> tuple[bool, list[int]]:
-    """Return whether a single trajectory is requested, and the seeds."""
-    if isinstance(seed, np.ndarray) and seed.ndim == 0:
-        seed = seed.item()
-    if isinstance(seed, Iterable) and not isinstance(seed, str):
-        if isinstance(seed, bytes):
-            raise InputError(f"expected seed as a whole number or a list of them, received {shown(seed)}")
-        seeds: list[int] = []
-        for each in seed:
-            seeds.append(whole("seed", each, 0))
-            if len(seeds) > MOST_SEEDS:
-                raise InputError(f"expected at most {MOST_SEEDS} seeds, received more; make several calls")
-        if not seeds:
-            raise InputError("expected at least one seed, received none; give one or a list")
-        return False, seeds
-    return True, [whole("seed", seed, 0)]

@@ -19,7 +19,7 @@ from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.systems.own.user_function import compiled_for_user
-from snapdyn.dynamics.training.descent import seed_list
+from snapdyn.dynamics.training.settings import seed_list
 from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, fraction, function, instance, positive, shown, whole

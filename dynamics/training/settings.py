@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,3 +152,21 @@ class SGDSettings:
                 for name, array in self.init.items()
             }
         return values
+
+
+def seed_list(seed: int | Iterable[int]) -> tuple[bool, list[int]]:
+    """Return whether a single trajectory is requested, and the seeds."""
+    if isinstance(seed, np.ndarray) and seed.ndim == 0:
+        seed = seed.item()
+    if isinstance(seed, Iterable) and not isinstance(seed, str):
+        if isinstance(seed, bytes):
+            raise InputError(f"expected seed as a whole number or a list of them, received {shown(seed)}")
+        seeds: list[int] = []
+        for each in seed:
+            seeds.append(whole("seed", each, 0))
+            if len(seeds) > MOST_SEEDS:
+                raise InputError(f"expected at most {MOST_SEEDS} seeds, received more; make several calls")
+        if not seeds:
+            raise InputError("expected at least one seed, received none; give one or a list")
+        return False, seeds
+    return True, [whole("seed", seed, 0)]

@@ -222,7 +222,7 @@ def test_an_interrupted_search_ends_the_descent(monkeypatch: pytest.MonkeyPatch)
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snapdyn.dynamics.training.sgd_run.reduced", interrupted)
+    monkeypatch.setattr("snapdyn.dynamics.training.descent.reduced", interrupted)
     run = sgd(syn_medium(10), 0.5, 0.5, 200, batch_size=None)
     assert run.status == "interrupted"
     assert run.t.size == 0

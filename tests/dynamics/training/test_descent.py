@@ -20,7 +20,7 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
-from snapdyn.dynamics.training import sgd_run
+from snapdyn.dynamics.training import descent
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.training.sgd_reference import (
@@ -333,7 +333,7 @@ def test_cutting_the_run_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     """Assert that kernel calls of one step each give the bits of one call for the whole run."""
     runs = settings_of_several_runs()
     whole = [run.run() for run in runs]
-    monkeypatch.setattr(sgd_run, "OPERATIONS_AT_ONCE", 1)
+    monkeypatch.setattr(descent, "OPERATIONS_AT_ONCE", 1)
     for run, expected in zip(runs, whole, strict=True):
         np.testing.assert_array_equal(run.run().Y, expected.Y)
         np.testing.assert_array_equal(run.run().loss, expected.loss)
@@ -410,7 +410,7 @@ def test_divergence_stops_with_the_record_so_far(settings: dict[str, Any], words
 
 def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that Ctrl-C between kernel calls returns what was recorded, and later runs do not start."""
-    steps = sgd_run.sgd_steps
+    steps = descent.sgd_steps
     calls = []
 
     def interrupted(*arguments: Any) -> Any:
@@ -419,8 +419,8 @@ def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return steps(*arguments)
 
-    monkeypatch.setattr(sgd_run, "OPERATIONS_AT_ONCE", 1)
-    monkeypatch.setattr(sgd_run, "sgd_steps", interrupted)
+    monkeypatch.setattr(descent, "OPERATIONS_AT_ONCE", 1)
+    monkeypatch.setattr(descent, "sgd_steps", interrupted)
     first, second = sgd_runs([case("plain"), case("momentum")], threads=1)
     assert (first.status, second.status) == ("interrupted", "interrupted")
     assert "step 4" in first.message
