@@ -4,8 +4,7 @@ from snapdyn.dynamics.classes.symmetric import ClassKind, SymmetricClasses, symm
 from snapdyn.dynamics.classes.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, integrate_many, whole_run
-from snapdyn.dynamics.integration.events import Event, State
-from snapdyn.dynamics.integration.request import log_times
+from snapdyn.dynamics.integration.request import Event, State, log_times
 from snapdyn.dynamics.integration.sensitivities import Sensitivity, sensitivity
 from snapdyn.dynamics.integration.stability import growth_of_differences
 from snapdyn.dynamics.systems import SYSTEMS

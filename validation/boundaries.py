@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.design import design_of

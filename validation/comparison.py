@@ -11,16 +11,13 @@ import numpy as np
 import xarray
 
 from snapdyn import analytic
-from snapdyn.dynamics import (
-    ExpansionWarning,
-    SequenceClasses,
-    Trace,
-    Trajectory,
-    momentum_clock,
-    sgd,
-)
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
+from snapdyn.dynamics.systems.finite_length import ExpansionWarning
+from snapdyn.dynamics.traces.trace import Trace
+from snapdyn.dynamics.training.descent import sgd
+from snapdyn.dynamics.training.steps import momentum_clock
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, instance, positive, whole
 from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, NotApplicable, run_on_rung

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.errors import InputError, choice, list_of, optional_function, positive, printable, visible
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.measured import REQUIRED, Measured

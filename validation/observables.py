@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
-from snapdyn.dynamics.integration.events import Event, State
+from snapdyn.dynamics.integration.request import Event, State
 from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory

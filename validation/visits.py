@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, Trajectory
-from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.compilation import cached_njit
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.dense_algebra import output_errors
 from snapdyn.validation.search.instance import Instance
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.events import DenseStep, Event, EventWatcher
+from snapdyn.dynamics.integration.events import DenseStep, EventWatcher
 from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
-from snapdyn.dynamics.integration.request import Plan, Request
+from snapdyn.dynamics.integration.request import Event, Plan, Request
 from snapdyn.dynamics.integration.solvers import Outlook, failure_message, new_solver
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.trajectory import Trajectory

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,98 +10,13 @@ import numpy as np
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.request import Event, State
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.run_parts import EventRecord
-from snapdyn.errors import InputError, flag, shown
+from snapdyn.errors import InputError, shown
 
 # Points per step at which an event function is evaluated, so that two crossings in one step are both located.
 EVENT_SAMPLES = 8
-
-
-class State:
-    """State of a run at one time, the argument of an event function; observables are computed when accessed.
-
-    Parameters
-    ----------
-    system : System
-        The system that is integrated.
-    state : (size,) array
-        Values of its state.
-    """
-
-    def __init__(self, system: System, state: Floats) -> None:
-        self._system, self._state = system, state
-
-    @property
-    def values(self) -> Floats:
-        """Values of the state, (size,)."""
-        return self._system.full_state(self._state)
-
-    @property
-    def z_support(self) -> Floats:
-        """Attention logits on classes.z_coordinates, (nz,)."""
-        return self._system.z_support(self._state)
-
-    @property
-    def z(self) -> Floats:
-        """Attention logits, (Q, M)."""
-        z_support, start = self.z_support, self._system.z_initial
-        if start is None:
-            raise InputError(f"expected a system with z_initial, received {self._system.name}, which has none")
-        z = start.copy()
-        coordinates = self._system.classes.z_coordinates if self._system.classes else (np.zeros(1, int),) * 2
-        z[coordinates] = z_support
-        return z
-
-    @property
-    def loss(self) -> float:
-        """Loss -sum_n p_n ln alpha_n[next], nats."""
-        return self._system.loss(self._state)
-
-    @property
-    def extra(self) -> dict[str, Floats]:
-        """Quantities that only this kind of system has, such as h per class or B."""
-        return self._system.extra(self._state)
-
-
-@dataclass(frozen=True)
-class Event:
-    """Zeros of a function of the state, for `integrate` to locate.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(t, state)`` returns a float, with t in batch-size-1 steps and `state` a State.
-    direction : int
-        -1: falling crossings only; 1: rising crossings only; 0: both.
-    terminal : bool
-        Stop the run at the first crossing.
-
-    Raises
-    ------
-    InputError
-        If `function` is not callable, or `direction` is not -1, 0 or 1.
-
-    Examples
-    --------
-    >>> import math
-    >>> import snapdyn as sd
-    >>> half = sd.Event(lambda t, state: state.loss - math.log(34) / 2, terminal=True)
-    >>> run = sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 1.0), [100.0], events={"half": half})
-    >>> run.status, run.events[0].name, round(run.events[0].t, 4)
-    ('terminated', 'half', 4.3833)
-    """
-
-    function: Callable[[float, State], float]
-    direction: int = 0
-    terminal: bool = False
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InputError(f"expected an event function (t, state) -> float, received {shown(self.function)}")
-        if type(self.direction) is not int or self.direction not in (-1, 0, 1):
-            raise InputError(f"expected direction -1, 0 or 1 of an event, received {shown(self.direction)}")
-        flag("terminal", self.terminal)
 
 
 class DenseStep:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import FiniteLengthMeanField, MeanField, SequenceClasses, System, Trace
-from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.systems.base import checked_classes
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.systems.base import System, checked_classes
+from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.errors import InputError, choice, instance, shown, whole
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.model import FitModel, least_weighted_squares, simulated_errors

@@ -13,18 +13,15 @@ from scipy.optimize import least_squares
 from scipy.special import expit, logit
 from scipy.stats import t as t_distribution
 
-from snapdyn.dynamics import (
-    FiniteLengthMeanField,
-    MeanField,
-    SequenceClasses,
-    System,
-    Trajectory,
-    sensitivity,
-    whole_run,
-)
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.integration.driver import whole_run
+from snapdyn.dynamics.integration.sensitivities import sensitivity
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.noise import covariance_between_times
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.result import MOST_COMPONENTS, Errors, Weights, p_value_with_allowance

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import FiniteLengthMeanField, Sensitivity, SequenceClasses, Trace, Trajectory
-from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.integration.sensitivities import Sensitivity
 from snapdyn.dynamics.observables import OBSERVABLES, entropy_of
+from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.traces.trace import Trace
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, positive, shown
 
 QUANTITIES = ("attention", "entropy", "loss")

@@ -10,8 +10,8 @@ from scipy.linalg import solve_triangular
 from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
-from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, positive
 
 # Share of the linear noise in the variance of a direction, above which the direction is tested.

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import SequenceClasses, Trajectory, momentum_clock
-from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
+from snapdyn.dynamics.training.steps import momentum_clock
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
 from snapdyn.validation.observables import attention_observables, decoder_observables
 from snapdyn.validation.rungs.gaps import Ladder, Rung

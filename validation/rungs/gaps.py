@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, positive, unknown_name
 from snapdyn.html import html_table
 from snapdyn.validation.observables import attention_observables

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, single_common_token
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.classes.synthetic import single_common_token
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.validation.rungs.run import (
     DESCENT,
     EXACT,

@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import System, Trajectory, descend, descend_samples, integrate, momentum_clock
 from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
+from snapdyn.dynamics.training.steps import momentum_clock
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import (
     InputError,
     finite_array,

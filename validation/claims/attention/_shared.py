@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
 from snapdyn.validation.dense_algebra import EPS, attention_drift, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import sgd
 from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.training.descent import sgd
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.search.flows import limited

@@ -6,8 +6,9 @@ from functools import cache
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.classes.synthetic import syn_medium
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.growth_bounds import EqualClasses
 from snapdyn.validation.published import distinct_entropy, figure_6_runs, published_cells
