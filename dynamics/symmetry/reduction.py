@@ -81,12 +81,13 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
 
 
 def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
-    if isinstance(system, FrozenDecoder) and system.modified:
-        return ModifiedFlowQuotient(system)
     most = system.classes.num_classes * (1.0 if at_most is None else at_most)
     if isinstance(system, ModifiedDecoder) and at_most is not None:
         most = system.classes.num_classes * at_most ** (1 / 3)
-    kinds = kinds_of(system, most)
+    is_modified_flow = isinstance(system, FrozenDecoder) and system.modified
+    kinds = None if is_modified_flow else kinds_of(system, most)
+    if is_modified_flow:
+        return ModifiedFlowQuotient(system)
     if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
         return None
     small: ReducedSystem = QUOTIENTS[type(system)](system, kinds)
