@@ -30,7 +30,6 @@ SERVED_BY = {
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
-    "dynamics/classes/checks": "dynamics/classes/test_table.py",
     "dynamics/symmetry/quotient": "dynamics/symmetry/test_systems.py",
     "dynamics/systems/own/*": "dynamics/systems/own/test_symbolic.py",
     "dynamics/systems/layout": "dynamics/systems/test_mean_field.py",

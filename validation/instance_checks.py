@@ -19,8 +19,8 @@ from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import counted
+from snapdyn.validation.rungs.run import FAILURE
 from snapdyn.validation.search.box import Box
-from snapdyn.validation.search.flows import FAILURE
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
 

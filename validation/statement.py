@@ -12,13 +12,14 @@ from snapdyn.validation.rungs.run import (
     MEAN_FIELD,
     REDUCED,
     SGD,
+    flow,
     run_on_rung,
     runs_on_rung,
+    turned_back,
 )
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.family import Family
-from snapdyn.validation.search.flows import flow, turned_back
 from snapdyn.validation.search.instance import Instance
 
 __all__ = [

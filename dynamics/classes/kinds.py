@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.kernels.compilation import Floats, Ints
 from snapdyn.memory import fits
+
+if TYPE_CHECKING:
+    from snapdyn.dynamics.classes.table import SequenceClasses
 
 NONE = -1
 

@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.checks import ROW_SUM_TOLERANCE, checked_vocab_size, require_comparable
 from snapdyn.dynamics.classes.kinds import Kinds, Members, OwnTokens
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.table import (
+    ROW_SUM_TOLERANCE,
+    Floats,
+    Ints,
+    SequenceClasses,
+    checked_vocab_size,
+    require_comparable,
+)
 from snapdyn.errors import InputError, positive, positive_array, shown, whole
 from snapdyn.memory import fits, require_memory
 

@@ -21,10 +21,9 @@ from snapdyn.validation.engine import OUTSIDE, examine, push
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.properties import Measure, Property
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, turned_back
 from snapdyn.validation.search.counterexamples import load, shrink, simpler_instances
 from snapdyn.validation.search.family import Family
-from snapdyn.validation.search.flows import turned_back
 from snapdyn.validation.search.instance import Instance
 
 Violation = Callable[[Instance], float]

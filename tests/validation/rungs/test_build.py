@@ -44,10 +44,10 @@ from snapdyn.validation.rungs.run import (
     REDUCED,
     SGD,
     decoder_of_logits,
+    flow,
     modified_logits,
     run_on_rung,
 )
-from snapdyn.validation.search.flows import flow
 from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, TIMES, K, whole
 
 

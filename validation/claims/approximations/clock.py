@@ -11,8 +11,7 @@ from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
 from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.run import MODIFIED
-from snapdyn.validation.search.flows import most_evaluations
+from snapdyn.validation.rungs.run import MODIFIED, most_evaluations
 from snapdyn.validation.statement import EXACT, SGD, Claim, Instance, Measured, Property, run_on_rung
 
 DOMAIN = replace(SEVERAL, name="Eq. (10), any priors", ratio=(1e-3, 10.0), horizon=(1.0, 1e4))

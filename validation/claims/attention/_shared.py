@@ -14,7 +14,7 @@ from snapdyn.validation.dense_algebra import EPS, attention_drift, modified_deco
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
-from snapdyn.validation.search.flows import noise
+from snapdyn.validation.rungs.run import noise
 from snapdyn.validation.statement import EXACT, MEAN_FIELD, Family, Instance, Measured, Property, Requirement, flow
 
 Tokens = Callable[[SequenceClasses], Ints]

@@ -23,8 +23,8 @@ from snapdyn.validation.linear_response import response
 from snapdyn.validation.maps import common_logit_maps
 from snapdyn.validation.observables import FALL, growth_exponents, growth_integral
 from snapdyn.validation.requirements import UNIFORM
+from snapdyn.validation.rungs.run import noise
 from snapdyn.validation.sample_classes import dominant_token, weak_instances
-from snapdyn.validation.search.flows import noise
 from snapdyn.validation.statement import (
     EXACT,
     MEAN_FIELD,

@@ -12,7 +12,7 @@ from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.linear_response import gain_memory
 from snapdyn.validation.maps import rates_map
 from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.search.flows import noise
+from snapdyn.validation.rungs.run import noise
 from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow
 
 # rtol 1e-8 per step over some hundred steps.

@@ -11,7 +11,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.requirements import LARGE_VOCABULARY
-from snapdyn.validation.search.flows import limited
+from snapdyn.validation.rungs.run import limited
 from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
 from snapdyn.validation.visits import (
     FROZEN,

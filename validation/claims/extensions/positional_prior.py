@@ -12,7 +12,7 @@ from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, order_gap, run_error, run_of
 from snapdyn.validation.dense_algebra import largest_relative
 from snapdyn.validation.design import over_grid
-from snapdyn.validation.search.flows import noise
+from snapdyn.validation.rungs.run import noise
 from snapdyn.validation.statement import DESCENT, FINITE_LENGTH, SGD, Claim, Instance, Map, Measured, Property, flow
 from snapdyn.validation.statistics import standard_error
 

@@ -16,7 +16,7 @@ from snapdyn.validation.claims.transition._shared import (
     published_entropies,
     trained_entropies,
 )
-from snapdyn.validation.search.flows import grown_noise, noise
+from snapdyn.validation.rungs.run import grown_noise, noise
 from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow
 
 ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)  # of Fig. 6

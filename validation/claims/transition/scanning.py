@@ -20,7 +20,7 @@ from snapdyn.validation.claims.transition._shared import (
 )
 from snapdyn.validation.growth_bounds import EqualClasses, least_common_growth, lower_bound
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
-from snapdyn.validation.search.flows import noise
+from snapdyn.validation.rungs.run import noise
 from snapdyn.validation.statement import (
     EXACT,
     MEAN_FIELD,
