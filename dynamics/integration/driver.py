@@ -85,11 +85,11 @@ def integrate(
         A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number. None: a
         run warns where an estimate of the evaluations that are left exceeds 10,000,000.
     reduce : "auto", True or False
-        Integrate one value of all that stay equal by symmetry (docs/how_to/numerics.md); steps and results are those of
-        the full system up to rounding. For MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the
-        integrator that "auto" takes for them, DOP853. "auto": 1000 state values or more, if half of the classes have an
-        equivalent one and at most half of the values remain. `trajectory.stats` gives the number of values in
-        "state_size" and that of the full system in "full_state_size".
+        Integrate one value of all that stay equal by symmetry (docs/how_to/numerics.md); results are those of the full
+        system up to rounding where the symmetric path is stable (`growth_of_differences` tells). For MeanField,
+        FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the integrator that "auto" takes for them, DOP853.
+        "auto": 1000 state values or more, at most half as many kinds as classes and at most half of the values.
+        `trajectory.stats` gives the number of values in "state_size" and that of the full system in "full_state_size".
     stop : threading.Event, optional
         The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
 
