@@ -16,7 +16,8 @@ import pytest
 import xarray
 
 import snapdyn as sd
-from snapdyn.dynamics import Trace, netcdf_content, read_trace
+from snapdyn.dynamics import Trace, read_trace
+from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.traces import reading
 from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
