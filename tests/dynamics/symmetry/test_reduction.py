@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn import memory
 from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
@@ -16,7 +17,6 @@ from snapdyn.dynamics import (
     integrate,
     integrate_many,
     log_times,
-    memory,
     random_classes,
     sgd,
     single_common_token,

@@ -29,13 +29,13 @@ from snapdyn.dynamics import (
     load,
     observables,
     random_classes,
-    run_parts,
     sgd,
     single_common_token,
     symmetric_classes,
     syn_small,
 )
 from snapdyn.dynamics.systems.own.declaration import checked_name
+from snapdyn.dynamics.trajectories import run_parts
 from snapdyn.dynamics.trajectories.run_parts import FORMAT
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError
