@@ -21,7 +21,7 @@ from snapdyn.validation.register import Claim
 from snapdyn.validation.results import counted
 from snapdyn.validation.rungs.run import FAILURE
 from snapdyn.validation.search.box import Box
-from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.instance import Instance, require_dense
 from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
@@ -305,6 +305,7 @@ def check(
         if eta_Y is None or eta_Z is None:
             raise InputError(f"expected eta_Y and eta_Z, received {eta_Y} and {eta_Z}; give both learning rates")
         if t_end is None:
+            require_dense(classes)  # before the priors of all classes are made
             t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
         given = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
     answers: list[InstanceResult] = []

@@ -246,8 +246,8 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
         self._Y = np.zeros((2, self._rows.size, columns))
         factors = Factors(
             self._Y,
-            np.empty((stages, self._rows.size)),
-            np.empty((stages, L.prior.size, columns)),
+            np.zeros((stages, self._rows.size)),
+            np.zeros((stages, L.prior.size, columns)),
             classes,
             np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=L.prior.size))]),
             np.empty(self._rows.size),
