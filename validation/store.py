@@ -38,7 +38,7 @@ from snapdyn.validation.results import ClaimResult
 
 FORMAT = 4
 # What a claim's numbers come from; figures and the face only show them.
-ROOMS = ("analytic", "dynamics", "validation", "errors")
+ROOMS = ("analytic", "dynamics", "validation", "errors", "memory", "parallel", "registry")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
 DAYS_KEPT = 30
 MEMBER = "result"

@@ -72,7 +72,7 @@ def library_versions() -> dict[str, str]:
 def source_hash(*modules: str) -> str:
     """Hash of the source and data files of modules and packages of snapdyn, such as "dynamics" and "errors"."""
     digest = hashlib.sha256()
-    package = Path(__file__).absolute().parent.parent
+    package = Path(__file__).absolute().parents[2]
     for name in modules:
         path = package / name
         files = sorted(path.rglob("*")) if path.is_dir() else [path.with_suffix(".py")]
