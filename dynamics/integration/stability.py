@@ -112,7 +112,7 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     --------
     >>> import snapdyn as sd
     >>> round(sd.dynamics.growth_of_differences(sd.MeanField(sd.syn_medium(10), 1.0, 1.0), 1e4), 1)
-    2.6
+    2.2
     """
     if type(system) is not MeanField:
         raise InputError(f"expected a MeanField, received {type(system).__name__}; its reduced runs alone are examined")

@@ -89,7 +89,7 @@ def read(file: Path, name: str) -> None:
     elif name.startswith("compare"):
         comparison = read_comparison(file)
         comparison.classes.build(file.parent)
-        comparison.sgd.seed_list()
+        comparison.run.seed_list()
         comparison.compare.observables()
     elif name.startswith("check"):
         check = read_check(file)
