@@ -15,6 +15,7 @@ from snapdyn import memory
 from snapdyn.errors import InputError
 from snapdyn.experiments.run_files import Simulation, read_check, read_comparison, read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
+from snapdyn.experiments.training_sections import SGDSection
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 TEXT = """
@@ -89,6 +90,7 @@ def read(file: Path, name: str) -> None:
     elif name.startswith("compare"):
         comparison = read_comparison(file)
         comparison.classes.build(file.parent)
+        assert isinstance(comparison.run, SGDSection)
         comparison.run.seed_list()
         comparison.compare.observables()
     elif name.startswith("check"):
