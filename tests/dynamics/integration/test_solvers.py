@@ -223,6 +223,7 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
         integrate(build(), [1.0], "compiled", z_only=True)
     integrate(FrozenDecoder(classes, 1.0), [1.0], "compiled")
     integrate(ModifiedDecoder(syn_small(), 1.0, 1.0, "leading"), [0.0, 1.0], "compiled", log_time=True)
+    integrate(MeanField(syn_small(), 1.0, 1.0), [1.0], "compiled", reduce=False)
     integrate(MeanField(syn_small(), 1.0, 1.0), [1.0], "compiled", reduce=True)
     integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0], "compiled", reduce=True)
     integrate(MeanField(single_common_token(10**9, 1, 0.3), 1.0, 1e-9), [1.0], "compiled")
