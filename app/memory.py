@@ -47,6 +47,13 @@ def fits(size: float) -> bool:
     return size <= ALWAYS_FREE or size < free_memory()
 
 
+def affords(what: str, size: float, remedy: str, asked: bool) -> bool:
+    """Whether `size` bytes fit; raises as `require_memory` where the user asked for them."""
+    if asked:
+        require_memory(what, size, remedy)
+    return fits(size)
+
+
 def free_memory() -> float:
     """Bytes that this process may still take: of the machine, and of the limits of its container and its shell.
 

@@ -49,10 +49,10 @@ def simulate(
     with progress_bar("integrating") as update:
         trajectory = simulation.run.integrate(system, of_integration(update))
     show_trajectory(trajectory)
-    _warn_of_an_unstable_path(system, trajectory)
     if trajectory.t.size:
         trajectory.save(target)
         show(f"saved      {target}")
+    _warn_of_an_unstable_path(system, trajectory)
     if trajectory.status == "interrupted":
         return INTERRUPTED
     if trajectory.status == "failed":
@@ -66,13 +66,18 @@ def _warn_of_an_unstable_path(system: System, trajectory: Trajectory) -> None:
     from snapdyn.dynamics import MeanField, growth_of_differences
 
     is_reduced = trajectory.stats["state_size"] < trajectory.stats["full_state_size"]
-    if is_reduced and type(system) is MeanField and trajectory.success:
+    if not (is_reduced and type(system) is MeanField and trajectory.success):
+        return
+    try:
         growth = growth_of_differences(system, float(trajectory.t[-1]))
-        if growth > LARGEST_GROWTH:
-            say(
-                f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise of training "
-                "leaves its path; compare it with sgd"
-            )
+    except RuntimeError as error:
+        say(f"the growth of a difference between classes that this run keeps equal is not known: {error}")
+        return
+    if growth > LARGEST_GROWTH:
+        say(
+            f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise of training "
+            "leaves its path; compare it with sgd"
+        )
 
 
 def _train(training: Training, target: Path) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.kernels.compilation import Floats, Ints
-from snapdyn.memory import fits
+from snapdyn.memory import affords
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.classes.table import SequenceClasses
@@ -156,7 +156,9 @@ def ranks(*columns: Floats | Ints) -> Ints:
     return numbers
 
 
-def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most: float) -> Kinds | None:
+def recognised(
+    classes: SequenceClasses, z_initial: Floats, residual: bool, most: float, asked: bool = False
+) -> Kinds | None:
     """The kinds of the classes of a table, from sorted rows: O(nnz log nnz).
 
     Parameters
@@ -167,13 +169,20 @@ def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most
     residual : bool
         Whether the query token is a row of Y too.
     most : float
-        Number of kinds at which there is nothing to gain.
+        Largest number of kinds that is of use.
+    asked : bool
+        Whether the user asked for kinds: then what does not fit into memory is refused, else None is returned.
 
     Returns
     -------
     Kinds or None
         None where more than `most` kinds are found, where classes share a next token, and, with the residual
         connection, where a row contains a query token.
+
+    Raises
+    ------
+    InputError
+        With `asked`: the kinds do not fit into memory.
     """
     P, of, query = classes.P, classes.class_of_entry, classes.query_index
     if classes.num_next_tokens < classes.num_classes or (residual and np.isin(classes.queries, P.indices).any()):
@@ -184,7 +193,7 @@ def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most
     # What a token is and with which weight: tokens of one class are told apart by their weight only.
     entry = np.where(count[P.indices] == 1, 0, P.indices + 1) * (value.max() + 1) + value
     of_row = _by_content(of, entry, ranks(classes.prior))
-    if of_row.max() >= most:
+    if of_row.max() + 1 > most:
         return None
     type_of_query = _by_content(query, of_row, np.zeros(classes.num_queries, np.int64))
     kind = ranks(type_of_query[query], of_row)
@@ -195,7 +204,7 @@ def recognised(classes: SequenceClasses, z_initial: Floats, residual: bool, most
     num_queries = np.bincount(type_of_query)
 
     tokens = np.flatnonzero(count > 1)
-    if not fits(48.0 * first.size * tokens.size):
+    if not affords(f"{first.size} kinds of classes", 48.0 * first.size * tokens.size, "reduce=False", asked):
         return None
     table, own = np.zeros((first.size, tokens.size)), []
     place = np.cumsum(count > 1) - 1

@@ -50,12 +50,8 @@ class Difference(System):
         kinds, parent = split(small.kinds)
         self.quotient = quotient_of(kinds, small.full.classes.vocab_size, small.residual)
         self.parent = _parents(small.quotient, self.quotient, parent)
-        self._arguments = (self.quotient.lists, np.array([small.eta_Y, small.eta_Z]), scratch(3, self._width()))
+        self._arguments = (self.quotient.lists, np.array([small.eta_Y, small.eta_Z]), scratch(3, self.quotient.width))
         self.parameters = small.parameters
-
-    def _width(self) -> int:
-        ranges = self.quotient.lists.ranges
-        return int((ranges[:, 1:4:2] - ranges[:, :4:2]).max())
 
     @property
     def rate_ratio(self) -> float:

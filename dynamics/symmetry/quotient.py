@@ -21,6 +21,8 @@ from snapdyn.dynamics.systems.layout import Layout
 
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
 
+BYTES_PER_TERM = 100.0  # three whole and three real numbers, and copies while they are made
+
 
 class Outputs(NamedTuple):
     """Different outputs besides its own next token, as a class of some kind sees them.
@@ -49,6 +51,7 @@ class KindsQuotient(NamedTuple):
     lists: Quotient
     sums: RowSums
     copies: Floats  # (size,) values of all classes that each state value stands for
+    width: int  # most entries or outputs of a kind: what scratch arrays of the right-hand side hold
     outputs: list[Outputs]  # by kind
     y_shared: Ints  # (G, C + 1) on the next tokens of each kind, and on the other outputs
     y_own: Ints  # (own tokens, 1 + 2 (C + 1)) on the own next token, then by (same query, kind)
@@ -105,6 +108,12 @@ def outputs_of(kinds: Kinds, kind: int, vocab_size: int, residual: bool) -> Outp
     return Outputs(
         places[found], (found > C).astype(np.int64), number[found].astype(np.float64), columns[found].astype(np.float64)
     )
+
+
+def bytes_of_quotient(kinds: Kinds) -> float:
+    """Memory that `quotient_of` takes at most: each entry of a kind meets each different output."""
+    entries = np.count_nonzero(kinds.shared) + int(kinds.first_own[-1] - kinds.first_own[0])
+    return BYTES_PER_TERM * entries * (2 * kinds.number.size + 2)
 
 
 def quotient_of(kinds: Kinds, vocab_size: int, residual: bool) -> KindsQuotient:
@@ -185,7 +194,8 @@ def quotient_of(kinds: Kinds, vocab_size: int, residual: bool) -> KindsQuotient:
     )
     # The kernels are compiled once, for one memory order.
     lists = lists._replace(**{name: np.ascontiguousarray(each) for name, each in lists._asdict().items()})
-    found = KindsQuotient(kinds, lists, RowSums(N, N, N), all_copies, outputs, y_shared, y_own, y_query)
+    width = int((lists.ranges[:, 1:4:2] - lists.ranges[:, :4:2]).max())
+    found = KindsQuotient(kinds, lists, RowSums(N, N, N), all_copies, width, outputs, y_shared, y_own, y_query)
     return found._replace(sums=_row_sums(found, vocab_size))
 
 

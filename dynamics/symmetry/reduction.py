@@ -6,6 +6,7 @@ from typing import Any
 
 from snapdyn.dynamics.classes.kinds import Kinds, recognised
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
+from snapdyn.dynamics.symmetry.quotient import bytes_of_quotient
 from snapdyn.dynamics.symmetry.systems import (
     FiniteLengthQuotient,
     FrozenDecoderQuotient,
@@ -19,6 +20,7 @@ from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
+from snapdyn.memory import affords
 
 # "auto" looks for kinds in systems of at least this many state values: below, a run takes about as long as the search.
 # It keeps a reduction to at most half of the values and of the classes.
@@ -41,15 +43,16 @@ def is_large(system: System) -> bool:
     return max(system.size, inverse) >= LEAST_SIZE
 
 
-def kinds_of(system: Any, most: float) -> Kinds | None:
+def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
     """Kinds of the classes of a system from its start, at most `most`; kept with the classes. None: there are more."""
     classes, residual = system.classes, getattr(system, "residual", False)
-    if isinstance(classes, SymmetricClasses) and not system.start_key:
-        queries = classes.first_query, classes.first_query + classes.num_queries
-        if not residual or queries[0] >= classes.num_tokens:
-            return classes.exchangeable if classes.exchangeable.number.size <= most else None
+    is_declared = isinstance(classes, SymmetricClasses) and not system.start_key
+    if is_declared and not (residual and classes.first_query < classes.num_tokens):
+        return classes.exchangeable if classes.exchangeable.number.size <= most else None
     found: Kinds | None = classes.kept.get_or_make(
-        ("kinds", residual, most), system.start_key, lambda: recognised(classes, system.z_initial, residual, most)
+        ("kinds", residual, most),
+        system.start_key,
+        lambda: recognised(classes, system.z_initial, residual, most, asked),
     )
     return found
 
@@ -69,6 +72,11 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     ReducedSystem or None
         None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
         kept with the system for each `at_most`, so that a second run does not look again.
+
+    Raises
+    ------
+    InputError
+        Without `at_most`: what is kept of the kinds does not fit into memory.
     """
     if type(system) not in QUOTIENTS:
         return None
@@ -81,14 +89,18 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
 
 
 def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
-    most = system.classes.num_classes * (1.0 if at_most is None else at_most)
+    asked, S = at_most is None, system.classes.num_classes
+    most = S - 1.0 if at_most is None else S * at_most
     if isinstance(system, ModifiedDecoder) and at_most is not None:
-        most = system.classes.num_classes * at_most ** (1 / 3)
+        most = S * at_most ** (1 / 3)
     is_modified_flow = isinstance(system, FrozenDecoder) and system.modified
-    kinds = None if is_modified_flow else kinds_of(system, most)
+    kinds = None if is_modified_flow else kinds_of(system, most, asked)
     if is_modified_flow:
         return ModifiedFlowQuotient(system)
     if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
+        return None
+    what = f"the values of {kinds.number.size} kinds of classes"
+    if not affords(what, bytes_of_quotient(kinds), "reduce=False", asked):
         return None
     small: ReducedSystem = QUOTIENTS[type(system)](system, kinds)
     return small

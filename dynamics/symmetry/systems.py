@@ -117,16 +117,11 @@ class MeanFieldQuotient(ReducedSystem):
         return state
 
     @cached_property
-    def _width(self) -> int:
-        lengths = self.quotient.lists.ranges[:, 1:4:2] - self.quotient.lists.ranges[:, :4:2]
-        return int(lengths.max())
-
-    @cached_property
     def _arguments(self) -> tuple[Any, ...]:
         return self.kernel_arguments()
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        return self.quotient.lists, self._rates, scratch(3, self._width)
+        return self.quotient.lists, self._rates, scratch(3, self.quotient.width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return float(mean_field_quotient(state, out, *self._arguments))
@@ -187,7 +182,7 @@ class FiniteLengthQuotient(MeanFieldQuotient):
         ranges = self.quotient.lists.ranges
         most_terms = int((ranges[:, 5] - ranges[:, 4]).max())
         rates = np.append(self._rates, self.full.inverse_length)
-        return self.quotient.lists, rates, scratch(16, self._width), scratch(2, most_terms)
+        return self.quotient.lists, rates, scratch(16, self.quotient.width), scratch(2, most_terms)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return float(finite_length_quotient(state, out, *self._arguments))
@@ -248,9 +243,6 @@ class FrozenDecoderQuotient(MeanFieldQuotient):
 
     def z_support(self, state: Floats) -> Floats:
         return self.full.z_support(state)
-
-    def value_name(self, index: int) -> str:
-        return self.value_names[index]
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         lists, logits = self.quotient.lists, []

@@ -192,7 +192,7 @@ def run_in_portions(
 
 
 def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
-    """The mean field of one value per colour, with rates of 1, where the run descends on it."""
+    """The mean field on one value for all that stay equal, with rates of 1, where the run descends on it."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
     z = settings.init.get("z") if isinstance(settings.init, dict) else None
@@ -211,7 +211,7 @@ def _train_on_representatives(
     stop: threading.Event,
     started: float,
 ) -> Trajectory:
-    """As `train`, by descent on one value per colour; `layout` is that of all values."""
+    """As `train`, by descent on one value for all that stay equal; `layout` is that of all values."""
     state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
     states, loss = np.empty((record.size, small.size)), np.empty(record.size)
     descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adam else 0)))

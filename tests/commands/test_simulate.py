@@ -166,3 +166,41 @@ def test_plain_text_in_a_pipe(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
     assert "most attended at the end" in done.stdout
+
+
+UNSTABLE = """[system]
+kind = "MeanField"
+eta_Y = 1.0
+eta_Z = 5.3594
+[classes]
+kind = "symmetric_classes"
+num_queries = 40
+[[classes.kinds]]
+common = [0.38422, 0.19078, 0.41163]
+distinct = [0.01337]
+[run]
+first = 1.0
+last = {last}
+"""
+
+
+@pytest.mark.parametrize(("last", "warns"), [("3000.0", True), ("30.0", False)])
+def test_an_unstable_path_is_named(last: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert one sentence where training leaves the path of a reduced run, after the run is saved."""
+    file = tmp_path / "run.toml"
+    file.write_text(UNSTABLE.format(last=last))
+    assert main(["simulate", str(file)]) == 0
+    assert (tmp_path / "run.nc").exists()
+    assert ("noise of training leaves its path" in capsys.readouterr().err) == warns
+
+
+def test_an_unknown_growth_does_not_cost_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Assert a saved run and one sentence where the growth takes too many evaluations."""
+    monkeypatch.setattr("snapdyn.dynamics.integration.stability.MOST_EVALUATIONS", 20)
+    file = tmp_path / "run.toml"
+    file.write_text(UNSTABLE.format(last="30.0"))
+    assert main(["simulate", str(file)]) == 0
+    assert (tmp_path / "run.nc").exists()
+    assert "is not known: stopped after 20 evaluations" in capsys.readouterr().err

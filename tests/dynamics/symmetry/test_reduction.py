@@ -100,6 +100,30 @@ def test_auto_takes_the_method_of_the_full_system() -> None:
         assert runs[0].stats["method"] == runs[1].stats["method"]
 
 
+def test_kinds_ask_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert no reduction beyond the free memory, and one sentence where it was asked for.
+
+    Classes without symmetries keep nothing of the size of all pairs of them.
+    """
+    pairs = random_classes(40, 2, 5)
+    P = np.vstack([pairs.P.toarray()] * 2)  # each class twice: forty kinds
+    medium = MeanField(SequenceClasses(P, np.tile(pairs.query, 2), vocab_size=200), 1.0, 1.0)
+    assert medium.size > 0
+    assert medium.z_initial is not None
+    alone = MeanField(random_classes(300, 2, 5), 1.0, 1.0)
+    assert alone.size > 0
+    assert alone.z_initial is not None
+    monkeypatch.setattr(memory, "free_memory", lambda: 1e3)
+    monkeypatch.setattr(memory, "ALWAYS_FREE", 0)
+    assert reduced(medium, 0.9) is None
+    with pytest.raises(InputError, match="expected 40 kinds of classes to fit into the free memory"):
+        reduced(medium)
+    assert reduced(alone) is None
+    monkeypatch.setattr(memory, "free_memory", lambda: 1e6)
+    with pytest.raises(InputError, match="expected the values of 40 kinds of classes to fit into the free memory"):
+        reduced(MeanField(medium.classes, 1.0, 1.0))
+
+
 def test_the_saves_ask_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that saves with the decoder are counted in full."""
     medium = MeanField(plain(syn_medium(10)), 1.0, 1.0)
