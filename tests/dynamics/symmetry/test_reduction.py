@@ -59,7 +59,9 @@ def test_auto_reduces_what_is_large_and_symmetric() -> None:
         run, full = (integrate(system, [10.0, 300.0], reduce=on) for on in ("auto", False))
         assert (run.stats["state_size"], run.stats["full_state_size"]) == (size, system.size)
         assert run.stats["method"] == full.stats["method"] == "DOP853"
-        np.testing.assert_allclose(run.loss, full.loss, rtol=1e-7 if size == 43 else 1e-9)
+        np.testing.assert_allclose(
+            run.loss, full.loss, rtol=1e-7 if isinstance(system, FrozenDecoder) and size == 43 else 1e-9
+        )
         np.testing.assert_allclose(run.z, full.z, rtol=0, atol=1e-9 * max(1e-9, np.abs(full.z).max()))
         (member,) = integrate_many([system], [10.0, 300.0])
         assert np.array_equal(member.z, run.z)
@@ -161,7 +163,7 @@ def test_events_see_the_full_state(seq_len: int | None) -> None:
     run = integrate(medium, [1e4], events={"half": Event(half)}, reduce=True)
     assert sizes == {medium.size}
     full = integrate(medium, [1e4], events={"half": Event(half)}, reduce=False)
-    assert run.events[0].t == pytest.approx(full.events[0].t, rel=1e-10)
+    assert run.events[0].t == pytest.approx(full.events[0].t, rel=1e-10 if seq_len else 1e-12)
 
 
 def test_refusals() -> None:
