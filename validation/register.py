@@ -281,6 +281,6 @@ def add_claim(entry: Claim) -> None:
 
 
 def first_sentence(text: str) -> tuple[str, str]:
-    """Return the first sentence of a text, and the rest."""
-    first, *rest = re.split(r"(?<=[.!?])\s+(?=[A-Z(])", text, maxsplit=1)
+    """Return the first sentence of a text, and the rest; "Eq. (10)" does not end one."""
+    first, *rest = re.split(r"(?<=[.!?])(?<!Eq\.)(?<!Eqs\.)(?<!Fig\.)(?<!Sec\.)\s+(?=[A-Z(])", text, maxsplit=1)
     return first, "".join(rest)

@@ -18,7 +18,7 @@ from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, Report, load_claims, validate
 from snapdyn.validation.dense_algebra import growth_rate
 from snapdyn.validation.observables import drop_below_maximum
-from snapdyn.validation.register import claim
+from snapdyn.validation.register import claim, first_sentence
 from snapdyn.validation.sample_classes import counterexample
 from tests.helpers import EXAMPLES, ROOT
 from tests.validation.helpers import claim_of
@@ -148,6 +148,16 @@ def test_growth_rate_is_positive_and_printed_sign_differs() -> None:
     exact, printed = growth_rate(classes, z, h), growth_rate(classes, z, h, "printed")
     assert (exact > 0).all()
     assert np.abs(printed / exact - 1).max() > 1e-3
+
+
+def test_a_sentence_does_not_end_at_the_name_of_an_equation() -> None:
+    """Assert whole sentences in headlines and answers: "Eq. (10)" and "Fig. 3" belong to theirs."""
+    text = "It moves under Eq. (10) twice as far, see Fig. 3 (a). The rest follows."
+    assert first_sentence(text) == ("It moves under Eq. (10) twice as far, see Fig. 3 (a).", "The rest follows.")
+    for claim in CLAIMS.values():
+        first, rest = first_sentence(claim.conclusion)
+        for sentence in (first, first_sentence(rest)[0]):
+            assert not sentence.endswith(("Eq.", "Eqs.", "Fig.", "Figs.", "Sec.", "App."))
 
 
 def test_json_has_the_contract_of_the_command_line(report: Report) -> None:
