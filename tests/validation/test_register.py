@@ -154,8 +154,8 @@ def test_a_sentence_does_not_end_at_the_name_of_an_equation() -> None:
     """Assert whole sentences in headlines and answers: "Eq. (10)" and "Fig. 3" belong to theirs."""
     text = "It moves under Eq. (10) twice as far, see Fig. 3 (a). The rest follows."
     assert first_sentence(text) == ("It moves under Eq. (10) twice as far, see Fig. 3 (a).", "The rest follows.")
-    for claim in CLAIMS.values():
-        first, rest = first_sentence(claim.conclusion)
+    for entry in CLAIMS.values():
+        first, rest = first_sentence(entry.conclusion)
         for sentence in (first, first_sentence(rest)[0]):
             assert not sentence.endswith(("Eq.", "Eqs.", "Fig.", "Figs.", "Sec.", "App."))
 
