@@ -113,7 +113,7 @@ class LadderSection(Times):
         return ladder(classes, self.eta_Y, self.eta_Z, self.t_eval(), **settings)
 
 
-LADDER: type[LadderSection] = section_model("Ladder", ladder, LadderSection, skip=NOT_IN_FILES - {"seed"})
+LADDER: type[LadderSection] = section_model("Ladder", ladder, LadderSection, skip=NOT_IN_FILES)
 
 
 class TransformerSection(Section):

@@ -45,7 +45,6 @@ def integrate(
     z_only: bool = False,
     most_evaluations: int | None = None,
     reduce: bool | str = "auto",
-    stop: threading.Event | None = None,
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -90,9 +89,6 @@ def integrate(
         FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the integrator that "auto" takes for them, DOP853.
         "auto": 1000 state values or more, at most half as many kinds as classes and at most half of the values.
         `trajectory.stats` gives the number of values in "state_size" and that of the full system in "full_state_size".
-    stop : threading.Event, optional
-        The run ends as after Ctrl-C when this event is set. (Python delivers Ctrl-C to the main thread only.)
-
     Returns
     -------
     Trajectory
@@ -120,13 +116,14 @@ def integrate(
     request = Request(
         t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only, most_evaluations, reduce
     )
-    if not isinstance(stop, threading.Event | None):
-        raise InputError(f"expected stop as a threading.Event, received {type(stop).__name__}")
-    return run(system, request, stop or NEVER)
+    return run(system, request, NEVER)
 
 
 def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
-    """Integrate a system as `integrate` describes."""
+    """Integrate a system as `integrate` describes.
+
+    The run ends as after Ctrl-C when `stop` is set. (Python delivers Ctrl-C to the main thread only.)
+    """
     if not isinstance(system, System):
         raise InputError(
             f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"

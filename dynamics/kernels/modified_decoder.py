@@ -58,8 +58,7 @@ class Decoupled(NamedTuple):
     drive: Floats  # (entries,) p_n times the number of classes that drive one logit
     is_own: Bools  # (entries,) whether a kind of several classes has a token for each of them
     prior: Floats  # (C,) of one class
-    number: Floats  # (C,) classes of the kind
-    root: Floats  # (C,) square root of it
+    root: Floats  # (C,) square root of the number of classes of the kind
     row_indptr: Ints  # (rows + 1,) entries of each token that is not own
     row_entry: Ints
     V: float
@@ -69,8 +68,10 @@ class Decoupled(NamedTuple):
 
 
 @kernel(fastmath=EXACT)
-def gradient_coefficients(u, V, root, own_square, inverse, leading, a):
+def gradient_coefficients(u, V, root, own_square, inverse, leading, total, a):
     """Write a (C, C) with g_n = sum_k a[n, k] f_k over classes k != n, by kinds, from u = V h and the inverse of M.
+
+    For a kind k, a[n, k] holds the sum over its classes other than n. `total` (C,) is scratch.
 
     Exact, from g_n = F (I - E') W (e_n - alpha_n) with rows (V-1) h_k zeta_k of W:
     a[n, k] = (V-1)^2/(V-1+exp(V h_n)) [q0 sum_j (I-E')_kj h_j + (q1 - q0) (I-E')_kn h_n].
@@ -85,20 +86,22 @@ def gradient_coefficients(u, V, root, own_square, inverse, leading, a):
     q0 = -V / (V - 1.0) ** 2
     q1 = V / (V - 1.0)
     for k in range(C):
-        total = 0.0
+        total[k] = 0.0
         for j in range(C):
-            total += inverse[k, j] * (root[j] / root[k]) * u[j] / V
-        for n in range(C):
-            pair = inverse[k, n] / (root[k] * root[n])
-            if k == n and root[n] > 1.0:
-                pair -= 1.0 / (root[n] * root[n] * own_square[n])
-            gamma = speed(u[n], V)
-            if leading:
-                a[n, k] = gamma * pair
-            else:
-                decay = math.exp(-u[n])
-                factor = (V - 1.0) ** 2 * decay / ((V - 1.0) * decay + 1.0)
-                a[n, k] = factor * q0 * total + (q1 - q0) * gamma * pair
+            total[k] += inverse[k, j] * root[j] * u[j]
+        total[k] *= q0 / (V * root[k])
+    for n in range(C):
+        gamma = speed(u[n], V)
+        decay = math.exp(-u[n])
+        factor = 0.0 if leading else (V - 1.0) ** 2 * decay / ((V - 1.0) * decay + 1.0)
+        along = gamma / root[n] if leading else (q1 - q0) * gamma / root[n]
+        for k in range(C):
+            a[n, k] = root[k] * root[k] * factor * total[k] + root[k] * along * inverse[n, k]
+        others = root[n] * root[n] - 1.0
+        a[n, n] = 0.0
+        if others > 0.0:
+            pair = inverse[n, n] - 1.0 / own_square[n]
+            a[n, n] = others * (factor * total[n] + along / root[n] * pair)
 
 
 @kernel(fastmath=EXACT)
@@ -109,7 +112,7 @@ def modified_decoder(state, out, lists, f, own_square, square):
     current attention (10); (V h_n)' = eta_Y p_n V/(V-1+exp(V h_n)) (44). Scratch: f (entries,), own_square (C,),
     square (5, C, C).
     """
-    C, num_slots, number, root = lists.prior.size, lists.num_slots, lists.number, lists.root
+    C, num_slots, root = lists.prior.size, lists.num_slots, lists.root
     indptr, entry_slot, entry_kind, tokens = lists.indptr, lists.entry_slot, lists.entry_kind, lists.multiplicity
     row_indptr, row_entry = lists.row_indptr, lists.row_entry
     u = state[num_slots:]
@@ -136,20 +139,19 @@ def modified_decoder(state, out, lists, f, own_square, square):
         for j in range(C):
             M[i, j] = root[i] * root[j] * G[i, j] + (own_square[i] if i == j else 0.0)
     spd_inverse(M, L, inverse)
-    gradient_coefficients(u, lists.V, root, own_square, inverse, lists.leading, a)
+    gradient_coefficients(u, lists.V, root, own_square, inverse, lists.leading, L[0], a)
     for row in range(row_indptr.size - 1):
         entries = row_entry[row_indptr[row] : row_indptr[row + 1]]
         for i in entries:
             n = entry_kind[i]
             pull = 0.0
             for j in entries:
-                others = number[entry_kind[j]] - (1.0 if entry_kind[j] == n else 0.0)
-                pull += others * a[n, entry_kind[j]] * f[j]
+                pull += a[n, entry_kind[j]] * f[j]
             out[entry_slot[i]] += lists.eta_Z * lists.drive[i] * f[i] * pull
     for n in range(C):
         overlap = 0.0
         for k in range(C):
-            overlap += (number[k] - (1.0 if k == n else 0.0)) * a[n, k] * G[n, k]
+            overlap += a[n, k] * G[n, k]
         for i in range(indptr[n], indptr[n + 1]):
             out[entry_slot[i]] -= lists.eta_Z * lists.drive[i] * f[i] * f[i] * overlap
     return 0.0

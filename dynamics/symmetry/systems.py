@@ -367,7 +367,6 @@ class ModifiedDecoderQuotient(ReducedSystem):
             drive=(kinds.prior * number)[kind] / kinds.copies[slot],
             is_own=shared < 0,
             prior=kinds.prior,
-            number=number,
             root=np.sqrt(number),
             row_indptr=np.cumsum([0, *np.bincount(shared[in_shared], minlength=kinds.like_shared.size)]),
             row_entry=in_shared[np.argsort(shared[in_shared], kind="stable")],
@@ -388,8 +387,8 @@ class ModifiedDecoderQuotient(ReducedSystem):
         return float(modified_decoder(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
-        lists = self._lists
-        return float((lists.number * lists.prior) @ np.log1p((lists.V - 1) * np.exp(-state[self.kinds.num_slots :])))
+        u, V = state[self.kinds.num_slots :], self._lists.V
+        return float((self.kinds.number * self.kinds.prior) @ np.log1p((V - 1) * np.exp(-u)))
 
     @property
     def num_logit_values(self) -> int:

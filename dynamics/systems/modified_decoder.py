@@ -90,7 +90,6 @@ class ModifiedDecoder(System):
             drive=L.prior[classes_of],
             is_own=np.zeros(by_row.size, np.bool_),
             prior=L.prior,
-            number=np.ones(S),
             root=np.ones(S),
             row_indptr=row_indptr.astype(np.int64),
             row_entry=by_row,

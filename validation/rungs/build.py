@@ -54,7 +54,6 @@ def ladder(
     batch_size: int = 1,
     momentum: float = 0.0,
     form: str = "consistent",
-    seed: int = 0,
     max_steps: int = 100_000,
     branch: str = "attention",
 ) -> Ladder:
@@ -84,7 +83,8 @@ def ladder(
     tolerance : float
         Gap, relative to the largest change of the observable, at which a rung counts as broken.
     seeds : int
-        Number of independent SGD runs, whose mean is the SGD rung: 0 (no SGD) or at least 2.
+        Number of independent SGD runs, whose mean is the SGD rung: 0 (no SGD) or at least 2. SGD uses the seeds
+        0, ..., seeds - 1; finite T uses the next ones.
     seq_len : int, optional
         T-1, contextual tokens per sequence; without it there is no finite-T rung.
     batch_size : int
@@ -93,8 +93,6 @@ def ladder(
         Momentum of SGD and of descent, at least 0 and below 1.
     form : "consistent" or "printed"
         Form of Eq. (13) and of its closed form.
-    seed : int
-        SGD uses the seeds seed, ..., seed + seeds - 1; finite T uses the next ones.
     max_steps : int
         SGD and descent are left out if they need more steps.
     branch : "attention" or "decoder"
@@ -123,7 +121,6 @@ def ladder(
     classes = checked_classes(classes)
     eta_Y, eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
     positive("tolerance", tolerance)
-    whole("seed", seed, 0)
     if seq_len is not None:
         whole("seq_len", seq_len, 1)
     if whole("seeds", seeds, 0) == 1:
@@ -137,9 +134,9 @@ def ladder(
     training = {"momentum": momentum, "save_decoder": decoder}
     drawn = training | {"batch_size": batch_size}
     options: dict[str, dict[str, Any]] = {
-        FINITE_T: drawn | {"seq_len": seq_len, "seed": range(seed + seeds, seed + 2 * seeds)},
-        SGD: drawn | {"seed": range(seed, seed + seeds)},
-        DESCENT: training | {"seed": (seed,)},
+        FINITE_T: drawn | {"seq_len": seq_len, "seed": range(seeds, 2 * seeds)},
+        SGD: drawn | {"seed": range(seeds)},
+        DESCENT: training | {"seed": (0,)},
         ORBIT: {},
         REDUCED: PRECISION | {"form": form},
         CLOSED: {"form": form, "branch": branch},

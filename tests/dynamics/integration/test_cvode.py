@@ -21,6 +21,8 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.integration import cvode as stiff
+from snapdyn.dynamics.integration.driver import run as run_request
+from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
@@ -165,13 +167,13 @@ def test_interruption_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) ->
         return rate(state, out)
 
     monkeypatch.setattr(system, "write_rate", interrupt)
-    run = integrate(system, times, "CVODE", z_only=True)
-    assert run.status == "interrupted"
-    assert 1 < run.t.size < 41
-    np.testing.assert_array_equal(run.z, full.z[: run.t.size])
+    part = integrate(system, times, "CVODE", z_only=True)
+    assert part.status == "interrupted"
+    assert 1 < part.t.size < 41
+    np.testing.assert_array_equal(part.z, full.z[: part.t.size])
     stop = threading.Event()
     stop.set()
-    assert integrate(system, times, "CVODE", stop=stop).status == "interrupted"
+    assert run_request(system, Request(times, "CVODE"), stop).status == "interrupted"
 
 
 def chosen(system: System) -> str:

@@ -55,7 +55,6 @@ def test_failure_of_one_member_stops_no_other() -> None:
         lambda: integrate_many([3], [1.0]),  # type: ignore[list-item]
         lambda: integrate_many(systems[0], [1.0]),  # type: ignore[arg-type]
         lambda: integrate_many(systems, [1.0], progress="a"),  # type: ignore[arg-type]
-        lambda: integrate(systems[0], [1.0], stop="a"),  # type: ignore[arg-type]
         lambda: integrate_many(systems, [1.0], threads=0),
         lambda: integrate_many(systems, [2.0, 1.0]),
         lambda: integrate_many(systems, [1.0], method="compile"),

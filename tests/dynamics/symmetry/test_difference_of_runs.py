@@ -95,8 +95,9 @@ def test_a_wrong_count_exceeds_the_bound(seed: int) -> None:
     times, start = end_times(system), small.initial_state()
     right, bound = states(small, start, times, RTOL)[0], bound_of_difference(small, times)
     lists, *rest = small.kernel_arguments()
-    name = "number" if hasattr(lists, "number") else "terms"
-    changed = getattr(lists, name).copy()
+    name = "root" if hasattr(lists, "root") else "terms"
+    changed = lists.root**2 if name == "root" else lists.terms.copy()
     changed.ravel()[-1] += 1
+    changed = np.sqrt(changed) if name == "root" else changed
     small.kernel_arguments = lambda: (lists._replace(**{name: changed}), *rest)
     assert (np.abs(states(small, start, times, RTOL)[0] - right) > 10 * bound).any()

@@ -34,6 +34,8 @@ from snapdyn.dynamics import (
     symmetric_classes,
     syn_small,
 )
+from snapdyn.dynamics.integration.driver import run as run_request
+from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.systems.own.declaration import checked_name
 from snapdyn.dynamics.trajectories import run_parts
 from snapdyn.dynamics.trajectories.run_parts import FORMAT
@@ -328,9 +330,8 @@ def test_a_run_interrupted_before_its_first_save_is_read_back(kind: str, tmp_pat
     classes = {"symmetric": single_common_token(4, 3, 0.3, 50), "many symmetric": many_classes()}.get(kind, syn_small())
     stop = threading.Event()
     stop.set()
-    run = integrate(
-        MeanField(classes, 1.0, 0.5), [1.0, 10.0], save_decoder=True, stop=stop, reduce=kind != "MeanField"
-    )  # fmt: skip
-    assert (run.status, run.t.size) == ("interrupted", 0)
-    assert run.Y is run.decoder_rows is run.decoder_outputs is None
-    assert_read_back(run, tmp_path)
+    request = Request([1.0, 10.0], save_decoder=True, reduce=kind != "MeanField")
+    stopped = run_request(MeanField(classes, 1.0, 0.5), request, stop)
+    assert (stopped.status, stopped.t.size) == ("interrupted", 0)
+    assert stopped.Y is stopped.decoder_rows is stopped.decoder_outputs is None
+    assert_read_back(stopped, tmp_path)
