@@ -70,10 +70,10 @@ def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
 def transition_event(vocab_size: int) -> Event:
     """Event at which `transition_excess` of the run's loss rises through 0."""
 
-    def excess(t: float, state: State) -> float:
-        return float(transition_excess(state.loss, vocab_size))
+    def excess(t: Floats, state: State) -> Floats:
+        return transition_excess(state.loss, vocab_size)
 
-    return Event(excess, direction=1)
+    return Event(excess, direction=1, vectorized=True)
 
 
 def transition_between(t: Floats, loss: Floats, vocab_size: int) -> float:

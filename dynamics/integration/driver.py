@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.events import DenseStep, EventWatcher
 from snapdyn.dynamics.integration.methods import plan_run
-from snapdyn.dynamics.integration.recorder import Recorder, StateRecorder
+from snapdyn.dynamics.integration.recorder import Ended, Recorder, StateRecorder, trajectories
 from snapdyn.dynamics.integration.request import Event, Plan, Request
-from snapdyn.dynamics.integration.solvers import Outlook, failure_message, new_solver
+from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_message, new_solver
+from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, Rows
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, optional_function, whole
@@ -29,6 +30,7 @@ PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
 FIRST_NUMBERS_AT_ONCE = 200_000
 SECONDS_AT_ONCE = 0.1
 MOST_STEPS_AT_ONCE = 10**9
+STEPS_SAMPLED = 64  # between looks at the events
 NEVER = threading.Event()
 
 
@@ -124,6 +126,11 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
 
     The run ends as after Ctrl-C when `stop` is set. (Python delivers Ctrl-C to the main thread only.)
     """
+    return _recorded(system, request, stop).trajectory()
+
+
+def _recorded(system: System, request: Request, stop: threading.Event) -> Recorder:
+    """Make the steps of a run; what it saved is not yet converted to observables."""
     if not isinstance(system, System):
         raise InputError(
             f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
@@ -143,7 +150,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
                 solver = new_solver(plan, request)
             status, message = _make_steps(solver, plan, recorder, request, stop)
             if solver is not None:
-                recorder.last = clock.to_time(solver.t), solver.y
+                recorder.last = clock.to_time(solver.t), solver.y.copy()
     except KeyboardInterrupt:
         t = clock.to_time(solver.t) if solver is not None else 0.0
         status = "interrupted"
@@ -162,15 +169,14 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
         "evaluations": 0 if solver is None else int(solver.nfev),
         "steps": recorder.steps,
     }
-    trajectory = recorder.trajectory(status, message, stats, time.perf_counter() - started)
-    again = replace(request, progress=None, events=None, save_decoder=True)
-    trajectory.keep_system(partial(_states, system, again), partial(_with_decoder, system, again))
-    return trajectory
+    again = partial(_states, system, request), partial(_with_decoder, system, request)
+    recorder.ended = Ended(status, message, stats, time.perf_counter() - started, again)
+    return recorder
 
 
 def _with_decoder(full: System, request: Request, times: Floats) -> Trajectory:
     """The run of `request` at N increasing times within it, with its decoder."""
-    return run(full, replace(request, t_eval=times), NEVER)
+    return run(full, replace(request, t_eval=times, progress=None, events=None, save_decoder=True), NEVER)
 
 
 def _states(full: System, request: Request, times: Floats) -> Floats:
@@ -178,6 +184,7 @@ def _states(full: System, request: Request, times: Floats) -> Floats:
 
     The steps do not depend on the times at which a run is saved, so these are values of its own dense output.
     """
+    request = replace(request, progress=None, events=None, save_decoder=True)
     plan = plan_run(full, request)
     if plan.interrupted:
         raise KeyboardInterrupt
@@ -286,36 +293,38 @@ def integrate_many(
     stop = threading.Event()
     request = Request(t_eval, **options)
 
-    def member(number: int, system: System) -> Trajectory:
+    def member(number: int, system: System) -> Recorder | Trajectory:
         try:
-            return run(system, request, stop)
+            recorder = _recorded(system, request, stop)
+            return recorder if recorder.layout_key else recorder.trajectory()
         except InputError as error:
             raise InputError(f"{error} (systems[{number}])") from error
 
     calls = [partial(member, number, system) for number, system in enumerate(systems)]
-    return in_threads(calls, threads, stop, progress)
+    made = in_threads(calls, threads, stop, progress)
+    together = iter(trajectories([each for each in made if isinstance(each, Recorder)]))
+    return [next(together) if isinstance(each, Recorder) else each for each in made]
 
 
 def _make_steps(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Make the steps of a run and save its states; return status and message. No solver: the run ends at t = 0."""
-    # The compiled integrator makes whole runs; with events it makes one step at a time, as other solvers do.
-    whole = plan.integrator is not None and not request.events
-    if solver is None or not whole:  # else the integrator saves the start too
+    if solver is None or plan.integrator is None:  # else the integrator saves the start too
         recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None])
     if solver is None:
         return "finished", ""
-    make = _whole_run_compiled if whole else _step_by_step
+    make = _step_by_step if plan.integrator is None else _compiled_steps
     return make(solver, plan, recorder, request, stop_asked)
 
 
 def _step_by_step(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
-    """Make steps from Python, with any solver and with events; return status and message of the run."""
+    """Make steps from Python, with any solver; return status and message of the run."""
     clock, progress = plan.clock, request.progress
     watcher = EventWatcher(plan.system, clock, request.events or {}, solver.y)
+    recorder.events = watcher.records
     next_report = time.perf_counter()
     outlook = Outlook(solver, float(recorder.times[-1]))
     while solver.status == "running":
@@ -332,11 +341,10 @@ def _step_by_step(
         recorder.steps += 1
         t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
         dense = DenseStep(solver, clock)
-        stop = watcher.look(solver, dense) if request.events else None
-        recorder.events = watcher.records
+        stop = watcher.look(dense.samples(), dense.at(dense.samples()), None, dense.at) if request.events else None
         if stop is not None:
             recorder.save_up_to(stop, dense.rows)
-            return "terminated", f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
+            return "terminated", _stopped_by(watcher, stop)
         recorder.save_up_to(t, dense.rows)
         if not request.most_evaluations:
             outlook.look(recorder.steps, t)
@@ -348,7 +356,7 @@ def _step_by_step(
     return "finished", ""
 
 
-def _whole_run_compiled(
+def _compiled_steps(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
     """Let the compiled integrator make steps and saves for a tenth of a second at a time; as `_step_by_step`."""
@@ -358,6 +366,10 @@ def _whole_run_compiled(
     rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
     saved = np.empty((rows, recorder.width))
     losses = np.empty(len(saved) if solver.knows_loss and not recorder.z_only else 0)
+    watcher, samples = None, NO_SAMPLES
+    if request.events:
+        watcher, samples = EventWatcher(plan.system, clock, request.events, solver.y), _samples(solver)
+        recorder.events = watcher.records
     most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
     outlook = Outlook(solver, float(times[-1]))
     try:
@@ -367,13 +379,20 @@ def _whole_run_compiled(
             started = time.perf_counter()
             if request.most_evaluations:  # about a dozen evaluations a step
                 most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
-            number, reason = solver.advance(save_at, saved[filled:], losses[filled:], most_steps)
-            filled += number
+            saves = Rows(save_at, saved[filled:], losses[filled:])
+            number, sampled, reason = solver.advance(saves, most_steps, samples)
             seconds = time.perf_counter() - started
             most_steps = max(
                 1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
             )
             recorder.steps = solver.steps
+            if watcher and sampled:
+                known = samples.losses[:sampled] if samples.losses.size else None
+                stop = watcher.look(samples.at[:sampled], samples.states[:sampled], known)
+                if stop is not None:
+                    filled = int(np.searchsorted(times, stop, side="right")) - recorder.count
+                    return "terminated", _stopped_by(watcher, stop)
+            filled += number
             if solver.status == "failed":
                 return "failed", failure_message(solver, plan.system, clock, request, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
@@ -389,6 +408,17 @@ def _whole_run_compiled(
     finally:
         recorder.keep(saved[:filled], losses[:filled] if losses.size else None)
     return "finished", ""
+
+
+def _samples(solver: Any) -> Rows:
+    """Rows for the samples of some steps, in which events are looked for."""
+    size = solver.y.size
+    rows = SAMPLES * max(1, min(STEPS_SAMPLED, FIRST_NUMBERS_AT_ONCE // (SAMPLES * size)))
+    return Rows(np.empty(rows), np.empty((rows, size)), np.empty(rows if solver.knows_loss else 0))
+
+
+def _stopped_by(watcher: EventWatcher, stop: float) -> str:
+    return f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
 
 
 def _too_many_evaluations(most_evaluations: int) -> str:

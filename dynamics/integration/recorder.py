@@ -32,14 +32,16 @@ bound; other invariants of a system are reported and not judged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.rkc import MOST_STAGES
-from snapdyn.dynamics.symmetry.systems import ReducedSystem
+from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient, ReducedSystem
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectories.representatives import Representatives
@@ -49,9 +51,21 @@ from snapdyn.memory import require_memory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000
+# Runs of up to so many numbers are observed together: for more, the overhead of calls does not matter.
+MOST_TOGETHER = 100_000
 IMPLICIT = ("LSODA", "BDF", "Radau", "CVODE")
 STAGES = 16  # largest number of stages that a method other than Chebyshev's adds
 MARGIN = 10.0
+
+
+class Ended(NamedTuple):
+    """How a run ended, and what makes it again, if anything: its states at N times, and the run with its decoder."""
+
+    status: str
+    message: str
+    stats: dict[str, Any]
+    wall_time: float
+    again: tuple[Callable[[Floats], Floats], Callable[[Floats], Trajectory]] | tuple[()] = ()
 
 
 class Recorder:
@@ -71,6 +85,8 @@ class Recorder:
     ----------
     last : (float, (size,) array) or None
         Time and state at the end of a run, whose conserved quantities alone are checked with `z_only`.
+    ended : Ended or None
+        How the run ended.
     """
 
     def __init__(self, system: System, times: Floats, save_decoder: bool, z_only: bool) -> None:
@@ -92,37 +108,42 @@ class Recorder:
         self._ids = system.decoder_ids() if save_decoder and not self._symmetric else (None, None)
         self.keeps_states = save_decoder
         self.rows_at_once = max(1, NUMBERS_AT_ONCE // self.width)
-        self._waiting: list[Floats] = []
+        self._waiting: list[tuple[Floats, Floats | None]] = []
         self._collected: list[dict[Any, Floats]] = []
         self._sums: dict[str, ConservedSum] = {}
+        self._keeps_sums = False  # whether the conserved sums have been checked and are kept
         self.last: tuple[float, Floats] | None = None
+        self.ended: Ended | None = None
 
     def save_up_to(self, t: float, states_at: Callable[[Floats], Floats]) -> None:
         """Save every requested time up to `t`; `states_at` returns one row per time."""
         stop = int(np.searchsorted(self.times, t, side="right"))
         while self.count < stop:
             times = self.times[self.count : min(stop, self.count + self.rows_at_once)]
-            self._waiting.append(states_at(times))
-            self.count += times.size
-            if sum(map(len, self._waiting)) >= self.rows_at_once:
+            self.keep(states_at(times), None)
+
+    def keep(self, states: Floats, losses: Floats | None) -> None:
+        """Keep the states at the next times, (number of times, width), with their losses if they are known.
+
+        They are converted to observables many at once, because the overhead of a call dominates.
+        """
+        if len(states):
+            self._waiting.append((states, losses))
+            self.count += len(states)
+            if sum(len(waiting) for waiting, _ in self._waiting) >= self.rows_at_once:
                 self._observe()
 
     def _observe(self) -> None:
-        """Convert the waiting states to observables: many at once, because the overhead of a call dominates.
+        """Convert the waiting states to observables.
 
         Everything is computed before anything is stored, so that after Ctrl-C all columns have the same length.
         """
         if not self._waiting:
             return
-        self._collected.append(self._observables(np.concatenate(self._waiting)))
+        states, losses = zip(*self._waiting, strict=True)
+        known = None if any(each is None for each in losses) else np.concatenate(losses)
+        self._collected.append(self._observables(np.concatenate(states), known))
         self._waiting.clear()
-
-    def keep(self, states: Floats, losses: Floats | None) -> None:
-        """Convert the states at the next times, (number of times, width), to observables at once."""
-        self._observe()
-        if len(states):
-            self._collected.append(self._observables(states, losses))
-            self.count += len(states)
 
     def _observables(self, states: Floats, losses: Floats | None = None) -> dict[Any, Floats]:
         system = self.system
@@ -158,7 +179,10 @@ class Recorder:
             values |= {("observable", name): np.array(each) for name, each in system.observables(states).items()}
             return values | {("extra", name): np.array(each) for name, each in system.extra(states).items()}
 
-    def trajectory(self, status: str, message: str, stats: dict[str, Any], wall_time: float) -> Trajectory:
+    def trajectory(self) -> Trajectory:
+        """The trajectory of a run that has ended."""
+        assert self.ended is not None
+        status, message = self.ended.status, self.ended.message
         interrupted = False
         while self._waiting:
             try:
@@ -172,7 +196,7 @@ class Recorder:
             kept = {key: np.concatenate([values[key] for values in self._collected]) for key in kept}
         system = self.system
         invariants = {key[1]: values for key, values in kept.items() if key[0] == "invariant"}
-        if status in ("finished", "terminated"):
+        if status in ("finished", "terminated") and not self._keeps_sums:
             times, changes, note = self.times[: self.count], invariants, ""
             sums = {name: each._replace(scale=kept["scale", name]) for name, each in self._sums.items()}
             if self.z_only and self.last is not None:
@@ -180,7 +204,7 @@ class Recorder:
                 note = " (with z_only, the end of a run alone is checked)"
                 with np.errstate(all="ignore"):
                     changes, sums = system.invariants(end), system.conserved_sums(end)
-            violated = violation_message(times, changes, sums, stats)
+            violated = violation_message(times, changes, sums, self.ended.stats)
             status, message = ("failed", violated + note) if violated else (status, message)
         state = None
         optional: dict[str, Any] = dict.fromkeys(("z_support", "z_initial", "loss"))
@@ -190,24 +214,20 @@ class Recorder:
             representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
         elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
-            lifted = (
-                Lifted(z, system.value_of_z)
-                if kept and isinstance(system, ReducedSystem) and system.shares_logits
-                else z
-            )
+            lifted = Lifted(z, system.value_of_z) if kept and system.shares_logits else z
             optional |= {"z_support": lifted, "z_initial": system.z_initial}
         else:
             state = kept["state"] if kept else np.empty((0, system.size))
         if system.has_loss:
             optional["loss"] = kept.get("loss", np.empty(0))
-        return Trajectory(
+        run = Trajectory(
             classes=system.classes,
             t=self.times[: self.count],
             system=system.name,
             parameters=dict(system.parameters),
             status=status,
             message=message,
-            stats=stats,
+            stats=self.ended.stats,
             invariants=invariants,
             extra={key[1]: values for key, values in kept.items() if key[0] == "extra"},
             observables={key[1]: values for key, values in kept.items() if key[0] == "observable"},
@@ -216,12 +236,85 @@ class Recorder:
             decoder_outputs=self._ids[1],
             events=self.events,
             **optional,
-            wall_time=wall_time,
+            wall_time=self.ended.wall_time,
             state=state,
             value_names=() if system.has_z else system.value_names,
             representatives=representatives,
             state_shapes={} if system.has_z else dict(system.state_shapes),
         )
+        if self.ended.again:
+            run.keep_system(*self.ended.again)
+        return run
+
+    @property
+    def layout_key(self) -> Any:
+        """What runs have in common whose states can be observed together; None for a run to be observed by itself."""
+        system = self.system
+        is_whole = self.ended is not None and self.ended.status == "finished" and not self._collected
+        if type(system) not in (MeanField, MeanFieldQuotient) or not is_whole or self.last is None:
+            return None
+        if self.keeps_states or self.times.size * self.width + system.size > MOST_TOGETHER:
+            return None
+        layout = system.quotient if isinstance(system, MeanFieldQuotient) else system.layout  # type: ignore[attr-defined]
+        return id(layout), id(system.classes), self.times.size, self.z_only
+
+
+def trajectories(recorders: Sequence[Recorder]) -> list[Trajectory]:
+    """Trajectories of runs that have ended, in their order; the states of runs of one layout are observed together."""
+    alike = defaultdict(list)
+    for recorder in recorders:
+        if (key := recorder.layout_key) is not None:
+            alike[key].append(recorder)
+    for group in alike.values():
+        at_once = max(1, NUMBERS_AT_ONCE // (group[0].times.size * group[0].width))
+        for first in range(0, len(group), at_once):
+            _observe_together(group[first : first + at_once])
+    return [recorder.trajectory() for recorder in recorders]
+
+
+def _observe_together(group: Sequence[Recorder]) -> None:
+    """Convert the states of runs that differ in their rates only, and check their conserved sums."""
+    first = group[0]
+    ratios = np.array([each.system.rate_ratio for each in group])
+    if first.z_only:
+        for recorder in group:
+            recorder._observe()
+        system = with_ratios(first.system, ratios)
+        ends = np.array([each.last[1] for each in group])  # type: ignore[index]
+        with np.errstate(all="ignore"):
+            changes, sums = system.invariants(ends), system.conserved_sums(ends)
+    else:
+        whole = copy.copy(first)
+        whole.system = with_ratios(first.system, np.repeat(ratios, first.times.size))
+        whole._waiting = [waiting for each in group for waiting in each._waiting]
+        whole._observe()
+        values = whole._collected.pop()
+        of_runs = {key: each.reshape(len(group), -1, *each.shape[1:]) for key, each in values.items()}
+        for i, recorder in enumerate(group):
+            recorder._waiting, recorder._sums = [], whole._sums
+            recorder._collected.append({key: each[i] for key, each in of_runs.items()})
+        changes = {key[1]: each for key, each in values.items() if key[0] == "invariant"}
+        sums = {name: each._replace(scale=values["scale", name]) for name, each in whole._sums.items()}
+    stats = [each.ended.stats for each in group]  # type: ignore[union-attr]
+    numbers = {name: np.array([[each[name]] for each in stats]) for name in ("evaluations", "steps")}
+    kept = np.ones(len(group), bool)
+    for name, each in sums.items():
+        shaped = each._replace(scale=each.scale.reshape(len(group), -1))
+        with np.errstate(all="ignore"):
+            bound = violation_bound(shaped, stats[0] | numbers)
+            kept &= (changes[name].reshape(len(group), -1) <= bound).all(axis=1)
+    for recorder, keeps in zip(group, kept.tolist(), strict=True):
+        recorder._keeps_sums = keeps
+
+
+def with_ratios(system: Any, ratios: Floats) -> Any:
+    """The system for reading many states, each with its own ratio of the rates, (N,)."""
+    whole = copy.copy(system)
+    if isinstance(system, ReducedSystem):
+        whole.full = with_ratios(system.full, ratios)
+    else:
+        whole.eta_Y, whole.eta_Z = 1.0, ratios
+    return whole
 
 
 class StateRecorder(Recorder):
@@ -241,21 +334,22 @@ class StateRecorder(Recorder):
 
 
 def violation_bound(conserved: ConservedSum, run: Mapping[str, Any]) -> Floats:
-    """Largest violation of a conserved sum, (N,), that rounding and the tolerance explain at the saved times.
+    """Largest violation of a conserved sum, (..., N), that rounding and the tolerance explain at the saved times.
 
     Parameters
     ----------
     conserved : ConservedSum
-        Its scale at the N saved times.
+        Its scale at the N saved times of one or more runs.
     run : mapping
-        The entries method, rtol, atol, state_size, evaluations and steps of `Trajectory.stats`.
+        The entries method, rtol, atol, state_size, evaluations and steps of `Trajectory.stats`; the last two may be
+        arrays (runs, 1).
 
     Returns
     -------
-    (N,) array
+    (..., N) array
     """
-    scale = np.maximum.accumulate(np.append(conserved.scale[1:], conserved.scale[-1:]))
-    scale = np.maximum(scale, conserved.scale)
+    following = np.concatenate([conserved.scale[..., 1:], conserved.scale[..., -1:]], axis=-1)
+    scale = np.maximum(np.maximum.accumulate(following, axis=-1), conserved.scale)
     gamma = (conserved.terms + STAGES) * np.finfo(np.float64).eps * (MOST_STAGES if run["method"] == "RKC" else 1)
     bound = run["evaluations"] * gamma * (scale + MARGIN)
     if run["method"] in IMPLICIT:

@@ -85,38 +85,43 @@ class State:
     ----------
     system : System
         The system that is integrated.
-    state : (size,) array
-        Values of its state.
+    state : (size,) or (N, size) array
+        Values of its state, at N times for an event function that is vectorized.
+    loss : float or (N,) array, optional
+        Its loss, if it is known.
     """
 
-    def __init__(self, system: System, state: Floats) -> None:
-        self._system, self._state = system, state
+    def __init__(self, system: System, state: Floats, loss: Any = None) -> None:
+        self._system, self._state, self._loss = system, state, loss
 
     @property
     def values(self) -> Floats:
-        """Values of the state, (size,)."""
+        """Values of the state, (..., size)."""
         return self._system.full_state(self._state)
 
     @property
     def z_support(self) -> Floats:
-        """Attention logits on classes.z_coordinates, (nz,)."""
+        """Attention logits on classes.z_coordinates, (..., nz)."""
         return self._system.z_support(self._state)
 
     @property
     def z(self) -> Floats:
-        """Attention logits, (Q, M)."""
+        """Attention logits, (..., Q, M)."""
         z_support, start = self.z_support, self._system.z_initial
         if start is None:
             raise InputError(f"expected a system with z_initial, received {self._system.name}, which has none")
-        z = start.copy()
-        coordinates = self._system.classes.z_coordinates if self._system.classes else (np.zeros(1, int),) * 2
-        z[coordinates] = z_support
+        z = np.broadcast_to(start, (*z_support.shape[:-1], *start.shape)).copy()
+        query, token = self._system.classes.z_coordinates if self._system.classes else (np.zeros(1, int),) * 2
+        z[..., query, token] = z_support
         return z
 
     @property
-    def loss(self) -> float:
-        """Loss -sum_n p_n ln alpha_n[next], nats."""
-        return self._system.loss(self._state)
+    def loss(self) -> Any:
+        """Loss -sum_n p_n ln alpha_n[next], nats: a float, or (N,)."""
+        if self._loss is None:
+            losses = [self._system.loss(state) for state in np.atleast_2d(self._state)]
+            self._loss = np.array(losses) if self._state.ndim > 1 else losses[0]
+        return self._loss
 
     @property
     def extra(self) -> dict[str, Floats]:
@@ -136,6 +141,9 @@ class Event:
         -1: falling crossings only; 1: rising crossings only; 0: both.
     terminal : bool
         Stop the run at the first crossing.
+    vectorized : bool
+        Whether the function takes many times at once, which is faster: t (N,) and a State whose quantities have N rows
+        (loss (N,), z (N, Q, M)), and returns (N,).
 
     Raises
     ------
@@ -152,9 +160,10 @@ class Event:
     ('terminated', 'half', 4.3833)
     """
 
-    function: Callable[[float, State], float]
+    function: Callable[[Any, State], Any]
     direction: int = 0
     terminal: bool = False
+    vectorized: bool = False
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -162,6 +171,7 @@ class Event:
         if type(self.direction) is not int or self.direction not in (-1, 0, 1):
             raise InputError(f"expected direction -1, 0 or 1 of an event, received {shown(self.direction)}")
         flag("terminal", self.terminal)
+        flag("vectorized", self.vectorized)
 
 
 @dataclass(frozen=True)

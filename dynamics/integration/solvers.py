@@ -30,6 +30,7 @@ REASONS = {
     kernel.NOT_FINITE: "the state is not finite",
 }
 NOTHING = np.empty(0)
+NO_SAMPLES = kernel.Rows(NOTHING, np.empty((0, 1)), NOTHING)
 MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
 MOST_EVALUATIONS_LEFT = 10_000_000  # seconds of compiled steps of a hundred state values, minutes of steps in Python
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
@@ -162,43 +163,47 @@ class DormandPrinceSolver:
     def nfev(self) -> int:
         return int(self._work.counts[kernel.EVALUATIONS])
 
-    def advance(self, save_at: Floats, saved: Floats, losses: Floats, most_steps: int) -> tuple[int, str | None]:
-        """Make steps until the end, for `most_steps` steps, or until `saved` is full.
+    def advance(
+        self, saves: kernel.Rows, most_steps: int, samples: kernel.Rows = NO_SAMPLES
+    ) -> tuple[int, int, str | None]:
+        """Make steps until the end, for `most_steps` steps, or until rows are full.
 
         Parameters
         ----------
-        save_at : (N,) array
-            All times to save at, in the integration variable, the same array in every call.
-        saved : (rows, width) array
-            Receives the first `width` state values at the next times.
-        losses : (M,) array
-            Receives the losses, M = rows; or none of them, M = 0. Only if `knows_loss`.
+        saves : Rows
+            All times to save at, in the integration variable, the same in every call, and rows for the next of them.
+            Losses are made only if `knows_loss`.
         most_steps : int
+        samples : Rows
+            Rows for `SAMPLES` points of every step, in every call or in none.
 
         Returns
         -------
         saved : int
             Number of times saved in this call.
+        sampled : int
+            Number of samples taken in this call.
         reason : str or None
             Why the solver failed.
         """
-        before = int(self._work.counts[kernel.SAVED])
-        outcome = self._advance(self._arguments, self._work, save_at, saved, losses, most_steps)
+        counts = self._work.counts
+        saved, sampled = int(counts[kernel.SAVED]), int(counts[kernel.SAMPLED])
+        outcome = self._advance(self._arguments, self._work, saves, samples, most_steps)
         if outcome == kernel.FINISHED:
             self.status = "finished"
         elif outcome in REASONS:
             self.status = "failed"
-        return int(self._work.counts[kernel.SAVED]) - before, REASONS.get(outcome)
+        return int(counts[kernel.SAVED]) - saved, int(counts[kernel.SAMPLED]) - sampled, REASONS.get(outcome)
 
     def step(self) -> str | None:
         """Make one step; return the reason if it fails."""
-        return self.advance(NOTHING, np.empty((0, self.y.size)), NOTHING, 1)[1]
+        return self.advance(NO_SAMPLES, 1)[2]
 
     def dense_output(self) -> Callable[[float | Floats], Floats]:
         """States inside the last step, (n,) or (n, N), valid until the next step; only between calls of `step`."""
         if not self._work.counts[kernel.DENSE_MADE]:
             status = self.status
-            self.advance(np.array([self.t_old]), np.empty((0, self.y.size)), NOTHING, 0)
+            self.advance(kernel.Rows(np.array([self.t_old]), np.empty((0, 1)), NOTHING), 0)
             self.status = status
 
         def interpolate(tau: float | Floats) -> Floats:

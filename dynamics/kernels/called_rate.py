@@ -55,9 +55,9 @@ def write_called_rate(address, state, out, parameters, time):
 
 
 @kernel(nogil=True)
-def advance_called_rate(arguments, work, save_at, saved, losses, most_steps):
+def advance_called_rate(arguments, work, saves, samples, most_steps):
     """As `dormand_prince.advance_...`, with arguments (address, parameters)."""
-    return dormand_prince.advance(_rate, _rate, (*arguments, work.reals), work, save_at, saved, losses, most_steps)
+    return dormand_prince.advance(_rate, _rate, (*arguments, work.reals), work, saves, samples, most_steps)
 
 
 @kernel(nogil=True)

@@ -71,16 +71,26 @@ class Workspace(NamedTuple):
     shares: NDArray[np.float64] | None  # (n,) share of each value in mean squares, sum 1; None: 1/n
 
 
+class Rows(NamedTuple):
+    """Where states at points of the integration variable go, with the losses unless `losses` is empty."""
+
+    at: NDArray[np.float64]  # (points,)
+    states: NDArray[np.float64]  # (rows, width): the first `width` state values
+    losses: NDArray[np.float64]  # (rows,) or (0,)
+
+
 # reals: the integration variable at the end and at the start of the last step, size of the next step, end of the run,
 # tolerances, t_s (0: the integration variable is t); of the rate being evaluated: t, the step that it belongs to
 TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW, SIZE = range(9)
 # counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made; of
-# the rate being evaluated: its stage, the row of `vectors` with the state at the start of its step
-STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE, AT_STAGE, BASE = range(7)
+# the rate being evaluated: its stage, the row of `vectors` with the state at the start of its step; samples taken
+STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE, AT_STAGE, BASE, SAMPLED = range(8)
+# Samples of a step: dense output is a polynomial of degree 7, which they and the start of the step determine.
+SAMPLES = 8
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
 VECTORS = STAGE + ALL_STAGES
 # Templates of a new workspace: copying a template is faster than allocating, which matters for small systems.
-START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(7, np.int64), np.zeros(NUMBER[DENSE])
+START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(8, np.int64), np.zeros(NUMBER[DENSE])
 
 
 @njit(inline="always")
@@ -292,7 +302,7 @@ def _nothing(h, work, arguments):
 
 
 @njit(inline="always")
-def _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, losses, most_steps):
+def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most_steps):
     """As `advance`, for a state of which the vectors may hold a part only.
 
     at_start(h, work, arguments) returns sums over the other values, in units of the tolerance: of the squares of the
@@ -305,26 +315,38 @@ def _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, loss
     of dense output. So the rate is called at one place: it is inlined, and compiling it is what takes time.
     """
     vectors, where, reals, counts = work.vectors, work.where, work.reals, work.counts
-    before, last = counts[SAVED], counts[STEPS] + most_steps
+    before, sampled, last = counts[SAVED], counts[SAMPLED], counts[STEPS] + most_steps
     rejected = False
     size, smallest, h0, d1 = 0.0, 0.0, 0.0, 0.0
     while True:
         starts = counts[STARTED] == 0
         dense = False
         if not (starts or rejected):
-            while counts[SAVED] < save_at.size and save_at[counts[SAVED]] <= reals[TAU]:
-                row = counts[SAVED] - before
-                if row == saved.shape[0] and row > 0:
+            while True:
+                sampling = samples.at.size > 0 and counts[SAMPLED] < SAMPLES * counts[STEPS]
+                if sampling:
+                    rows, row, number = samples, counts[SAMPLED] - sampled, 1 + counts[SAMPLED] % SAMPLES
+                    at = reals[TAU]
+                    if number < SAMPLES:
+                        at = reals[TAU_OLD] + number * ((reals[TAU] - reals[TAU_OLD]) / SAMPLES)
+                else:
+                    if counts[SAVED] == saves.at.size or saves.at[counts[SAVED]] > reals[TAU]:
+                        break
+                    rows, row, at = saves, counts[SAVED] - before, saves.at[counts[SAVED]]
+                full = row == rows.states.shape[0]
+                if full and row > 0:
                     return FULL
-                if save_at[counts[SAVED]] < reals[TAU] and counts[DENSE_MADE] == 0:
+                if at < reals[TAU] and counts[DENSE_MADE] == 0:
                     dense = True
                     break
-                if row == saved.shape[0]:
+                if full:
                     return FULL
-                dense_state(save_at[counts[SAVED]], work, saved[row])
-                if losses.size > 0:
-                    losses[row] = loss(saved[row], vectors[where[SCRATCH]], *arguments)
-                counts[SAVED] += 1
+                dense_state(at, work, rows.states[row])
+                if rows.losses.size > 0:
+                    rows.losses[row] = loss(rows.states[row], vectors[where[SCRATCH]], *arguments)
+                if sampling:
+                    samples.at[row] = at
+                counts[SAMPLED if sampling else SAVED] += 1
             if not dense:
                 if reals[TAU] >= reals[END]:
                     return FINISHED
@@ -390,15 +412,15 @@ def _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, loss
 
 
 @njit(inline="always")
-def advance(rate, loss, arguments, work, save_at, saved, losses, most_steps):
-    """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until `saved` is full (FULL).
+def advance(rate, loss, arguments, work, saves, samples, most_steps):
+    """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until rows are full (FULL).
 
-    It can be called again to continue. Row i of `saved` (rows, width) receives the first `width` state values at the
-    i-th time after those saved already, and losses[i] the loss there, unless `losses` is empty. `save_at` holds the
-    times in the integration variable. With a `saved` of no rows, a call makes the dense output of the step that holds
-    the next time.
+    It can be called again to continue. `saves` and `samples` are `Rows`. saves.at holds all times to save at; row i of
+    the states receives the i-th after those saved already. With no rows, a call makes the dense output of the step that
+    holds the next time. Unless samples.at is empty, `samples` receives `SAMPLES` points of every step, the last of
+    them its end, in order; a multiple of `SAMPLES` rows.
     """
-    return _advance(rate, loss, _nothing, _nothing, arguments, work, save_at, saved, losses, most_steps)
+    return _advance(rate, loss, _nothing, _nothing, arguments, work, saves, samples, most_steps)
 
 
 class Integrator(NamedTuple):
@@ -407,7 +429,7 @@ class Integrator(NamedTuple):
     Attributes
     ----------
     advance : compiled function
-        ``advance(arguments, work, save_at, saved, losses, most_steps)``, see `advance`.
+        ``advance(arguments, work, saves, samples, most_steps)``, see `advance`.
     knows_loss : bool
         Whether it computes the loss.
     """
@@ -439,5 +461,5 @@ def integrator_of(rate: Any, loss: Any = None, at_start: Any = None, at_end: Any
     return Integrator(kernel(nogil=True)(copy), loss is not None)
 
 
-def _compiled(arguments, work, save_at, saved, losses, most_steps):
-    return _advance(rate, loss, at_start, at_end, arguments, work, save_at, saved, losses, most_steps)  # noqa: F821
+def _compiled(arguments, work, saves, samples, most_steps):
+    return _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most_steps)  # noqa: F821

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.memory import require_memory
 
 Bools = NDArray[np.bool_]
@@ -71,6 +74,30 @@ class Layout:
     def rows_of_one_class(self) -> Bools:
         """Which rows of Y only one class has an entry in, (num_rows,)."""
         return np.asarray(np.bincount(self.entry_row, minlength=self.num_rows) == 1)
+
+    @cached_property
+    def kernel_arrays(self) -> tuple[Any, ...]:
+        """Arrays of `kernels.mean_field.general.mean_field`, the same for all rates."""
+        query_start = np.where(self.query_row < 0, -1, self.num_slots + self.query_row * self.num_columns)
+        starts, ends = self.num_slots + self.entry_row * self.num_columns, (self.indptr[:-1], self.indptr[1:])
+        return (
+            np.stack([starts, self.entry_slot, self.entry_first]).astype(np.uint32),
+            np.stack([self.log_p, self.multiplicity]),
+            np.stack([*ends, self.column, query_start, self.query_entry, self.query_first], axis=1),
+            self.prior,
+        )
+
+    @cached_property
+    def slots_are_entries(self) -> bool:
+        """Whether every query has one class."""
+        return np.array_equal(self.entry_slot, np.arange(self.num_slots))
+
+    @cached_property
+    def scratch_width(self) -> int:
+        """Width of the scratch rows of `kernels.mean_field.general.mean_field`."""
+        if self.num_columns == 3:  # `three_column_rate` needs scratch for all classes at once
+            return max(self.entry_row.size + LANES, 4 * self.prior.size)
+        return max(self.max_support + LANES, self.num_columns)
 
     def z_support(self, slots: Floats) -> Floats:
         """Logits on classes.z_coordinates, (..., nz), from logits on the slots, (..., num_slots)."""

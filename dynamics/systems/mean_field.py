@@ -15,7 +15,6 @@ from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.mean_field import tiled
 from snapdyn.dynamics.kernels.mean_field.general import (
-    LANES,
     mean_field_of_any_columns,
     mean_field_of_three_columns,
     three_column_rate,
@@ -63,6 +62,7 @@ class MeanField(System):
     array([3.526, 0.715, 0.028])
     """
 
+    shares_logits = True
     compiled = integrator_of(mean_field_of_any_columns, mean_field_of_any_columns)
     compiled_for_three_columns = integrator_of(three_column_rate, mean_field_of_three_columns)
 
@@ -140,12 +140,6 @@ class MeanField(System):
             return np.zeros(self.layout.num_slots)
         return self.layout.slots(self.classes, self.z_initial)
 
-    @cached_property
-    def _columns(self) -> Floats:
-        columns = np.ones(self.layout.num_columns)
-        columns[-1] = self.layout.last_column_multiplicity
-        return columns
-
     def _require_indices(self) -> None:
         L = self.layout
         if self.size > LARGEST_STATE:
@@ -197,6 +191,11 @@ class MeanField(System):
     def num_logit_values(self) -> int:
         return self.layout.num_slots
 
+    @property
+    def value_of_z(self) -> Ints:
+        """State value of every logit in classes.z_coordinates, (nz,)."""
+        return self.layout.slot_of_z
+
     def z_support(self, state: Floats) -> Floats:
         return self.layout.z_support(state[..., : self.layout.num_slots])
 
@@ -210,21 +209,26 @@ class MeanField(System):
     def invariants(self, state: Floats) -> dict[str, Floats]:
         slots = state[..., : self.layout.num_slots]
         return {
-            "row sum of Y": np.abs(self.decoder(state) @ self._columns).max(axis=-1),
+            "row sum of Y": np.abs(self._row_sums(self.decoder(state))).max(axis=-1),
             "row sum of Z": z_row_sums(self.layout, slots, self.initial_logits),
         }
 
+    def _row_sums(self, Y: Floats) -> Floats:
+        """Sums over all outputs, (..., rows). The bits do not depend on how many there are, as those of `@` do."""
+        return Y[..., :-1].sum(axis=-1) + self.layout.last_column_multiplicity * Y[..., -1]
+
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         L, S = self.layout, self.classes.num_classes
-        rows = np.abs(self.decoder(state)) @ self._columns
+        rows = self._row_sums(np.abs(self.decoder(state)))
         tokens = np.ones(L.num_rows)
         tokens[L.entry_row] = L.multiplicity
         # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
         # times Y times the ratio of the rates.
         length = np.sqrt(rows**2 @ tokens)
+        outputs = L.num_columns - 1 + L.last_column_multiplicity
         z = z_row_scale(L, state[..., : L.num_slots], self.initial_logits) + self.rate_ratio * (1.0 + length) ** 2
         return {
-            "row sum of Y": ConservedSum(L.num_columns + S, float(self._columns.sum()), rows.max(axis=-1)),
+            "row sum of Y": ConservedSum(L.num_columns + S, outputs, rows.max(axis=-1)),
             "row sum of Z": ConservedSum(self.classes.num_tokens + S, float(self.classes.num_tokens), z),
         }
 
@@ -313,16 +317,5 @@ class TiledRate:
 def rate_arguments(layout: Layout, eta_Y: float, eta_Z: float) -> tuple[tuple[Any, ...], int]:
     """Arguments of `kernels.mean_field.general.mean_field` after state and out, and the width of its scratch."""
     L = layout
-    query_start = np.where(L.query_row < 0, -1, L.num_slots + L.query_row * L.num_columns)
-    slots_are_entries = np.array_equal(L.entry_slot, np.arange(L.num_slots))  # every query has one class
-    width = max(L.max_support + LANES, L.num_columns)
-    if L.num_columns == 3:  # `three_column_rate` needs scratch for all classes at once
-        width = max(L.entry_row.size + LANES, 4 * L.prior.size)
-    constants = (
-        np.stack([L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.entry_first]).astype(np.uint32),
-        np.stack([L.log_p, L.multiplicity]),
-        np.stack([L.indptr[:-1], L.indptr[1:], L.column, query_start, L.query_entry, L.query_first], axis=1),
-        L.prior,
-        np.array([L.num_slots, L.num_columns, L.last_column_multiplicity, eta_Y, eta_Z, slots_are_entries]),
-    )
-    return constants, width
+    numbers = [L.num_slots, L.num_columns, L.last_column_multiplicity, eta_Y, eta_Z, L.slots_are_entries]
+    return (*L.kernel_arrays, np.array(numbers)), L.scratch_width

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.dynamics.integration.recorder import Recorder
+from snapdyn.dynamics.integration.recorder import Ended, Recorder
 from snapdyn.dynamics.kernels.dormand_prince import NOW
 from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.systems.base import System
@@ -250,7 +250,8 @@ def _run(
         "evaluations": made,
         "steps": made,
     } | ({} if seed is None else {"seed": seed})
-    return recorder.trajectory(status, message, stats, time.perf_counter() - started)
+    recorder.ended = Ended(status, message, stats, time.perf_counter() - started)
+    return recorder.trajectory()
 
 
 def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]) -> None:

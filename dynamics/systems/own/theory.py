@@ -38,8 +38,8 @@ from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 INTEGRATOR = """
 
 @kernel(nogil=True)
-def advance(arguments, work, save_at, saved, losses, most_steps):
-    return dormand_prince.advance(rate, rate, (*arguments, work.reals), work, save_at, saved, losses, most_steps)
+def advance(arguments, work, saves, samples, most_steps):
+    return dormand_prince.advance(rate, rate, (*arguments, work.reals), work, saves, samples, most_steps)
 
 
 @kernel(nogil=True)
@@ -60,9 +60,9 @@ def rate_and_derivatives(state, out, parameters, moves, reals):
 
 
 @kernel(nogil=True)
-def advance(arguments, work, save_at, saved, losses, most_steps):
+def advance(arguments, work, saves, samples, most_steps):
     return dormand_prince.advance(
-        rate_and_derivatives, rate_and_derivatives, (*arguments, work.reals), work, save_at, saved, losses, most_steps
+        rate_and_derivatives, rate_and_derivatives, (*arguments, work.reals), work, saves, samples, most_steps
     )
 """
 # Compiled into every generated integrator: numba's cache does not see that they changed.

@@ -490,7 +490,7 @@ def test_settings_have_the_same_defaults_everywhere() -> None:
     """Assert that a checked request has the arguments and defaults of `integrate`, in the same order."""
     names = [f.name for f in dataclasses.fields(Request) if f.init]
     stated = inspect.signature(integrate).parameters
-    assert [*stated] == ["system", *names, "stop"]
+    assert [*stated] == ["system", *names]
     request = Request([1.0])
     assert {**{name: getattr(request, name) for name in names[1:]}, "events": None} == {
         name: stated[name].default for name in names[1:]

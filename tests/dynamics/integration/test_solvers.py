@@ -33,6 +33,7 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.integration import solvers
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import MOST_EVALUATIONS_LEFT, DormandPrinceSolver, Outlook
+from snapdyn.dynamics.kernels.dormand_prince import Rows
 from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient, ModifiedDecoderQuotient, ModifiedFlowQuotient
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
@@ -127,7 +128,7 @@ def test_a_pause_after_every_step_changes_nothing() -> None:
     saved, losses = np.empty((30, system.size)), np.empty(30)
     count = 0
     while solver.status == "running":
-        count += solver.advance(times, saved[count:], losses[count:], 1)[0]
+        count += solver.advance(Rows(times, saved[count:], losses[count:]), 1)[0]
     np.testing.assert_array_equal(system.z_support(saved), whole.z_support)
     np.testing.assert_array_equal(losses, whole.loss)
     assert solver.nfev == whole.stats["evaluations"]

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import linregress
 
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.integration.solvers import NO_SAMPLES, NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system
@@ -23,7 +23,7 @@ def equal_steps(scale: float | None, step: float, steps: int) -> DormandPrinceSo
     system = mean_field_system()
     solver = DormandPrinceSolver(system, Clock(scale), 1e6, 1e6, 1e6)
     for _ in range(steps):
-        solver.advance(NOTHING, np.empty((0, system.size)), NOTHING, 0)  # the first call would choose the first step
+        solver.advance(NO_SAMPLES, 0)  # the first call would choose the first step
         solver._work.reals[kernel.STEP] = step
         solver.step()
     assert solver.steps == steps
@@ -103,9 +103,10 @@ def test_every_array_is_given_back(name: str) -> None:
     system = SYSTEMS[name]()
     solver = DormandPrinceSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
     saved, losses = np.empty((40, system.size)), np.empty(40)
+    saves = kernel.Rows(np.linspace(0.0, 5.0, 40), saved, losses if solver.knows_loss else NOTHING)
     arrays = [array for array in (*solver._arguments, *solver._work, saved, losses) if isinstance(array, np.ndarray)]
     assert len(arrays) >= 7
     before = [sys.getrefcount(array) for array in arrays]
-    solver.advance(np.linspace(0.0, 5.0, 40), saved, losses if solver.knows_loss else NOTHING, 10**6)
+    solver.advance(saves, 10**6)
     assert solver.status == "finished"
     assert [sys.getrefcount(array) for array in arrays] == before

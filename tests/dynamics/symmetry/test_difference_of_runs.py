@@ -18,6 +18,7 @@ import pytest
 from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, integrate, log_times
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.kernels.dormand_prince import Rows
 from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
 from tests.dynamics.symmetry.helpers import random_other, random_system
@@ -31,7 +32,7 @@ def states(small: System, start: np.ndarray, times: np.ndarray, rtol: float) -> 
     small.initial_state = lambda: start.copy()  # type: ignore[method-assign]
     solver = DormandPrinceSolver(small, Clock(None), float(times[-1]), rtol, 1e-2 * rtol)
     saved = np.empty((times.size, small.size))
-    assert solver.advance(times, saved, NOTHING, 10**6)[0] == times.size
+    assert solver.advance(Rows(times, saved, NOTHING), 10**6)[0] == times.size
     return saved, solver.steps
 
 

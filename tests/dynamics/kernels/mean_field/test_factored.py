@@ -9,6 +9,7 @@ from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver, FactoredMeanFieldSolver
+from snapdyn.dynamics.kernels.dormand_prince import Rows
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED
 
 SOLVERS = (FactoredMeanFieldSolver, DormandPrinceSolver)
@@ -37,7 +38,7 @@ def states(solver: DormandPrinceSolver, times: np.ndarray, width: int, steps_at_
     """Logits at the times, by calls of so many steps."""
     saved, filled = np.empty((times.size, width)), 0
     while solver.status == "running":
-        filled += solver.advance(times, saved[filled:], NOTHING, steps_at_once)[0]
+        filled += solver.advance(Rows(times, saved[filled:], NOTHING), steps_at_once)[0]
     assert filled == times.size
     return saved
 
@@ -117,6 +118,6 @@ def test_a_run_that_is_not_finite_fails() -> None:
     system.initial_logits = np.full(system.num_logit_values, np.inf)
     solver = FactoredMeanFieldSolver(system, Clock(None), 1.0, 1e-8, 1e-10)
     with np.errstate(all="ignore"):
-        reason = solver.advance(np.array([1.0]), np.empty((1, 1)), NOTHING, 100)[1]
+        reason = solver.advance(Rows(np.array([1.0]), np.empty((1, 1)), NOTHING), 100)[2]
     assert reason is not None
     assert solver.status == "failed"
