@@ -33,6 +33,10 @@ class Clock:
         """Time in batch-size-1 steps at a value of the integration variable."""
         return tau if self.scale is None else float(self.scale * np.expm1(tau))
 
+    def to_times(self, tau: Floats) -> Floats:
+        """Times in batch-size-1 steps, (N,), at values of the integration variable."""
+        return tau if self.scale is None else self.scale * np.expm1(tau)
+
     def from_time(self, t: float) -> float:
         """Value of the integration variable at a time in batch-size-1 steps."""
         return t if self.scale is None else float(np.log1p(t / self.scale))

@@ -66,7 +66,7 @@ class EventWatcher:
 
     def _values(self, event: Event, at: Floats, states: Floats, losses: Floats | None = None) -> Floats:
         """Values of an event function, (N,), at values `at` of the integration variable."""
-        t = np.array([self._clock.to_time(tau) for tau in at])
+        t = self._clock.to_times(at)
         found: Any
         if event.vectorized:
             found = event.function(t, State(self._system, states, losses))

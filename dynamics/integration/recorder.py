@@ -214,7 +214,7 @@ class Recorder:
             representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
         elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
-            lifted = Lifted(z, system.value_of_z) if kept and system.shares_logits else z
+            lifted = Lifted(z, system.value_of_z) if kept and system.shares_logits else z  # type: ignore[attr-defined]
             optional |= {"z_support": lifted, "z_initial": system.z_initial}
         else:
             state = kept["state"] if kept else np.empty((0, system.size))

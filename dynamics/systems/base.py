@@ -95,7 +95,7 @@ class System(ABC):
     eta_Y: float = 1.0
     norm_weights: Floats | None = None
     # Of systems on one value for all that stay equal (`symmetry.systems`): whether logits share values of the state,
-    # and whether a run keeps these values only, of one class of each kind.
+    # (`value_of_z` says which), and whether a run keeps these values only, of one class of each kind.
     shares_logits: bool = False
     holds_kinds: bool = False
     compiled: ClassVar[Integrator | None] = None
