@@ -126,6 +126,8 @@ class Examination:
             self.undecided += inside
             return None
         before = self.worst if inside else self.worst_outside
+        if inside and not measured.holds and (before is None or measured.slack < before.measured.slack):
+            measured = prop.with_rounding(instance, measured)  # before it becomes a counterexample
         worst = Case(measured, instance) if before is None or measured.slack < before.measured.slack else before
         if inside:
             self.tried += 1

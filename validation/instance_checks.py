@@ -410,6 +410,8 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
     except InputError as error:
         trouble = f"the measurement failed: {error}"
     measured, unmet = reading.measured, reading.unmet
+    if measured is not None and not unmet:
+        measured = prop.with_rounding(given, measured)
     numbers = f"{prop.name}: {measured}" if measured is not None else ""
     status: Status
     if unmet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,10 @@ from snapdyn.errors import InputError, flag, function, instance, list_of, pair, 
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family
+from snapdyn.validation.search.instance import Instance
+
+# Changes by one disturbance that the numerical error of a number is taken to be.
+ROUNDINGS = 10.0
 
 # An instance: an `Instance` of a Family, the parameters of a Box, or what a figure computed.
 Measure = Callable[[Any], Measured | None]
@@ -225,6 +229,20 @@ class Property:
             raise self._refused(self.name, measure, "NaN", instance, name)
         decided = math.isfinite(measured.error) and not math.isnan(measured.margin)
         return measured if decided else None
+
+    def with_rounding(self, instance: Any, measured: Measured) -> Measured:
+        """The number with the error that rounding makes in it: `ROUNDINGS` times its change on `disturbed`.
+
+        Differences that grow along a run, as on an unstable path, are part of it.
+        """
+        if not isinstance(instance, Instance):
+            return measured
+        try:
+            other = self.number(instance.disturbed, self.measure)
+        except InputError:  # a measure that speaks of equal classes only
+            return measured
+        change = abs(other.margin - measured.margin) if other is not None else 0.0
+        return replace(measured, error=max(measured.error, ROUNDINGS * change)) if change < math.inf else measured
 
     def _refused(self, what: str, measure: Any, trouble: str | Exception, instance: Any, name: str) -> InputError:
         """One sentence on a measure or a condition that gives no number."""

@@ -65,3 +65,20 @@ def test_shared_conditions_on_known_instances() -> None:
     assert not known.OVERLAPPING.on(instance(P=np.eye(2))).holds
     assert not known.INDEPENDENT_ATTENTION.on(instance(P=np.ones((2, 2)))).holds
     assert not known.ZERO_START.on(instance(start=np.full((1, 3), 0.1))).holds
+
+
+def test_the_error_by_rounding_is_measured() -> None:
+    """Assert that a number that rounding changes gets an error of the size of its changes, and another one keeps it."""
+    equal = instance(P=np.array([[1.0, 2.0, 0.0], [1.0, 0.0, 2.0]]) / 3)
+
+    def of(measure) -> tuple[sd.Measured, sd.Measured]:
+        prop = sd.Property("n", "linear algebra", lambda i: sd.Measured(measure(i), at_most=0.0), cases={"a": equal})
+        number = prop.number(equal, prop.measure)
+        assert not number.holds and number.decided
+        return number, prop.with_rounding(equal, number)
+
+    _, cancels = of(lambda i: 1e16 * np.ptp(i.P[:, 0]) + 1.0)
+    assert not cancels.decided and cancels.holds
+    plain, same = of(lambda i: i.P.max())
+    assert same.error < 1e-13
+    assert same.decided and same.value == plain.value

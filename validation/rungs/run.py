@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -431,20 +430,6 @@ def _run(
     except RuntimeError as error:
         instance.runs.setdefault(FAILURE, str(error))
         return None
-
-
-def grown_noise(instance: Instance) -> float | None:
-    """Error of z(t_end) in the mean field by rounding that grows along an unstable path; None where a run fails.
-
-    Ten times the largest change that a random start of the size of `noise` makes: where differences have grown to the
-    size of z itself, two runs say nothing of each other.
-    """
-    classes = instance.classes
-    rng = np.random.default_rng(instance.num_classes)
-    start = np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-    disturbed = replace(instance, start=start + noise(instance, MEAN_FIELD) * rng.standard_normal(start.shape))
-    run, other = flow(instance, MEAN_FIELD, 2), flow(disturbed, MEAN_FIELD, 2)
-    return None if run is None or other is None else 10 * float(np.abs(run.z[-1] - other.z[-1]).max())
 
 
 def turned_back(paths: Floats, scale: float) -> float:

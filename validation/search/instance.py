@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,7 @@ ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int6
 # Logits grow as eta_Y eta_Z t^2 at first, and rates, times and logits are squared and multiplied: no product may come
 # near the smallest or the largest float64, 2e-308 and 2e308.
 SMALLEST_GROWTH, LARGEST_GROWTH = 1e-200, 1e200
+ROUNDING = 4 * float(np.finfo(float).eps)  # of a probability that was computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +176,12 @@ class Instance:
         return SequenceClasses(
             P, self.query, next_token=self.next_token, prior=self.weights, vocab_size=self.vocab_size
         )
+
+    @cached_property
+    def disturbed(self) -> Instance:
+        """The instance with probabilities changed by rounding at random, so that no two classes are equal."""
+        noise = np.random.default_rng(self.num_classes).standard_normal(self.P.shape)
+        return replace(self, P=self.P * (1 + ROUNDING * noise))
 
     @cached_property
     def gram(self) -> Floats:
