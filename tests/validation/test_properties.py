@@ -74,11 +74,14 @@ def test_the_error_by_rounding_is_measured() -> None:
     def of(measure) -> tuple[sd.Measured, sd.Measured]:
         prop = sd.Property("n", "linear algebra", lambda i: sd.Measured(measure(i), at_most=0.0), cases={"a": equal})
         number = prop.number(equal, prop.measure)
-        assert not number.holds and number.decided
+        assert not number.holds
+        assert number.decided
         return number, prop.with_rounding(equal, number)
 
     _, cancels = of(lambda i: 1e16 * np.ptp(i.P[:, 0]) + 1.0)
-    assert not cancels.decided and cancels.holds
+    assert not cancels.decided
+    assert cancels.holds
     plain, same = of(lambda i: i.P.max())
     assert same.error < 1e-13
-    assert same.decided and same.value == plain.value
+    assert same.decided
+    assert same.value == plain.value
