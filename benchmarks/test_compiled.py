@@ -13,6 +13,10 @@ from diffrax_program import diffrax_run, diffrax_solver
 
 from snapdyn.dynamics import MeanField, integrate, syn_small
 from snapdyn.dynamics.integration.driver import integrate_many
+from snapdyn.dynamics.integration.methods import plan_run
+from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.integration.solvers import NOTHING, new_solver
+from snapdyn.dynamics.kernels.dormand_prince import Rows
 
 ROUTES: dict[str, dict[str, Any]] = {
     "compiled": {"method": "compiled", "reduce": False},
@@ -93,6 +97,25 @@ def test_ensemble(benchmark: Any, threads: int, kept: str) -> None:
     benchmark.extra_info["trajectories per second"] = 256 / benchmark.stats.stats.min
     print(f"{kept}, {threads} threads: {256 / benchmark.stats.stats.min:.0f} trajectories per second")
     assert {run.status for run in runs} == {"finished"}
+
+
+@pytest.mark.benchmark(group="256 copies of case A, rates log-uniform in [0.1, 10], to t = 1e4")
+def test_kernel_alone(benchmark: Any) -> None:
+    """The compiled integrator alone, on one thread, z only: solvers and arrays are made before."""
+    request = Request(times("A"), "compiled", RTOL, ATOL, z_only=True)
+    plans = [plan_run(MeanField(syn_small(), *pair), request) for pair in RATES]
+    saved = np.empty((request.times.size, plans[0].system.num_logit_values))
+
+    def solvers() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return ([new_solver(plan, request) for plan in plans],), {}
+
+    def run(made: list[Any]) -> None:
+        for solver in made:
+            solver.advance(Rows(request.times, saved, NOTHING), 10**9)
+
+    benchmark.pedantic(run, setup=solvers, rounds=10, warmup_rounds=1)
+    benchmark.extra_info["trajectories per second"] = 256 / benchmark.stats.stats.min
+    print(f"the kernel alone: {256 / benchmark.stats.stats.min:.0f} trajectories per second")
 
 
 @pytest.mark.parametrize("options", ["", ", z_only=True"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from snapdyn.dynamics import (
     log_times,
     syn_small,
 )
+from snapdyn.dynamics.integration import recorder
 from snapdyn.dynamics.integration.driver import integrate_many
+from snapdyn.dynamics.systems.base import ConservedSum
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.integration.helpers import mean_field_system, overflowing
@@ -29,18 +31,45 @@ def members() -> list[System]:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_ensemble_equals_single_runs(threads: int) -> None:
+@pytest.mark.parametrize("z_only", [False, True])
+@pytest.mark.parametrize("reduce", [False, True])
+def test_ensemble_equals_single_runs(threads: int, z_only: bool, reduce: bool) -> None:
     """Assert bit-identical members in their order, whatever the number of threads, one system given twice."""
     systems = members()
     systems.append(systems[0])
     times = log_times(0.1, 1e3, 20)
-    runs = integrate_many(systems, times, threads=threads, method="compiled")
+    runs = integrate_many(systems, times, threads=threads, z_only=z_only, reduce=reduce)
     for system, run in zip(systems, runs, strict=True):
-        single = integrate(system, times, "compiled")
+        single = integrate(system, times, z_only=z_only, reduce=reduce)
         np.testing.assert_array_equal(run.z, single.z)
         np.testing.assert_array_equal(run.loss, single.loss)
-        assert run.parameters == system.parameters
+        assert run.invariants.keys() == single.invariants.keys()
+        for name, violation in run.invariants.items():
+            np.testing.assert_array_equal(violation, single.invariants[name])
+        assert (run.parameters, run.stats, run.status) == (system.parameters, single.stats, "finished")
+        np.testing.assert_array_equal(run(5.0), single(5.0))
     assert len({float(run.z[-1].max()) for run in runs}) == len(systems) - 1
+
+
+@pytest.mark.parametrize("z_only", [False, True])
+def test_a_violated_sum_fails_its_member(z_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that a member whose row sums leave their bound fails with the message of its single run."""
+    systems = members()
+    bound = recorder.violation_bound
+
+    def none_for_the_slowest(conserved: ConservedSum, run: Mapping[str, Any]) -> np.ndarray:
+        few = np.asarray(run["evaluations"]) <= fewest
+        return np.where(few, -1.0, bound(conserved, run))
+
+    fewest = 0
+    counts = [run.stats["evaluations"] for run in integrate_many(systems, [10.0, 1e3], z_only=z_only)]
+    fewest = min(counts)
+    monkeypatch.setattr(recorder, "violation_bound", none_for_the_slowest)
+    runs = integrate_many(systems, [10.0, 1e3], z_only=z_only)
+    for system, run, count in zip(systems, runs, counts, strict=True):
+        single = integrate(system, [10.0, 1e3], z_only=z_only)
+        assert (run.status, run.message) == (single.status, single.message)
+        assert run.status == ("failed" if count == fewest else "finished")
 
 
 def test_failure_of_one_member_stops_no_other() -> None:

@@ -152,6 +152,47 @@ def test_events_do_not_change_the_run() -> None:
     assert plain.stats["steps"] == watched.stats["steps"]
 
 
+@pytest.mark.parametrize("log_time", [False, True])
+def test_compiled_events_are_those_of_steps_from_python(log_time: bool) -> None:
+    """Assert the times of crossings of z, Y and the loss to 1e-9, and that they are more exact than a wrong polynomial.
+
+    scipy's DOP853 makes the same steps and locates crossings on its own dense output.
+    """
+    target = integrate(mean_field_system(), [8.0], save_decoder=True)
+    z, loss = float(target.z[0, 0, 0]), float(target.loss[0])
+    events = {
+        "z": Event(lambda t, state: float(state.z[0, 0]) - z),
+        "loss": Event(lambda t, state: state.loss - loss),
+        "all losses": Event(lambda t, state: state.loss - loss, vectorized=True),
+        "all z": Event(lambda t, state: state.z[:, 0, 0] - z, vectorized=True),
+        "values": Event(lambda t, state: state.values[:, -1] - target.Y[0, -1, -1], vectorized=True),
+    }
+    options = {"rtol": 1e-10, "atol": 1e-14, "log_time": log_time}
+    ours, scipys = (integrate(mean_field_system(), [40.0], m, events=events, **options) for m in ("compiled", "DOP853"))
+    assert {event.name for event in ours.events} == set(events)
+    assert sorted(event.name for event in ours.events) == sorted(event.name for event in scipys.events)
+    times = {event.name: event.t for event in scipys.events}
+    for event in ours.events:
+        assert event.t == pytest.approx(times[event.name], rel=1e-9)
+        assert event.t == pytest.approx(8.0, rel=1e-8)
+    assert times["z"] == pytest.approx(times["all z"], rel=1e-12)
+
+
+def test_a_vectorized_function_returns_a_number_for_each_time() -> None:
+    """Assert one sentence for a vectorized function that gives one number for all times, and for a text."""
+    for wrong in (lambda t, state: np.zeros(2), lambda t, state: "a"):
+        with pytest.raises(InputError, match=r"^expected an event function to return"):
+            integrate(mean_field_system(), [20.0], events={"x": Event(wrong, vectorized=True)})
+
+
+def test_an_event_before_a_failure_ends_the_run() -> None:
+    """Assert that a terminal event is found where the same call of the compiled integrator fails later."""
+    stop = Event(lambda t, state: state.loss - 2.0, terminal=True)
+    run = integrate(mean_field_system(), [1e9], events={"stop": stop}, most_evaluations=2000)
+    assert integrate(mean_field_system(), [1e9], most_evaluations=300).status == "failed"
+    assert (run.status, run.events[0].name) == ("terminated", "stop")
+
+
 @pytest.mark.parametrize(
     "events",
     [
