@@ -157,13 +157,18 @@ def winner_share(run: Trajectory) -> float:
     return float(np.maximum.reduceat(attention, classes.P.indptr[:-1]).mean())
 
 
-def phase(run: Trajectory, transition: float) -> int:
-    """Phase at the end of the run, an index into PHASES, given the measured time of the transition (inf: never)."""
-    if winner_share(run) > WINNER_SHARE:
+def phase_of(winner: float, transition: float, end: float, speed: float) -> int:
+    """Phase at the time `end`, an index into PHASES: of `winner_share`, the transition (inf: never), `late_speed`."""
+    if winner > WINNER_SHARE:
         return WINNER
-    if not transition <= run.t[-1]:
+    if not transition <= end:
         return SCANNING
-    return SNAPPED if late_speed(run) < FROZEN_SPEED else MOVING
+    return SNAPPED if speed < FROZEN_SPEED else MOVING
+
+
+def phase(run: Trajectory, transition: float) -> int:
+    """Phase at the end of the run, given the measured time of the transition."""
+    return phase_of(winner_share(run), transition, float(run.t[-1]), late_speed(run))
 
 
 def drop_below_maximum(paths: Floats) -> Floats:

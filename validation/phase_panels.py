@@ -234,13 +234,17 @@ def panels(
     }
     of_rates: Sections = {"classes": whole | {"common_probability": gap_probability}, "ladder": ladder}
     fallen = partial(grids.fallen_share, instances=instances)
+
+    def gaps(axes: dict[str, Floats]) -> Callable[[Sections, Floats, Floats], Floats]:
+        return partial(grids.largest_gaps, over=tuple(name.partition(".")[2] for name in axes))
+
     return {
         "entropy": Panel("entropy", entropy, rates, grids.final_entropy),
         "fallen": Panel("fallen_share", of_flow(drawn, last_time), rates, fallen),
         "times": Panel("transition_time", slow, sizes, grids.transition_times),
-        "gaps": Panel("largest_gap", of_few, few, grids.gaps_over_vocabulary),
-        "number_gaps": Panel("largest_gap", of_many, many, grids.gaps_over_vocabulary),
-        "rate_gaps": Panel("largest_gap", of_rates, gap_rates, grids.gaps_over_rates),
+        "gaps": Panel("largest_gap", of_few, few, gaps(few)),
+        "number_gaps": Panel("largest_gap", of_many, many, gaps(many)),
+        "rate_gaps": Panel("largest_gap", of_rates, gap_rates, gaps(gap_rates)),
         "flow": Panel("phase", of_flow(pair, last_time, eta_Y=1.0), shares, grids.phases),
         "modified": Panel("phase", of_flow(pair, last_time, "ModifiedDecoder", eta_Y=1.0), shares, grids.phases),
     }
