@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
@@ -124,25 +122,6 @@ def design_of(
     if (size := math.prod(design.shape)) > MOST_CELLS:
         raise InputError(f"expected at most {MOST_CELLS} cells, received {size}; take fewer values")
     return design
-
-
-def over_grid(measure: Callable[..., float | None], axes: Mapping[str, ArrayLike]) -> Floats:
-    """Measure every cell of a grid.
-
-    Parameters
-    ----------
-    measure : callable
-        ``measure(**cell)`` of the values of the parameters; None where there is no number.
-    axes : mapping of str to (N,) array
-        Different values of each parameter.
-
-    Returns
-    -------
-    array
-        A dimension per axis; NaN where there is no number.
-    """
-    design = design_of({name: np.asarray(values).tolist() for name, values in axes.items()}, {})
-    return np.array([measure(**cell) for cell in design.cells()], dtype=float).reshape(design.shape)
 
 
 def table(

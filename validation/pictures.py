@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -168,3 +169,12 @@ class Map:
             )
         if self.x.ndim != 1 or self.y.ndim != 1 or (np.diff(self.x) <= 0).any() or (np.diff(self.y) <= 0).any():
             raise InputError(f"expected map {shown(self.title)} to have increasing x and y, received others; sort them")
+
+    @staticmethod
+    def over(
+        title: str, x: tuple[str, NDArray[Any]], y: tuple[str, NDArray[Any]], quantity: str,
+        measure: Callable[[Any, Any], float | None], threshold: float, boundaries: Iterable[Line] = (), **scales: Any,
+    ) -> Map:  # fmt: skip
+        """Map of measure(x, y), None where there is no number; x and y are a label and values each."""
+        violation = np.array([[measure(a, b) for a in x[1].tolist()] for b in y[1].tolist()], dtype=float)
+        return Map(title, x[0], y[0], quantity, x[1], y[1], violation, threshold, tuple(boundaries), **scales)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from snapdyn.errors import InputError
-from snapdyn.validation.design import Column, design_of, over_grid, table
+from snapdyn.validation.design import Column, design_of, table
 
 TIME = Column("time", {"units": "steps"}, ("time",))
 
@@ -59,9 +59,3 @@ def test_a_table_has_series_labels_and_gaps() -> None:
     data = table(design, cells, [series, TIME, gap, name])
     np.testing.assert_array_equal(data.times, [[0, 5], [0, np.nan], [np.nan, np.nan]])
     np.testing.assert_array_equal(data.series[1], [3, np.nan])
-
-
-def test_a_grid_has_a_dimension_per_axis_and_nan_for_no_number() -> None:
-    """Assert the order of the axes, and that `measure` gets the values by name."""
-    found = over_grid(lambda y, x: None if x == y else 10 * y + x, {"y": [1, 2], "x": np.array([1, 2, 3])})
-    np.testing.assert_array_equal(found, [[np.nan, 12, 13], [21, np.nan, 23]])

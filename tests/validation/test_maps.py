@@ -28,6 +28,7 @@ from snapdyn.validation.maps import (
     rates_map,
 )
 from snapdyn.validation.measured import Measured
+from snapdyn.validation.pictures import Map
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
 from snapdyn.validation.search.counterexamples import load
@@ -153,6 +154,15 @@ def test_map_holds_the_mean_over_its_instances() -> None:
     shares = [fallen(flow_at_ratio(classes, float(found.x[4]), times))[-1].mean() for classes in members]
     assert found.violation[2, 4] == np.mean(shares)
     assert {line.kind for line in found.boundaries} == {"printed"}
+
+
+def test_a_map_has_a_row_per_y_and_nan_for_no_number() -> None:
+    """Assert the order of the axes, and NaN where `measure` has no number."""
+    found = Map.over(
+        "t", ("a", np.array([1, 2, 3])), ("b", np.array([1, 2])), "q", lambda x, y: None if x == y else 10 * y + x, 0.0
+    )
+    np.testing.assert_array_equal(found.violation, [[np.nan, 12, 13], [21, np.nan, 23]])
+    assert (found.xlabel, found.ylabel) == ("a", "b")
 
 
 def test_map_of_a_property_over_the_rates() -> None:

@@ -16,7 +16,6 @@ from snapdyn.validation.claims.attention._shared import (
     one_way,
 )
 from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
-from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import ONE_QUERY
 from snapdyn.validation.statement import (
     MEAN_FIELD,
@@ -97,18 +96,11 @@ def where_it_grows(level: str) -> Map:
     """Rate of a common token of two classes."""
     points = 81 if level == "full" else 21
     ratio, overlap = np.geomspace(1, 1000, points), np.geomspace(0.01, 0.6, points)
-    return Map(
-        title="Rate of a common token, two classes",
-        xlabel="f_1l/f_2l",
-        ylabel="f_1.f_2",
-        quantity="z_l' over the largest rate",
-        x=ratio,
-        y=overlap,
-        violation=over_grid(two_classes, {"overlap": overlap, "ratio": ratio}),
-        threshold=0.0,
-        boundaries=(Picture.line("(r + 1/r)/2 = 1/(f_1.f_2)", 1 / overlap + np.sqrt(1 / overlap**2 - 1), overlap),),
-        scale="linear",
-    )
+    boundary = Picture.line("(r + 1/r)/2 = 1/(f_1.f_2)", 1 / overlap + np.sqrt(1 / overlap**2 - 1), overlap)
+    return Map.over(
+        "Rate of a common token, two classes", ("f_1l/f_2l", ratio), ("f_1.f_2", overlap), "z_l' over the largest rate",
+        two_classes, 0.0, [boundary], scale="linear",
+    )  # fmt: skip
 
 
 CLAIM = Claim(

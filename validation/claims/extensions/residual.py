@@ -12,7 +12,6 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import run_error, run_of
 from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, zeta_products
-from snapdyn.validation.design import over_grid
 from snapdyn.validation.requirements import (
     INDEPENDENT,
     INDEPENDENT_ATTENTION,
@@ -245,17 +244,12 @@ def locality_map(level: str) -> Map:
     """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
-    return Map(
+    return Map.over(
         "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6",
-        "probability of the token shared between queries",
-        "probability of the token shared within a query",
-        "-(its logit)/(largest |logit|)",
-        across,
-        local,
-        -over_grid(lambda a, b: between(two_queries(a, b), MEAN_FIELD), {"a": local, "b": across}),
-        0.0,
-        scale="linear",
-    )
+        ("probability of the token shared between queries", across),
+        ("probability of the token shared within a query", local), "-(its logit)/(largest |logit|)",
+        lambda across, local: -between(two_queries(local, across), MEAN_FIELD), 0.0, scale="linear",
+    )  # fmt: skip
 
 
 CLAIM = Claim(
