@@ -6,10 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.observables import class_logits
-from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
@@ -63,16 +60,6 @@ def attention_drift(classes: SequenceClasses, z: Floats, g: Floats, eta_Z: float
     return drift
 
 
-def growth_rate(classes: SequenceClasses, z: Floats, h: Floats, form: str = "exact") -> Floats:
-    """xi_n = gamma sum_{k != n} beta_nk f_n.f_k (S,), uniform classes, beta by `analytic.speed_coefficients`."""
-    V = classes.vocab_size
-    G = classes.gram(z)
-    _, beta = analytic.speed_coefficients(np.eye(classes.num_classes) - np.linalg.inv(G), V, form=form)
-    decay = np.exp(-V * h)
-    gamma = (V - 1) ** 2 * h * decay / ((V - 1) * decay + 1)
-    return gamma * (beta * G).sum(axis=1)
-
-
 def output_errors(logits: Floats, count: Floats, own: Ints) -> Floats:
     """e_n - alpha_n (..., S, O) of logits of outputs, each there `count` (O,) times; `own` (S,) are the next tokens."""
     weight = count * np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -81,32 +68,6 @@ def output_errors(logits: Floats, count: Floats, own: Ints) -> Floats:
     error[..., n, own] = 0.0
     error[..., n, own] = -error.sum(axis=-1)  # 1 - alpha_n without cancellation
     return np.asarray(error)
-
-
-def coefficients_of_run(run: Trajectory) -> Floats:
-    """a[n, k] of g_n = Y (e_n - alpha_n) = sum_k a[n, k] f_k, iota on the diagonal, -beta off it, (N, S, S).
-
-    Of a run with a saved decoder in the span of the attention vectors, attention at its start, S next tokens.
-    """
-    classes = run.require_classes()
-    W = class_logits(classes, run.attention_entries, *run.require_decoder()).logits
-    count = np.ones(W.shape[2])
-    count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
-    error = output_errors(W, count, classes.next_index)
-    return np.asarray(error @ np.linalg.solve(classes.gram(), W).transpose(0, 2, 1))  # Y = F G^-1 W
-
-
-def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
-    """a[n, k] of g_n = sum_k a[n, k] f_k for attention vectors f (K, M) and h (K,): gamma_n times iota_n, or -beta_nk.
-
-    From the decoder itself, by least squares: Y with F^T Y = W, rows (V-1) h_n zeta_n of W; softmax;
-    g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
-    """
-    K = len(f)
-    W = vocab_size * h[:, None] * np.eye(K, K + 1) - h[:, None]
-    Y = np.linalg.lstsq(f, W, rcond=None)[0]
-    error = output_errors(f @ Y, np.append(np.ones(K), vocab_size - K), np.arange(K))
-    return np.asarray(np.linalg.lstsq(f.T, Y @ error.T, rcond=None)[0].T)
 
 
 def overlap(f: Floats) -> Floats:

@@ -126,14 +126,6 @@ def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = 
     return Map.over(title, *shown, f"{prop.name}, less its bound", violation, 0.0, scale="linear")
 
 
-def decoder_picture(prop: Property) -> Picture:
-    """Rows of the map over the number of steps and eta_Y: small, middle and large rates."""
-    found = decoder_map(prop, prop.name, False, ("t_end", "eta_Y"))
-    rows = [Picture.line(f"eta_Y = {found.y[k]:.1g}", found.x, found.violation[k]) for k in (0, 6, 9)]
-    rows.append(Picture.line("bound", found.x, 0 * found.x, "bound"))
-    return Picture(found.xlabel, found.quantity, tuple(rows), yscale="symlog")
-
-
 def fallen(run: Trajectory) -> Floats:
     """Whether a logit of a distinct token has fallen by more than FALL of the run's largest |z|, (N, L)."""
     drop, largest = falls(run)

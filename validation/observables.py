@@ -14,7 +14,7 @@ from snapdyn.dynamics.integration.request import Event, State
 from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
+from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 
 # Phases at the end of a run, in the order in which training goes through them.
 SCANNING, MOVING, SNAPPED, WINNER = range(4)
@@ -189,20 +189,6 @@ def fallen_share(run: Trajectory) -> float:
     """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
     drop, largest = falls(run)
     return float((drop[-1] > FALL * largest[-1]).mean()) if drop.size else np.nan
-
-
-def growth_integral(trajectory: Trajectory, eta_Z: float) -> Floats:
-    """B_n(t) = eta_Z int_0^t p_n xi_n (N, S) along a ModifiedDecoder trajectory, by Simpson's rule in ln t.
-
-    Below the first saved time xi grows like t (gamma does), which gives the first piece.
-    """
-    from scipy.integrate import cumulative_simpson
-
-    classes, t, beta = trajectory.require_classes(), trajectory.t, trajectory.parameters["beta"]
-    states = zip(trajectory.z, trajectory.extra["h"], strict=True)
-    xi = np.array([growth_rate(classes, z, h, beta) for z, h in states])
-    rate = eta_Z * classes.prior * xi * t[:, None]
-    return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
 
 
 def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:

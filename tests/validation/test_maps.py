@@ -19,7 +19,6 @@ from snapdyn.validation.maps import (
     classes_of_overlap,
     common_logit_ratio,
     decoder_map,
-    decoder_picture,
     distinct_fall_map,
     fall_onset,
     fallen,
@@ -178,13 +177,10 @@ def test_map_of_a_property_over_the_rates() -> None:
 
 
 def test_decoder_map_holds_the_margins_of_its_cells() -> None:
-    """Assert number less bound of two equal classes in every cell, whole V, and rows of that as the picture."""
+    """Assert number less bound of two equal classes in every cell, and whole V."""
     speed = Property("V h", "test", lambda i: Measured(analytic.h(i.t_end / 2, i.eta_Y, i.vocab_size), at_most=0.01))
     found = decoder_map(speed, "title", False)
     assert found.violation.shape == (13, 13)
     assert (found.y == found.y.astype(int)).all()
     expected = [[analytic.h(5000.0, eta_Y, V) - 0.01 for eta_Y in found.x] for V in found.y]
     np.testing.assert_allclose(found.violation, expected, rtol=1e-12)
-    lines = decoder_picture(speed).lines
-    np.testing.assert_allclose(lines[1].y, analytic.h(lines[1].x / 2, 1.0, 1000) - 0.01, rtol=1e-12)
-    assert (lines[-1].kind, lines[-1].y.any()) == ("bound", np.False_)

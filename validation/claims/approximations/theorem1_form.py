@@ -9,13 +9,22 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.maps import common_logit_maps, common_logit_ratio
-from snapdyn.validation.requirements import ZERO_START
-from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
-from snapdyn.validation.statement import Claim, Headline, Instance, Measure, Measured, Property, flow
+from snapdyn.validation.statement import (
+    MODIFIED,
+    ORIGINAL,
+    ZERO_START,
+    Claim,
+    Floats,
+    Headline,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    flow,
+)
 
 DOMAIN = replace(
     SEVERAL, name="frozen attention, any overlap", vocab_size=(2, 10**9), ratio=(1e-3, 1e-3), horizon=(1e-2, 1e6)

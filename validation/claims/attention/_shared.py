@@ -8,14 +8,30 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
-from snapdyn.validation.dense_algebra import EPS, attention_drift, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
-from snapdyn.validation.rungs.run import noise
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Family, Instance, Measured, Property, Requirement, flow
+from snapdyn.validation.statement import (
+    EPS,
+    EXACT,
+    INDEPENDENT_ATTENTION,
+    MEAN_FIELD,
+    OVERLAPPING,
+    OWN_NEXT_TOKENS,
+    SEVERAL_CLASSES,
+    Family,
+    Floats,
+    Instance,
+    Ints,
+    Measured,
+    Property,
+    Requirement,
+    attention_drift,
+    flow,
+    modified_decoder_gradient,
+    noise,
+)
 
 Tokens = Callable[[SequenceClasses], Ints]
 WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}

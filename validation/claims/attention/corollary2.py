@@ -15,10 +15,11 @@ from snapdyn.validation.claims.attention._shared import (
     drift_at_end,
     one_way,
 )
-from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
-from snapdyn.validation.requirements import ONE_QUERY
 from snapdyn.validation.statement import (
+    IDENTITY_ERROR,
+    LINEAR_ALGEBRA,
     MEAN_FIELD,
+    ONE_QUERY,
     SGD,
     Box,
     Claim,
@@ -29,8 +30,8 @@ from snapdyn.validation.statement import (
     Property,
     Requirement,
     load,
+    standard_error,
 )
-from snapdyn.validation.statistics import standard_error
 
 
 def spread_of_profiles(instance: Instance) -> float:

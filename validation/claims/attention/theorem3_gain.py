@@ -8,12 +8,22 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import random_classes
 from snapdyn.validation.claims.attention._shared import FLOWS, OWN
-from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.linear_response import gain_memory
 from snapdyn.validation.maps import rates_map
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import noise
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow
+from snapdyn.validation.statement import (
+    EPS,
+    EXACT,
+    INDEPENDENT_ATTENTION,
+    MEAN_FIELD,
+    OWN_NEXT_TOKENS,
+    Claim,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+    flow,
+    noise,
+)
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-5

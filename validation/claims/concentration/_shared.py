@@ -9,10 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.statement import (
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    standard_error,
+)
 from snapdyn.validation.visits import Numbers, WholeVisits
 
 # Gives N and p of binomial counts.

@@ -7,7 +7,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -21,8 +20,7 @@ from snapdyn.validation.claims.concentration._shared import (
     variance_of_sgd,
     worst_entry,
 )
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.statement import Box, Claim, Instance, Map, Measured, Property, Requirement
+from snapdyn.validation.statement import EPS, Box, Claim, Floats, Instance, Map, Measured, Property, Requirement
 from snapdyn.validation.visits import FROZEN, Numbers, own_lead
 
 # Of the SGD run.

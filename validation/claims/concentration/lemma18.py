@@ -6,14 +6,13 @@ from functools import cache
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     by_hoeffding,
     picture_of_deviations,
     variance_of_sgd,
 )
-from snapdyn.validation.statement import Claim, Instance, Requirement
+from snapdyn.validation.statement import Claim, Floats, Instance, Requirement
 from snapdyn.validation.visits import FROZEN
 
 # P(l|n) of the SGD run.

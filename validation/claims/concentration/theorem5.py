@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
@@ -17,11 +16,8 @@ from snapdyn.validation.claims.concentration._shared import (
     steps_of,
     worst_entry,
 )
-from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.search.instance import Ints
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
+from snapdyn.validation.statement import EPS, INDEPENDENT_ATTENTION, Claim, Floats, Instance, Ints, Measured, Property
 from snapdyn.validation.visits import Numbers, elasticity, errors_of, logits_of, outputs, single_token_classes
 
 # Steps of the full Y that are made one by one.

@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, spectral_norm
-from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import Family, Instance, Measure, Measured, Property, Requirement
+from snapdyn.validation.statement import (
+    EPS,
+    LINEAR_ALGEBRA,
+    ONE_COMMON_TOKEN,
+    Family,
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+    spectral_norm,
+)
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0

@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.requirements import LARGE_VOCABULARY
-from snapdyn.validation.rungs.run import limited
-from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import (
+    LARGE_VOCABULARY,
+    Floats,
+    Instance,
+    Ints,
+    Measure,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+    limited,
+)
 from snapdyn.validation.visits import (
     FROZEN,
     discrete_logits,

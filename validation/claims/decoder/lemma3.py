@@ -3,10 +3,16 @@
 from snapdyn import analytic
 from snapdyn.dynamics import log_times
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, flow_against, modified_mixing
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
 from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statement import Claim, Picture, Property, run_on_rung
+from snapdyn.validation.statement import (
+    INDEPENDENT_ATTENTION,
+    MODIFIED,
+    ORIGINAL,
+    Claim,
+    Picture,
+    Property,
+    run_on_rung,
+)
 
 
 def picture() -> Picture:

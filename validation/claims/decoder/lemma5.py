@@ -5,11 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing, steps_and_flow
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property
+from snapdyn.validation.statement import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measure, Measured, Property
 from snapdyn.validation.visits import errors_of, outputs, recursion
 
 # Batch-size-1 steps that are taken on an instance.

@@ -6,11 +6,19 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes.synthetic import token_table
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.decoder._shared import flow_against
-from snapdyn.validation.requirements import OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.sample_classes import equal_overlap
-from snapdyn.validation.statement import Claim, Family, Instance, Measured, Property, Requirement
+from snapdyn.validation.statement import (
+    OWN_NEXT_TOKENS,
+    UNIFORM,
+    Claim,
+    Family,
+    Floats,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+)
 
 
 class EqualOverlaps(Family):

@@ -6,11 +6,9 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, gap_by_visits
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.statement import Claim, Instance, Measured, Property, Requirement
+from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured, Property, Requirement
 from snapdyn.validation.visits import WholeVisits, discrete_logits, visits_of
 
 # Most visits that are stepped through on an instance.

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
-from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (
     DESCENT,
     EXACT,
+    FINITE_T,
     MEAN_FIELD,
     SGD,
     Claim,
+    Floats,
     Instance,
+    Ints,
     Map,
     Measured,
     Property,

@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import random_classes
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, order_gap, run_error, run_of
-from snapdyn.validation.dense_algebra import largest_relative
-from snapdyn.validation.rungs.run import noise
-from snapdyn.validation.statement import DESCENT, FINITE_LENGTH, SGD, Claim, Instance, Map, Measured, Property, flow
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.statement import (
+    DESCENT,
+    FINITE_LENGTH,
+    SGD,
+    Claim,
+    Floats,
+    Instance,
+    Map,
+    Measured,
+    Property,
+    flow,
+    largest_relative,
+    noise,
+    standard_error,
+)
 
 # Largest difference of two paths relative to the movement that counts as none.
 SAME_PATH = 1e-4

@@ -7,11 +7,20 @@ import numpy as np
 from scipy.stats import wishart
 
 from snapdyn.dynamics import syn_small
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.extensions._shared import order_gap
-from snapdyn.validation.dense_algebra import EPS, Embedding, ascend, attention
-from snapdyn.validation.statement import DESCENT, Claim, Map, Measured, Property, Requirement, run_on_rung
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.dense_algebra import Embedding, ascend, attention
+from snapdyn.validation.statement import (
+    DESCENT,
+    EPS,
+    Claim,
+    Floats,
+    Map,
+    Measured,
+    Property,
+    Requirement,
+    run_on_rung,
+    standard_error,
+)
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder

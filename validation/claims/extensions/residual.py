@@ -8,30 +8,30 @@ from typing import Any
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import run_error, run_of
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, zeta_products
-from snapdyn.validation.requirements import (
+from snapdyn.validation.statement import (
+    DESCENT,
+    EPS,
     INDEPENDENT,
     INDEPENDENT_ATTENTION,
     INFINITE_LENGTH,
+    LINEAR_ALGEBRA,
+    MEAN_FIELD,
     OWN_NEXT_TOKENS,
     SEVERAL_CLASSES,
-    UNIFORM,
-)
-from snapdyn.validation.statement import (
-    DESCENT,
-    MEAN_FIELD,
     SGD,
+    UNIFORM,
     Claim,
     Family,
+    Floats,
     Instance,
     Map,
     Measured,
     Property,
     Requirement,
     flow,
+    zeta_products,
 )
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.published import (
     PUBLISHED_SEEDS,
     Cell,
@@ -17,7 +16,7 @@ from snapdyn.validation.published import (
     published_cells,
     smallest_at_ratio_2,
 )
-from snapdyn.validation.statement import SGD, Claim, Measured, Property
+from snapdyn.validation.statement import SGD, Claim, Floats, Measured, Property
 
 # Numbers of queries Q of the published cells.
 QUERIES = (1, 3, 5, 10)

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import Trajectory, log_times, momentum_clock, single_common_token, syn_medium
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import changed
 from snapdyn.validation.published import FIGURE_6, figure_6_runs
@@ -14,6 +13,7 @@ from snapdyn.validation.sample_classes import equal_overlap
 from snapdyn.validation.statement import (
     MEAN_FIELD,
     Claim,
+    Floats,
     Instance,
     Map,
     Measured,

@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import syn_medium
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.transition._shared import (
     WEAK_FAMILY,
     WEAKLY_CORRELATED,
@@ -18,10 +17,11 @@ from snapdyn.validation.claims.transition._shared import (
     trained_entropies,
     transition,
 )
-from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.statement import (
+    LARGE_VOCABULARY,
     MEAN_FIELD,
     Claim,
+    Floats,
     Instance,
     Map,
     Measured,

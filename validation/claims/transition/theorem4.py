@@ -9,13 +9,13 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.analytic import DistinctProfile, GrowthAndCommonLogit
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, log_growth, of_symmetric_classes
 from snapdyn.validation.growth_bounds import EqualClasses, common_growth
 from snapdyn.validation.statement import (
     EXACT,
     Box,
     Claim,
+    Floats,
     Headline,
     Instance,
     Measure,
