@@ -123,7 +123,7 @@ def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]
     if np.ptp(classes.prior) > 1e-12 or classes.next_tokens.size < K:
         return dict.fromkeys(TIMES, np.nan)
     return {
-        name: float(analytic.transition_time(K, V, eta_Y, kind=kind)) if V >= 4 or kind == "peak" else np.nan
+        name: float(analytic.transition_time(K, V, eta_Y, kind=kind)) if V >= 4 or kind != "end" else np.nan
         for name, kind in TIMES.items()
     }
 
