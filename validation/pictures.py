@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.errors import InputError, choice, list_of, number, pair, real_array, shown, text
 
+Axis = tuple[str, NDArray[Any]]  # label and values
 LineKind = Literal["theory", "simulation", "printed", "control", "bound"]
 
 
@@ -172,9 +173,8 @@ class Map:
 
     @staticmethod
     def over(
-        title: str, x: tuple[str, NDArray[Any]], y: tuple[str, NDArray[Any]], quantity: str,
-        measure: Callable[[Any, Any], float | None], threshold: float, boundaries: Iterable[Line] = (), **scales: Any,
-    ) -> Map:  # fmt: skip
-        """Map of measure(x, y), None where there is no number; x and y are a label and values each."""
+        title: str, x: Axis, y: Axis, quantity: str, measure: Callable[..., float | None], *more: Any, **scales: Any
+    ) -> Map:
+        """Map of measure(x, y), None where there is no number; `more`: the threshold and the boundaries."""
         violation = np.array([[measure(a, b) for a in x[1].tolist()] for b in y[1].tolist()], dtype=float)
-        return Map(title, x[0], y[0], quantity, x[1], y[1], violation, threshold, tuple(boundaries), **scales)
+        return Map(title, x[0], y[0], quantity, x[1], y[1], violation, *more, **scales)

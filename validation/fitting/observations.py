@@ -164,22 +164,6 @@ def of_state(mean: FiniteLengthMeanField, quantity: str) -> Callable[[int, Float
     return row
 
 
-def batch_variance(mean: FiniteLengthMeanField, decoder: Floats, z_support: Floats) -> float:
-    """Variance of the loss of one sequence over the draw of its class, infinite sequences, nats^2."""
-    classes, L = mean.classes, mean.layout
-    c = classes.attention_from_support(z_support)
-    starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
-    f = c / np.repeat(np.sqrt(np.add.reduceat(c * c, starts)), lengths)
-    logits = np.add.reduceat(f[:, None] * decoder[L.entry_row], starts, axis=0)
-    counts = np.ones(L.num_columns)
-    counts[-1] = L.last_column_multiplicity
-    largest = logits.max(axis=1)
-    own = logits[np.arange(classes.num_classes), L.column]
-    losses = largest + np.log((counts * np.exp(logits - largest[:, None])).sum(axis=1)) - own
-    average = classes.prior @ losses
-    return float(classes.prior @ (losses - average) ** 2)
-
-
 def common_share(classes: SequenceClasses) -> Floats:
     """Probability of all common tokens in each class, (S,)."""
     common = classes.omega_size[classes.P.indices] > 1
