@@ -15,7 +15,6 @@ from snapdyn.validation.statement import (
     Instance,
     Measure,
     Measured,
-    Picture,
     Property,
     Requirement,
     standard_error,
@@ -118,21 +117,6 @@ def variance_of_sgd(
         return measure
 
     return Property(name, "SGD", against(p * (1 - p)), controls={wrong: against(variance)}, cases=cases)
-
-
-def picture_of_deviations(xlabel: str, draws: int, counts: Floats) -> Picture:
-    """Probability of a deviation of a count of p = 1/2: of SGD, exact, and by Hoeffding."""
-    shown = np.sort(np.abs(counts - draws / 2))
-    as_large = np.arange(shown.size, 0, -1) / shown.size
-    return Picture(
-        xlabel, "probability of one as large",
-        (
-            Picture.line("Hoeffding", shown, np.minimum(2 * np.exp(-2 * shown**2 / draws), 1), "bound"),
-            Picture.line("binomial, exact", shown, np.minimum(tail(draws, 0.5, shown - 0.5), 1)),
-            Picture.line("SGD", shown, as_large, "simulation"),
-        ),
-        xscale="linear", yscale="log",
-    )  # fmt: skip
 
 
 def decoder_of(instance: Instance) -> WholeVisits:

@@ -14,7 +14,6 @@ from snapdyn.validation.claims.concentration._shared import (
     by_hoeffding,
     hoeffding,
     of_counts,
-    picture_of_deviations,
     steps_of,
     tail,
     variance_of_sgd,
@@ -137,8 +136,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("hoeffding-radius", "ceiling-absorbed"),
-    picture=lambda: picture_of_deviations(
-        "deviation |N_n - N/2|, N = 1000 batch-size-1 steps", 1000, trained_counts(1000)[:, 0]
-    ),
     map=map_of_second_inequality,
 )

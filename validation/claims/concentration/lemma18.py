@@ -9,7 +9,6 @@ from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     by_hoeffding,
-    picture_of_deviations,
     variance_of_sgd,
 )
 from snapdyn.validation.statement import Claim, Floats, Instance, Requirement
@@ -77,5 +76,4 @@ CLAIM = Claim(
         ),
     ),
     proved=("hoeffding-radius",),
-    picture=lambda: picture_of_deviations("|count - P (T-1)|, P = 1/2, T-1 = 100", 100, trained_counts(100)[:, 0]),
 )

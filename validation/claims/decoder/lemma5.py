@@ -6,7 +6,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import NO_MOMENTUM
-from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing, steps_and_flow
+from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing
 from snapdyn.validation.statement import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measure, Measured, Property
 from snapdyn.validation.visits import errors_of, outputs, recursion
 
@@ -79,5 +79,4 @@ CLAIM = Claim(
         ),
     ),
     proved=("discrete-recursion", "error-norm"),
-    picture=steps_and_flow,
 )

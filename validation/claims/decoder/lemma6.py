@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR, steps_and_flow
+from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR
 from snapdyn.validation.statement import IDENTITY_ERROR, Claim, Floats, Instance, Measured, Property, limited
 
 # u = V h of each class from eta_Y p_n t (S,) and V.
@@ -98,5 +98,4 @@ CLAIM = Claim(
     ),
     proved=("h-implicit", "h-closed"),
     certified=("h-increasing",),
-    picture=steps_and_flow,
 )

@@ -6,7 +6,7 @@ from functools import partial
 
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import NO_MOMENTUM
-from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, gap_by_visits, last_visits
+from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, last_visits
 from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured, Property
 from snapdyn.validation.visits import discrete_logits, recursion, visits_of
 
@@ -84,6 +84,5 @@ CLAIM = Claim(
     ),
     proved=("lag-increment", "largest-gap", "late-lag"),
     certified=("lemma7-repair",),
-    picture=gap_by_visits,
     findings=("F15",),
 )
