@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 
@@ -20,12 +21,6 @@ def dense_attention(classes: SequenceClasses, z: Floats) -> tuple[Floats, Floats
     weights = classes.P.toarray() * np.exp(z[classes.query_index])
     c = weights / weights.sum(axis=1, keepdims=True)
     return c, c / np.linalg.norm(c, axis=1, keepdims=True)
-
-
-def softmax(logits: Floats) -> Floats:
-    """Plain softmax along the last axis."""
-    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
 
 
 def largest_relative(measured: Floats, reference: Floats) -> float:
@@ -146,7 +141,7 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
     summed = c @ U
     norm = np.linalg.norm(summed, axis=1, keepdims=True)
     normalised = summed / norm
-    alpha = softmax(normalised @ W_V.T @ U.T)
+    alpha = softmax(normalised @ W_V.T @ U.T, axis=-1)
     one_hot = np.eye(len(U))
     correct = one_hot[classes.next_token]
     error = classes.prior[:, None] * (correct - alpha)

@@ -14,7 +14,6 @@ import xarray
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation import phase_grids as grids
-from snapdyn.validation.design import Column, design_of, table
 from snapdyn.validation.observables import OF_THEORY
 
 Sections = dict[str, dict[str, Any]]
@@ -189,9 +188,12 @@ class Panel:
     def table(self) -> xarray.Dataset:
         """Measure the variable in all cells: the dataset that a sweep with these settings gives."""
         found = self.measure(self.settings, *self.axes.values())
-        design = design_of({name: values.tolist() for name, values in reversed(list(self.axes.items()))}, {})
-        cells = [{self.variable: value} for value in found.ravel().tolist()]
-        return table(design, cells, [Column(self.variable)]).assign_attrs(settings=json.dumps(self.settings))
+        coordinates = {
+            name.rpartition(".")[2]: (name.rpartition(".")[2], values, {"parameter": name})
+            for name, values in reversed(self.axes.items())
+        }
+        data = {self.variable: (tuple(coordinates), found)}
+        return xarray.Dataset(data, coordinates, {"settings": json.dumps(self.settings)})
 
 
 def panels(

@@ -93,6 +93,19 @@ def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
     return output_errors(W, copies, column) / copies
 
 
+def whole_steps(instance: Instance, drawn: Ints, moves: Floats, readout: Floats) -> Floats:
+    """State (L, columns) after whole steps of the drawn classes, from 0: n adds eta_Y moves[n] (e_n - alpha_n)^T.
+
+    The logits of class n are readout[n] times the state; moves and readout are (S, L).
+    """
+    column, copies = outputs(instance)
+    state = np.zeros((moves.shape[1], copies.size))
+    for n in drawn:
+        error = errors_of(readout[[n]] @ state, column[[n]], copies)
+        state += instance.eta_Y * np.outer(moves[n], error)
+    return state
+
+
 def slope_of_h(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
     """h'(s) = eta_Y/(V-1+exp(V h(s))), at s = 0 where s is negative."""
     h = analytic.h(np.maximum(s, 0.0), eta_Y, vocab_size)
