@@ -13,7 +13,7 @@ from snapdyn.dynamics.classes.synthetic import single_common_token
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.observables import FALL, falls
+from snapdyn.validation.observables import fallen
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import DESCENT, EXACT, MEAN_FIELD, run_on_rung
@@ -124,12 +124,6 @@ def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = 
         return None if measured is None else -measured.margin
 
     return Map.over(title, *shown, f"{prop.name}, less its bound", violation, 0.0, scale="linear")
-
-
-def fallen(run: Trajectory) -> Floats:
-    """Whether a logit of a distinct token has fallen by more than FALL of the run's largest |z|, (N, L)."""
-    drop, largest = falls(run)
-    return np.asarray(drop > FALL * largest[-1])
 
 
 def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
@@ -185,10 +185,16 @@ def falls(run: Trajectory) -> tuple[Floats, Floats]:
     return np.maximum.accumulate(drop, axis=0)[1:], np.maximum.accumulate(np.abs(z).max(axis=1))[1:]
 
 
+def fallen(run: Trajectory) -> NDArray[np.bool_]:
+    """Whether a logit of a distinct token has fallen by more than FALL of the run's largest |z|, (N, L)."""
+    drop, largest = falls(run)
+    return np.asarray(drop > FALL * largest[-1])
+
+
 def fallen_share(run: Trajectory) -> float:
     """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
-    drop, largest = falls(run)
-    return float((drop[-1] > FALL * largest[-1]).mean()) if drop.size else np.nan
+    down = fallen(run)
+    return float(down[-1].mean()) if down.size else np.nan
 
 
 def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:
@@ -239,9 +245,14 @@ OBSERVABLES.declare(
     [
         *OBSERVABLES.own.values(),
         Observable("transition_time", "time of the transition", STEPS, transition_time, (), needs_transition=True),
-        Observable("t_peak", "t*: peak of gamma", STEPS, partial(theory_time, "t_peak"), ()),
-        Observable("t_start", "t0' = K ln V/eta_Y", STEPS, partial(theory_time, "t_start"), ()),
-        Observable("t_end", "t0 = 2 (1+omega_1) K ln V/eta_Y", STEPS, partial(theory_time, "t_end"), ()),
+        *(
+            Observable(name, label, STEPS, partial(theory_time, name), ())
+            for name, label in (
+                ("t_peak", "t*: peak of gamma"),
+                ("t_start", "t0' = K ln V/eta_Y"),
+                ("t_end", "t0 = 2 (1+omega_1) K ln V/eta_Y"),
+            )
+        ),
         Observable(
             "phase",
             f"phase ({', '.join(f'{number}: {name}' for number, name in enumerate(PHASES))})",

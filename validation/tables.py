@@ -43,11 +43,9 @@ SPECIAL = {
     '"': "''",
 }
 GREEK = {
-    letter: rf"\ensuremath{{\{unicodedata.name(letter).split()[-1].lower().replace('lamda', 'lambda')}}}"
-    for letter in "αβγδεζηθικλμνξπρστυφχψω"
-} | {
-    letter: rf"\ensuremath{{\{unicodedata.name(letter).split()[-1].capitalize().replace('Lamda', 'Lambda')}}}"
-    for letter in "ΓΔΘΛΞΠΣΥΦΨΩ"
+    letter: rf"\ensuremath{{\{getattr(unicodedata.name(letter).split()[-1].replace('LAMDA', 'LAMBDA'), case)()}}}"
+    for case, letters in (("lower", "αβγδεζηθικλμνξπρστυφχψω"), ("capitalize", "ΓΔΘΛΞΠΣΥΦΨΩ"))
+    for letter in letters
 }
 SYMBOLS = {
     "≤": r"\ensuremath{\le}",

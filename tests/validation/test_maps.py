@@ -21,12 +21,12 @@ from snapdyn.validation.maps import (
     decoder_map,
     distinct_fall_map,
     fall_onset,
-    fallen,
     flow_at_ratio,
     momentum_map,
     rates_map,
 )
 from snapdyn.validation.measured import Measured
+from snapdyn.validation.observables import fallen
 from snapdyn.validation.pictures import Map
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes

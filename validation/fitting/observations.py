@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.sensitivities import Sensitivity
@@ -166,23 +167,25 @@ def of_state(mean: FiniteLengthMeanField, quantity: str) -> Callable[[int, Float
 
 def common_share(classes: SequenceClasses) -> Floats:
     """Probability of all common tokens in each class, (S,)."""
-    common = classes.omega_size[classes.P.indices] > 1
-    return np.asarray(np.add.reduceat(np.where(common, classes.P.data, 0.0), classes.P.indptr[:-1]))
+    return np.asarray(np.add.reduceat(np.where(_common(classes), classes.P.data, 0.0), classes.P.indptr[:-1]))
+
+
+def _common(classes: SequenceClasses) -> NDArray[np.bool_]:
+    """Whether the token of an entry of P is a common one."""
+    return np.asarray(classes.omega_size[classes.P.indices] > 1)
 
 
 def common_direction(classes: SequenceClasses) -> Floats:
     """dP/d(logit of the common probability), (S, M): p (1 - p) over its share on each kind of token."""
     share = common_share(classes)[classes.class_of_entry]
-    common = classes.omega_size[classes.P.indices] > 1
     change = np.zeros(classes.P.shape)
-    change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(common, 1.0 - share, -share)
+    change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(_common(classes), 1.0 - share, -share)
     return change
 
 
 def with_common_probability(classes: SequenceClasses, share: float) -> SequenceClasses:
     """Return the classes with another probability of common tokens, the same in every class."""
     before = common_share(classes)[classes.class_of_entry]
-    common = classes.omega_size[classes.P.indices] > 1
     P = classes.P.copy()
-    P.data = classes.P.data * np.where(common, share / before, (1.0 - share) / (1.0 - before))
+    P.data = classes.P.data * np.where(_common(classes), share / before, (1.0 - share) / (1.0 - before))
     return SequenceClasses(P, classes.query, classes.next_token, classes.prior, classes.vocab_size)
