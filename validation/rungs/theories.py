@@ -262,17 +262,17 @@ def ladder_of(
 
 def _closed_trajectory(system: System, times: Floats, given: Any) -> Trajectory:
     """The closed form as a trajectory."""
-    state, observables = None, {}
+    start = integrate(system, [0.0])
+    changes: dict[str, Any] = {"state": None, "state_shapes": {}, "observables": {}}
     if isinstance(given, Mapping):
-        of_start = system.observables(system.initial_state()[None])
-        shapes = dict(system.state_shapes) | {name: values.shape[1:] for name, values in of_start.items()}
+        shapes = dict(start.state_shapes) | {name: values.shape[1:] for name, values in start.observables.items()}
         for name, values in given.items():
-            observables[name] = finite_array(f"closed_form {name!r}", values)
-            expected = (times.size, *shapes.get(name, observables[name].shape[1:]))
-            if observables[name].shape != expected:
+            found = changes["observables"][name] = finite_array(f"closed_form {name!r}", values)
+            expected = (times.size, *shapes.get(name, found.shape[1:]))
+            if found.shape != expected:
                 raise InputError(
                     f"expected {times.size} values of {name!r}, together of shape {expected}, from closed_form, "
-                    f"received shape {observables[name].shape}; return one for each time"
+                    f"received shape {found.shape}; return one for each time"
                 )
     else:
         state = finite_array("closed_form", given)
@@ -281,18 +281,5 @@ def _closed_trajectory(system: System, times: Floats, given: Any) -> Trajectory:
                 f"expected states of shape {(times.size, system.size)} from closed_form, received {state.shape}; "
                 "return a row for each time, or a mapping of names to values"
             )
-        observables = system.observables(state)
-    lacking: Any = None
-    return Trajectory(
-        classes=None,
-        t=times,
-        z_support=lacking,
-        z_initial=lacking,
-        loss=lacking,
-        system=f"closed form of {system.name}",
-        parameters=dict(system.parameters),
-        observables=observables,
-        state=state,
-        value_names=system.value_names,
-        state_shapes=dict(system.state_shapes) if state is not None else {},
-    )
+        changes = {"state": state, "observables": system.observables(state)}
+    return start.changed(t=times, system=f"closed form of {system.name}", **changes)
